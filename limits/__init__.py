@@ -1,0 +1,1 @@
+"""What Redis decides: permits, waiting, drain, operations. Every Redis key and script."""

@@ -1,0 +1,75 @@
+"""Redis' clock seen from here: an interval, never a guess.
+
+Around every exchange: `before` and `after` on our monotonic clock, and Redis' own TIME in between.
+So Redis minus monotonic lies in [time - after, time - before]. The intersection over the last two
+buckets of five seconds is kept; on loopback it is about 0.2 ms wide. An empty intersection means
+that a clock stepped: the knowledge is thrown away and gathered anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+BUCKET_SECONDS = 5.0
+MICRO = 1_000_000
+
+STEP_SECONDS = 0.005
+"""A disagreement larger than this is a step of a clock and not its steering."""
+
+SETTLE_SECONDS = 1.1
+"""How long nothing is sent after a step: a forward step frees lanes that are still in use."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    began: float
+    low: float
+    high: float
+
+
+class Clock:
+    """Maps `time.monotonic()` (seconds) to Redis' TIME (seconds) with both bounds."""
+
+    def __init__(self) -> None:
+        self._current: _Bucket | None = None
+        self._previous: _Bucket | None = None
+        self.steps = 0
+        self._settled_at = 0.0
+
+    def observe(self, before: float, time_us: int, after: float) -> None:
+        """Note one exchange: monotonic seconds before and after, Redis' microseconds between."""
+        low, high = time_us / MICRO - after, time_us / MICRO - before
+        current = self._current
+        if current is None or after - current.began > BUCKET_SECONDS:
+            self._previous, self._current = current, _Bucket(before, low, high)
+        else:
+            current.low, current.high = max(current.low, low), min(current.high, high)
+        if self.low > self.high:
+            if self.low - self.high > STEP_SECONDS:
+                self.steps += 1
+                self._settled_at = after + SETTLE_SECONDS
+            self._previous, self._current = None, _Bucket(before, low, high)
+
+    async def settled(self) -> None:
+        """Wait until the last step of a clock is long enough ago."""
+        # It may step again meanwhile.
+        while (wait := self._settled_at - time.monotonic()) > 0:  # noqa: ASYNC110 - no event: a time
+            await asyncio.sleep(wait)
+
+    @property
+    def low(self) -> float:
+        """Redis minus monotonic is at least this, in seconds."""
+        lows = [bucket.low for bucket in (self._current, self._previous) if bucket]
+        return max(lows, default=0.0)
+
+    @property
+    def high(self) -> float:
+        """Redis minus monotonic is at most this, in seconds."""
+        highs = [bucket.high for bucket in (self._current, self._previous) if bucket]
+        return min(highs, default=0.0)
+
+    def monotonic(self, time_us: float) -> float:
+        """The latest instant of our monotonic clock at which Redis' clock shows `time_us`."""
+        return time_us / MICRO - self.low

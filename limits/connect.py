@@ -1,0 +1,74 @@
+"""The connection to Redis: one standalone server, or the master that Sentinels name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.exceptions import RedisError
+
+from tracking.errors import LimitsDown
+
+CONNECTIONS = 4
+"""Scripts share one connection (see scripts.py); the others serve reads and probes."""
+
+TIMEOUT_SECONDS = 5.0
+RETRIES = 3
+"""Redis-py sends a command again when its reply was lost: every script is idempotent."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedisAddress:
+    """Where Redis is: `url`, or the addresses of Sentinels and the name of their service."""
+
+    url: str = "redis://127.0.0.1:6379/0"
+    sentinels: Sequence[tuple[str, int]] = ()
+    service: str = "mymaster"
+
+
+def open_redis(address: RedisAddress) -> Redis:
+    """Make a client; connects at the first command. Replies are text."""
+    retry = Retry(ExponentialWithJitterBackoff(base=0.05, cap=1.0), RETRIES)
+    if address.sentinels:
+        sentinel = Sentinel(list(address.sentinels), socket_timeout=TIMEOUT_SECONDS)
+        master: Redis = sentinel.master_for(
+            address.service,
+            decode_responses=True,
+            socket_timeout=TIMEOUT_SECONDS,
+            retry=retry,
+        )
+        return master
+    pool = BlockingConnectionPool.from_url(
+        address.url,
+        max_connections=CONNECTIONS,
+        timeout=TIMEOUT_SECONDS,
+        decode_responses=True,
+        socket_timeout=TIMEOUT_SECONDS,
+        socket_connect_timeout=TIMEOUT_SECONDS,
+        retry=retry,
+    )
+    return Redis.from_pool(pool)
+
+
+async def answers(redis: Redis) -> bool:
+    """Whether Redis answers now."""
+    try:
+        return bool(await redis.ping())
+    except (RedisError, OSError):
+        return False
+
+
+async def shared_secret(redis: Redis, key: str, candidate: str) -> str:
+    """The secret that all workers of this Redis share; the first one to ask sets it.
+
+    Raises LimitsDown.
+    """
+    try:
+        await redis.set(key, candidate, nx=True)
+        return str(await redis.get(key))
+    except (RedisError, OSError) as error:
+        raise LimitsDown(f"Redis did not answer: {error}") from error

@@ -1,0 +1,34 @@
+"""Whether this Redis still knows what it knew.
+
+A worker remembers the epoch it found at its start. When Redis comes back with another one, or with
+none, it has lost its state: leases, starts, and whoever waited. Then nobody starts for one call
+time-out, because calls may run that nobody counts any more.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from limits import keys
+from limits.scripts import Scripts
+
+
+class Epoch:
+    """The name that every script is told, so that a Redis that forgot refuses it."""
+
+    def __init__(self, scripts: Scripts, quiet_seconds: float) -> None:
+        self._scripts = scripts
+        self._quiet_us = round(quiet_seconds * 1_000_000)
+        self.name = ""
+        self.losses = 0
+
+    async def agree(self) -> bool:
+        """Learn the epoch, or begin one. Returns True when the name changed. Raises LimitsDown."""
+        known = self.name
+        _, name, _ = await self._scripts.run(
+            "epoch", [keys.EPOCH], [known, secrets.token_hex(6), self._quiet_us]
+        )
+        self.name = str(name)
+        if known and known != self.name:
+            self.losses += 1
+        return known != self.name

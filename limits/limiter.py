@@ -1,0 +1,239 @@
+"""Who may call, who waits: every step is one script, decided on Redis' clock.
+
+    in flight  at most `Rules.concurrent` calls of a slug, over all workers     (20)
+    started    at most `Rules.per_second` in any second [t, t + 1 s)            (2)
+
+Safety    holds for any number of workers, because Redis decides and because a lane is free again
+          only a second and the guard after the *measured* send.
+Liveness  a vanished worker's slot comes back when its lease ends, `Rules.lease_seconds` after the
+          grant; its requests when the sweeper finds them without a lease.
+
+Everything here may be repeated: scripts are idempotent by the ids that are made here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from limits import keys
+from limits.clock import Clock
+from limits.epoch import Epoch
+from limits.permit import CallPermit
+from limits.replies import read_grant, request_of, write_request, write_rules, write_verdict
+from limits.reports import Reports, encode
+from limits.rules import Rules
+from limits.scripts import Scripts
+from tracking.call import (
+    Admission,
+    Call,
+    Dying,
+    Ended,
+    Full,
+    Granted,
+    Parked,
+    Pause,
+    Swept,
+    Turn,
+    Verdict,
+)
+from tracking.errors import LimitsDown, NotStarted
+from tracking.operation import State
+from tracking.request import Slug, TrackingRequest
+
+RulesOf = Callable[[Slug], Rules]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is the same for all slugs. `max_age` in seconds; `deaths` before a request is dead."""
+
+    max_age: float = 30.0
+    deaths: int = 10
+
+
+class Limiter:
+    """Implements `service.ports.Limits` on Redis. One per process."""
+
+    def __init__(
+        self, scripts: Scripts, clock: Clock, epoch: Epoch, rules_of: RulesOf, policy: Policy
+    ) -> None:
+        self.token = secrets.token_urlsafe(6)
+        self._scripts = scripts
+        self._clock = clock
+        self._epoch = epoch
+        self._rules_of = rules_of
+        self._policy = policy
+        self._ids = map(f"{self.token}-{{}}".format, itertools.count(1))
+        self._written: dict[Slug, bytes] = {}
+        self._keys: dict[Slug, keys.SlugKeys] = {}
+        self._reports = Reports(self._started)
+
+    async def start(self) -> None:
+        """Agree on the epoch; needed once before anything else. Raises LimitsDown."""
+        await self._agree()
+
+    async def close(self) -> None:
+        """Let what is under way arrive."""
+        await self._reports.close()
+        await self._scripts.close()
+
+    async def admit(
+        self, request: TrackingRequest, job_key: str, answer: Verdict | None = None
+    ) -> Admission:
+        """Ask for a call (lua/admit.lua). `answer`: stored, and fresh enough for this request."""
+        call_id, asked = next(self._ids), time.monotonic()
+        fresh = write_verdict(answer, answer.observed_ms or 0) if answer else b""
+        args = (call_id, write_request(request, job_key), fresh)
+        reply = await self._run("admit", request.slug, args)
+        if reply[1] == "epoch":
+            await self._agree()
+            reply = await self._run("admit", request.slug, args)
+        match reply[1:]:
+            case ["granted", grant]:
+                return Granted(self._call(request.slug, grant, asked))
+            case ["parked", why, put]:
+                return Parked(str(why), put_drain=put == 1)
+            case ["ended", state]:
+                return Ended(State(state))
+            case ["full", waiting]:
+                return Full(int(waiting))
+            case ["dying", grant]:
+                return Dying(self._call(request.slug, grant, asked))
+        raise LimitsDown(f"Redis changes its epoch faster than we can follow: {reply!r}")
+
+    async def take(self, slug: Slug, room: int, *, claims: bool = False) -> Turn:
+        """Take up to `room` waiting requests of `slug` (lua/take.lua)."""
+        return await self._turn("take", slug, (next(self._ids), max(room, 0), int(claims)))
+
+    async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:
+        """End the call with all its operations, then take (lua/finish.lua)."""
+        written = write_verdict(verdict, call.granted_us // 1000)
+        slug, number, base = call.request.slug, call.request.number, next(self._ids)
+        while True:
+            asked = time.monotonic()
+            args = (call.id, written, number, base, max(room, 0))
+            _, more, *rest = await self._run("finish", slug, args)
+            if more == 0:
+                return await self._read_turn(slug, rest, asked)
+
+    async def retry(self, call: Call, delay: float, room: int) -> Turn:
+        """Give the slot back, repeat in `delay` seconds (lua/retry.lua)."""
+        args = (call.id, round(delay * 1000), next(self._ids), max(room, 0))
+        return await self._turn("retry", call.request.slug, args)
+
+    async def requeue(self, call: Call, room: int, pause: Pause | None = None) -> Turn:
+        """Hand back to the head; the start stays spent (lua/requeue.lua)."""
+        args = (call.id, *_pause(pause), next(self._ids), max(room, 0))
+        return await self._turn("requeue", call.request.slug, args)
+
+    async def abort(self, call: Call, room: int, pause: Pause | None = None) -> Turn:
+        """Hand back a call that certainly did not start (lua/abort.lua)."""
+        args = (call.id, *_pause(pause), next(self._ids), max(room, 0))
+        return await self._turn("abort", call.request.slug, args)
+
+    async def sweep(self, slugs: Sequence[Slug]) -> Sequence[Swept]:
+        """Put right what vanished workers left (lua/survey.lua, lua/sweep.lua)."""
+        lists = [key for s in slugs for key in keys.of_slug(s)[4:6]]
+        found = await self._scripts.run("survey", [keys.SLUGS, *lists], list(slugs))
+        return await asyncio.gather(*(self._sweep(Slug(slug)) for slug in found))
+
+    async def _sweep(self, slug: Slug) -> Swept:
+        asked = time.monotonic()
+        _, swept, dying, put = await self._run("sweep", slug, (next(self._ids),))
+        calls = tuple(self._call(slug, grant, asked) for grant in dying)
+        return Swept(slug, swept=int(swept), dying=calls, put_drain=put == 1)
+
+    async def _turn(self, script: str, slug: Slug, args: tuple[str | bytes | int, ...]) -> Turn:
+        asked = time.monotonic()
+        _, *rest = await self._run(script, slug, args)
+        return await self._read_turn(slug, rest, asked)
+
+    async def _read_turn(self, slug: Slug, rest: list[Any], asked: float) -> Turn:
+        grants, why, ask, put = rest
+        if why == "epoch":
+            await self._agree()
+        calls = tuple(self._call(slug, grant, asked) for grant in grants)
+        ask_again = self._clock.monotonic(int(ask)) if int(ask) else None
+        return Turn(calls, ask_again=ask_again, put_drain=put == 1)
+
+    async def _run(self, script: str, slug: Slug, args: Sequence[str | bytes | int]) -> list[Any]:
+        reports = self._reports.take(slug)
+        try:
+            reply = await self._scripts.run(
+                script, self._keys_of(slug), (self._rules(slug), encode(reports), *args)
+            )
+        except LimitsDown:
+            self._reports.put_back(slug, reports)
+            raise
+        return list(reply)
+
+    async def _started(self, slug: Slug) -> None:
+        try:
+            await self._run("started", slug, ())
+        except LimitsDown:
+            return  # put back by _run; the lane is held longer meanwhile, which is safe
+
+    async def _agree(self) -> None:
+        if await self._epoch.agree():
+            self._written.clear()
+
+    async def _again(self, slug: Slug, call_id: str, start_id: str) -> int:
+        while True:
+            reply = await self._run("again", slug, (start_id, call_id))
+            match reply[1:]:
+                case ["granted", at]:
+                    return int(at)
+                case ["wait", ask]:
+                    await asyncio.sleep(self._clock.monotonic(int(ask)) - time.monotonic())
+                case _:
+                    raise NotStarted(f"the lease of call {call_id} is over")
+
+    def _call(self, slug: Slug, reply: list[Any], asked: float) -> Call:
+        grant = read_grant(reply)
+        record = grant.record
+        permit = CallPermit(
+            grant.call_id,
+            grant.at_us,
+            asked + self._rules_of(slug).call_timeout_seconds,
+            self._clock,
+            lambda start_id, send_us: self._reports.add(slug, start_id, send_us),
+        ).renewed_by(lambda start_id: self._again(slug, grant.call_id, start_id))
+        return Call(
+            id=grant.call_id,
+            request=request_of(slug, record),
+            permit=permit,
+            granted_us=grant.granted_us,
+            waiting_since=record.since / 1000,
+            attempts=record.attempts,
+            deaths=record.deaths,
+            requests=record.ids + (record.anon.count if record.anon else 0),
+            operations=grant.operations,
+        )
+
+    def _keys_of(self, slug: Slug) -> keys.SlugKeys:
+        if slug not in self._keys:
+            self._keys[slug] = keys.of_slug(slug)
+        return self._keys[slug]
+
+    def _rules(self, slug: Slug) -> bytes:
+        if slug not in self._written:
+            common: dict[str, object] = {
+                "epoch": self._epoch.name,
+                "token": self.token,
+                "deaths": self._policy.deaths,
+                "max_age_ms": round(self._policy.max_age * 1000),
+            }
+            self._written[slug] = write_rules(slug, self._rules_of(slug), common)
+        return self._written[slug]
+
+
+def _pause(pause: Pause | None) -> tuple[int, str]:
+    if pause is None:
+        return -1, ""
+    return (0 if pause.seconds is None else max(1, round(pause.seconds * 1000))), pause.why

@@ -1,0 +1,72 @@
+--[[
+finish: a call is over. Its operations end, whoever waits for its number and finds the answer fresh
+enough ends with them, and the freed slot goes to the next in line.
+
+KEYS     of the slug, see lib/slug.lua
+ARGV[1]  rules     see lib/slug.lua
+ARGV[2]  reports   see lib/slug.lua
+ARGV[3]  call id
+ARGV[4]  verdict   JSON: state, output (JSON text), tracking, observed (ms: its grant), answered
+ARGV[5]  number
+ARGV[6]  base      of the calls that are taken next, as in take.lua
+ARGV[7]  room      as in take.lua
+
+Returns  {now, more, grants, why, ask, put}
+         more      1: more than 100 operations end; send it again, nothing was taken yet
+         the rest  as in take.lua
+]]
+local id, verdict, number = ARGV[3], cjson.decode(ARGV[4]), ARGV[5]
+verdict.started = verdict.observed
+
+local function serves(at, age)
+  return at <= verdict.observed or now_ms - verdict.observed <= (age or rules.max_age_ms)
+end
+
+-- Returns false when there are more to look at.
+local function answer_waiting()
+  local record = read_record(REQUESTS, number)
+  if not record then return true end
+  local looked = not verdict.answered or end_where(record, verdict, serves)
+  local runs = running(number)
+  if not looked then
+    write_record(REQUESTS, number, record)
+  elseif nobody_left(record) then
+    unlist(number, record)
+    call('HDEL', REQUESTS, number)
+  elseif record.state == 'behind' and (not runs or runs == id) then
+    put_tail(number, record)
+  else
+    write_record(REQUESTS, number, record)
+  end
+  return looked
+end
+
+local function count_time(granted)
+  local took = now - tonumber(granted)
+  local average = tonumber(call('HGET', COUNTS, 'call_us') or took)
+  call('HSET', COUNTS, 'call_us', digits(average + (took - average) / 8))
+end
+
+reap()
+local more = 0
+local landing = call('ZREM', LEASES, id) == 1
+local record = read_record(INFLIGHT, id)
+if record and landing then count_time(record.granted) end
+if verdict.answered then
+  call('SET', ANSWER .. number, ARGV[4], 'PX', rules.answer_ms)
+  call('DEL', BREAKER)
+end
+local ended = not record or end_where(record, verdict, everyone)
+if not ended or not answer_waiting() then
+  more = 1
+  if record then write_record(INFLIGHT, id, record) end
+else
+  land(id)
+end
+
+if more == 1 then
+  project()
+  return { now, more, {}, 'more', 0, 0 }
+end
+local grants, why, ask, put = turn(ARGV[6], ARGV[7], false)
+return { now, more, grants, why, ask, put }

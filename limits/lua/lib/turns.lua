@@ -1,0 +1,143 @@
+--[[
+turns: whose turn it is, who asks next, and the projections that operators read.
+]]
+local LOOK_AT_ONCE = 100
+local ASK_AT_LEAST_US = 30000000
+local DRAINER_SPARE_MS = 3000
+local TUBE_MS = 10000
+
+local function expired(_, _, till) return till ~= nil and till <= now_ms end
+
+local EXPIRED = { state = 'CANCELLED', output = '{"reason":"expired"}' }
+
+-- Returns the record of a number that was popped, or nil when nobody wants it (any more).
+-- A number without a record was pushed by hand, or by the original system: one plain request.
+local function wanted(number, list, base)
+  local record = read_record(REQUESTS, number)
+  if not record then
+    return { since = now_ms, anon = { id = 'hand-' .. base .. number, count = 1, at = now_ms } }
+  end
+  if record.state == 'later' then call('ZREM', LATER, number) end
+  local tills = record.tills or (record.anon and record.anon.till)
+  if tills and not end_where(record, EXPIRED, expired) then
+    write_record(REQUESTS, number, record)
+    call('LPUSH', list, number)
+    return nil
+  end
+  if not running(number) then call('HDEL', REQUESTS, number) end
+  return not nobody_left(record) and record or nil
+end
+
+-- Grants up to `room` waiting requests, calls named base:1, base:2, …
+-- Returns the grants, and when nobody more may start: why and when to look again.
+local function take(base, room)
+  local grants = {}
+  move_due()
+  for _ = 1, LOOK_AT_ONCE do
+    if #grants >= room then return grants, 'room', now end
+    local at, lane, ask = opening()
+    if not at then return grants, lane, ask end
+    local number, list = pop()
+    if not number then return grants, 'empty', nil end
+    local record = wanted(number, list, base)
+    if record and running(number) then
+      put_behind(number, record)
+    elseif record then
+      table.insert(grants, grant(base .. ':' .. (#grants + 1), number, record, at, lane))
+    end
+  end
+  return grants, 'more', now
+end
+
+-- The grants of a script that is sent again because its reply was lost.
+local function taken_before(base)
+  local grants = {}
+  repeat
+    local before = granted_before(base .. ':' .. (#grants + 1))
+    if before then table.insert(grants, before) end
+  until not before
+  return grants
+end
+
+local function project()
+  local calls = call('ZCARD', LEASES)
+  if calls == 0 then
+    call('DEL', CALLS)
+  elseif not call('SET', CALLS, calls, 'XX', 'KEEPTTL') then
+    call('SET', CALLS, calls, 'PX', 60000)
+  end
+  local starts = call('ZCARD', STARTS)
+  if starts == 0 then
+    call('DEL', SECOND)
+  else
+    call('SET', SECOND, starts, 'XX', 'KEEPTTL')
+  end
+end
+
+-- The flag's TTL is the estimate of when the last one that waits is due.
+local function raise_flag(waiting)
+  local average_us = tonumber(call('HGET', COUNTS, 'call_us') or 0)
+  local each_us = math.max(rules.window_us / rules.per_second, average_us / rules.concurrent)
+  local due_us = math.max(call('PTTL', PAUSED), 0) * 1000 + waiting * each_us
+  local last = call('ZRANGE', LATER, -1, -1, 'WITHSCORES')[2]
+  if last then due_us = math.max(due_us, last * 1000 - now) end
+  call('SET', FLAG, '1', 'PX', math.max(1000, math.ceil(due_us / 1000)))
+end
+
+local function drainer()
+  local token, at = string.match(call('GET', DRAINER) or '', '^(%S+) (%d+)$')
+  return token, tonumber(at)
+end
+
+local function appoint(token, at)
+  call('SET', DRAINER, token .. ' ' .. digits(at), 'PX',
+    math.ceil(math.max(at - now, 0) / 1000) + DRAINER_SPARE_MS)
+end
+
+-- Returns 1 when the caller must put a job on the tube wait_list: nobody drains this slug.
+local function call_drainer(who)
+  local token = drainer()
+  if token == 'tube:' .. who then return 1 end
+  if token then return 0 end
+  call('SET', DRAINER, 'tube:' .. who .. ' ' .. digits(now), 'PX', TUBE_MS)
+  call('HINCRBY', COUNTS, 'drains', 1)
+  return 1
+end
+
+-- Nobody waits: flag and drainer go in this same step, so that the next one parked calls anew.
+local function at_rest()
+  if waits() > 0 or call('EXISTS', LATER) == 1 then return false end
+  call('DEL', DRAINER, FLAG)
+  call('HDEL', REQUESTS, '!turn')
+  return true
+end
+
+-- Ends every script that may leave somebody waiting. `claims`: this process came with a job of the
+-- tube, so it may step in where the tube was asked.
+-- Returns ask (µs at which this process must ask again, 0 for never) and put (1: put a drain job).
+local function settle(who, why, ask, claims)
+  project()
+  if at_rest() then return 0, 0 end
+  local waiting = waits()
+  raise_flag(waiting)
+  local token, at = drainer()
+  if why == 'room' then
+    -- This process is full, or shares: it hands the slug over through the tube.
+    if token == rules.token then call('DEL', DRAINER) end
+    return 0, call_drainer(who)
+  end
+  if waiting == 0 then ask = call('ZRANGE', LATER, 0, 0, 'WITHSCORES')[2] * 1000 end
+  ask = math.min(ask or now, now + ASK_AT_LEAST_US)
+  local ours = not token or token == rules.token or (claims and string.sub(token, 1, 5) == 'tube:')
+  if not ours and at <= ask + 20000 then return 0, 0 end
+  appoint(rules.token, ask)
+  return digits(ask), 0
+end
+
+-- What take does, and every script that frees a slot does next.
+local function turn(base, room, claims)
+  local grants, why, looked_again = taken_before(base), 'more', now
+  if #grants == 0 then grants, why, looked_again = take(base, tonumber(room)) end
+  local ask, put = settle(base, why, looked_again, claims)
+  return grants, why, ask, put
+end

@@ -1,0 +1,69 @@
+--[[
+sweep: put right what vanished workers left behind, for one slug.
+
+KEYS     of the slug, see lib/slug.lua
+ARGV[1]  rules     see lib/slug.lua
+ARGV[2]  reports   see lib/slug.lua
+ARGV[3]  who       new for every sweep
+
+Returns  {now, swept, dying, put}
+         swept     calls whose lease ended without a word, now back at the head of their list
+         dying     grants of calls over which too many workers vanished: record, then finish them
+         put       1: somebody waits and nobody drains, so put a drain job
+]]
+local function lost_calls()
+  local lost, entries = {}, call('HGETALL', INFLIGHT)
+  for i = 1, #entries, 2 do
+    local id, text = entries[i], entries[i + 1]
+    if string.sub(id, 1, 1) == '=' then
+      if call('HEXISTS', INFLIGHT, text) == 0 then call('HDEL', INFLIGHT, id) end
+    elseif not call('ZSCORE', LEASES, id) then
+      table.insert(lost, { id = id, record = cjson.decode(text) })
+    end
+  end
+  -- Newest first: each goes to the head, so the oldest ends up first in line.
+  table.sort(lost, function(a, b) return tonumber(a.record.granted) > tonumber(b.record.granted) end)
+  return lost
+end
+
+-- Records whose number is in no list (somebody deleted the list): back in line.
+local function relist()
+  if waits() > 0 or call('EXISTS', LATER, INFLIGHT) > 0 then return end
+  for _, field in ipairs(call('HKEYS', REQUESTS)) do
+    if not string.find(field, '^[#!]') then
+      put_tail(field, read_record(REQUESTS, field))
+      call('HINCRBY', COUNTS, 'relisted', 1)
+    end
+  end
+end
+
+reap()
+local swept, dying = 0, {}
+if call('HLEN', INFLIGHT) > 0 then
+  for _, lost in ipairs(lost_calls()) do
+    local id, record = lost.id, lost.record
+    if not record.dying then record.deaths = (record.deaths or 0) + 1 end
+    record.dying = record.dying or record.deaths > rules.deaths or nil
+    if record.dying then
+      write_record(INFLIGHT, id, record)
+      table.insert(dying, granted_before(id))
+    else
+      local number = land(id)
+      wait_again(record)
+      put_head(number, record)
+      call('HINCRBY', COUNTS, 'swept', 1)
+      swept = swept + 1
+    end
+  end
+end
+relist()
+move_due()
+project()
+local put, left = 0, waits()
+if left > 0 then
+  raise_flag(left)
+  put = call_drainer(ARGV[3])
+elseif call('EXISTS', LATER, INFLIGHT, REQUESTS) == 0 then
+  call('SREM', SLUGS, rules.slug)
+end
+return { now, swept, dying, put }

@@ -1,0 +1,132 @@
+"""What the scripts answer, read into the nouns; and what they are asked, written for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from limits.rules import AHEAD_SECONDS, ANSWER_KEEP_SECONDS, LATE_SECONDS, Rules
+from tracking.call import Verdict
+from tracking.request import Number, Origin, Slug, TrackingRequest
+
+
+class Anonymous(msgspec.Struct):
+    """Requests without an id, joined into one operation."""
+
+    id: str
+    count: int = 1
+
+
+class Record(msgspec.Struct):
+    """Everybody who waits for one number (lua/lib/record.lua); times in ms."""
+
+    n: str
+    since: int
+    anon: Anonymous | None = None
+    ids: int = 0
+    given: str | None = None
+    fields: dict[str, str] = {}
+    auto: bool = False
+    trace: str | None = None
+    attempts: int = 0
+    deaths: int = 0
+
+
+class Ids(msgspec.Struct):
+    """The ids of at most 100 operations."""
+
+    ids: list[str] | dict[str, str] = []
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """One grant of lua/lib/flight.lua."""
+
+    call_id: str
+    at_us: int
+    granted_us: int
+    record: Record
+    operations: tuple[str, ...]
+
+
+_read_record = msgspec.json.Decoder(Record).decode
+_read_ids = msgspec.json.Decoder(Ids).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def read_grant(reply: list[Any]) -> Grant:
+    """Read one grant."""
+    call_id, at_us, granted_us, record, ids = reply
+    operations = tuple(_read_ids(ids).ids)  # an empty Lua table is an object: no ids either way
+    return Grant(call_id, int(at_us), int(granted_us), _read_record(record), operations)
+
+
+def request_of(slug: Slug, record: Record) -> TrackingRequest:
+    """The merged request of everybody who waits."""
+    return TrackingRequest(
+        slug=slug,
+        number=Number(record.n),
+        given=record.given or record.n,
+        origin=Origin.AUTOMATIC if record.auto else Origin.MANUAL,
+        fields=record.fields,
+        traceparent=record.trace,
+    )
+
+
+def write_request(request: TrackingRequest, job_key: str) -> bytes:
+    """Write a request for admit.lua; what is absent or plain is left out."""
+    body: dict[str, object] = {"number": request.number, "job": job_key}
+    if request.id is not None:
+        body["id"] = request.id
+    if request.given != request.number:
+        body["given"] = request.given
+    if request.max_age is not None:
+        body["age"] = round(request.max_age * 1000)
+    if request.expires_at is not None:
+        body["till"] = round(request.expires_at * 1000)
+    if request.origin is Origin.AUTOMATIC:
+        body["auto"] = True
+    if request.fields:
+        body["fields"] = dict(request.fields)
+    if request.traceparent is not None:
+        body["trace"] = request.traceparent
+    return _encode(body)
+
+
+def write_verdict(verdict: Verdict, observed_ms: int) -> bytes:
+    """Write a verdict for finish.lua, or a stored answer for admit.lua."""
+    body: dict[str, object] = {
+        "state": verdict.state.value,
+        "output": _encode(verdict.output).decode(),
+        "observed": observed_ms,
+        "answered": verdict.answered,
+    }
+    if verdict.tracking is not None:
+        body["tracking"] = verdict.tracking
+    return _encode(body)
+
+
+def write_rules(slug: Slug, rules: Rules, common: dict[str, object]) -> bytes:
+    """Write the rules of one slug as lua/lib/slug.lua reads them.
+
+    `common` holds what is the same for all slugs: epoch, token, deaths, max_age_ms.
+    """
+    keep_ms = round(ANSWER_KEEP_SECONDS * 1000)
+    body: dict[str, object] = {
+        "slug": slug,
+        "concurrent": rules.concurrent,
+        "per_second": rules.per_second,
+        "window_us": rules.window_us,
+        "late_us": round(LATE_SECONDS * 1_000_000),
+        "ahead_us": round(AHEAD_SECONDS * 1_000_000),
+        "lease_us": round(rules.lease_seconds * 1_000_000),
+        "max_waiting": rules.max_waiting,
+        "answer_ms": max(keep_ms, int(str(common["max_age_ms"]))),
+        "day_resets_at_us": rules.day_resets_at_seconds * 1_000_000,
+        **common,
+    }
+    if rules.per_hour is not None:
+        body["per_hour"] = rules.per_hour
+    if rules.per_day is not None:
+        body["per_day"] = rules.per_day
+    return _encode(body)

@@ -1,0 +1,73 @@
+"""Measured sends on their way back to Redis.
+
+They travel with the next script of their slug. When none is due within the time in which a report
+matters, a script of their own carries them: a lane without a report is held up to a second longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from tracking.request import Slug
+
+OWN_SCRIPT_AFTER_SECONDS = 0.3
+"""A lane is asked for again about 0.85 s after its send; less than half leaves room to be slow."""
+
+Send = Callable[[Slug], Awaitable[None]]
+"""Runs `started` for one slug, which picks the reports up by `take`."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Reports:
+    """What was sent and when, per slug, until a script has carried it to Redis."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._waiting: dict[Slug, list[str | int]] = {}
+        self._since: dict[Slug, float] = {}
+        self._flusher: asyncio.Task[None] | None = None
+
+    def add(self, slug: Slug, start_id: str, send_us: int) -> None:
+        """Note one send, in µs of Redis' clock."""
+        self._waiting.setdefault(slug, []).extend((start_id, send_us))
+        self._since.setdefault(slug, time.monotonic())
+        if self._flusher is None:
+            self._flusher = asyncio.create_task(self._flush())
+
+    def take(self, slug: Slug) -> list[str | int]:
+        """Hand over what waits for a script of `slug`: [start id, µs, …]."""
+        self._since.pop(slug, None)
+        return self._waiting.pop(slug, [])
+
+    def put_back(self, slug: Slug, reports: list[str | int]) -> None:
+        """The script did not arrive: the reports wait for the next one."""
+        if reports:
+            self._waiting.setdefault(slug, [])[:0] = reports
+            self._since.setdefault(slug, time.monotonic())
+
+    async def _flush(self) -> None:
+        try:
+            while self._since:
+                oldest = min(self._since.values())
+                await asyncio.sleep(max(0.0, oldest + OWN_SCRIPT_AFTER_SECONDS - time.monotonic()))
+                due = time.monotonic() - OWN_SCRIPT_AFTER_SECONDS
+                slugs = [slug for slug, since in self._since.items() if since <= due]
+                await asyncio.gather(*(self._send(slug) for slug in slugs))
+        finally:
+            self._flusher = None
+
+    async def close(self) -> None:
+        """Stop carrying; what is left only costs its lanes some time."""
+        if self._flusher is not None:
+            self._flusher.cancel()
+            await asyncio.gather(self._flusher, return_exceptions=True)
+
+
+def encode(reports: list[str | int]) -> bytes:
+    """Write reports as lua/lib/slug.lua reads them."""
+    return _encode(reports)

@@ -1,0 +1,40 @@
+"""How much one courier allows, and the time spans the scripts reckon with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LATE_SECONDS = 1.0
+"""How long after its instant a grant may still be sent; the lane is held that much longer until
+the send is reported. Larger only costs rate after a crash, smaller wastes grants of a busy loop."""
+
+AHEAD_SECONDS = 0.15
+"""How far ahead a grant may be made; must exceed a script's round trip and one turn of the loop."""
+
+ANSWER_KEEP_SECONDS = 30.0
+"""How long an answer is remembered in Redis at least, for requests that find it fresh enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The limits of one courier, over all workers: `[limits]` and `[limits.slugs.<slug>]`.
+
+    `guard_ms` covers the jitter between the courier and us: starts of one lane are at least
+    1 s + guard apart. `per_hour` holds in any 3,600 s; `per_day` between two resets, at
+    `day_resets_at_seconds` after midnight UTC.
+    """
+
+    concurrent: int = 20
+    per_second: int = 2
+    guard_ms: int = 20
+    call_timeout_seconds: float = 30.0
+    lease_seconds: float = 60.0
+    max_waiting: int = 1_000_000
+    per_hour: int | None = None
+    per_day: int | None = None
+    day_resets_at_seconds: int = 0
+
+    @property
+    def window_us(self) -> int:
+        """How far apart two starts of one lane are, in microseconds."""
+        return 1_000_000 + self.guard_ms * 1_000

@@ -1,0 +1,197 @@
+"""Reading what Redis holds, for people: `info`, `show`, `put --wait`. Changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from limits import keys
+from limits.rules import Rules
+from tracking.errors import LimitsDown
+from tracking.operation import State
+from tracking.request import Number, Slug
+
+PLACES_READ = 1_000_000
+"""How deep a list is searched for a number's place; reading further would hold up Redis."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlugView:
+    """One courier at this moment. Times in seconds; None: nobody waits, or nothing binds.
+
+    `bound_by` is one of "", "rate", "concurrency", "paused", "per_hour", "per_day".
+    """
+
+    slug: Slug
+    running: int
+    concurrent: int
+    started_last_second: int
+    per_second: int
+    waiting_manual: int
+    waiting_automatic: int
+    waiting_later: int
+    oldest_age_seconds: float | None
+    bound_by: str
+    until_seconds: float | None
+    paused_why: str
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one number stands. `ahead` and `eta_seconds` are None while it runs.
+
+    `list` is "manual", "automatic", "later" (a retry, not due) or "behind" (its number runs).
+    """
+
+    state: State
+    list: str
+    ahead: int | None = None
+    eta_seconds: float | None = None
+    attempts: int = 0
+
+
+class View:
+    """Reads for people. Every method raises LimitsDown when Redis is silent."""
+
+    def __init__(self, redis: Redis, rules_of: Callable[[Slug], Rules]) -> None:
+        self._redis = redis
+        self._rules_of = rules_of
+
+    async def slugs(self, known: Iterable[Slug] = ()) -> list[SlugView]:
+        """All couriers with something to tell, and all of `known`; by slug."""
+        try:
+            active = {Slug(str(slug)) for slug in await self._redis.smembers(keys.SLUGS)}
+            return [await self._slug(slug) for slug in sorted(active | set(known))]
+        except (RedisError, OSError) as error:
+            raise LimitsDown(f"Redis did not answer: {error}") from error
+
+    async def operation(self, operation: str) -> dict[str, Any] | None:
+        """The status of an operation by its id; None: still in the tube, or unknown."""
+        try:
+            text = await self._redis.get(keys.status(operation))
+            if text:
+                return dict(json.loads(text))
+            for slug in await self._redis.smembers(keys.SLUGS):
+                waits = await self._redis.hget(
+                    keys.of_slug(Slug(slug)).wait_requests, f"#{operation}"
+                )
+                if waits:
+                    number = json.loads(waits)["n"]
+                    return {
+                        "status": State.WAITING.value,
+                        "startedAt": None,
+                        "finishedAt": None,
+                        "output": None,
+                        "tracking": f"{slug}:{number}",
+                    }
+        except (RedisError, OSError) as error:
+            raise LimitsDown(f"Redis did not answer: {error}") from error
+        return None
+
+    async def place(self, slug: Slug, number: Number) -> Place | None:
+        """Where a number stands, None when nobody waits for it."""
+        try:
+            return await self._place(slug, number)
+        except (RedisError, OSError) as error:
+            raise LimitsDown(f"Redis did not answer: {error}") from error
+
+    async def _place(self, slug: Slug, number: Number) -> Place | None:
+        names = keys.of_slug(slug)
+        if call := await self._redis.hget(names.wait_inflight, f"={number}"):
+            record = json.loads(await self._redis.hget(names.wait_inflight, call) or "{}")
+            return Place(State.RUNNING, "", attempts=record.get("attempts", 0))
+        text = await self._redis.hget(names.wait_requests, number)
+        if not text:
+            return None
+        record = json.loads(text)
+        attempts = record.get("attempts", 0)
+        if record.get("state") == "behind":
+            return Place(State.WAITING, "behind", attempts=attempts)
+        now_ms = await self._now_ms()
+        if record.get("state") == "later":
+            due_ms = await self._redis.zscore(names.wait_later, number) or now_ms
+            eta = max(0.0, (due_ms - now_ms) / 1000)
+            return Place(State.WAITING, "later", eta_seconds=eta, attempts=attempts)
+        automatic = bool(record.get("auto"))
+        waiting = names.wait_list_automatic if automatic else names.wait_list
+        ahead = await self._redis.lpos(waiting, number, maxlen=PLACES_READ)
+        if not isinstance(ahead, int):
+            return Place(State.WAITING, "automatic" if automatic else "manual", attempts=attempts)
+        pause = max(0, await self._redis.pttl(names.calls_paused)) / 1000
+        others = await self._redis.llen(names.wait_list if automatic else names.wait_list_automatic)
+        turns = ahead + 1 + (min(others, 3 * (ahead + 1)) if automatic else min(others, ahead // 3))
+        each = await self._seconds_each(slug)
+        return Place(
+            State.WAITING,
+            "automatic" if automatic else "manual",
+            ahead=turns - 1,
+            eta_seconds=pause + turns * each,
+            attempts=attempts,
+        )
+
+    async def _slug(self, slug: Slug) -> SlugView:
+        names, rules = keys.of_slug(slug), self._rules_of(slug)
+        pipeline = self._redis.pipeline(transaction=False)
+        now_ms = await self._now_ms()
+        pipeline.zcount(names.calls_leases, now_ms * 1000, "+inf")
+        pipeline.zcount(names.call_starts, now_ms * 1000, "+inf")
+        pipeline.llen(names.wait_list)
+        pipeline.llen(names.wait_list_automatic)
+        pipeline.zcard(names.wait_later)
+        pipeline.lindex(names.wait_list, 0)
+        pipeline.lindex(names.wait_list_automatic, 0)
+        pipeline.get(names.calls_paused)
+        pipeline.pttl(names.calls_paused)
+        pipeline.hgetall(names.counts)
+        running, started, manual, automatic, later, *rest = await pipeline.execute()
+        first, first_automatic, why, pause_ms, counts = rest
+        heads = [number for number in (first, first_automatic) if number]
+        oldest = await self._oldest_age(names, heads, now_ms) if heads else None
+        paused = pause_ms / 1000 if pause_ms > 0 else None
+        waiting = manual + automatic
+        bound_by = _bound_by(rules, running, waiting, paused=paused is not None)
+        until = paused if paused is not None else waiting * await self._seconds_each(slug)
+        return SlugView(
+            slug=slug,
+            running=running,
+            concurrent=rules.concurrent,
+            started_last_second=min(started, rules.per_second),
+            per_second=rules.per_second,
+            waiting_manual=manual,
+            waiting_automatic=automatic,
+            waiting_later=later,
+            oldest_age_seconds=oldest,
+            bound_by=bound_by,
+            until_seconds=until if bound_by else None,
+            paused_why=why or "",
+            counts={name: int(count) for name, count in counts.items()},
+        )
+
+    async def _oldest_age(self, names: keys.SlugKeys, heads: list[str], now_ms: int) -> float:
+        texts = await self._redis.hmget(names.wait_requests, heads)
+        since = [json.loads(text)["since"] for text in texts if text]
+        return max(0.0, (now_ms - min(since, default=now_ms)) / 1000)
+
+    async def _seconds_each(self, slug: Slug) -> float:
+        rules = self._rules_of(slug)
+        average_us = float(await self._redis.hget(keys.of_slug(slug).counts, "call_us") or 0)
+        rate = rules.window_us / 1_000_000 / rules.per_second
+        return max(rate, average_us / 1_000_000 / rules.concurrent)
+
+    async def _now_ms(self) -> int:
+        seconds, micros = await self._redis.time()
+        return int(seconds) * 1000 + int(micros) // 1000
+
+
+def _bound_by(rules: Rules, running: int, waiting: int, *, paused: bool) -> str:
+    if paused:
+        return "paused"
+    if not waiting:
+        return ""
+    return "concurrency" if running >= rules.concurrent else "rate"

@@ -1,0 +1,113 @@
+"""What the flow needs from outside, in the flow's words. Adapters are passed in by `wiring`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tracking.call import (
+    Admission,
+    Attempt,
+    Call,
+    DeadLetter,
+    Pause,
+    Swept,
+    Turn,
+    Verdict,
+)
+from tracking.checkpoint import Tracking
+from tracking.errors import CourierError
+from tracking.request import Slug, TrackingRequest
+
+
+class Job(Protocol):
+    """One reserved job. Valid only as long as the connection that reserved it.
+
+    `key` is stable over redeliveries of this very job and unlike that of any other job, also after
+    a restart of beanstalkd: it stands in for an id that the producer did not give.
+    """
+
+    @property
+    def key(self) -> str:
+        """Names this very job over all its deliveries."""
+
+    @property
+    def server(self) -> str:
+        """The address of the beanstalkd that has it."""
+
+    @property
+    def id(self) -> int:
+        """Its number there."""
+
+    @property
+    def body(self) -> bytes:
+        """The body as it was put."""
+
+    async def delete(self) -> None:
+        """Let go of the job. NOT_FOUND is normal (the reservation ran out) and no error."""
+
+    async def bury(self) -> None:
+        """Set the job aside for a person. Only after `DeadLetters.record`."""
+
+    async def release(self) -> None:
+        """Hand the job back, at once ready for others; used when the worker stops."""
+
+
+class Drains(Protocol):
+    """Puts jobs on the tube `wait_list`."""
+
+    async def put_drain(self, slug: Slug) -> None:
+        """Ask for somebody to drain `slug`. Raises TubesDown; the sweeper repeats it then."""
+
+
+class Limits(Protocol):
+    """Who may call, who waits. Every method is one step that either happened whole or not at all.
+
+    All of them raise LimitsDown when Redis is silent, and may be repeated then.
+    """
+
+    async def admit(
+        self, request: TrackingRequest, job_key: str, answer: Verdict | None = None
+    ) -> Admission:
+        """Ask for a call. `answer` is a stored answer that the request finds fresh enough."""
+
+    async def take(self, slug: Slug, room: int, *, claims: bool = False) -> Turn:
+        """Take up to `room` waiting requests of `slug` whose turn it is.
+
+        `claims`: a job of the tube `wait_list` told this process to drain. Room 0 hands over.
+        """
+
+    async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:
+        """End the call and its operations, then `take` for this worker with the freed slot."""
+
+    async def retry(self, call: Call, delay: float, room: int) -> Turn:
+        """Give the slot back and repeat the call in `delay` seconds; charges an attempt."""
+
+    async def requeue(self, call: Call, room: int, pause: Pause | None = None) -> Turn:
+        """Hand the requests back to the head of the list; the start stays spent."""
+
+    async def abort(self, call: Call, room: int, pause: Pause | None = None) -> Turn:
+        """As `requeue`, for a call that certainly did not start: its start is given back."""
+
+    async def sweep(self, slugs: Sequence[Slug]) -> Sequence[Swept]:
+        """Put right what vanished workers left; `slugs` are all that this worker knows."""
+
+
+class Results(Protocol):
+    """The collection `tracking`. Both writes are idempotent; the newest observation wins."""
+
+    async def save(self, call: Call, tracking: Tracking, attempt: Attempt) -> None:
+        """Store an answer, durably on a majority. Raises ResultsDown: repeat it."""
+
+    async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
+        """Store that a call failed. `final`: the operation ends with it, so `error` is shown."""
+
+    async def fresh(self, request: TrackingRequest, max_age: float) -> Verdict | None:
+        """The stored answer, if it was observed at most `max_age` seconds ago."""
+
+
+class DeadLetters(Protocol):
+    """The collection `dead`."""
+
+    async def record(self, letters: Sequence[DeadLetter]) -> None:
+        """Record requests that will not be answered. Idempotent by `id`. Raises ResultsDown."""

@@ -1,0 +1,1 @@
+"""The nouns: what every other package talks about. Standard library only."""

@@ -1,0 +1,167 @@
+"""A permitted call and what may come of asking for one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tracking.operation import State
+from tracking.permit import Permit
+from tracking.request import Slug, TrackingRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One permitted call to a courier, and everybody who waits for its answer.
+
+    `request` is the merged request: the newest inputs, the first number as it was given.
+    `granted_us` is Redis' time of the grant in microseconds: it orders observations.
+    `attempts` counts answers that had to be repeated, `deaths` workers that vanished; both are of
+    the time before this call. `waiting_since` is Unix time in seconds of the oldest request.
+    `operations` names at most 100 of the ids that wait for this call.
+    """
+
+    id: str
+    request: TrackingRequest
+    permit: Permit
+    granted_us: int
+    waiting_since: float
+    attempts: int = 0
+    deaths: int = 0
+    requests: int = 1
+    operations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The call may be made now."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """The request waits in Redis; its job may be deleted.
+
+    `put_drain`: nobody drains this slug, so put a job on the tube `wait_list`.
+    """
+
+    why: str
+    put_drain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """There is nothing to do: the operation ended before, or a fresh answer was at hand."""
+
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """Too many wait for this slug already (`max_waiting`); the request was not taken."""
+
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dying:
+    """Too many workers vanished over this request: record it as dead, then `finish` its call."""
+
+    call: Call
+
+
+Admission = Granted | Parked | Ended | Full | Dying
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Nobody calls this courier for a while; `why` is for operators.
+
+    `seconds` None: longer each time in a row, from one minute to one hour, and one call alone tries
+    whether the courier answers again.
+    """
+
+    why: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What the sweeper put right for one slug.
+
+    `swept` calls went back to the head of their list; `dying` are to be recorded as dead and then
+    finished; `put_drain`: somebody waits and nobody drains.
+    """
+
+    slug: Slug
+    swept: int = 0
+    dying: tuple[Call, ...] = ()
+    put_drain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What came of asking for waiting requests of one slug.
+
+    `ask_again` is on the clock of `time.monotonic()`: this process has the duty to ask for the slug
+    then. None: nothing waits, or another process has that duty.
+    """
+
+    calls: tuple[Call, ...] = ()
+    ask_again: float | None = None
+    put_drain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a call ended for the operations behind it: SUCCESS or ERROR, and what to tell them.
+
+    `answered`: the courier did answer, so others who find it fresh enough may have it too.
+    `output` is small and JSON-able; `tracking` is the `_id` of the stored document. `observed_ms`
+    is Redis' time at which the courier was asked, Unix ms; `finish` takes it from the call.
+    """
+
+    state: State
+    output: Mapping[str, object]
+    tracking: str | None = None
+    answered: bool = True
+    observed_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One line of `tracking.attempts`: what a call to the courier brought.
+
+    `outcome` is "answered", "not_found" or the `code` of a CourierError. `excerpt` is at most 1 KiB
+    of the body, redacted, and kept only where it helps to explain a failure.
+    """
+
+    at: datetime
+    outcome: str
+    ms: int
+    http_status: int | None = None
+    excerpt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A request that will not be answered, with its reason: one document of `bucket.dead`.
+
+    `id` makes the record idempotent: recording it twice is recording it once. `body` is the job's
+    body when there was one; else the request written as a job, so that it can be kicked.
+    `server` and `job` name the buried job, None when there is none.
+    """
+
+    id: str
+    reason: str
+    detail: str
+    body: bytes
+    slug: str | None = None
+    number: str | None = None
+    operations: tuple[str, ...] = ()
+    server: str | None = None
+    job: int | None = None
+    at: datetime | None = None
+    extra: Mapping[str, object] = field(default_factory=dict)

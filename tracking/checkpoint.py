@@ -1,0 +1,87 @@
+"""What a courier answers, in one vocabulary: AfterShip's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Tag(StrEnum):
+    """AfterShip's nine delivery statuses."""
+
+    PENDING = "Pending"
+    INFO_RECEIVED = "InfoReceived"
+    IN_TRANSIT = "InTransit"
+    OUT_FOR_DELIVERY = "OutForDelivery"
+    ATTEMPT_FAIL = "AttemptFail"
+    DELIVERED = "Delivered"
+    AVAILABLE_FOR_PICKUP = "AvailableForPickup"
+    EXCEPTION = "Exception"
+    EXPIRED = "Expired"
+
+
+FINAL_SUBTAGS = frozenset({"Exception_011", "Exception_013"})
+"""Returned to the sender, and lost: nothing more will happen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One scan of a parcel.
+
+    `checkpoint_time` is the courier's own local text in ISO 8601, without an offset;
+    `checkpoint_offset` ("+02:00") only where the courier gave one; `checkpoint_utc` (aware, UTC)
+    only where it follows from those two. Nothing here is ever guessed: unknown is None.
+    `raw_tag` is the courier's own status code.
+    """
+
+    checkpoint_time: str
+    message: str
+    tag: Tag
+    subtag: str
+    country_name: str | None = None
+    country_iso3: str | None = None
+    checkpoint_offset: str | None = None
+    checkpoint_utc: datetime | None = None
+    city: str | None = None
+    state: str | None = None
+    postal_code: str | None = None
+    location: str | None = None
+    raw_tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tracking:
+    """A courier's whole answer about one number; checkpoints oldest first.
+
+    No checkpoints and tag Pending mean "the courier does not know this number (yet)".
+    `delivered_at` and `expected_delivery` are the courier's text. `http_status` and `excerpt`
+    (at most 1 KiB, redacted) describe the last answer for the record of attempts.
+    """
+
+    tag: Tag
+    subtag: str
+    checkpoints: tuple[Checkpoint, ...] = ()
+    expected_delivery: str | None = None
+    delivered_at: str | None = None
+    delivered_at_utc: datetime | None = None
+    signed_by: str | None = None
+    origin: str | None = None
+    destination: str | None = None
+    http_status: int | None = None
+    excerpt: str = ""
+
+    @property
+    def delivered(self) -> bool:
+        """True when the courier's own status says so; never derived from words alone."""
+        return self.tag is Tag.DELIVERED
+
+    @property
+    def active(self) -> bool:
+        """False once nothing more is expected to happen to the parcel."""
+        final = self.delivered or self.tag is Tag.EXPIRED or self.subtag in FINAL_SUBTAGS
+        return not final
+
+
+NOT_FOUND_YET = Tracking(tag=Tag.PENDING, subtag="Pending_001")
+"""The courier does not know the number (yet): an answer, not an error."""

@@ -1,0 +1,146 @@
+"""Everything that can go wrong, in one tree.
+
+::
+
+    TrackingError
+    ├── MalformedJob          the job's body is not CONTRACT §1: record it in `dead`, bury it
+    ├── CourierError          the closed set that a courier module may raise
+    │   ├── InvalidNumber     the courier says this number cannot be one of its own; final
+    │   ├── MissingField      the courier needs an input that the request does not carry; final
+    │   ├── NoCredentials     our configuration lacks what the courier wants; wait, charge nothing
+    │   ├── AuthFailed        the courier refused our credentials; wait, charge nothing
+    │   ├── RateLimited       the courier said 429, or that a quota is used up; wait, charge nothing
+    │   ├── CourierDown       5xx, time-out, reset, DNS, TLS; charge an attempt, back off
+    │   ├── RequestRefused    the courier called our request wrong: our bug; charge an attempt
+    │   └── UnreadableAnswer  neither events nor a known "not found"; charge an attempt, keep body
+    │       └── WrongNumber   the answer is about another number
+    ├── NotStarted            a permit could not be used and no byte was sent; hand it back
+    └── StoreError            one of our own servers did not do what it was asked
+        ├── TubesDown         beanstalkd
+        ├── LimitsDown        Redis
+        └── ResultsDown       MongoDB
+"""
+
+from __future__ import annotations
+
+
+class TrackingError(Exception):
+    """Root of all errors of this project."""
+
+
+class MalformedJob(TrackingError):
+    """A job body that is not what CONTRACT §1 describes.
+
+    `reason` is a short fixed word for lists and counters (`bad_json`, `unknown_slug`, …);
+    `detail` is for a person and names what is wrong.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class CourierError(TrackingError):
+    """How a courier call failed. `code` is stored as `error.code` and as `dead.reason`.
+
+    `http_status` is None when no answer arrived. `excerpt` is at most 1 KiB of the body, with
+    credentials taken out; it is stored beside the attempt.
+    """
+
+    code = "courier_error"
+
+    def __init__(self, message: str, *, http_status: int | None = None, excerpt: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.http_status = http_status
+        self.excerpt = excerpt
+
+
+class InvalidNumber(CourierError):
+    """The courier says that this can never be one of its numbers. Final."""
+
+    code = "invalid_number"
+
+
+class MissingField(CourierError):
+    """The courier needs an input that the request does not carry; `field` is its name. Final."""
+
+    code = "missing_field"
+
+    def __init__(self, field: str, message: str = "", *, http_status: int | None = None) -> None:
+        super().__init__(message or f"{field} is required", http_status=http_status)
+        self.field = field
+
+
+class NoCredentials(CourierError):
+    """Our configuration lacks something; the message says which settings and where to get them."""
+
+    code = "no_credentials"
+
+
+class AuthFailed(CourierError):
+    """The courier refused our credentials, also after one refresh of the token."""
+
+    code = "auth_failed"
+
+
+class RateLimited(CourierError):
+    """The courier asks us to slow down; `retry_after` is in seconds, None when it named no time."""
+
+    code = "rate_limited"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        http_status: int | None = None,
+        excerpt: str = "",
+    ) -> None:
+        super().__init__(message, http_status=http_status, excerpt=excerpt)
+        self.retry_after = retry_after
+
+
+class CourierDown(CourierError):
+    """No usable answer: 5xx, time-out, reset, DNS, TLS, or an outage told inside a 200."""
+
+    code = "courier_down"
+
+
+class RequestRefused(CourierError):
+    """The courier called our request malformed: our bug or a changed API, not the number's doing."""
+
+    code = "request_refused"
+
+
+class UnreadableAnswer(CourierError):
+    """An answer that holds neither events nor a known "not found"."""
+
+    code = "unreadable_answer"
+
+
+class WrongNumber(UnreadableAnswer):
+    """An answer about another number than the one asked for."""
+
+    code = "wrong_number"
+
+
+class NotStarted(TrackingError):
+    """The permit could not be used in time and no byte left: it goes back unspent."""
+
+
+class StoreError(TrackingError):
+    """One of our own servers is away or refused. The caller holds what it has and tries again."""
+
+
+class TubesDown(StoreError):
+    """beanstalkd did not answer. Jobs reserved over that connection are no longer ours."""
+
+
+class LimitsDown(StoreError):
+    """Redis did not answer: nothing may be called, because nobody counts."""
+
+
+class ResultsDown(StoreError):
+    """MongoDB did not confirm a write: it may or may not have happened, so repeat it."""

@@ -1,0 +1,90 @@
+"""What somebody wants to know: a courier's slug, a number, and how it is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NewType
+
+from tracking.errors import MalformedJob
+
+Slug = NewType("Slug", str)
+"""A courier's name in AfterShip's vocabulary, checked by `parse_slug`, aliases resolved."""
+
+Number = NewType("Number", str)
+"""A tracking number in the form of lists, keys and `_id`; made only by `parse_number`."""
+
+SLUG_MOST = 64
+_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_NUMBER = re.compile(r"[A-Z0-9][A-Z0-9 ._/-]{3,99}")
+_DROPPED = " \t-"
+
+FIELDS = (
+    "tracking_postal_code",
+    "tracking_ship_date",
+    "tracking_account_number",
+    "tracking_key",
+    "tracking_origin_country",
+    "tracking_destination_country",
+    "tracking_state",
+)
+"""AfterShip's names for what some couriers need besides the number."""
+
+NO_FIELDS: Mapping[str, str] = MappingProxyType({})
+
+
+class Origin(StrEnum):
+    """Who asked: a person or a shop (MANUAL), or a schedule (AUTOMATIC, which yields to MANUAL)."""
+
+    MANUAL = "MANUAL"
+    AUTOMATIC = "AUTOMATIC"
+
+
+@dataclass(frozen=True, slots=True)
+class TrackingRequest:
+    """One decoded job of the tube `requests_flow`.
+
+    `given` is the number as the producer wrote it. `id` is None when the producer gave none.
+    `max_age` (seconds) is None for the configured default, 0 for "always ask the courier".
+    `expires_at` is Unix time in seconds after which nobody wants the answer, None for never.
+    """
+
+    slug: Slug
+    number: Number
+    given: str
+    id: str | None = None
+    origin: Origin = Origin.MANUAL
+    max_age: float | None = None
+    expires_at: float | None = None
+    fields: Mapping[str, str] = field(default_factory=lambda: NO_FIELDS)
+    traceparent: str | None = None
+
+
+def parse_slug(text: str) -> Slug:
+    """Check the form of a slug. Raises MalformedJob; whether a courier has it is not known here."""
+    if len(text) > SLUG_MOST or not _SLUG.fullmatch(text):
+        raise MalformedJob("bad_slug", f"{text[:80]!r} is not a slug: a-z, 0-9, single hyphens")
+    return Slug(text)
+
+
+def parse_number(given: str, keep: str = "") -> Number:
+    """Bring a number into its one form: trimmed, upper case, without blanks and hyphens.
+
+    `keep` names characters that this courier's numbers really contain ("-" for Estes).
+    Raises MalformedJob when what is left cannot be a number (CONTRACT §1).
+    """
+    text = given.strip()
+    if not text.isascii():
+        raise MalformedJob("bad_number", f"{given[:80]!r} holds characters outside ASCII")
+    dropped = "".join(character for character in _DROPPED if character not in keep)
+    text = text.upper().translate(str.maketrans("", "", dropped))
+    if not _NUMBER.fullmatch(text):
+        raise MalformedJob(
+            "bad_number",
+            f"{given[:80]!r} is no tracking number: 4 to 100 of A-Z 0-9 blank . _ / -, "
+            "beginning with a letter or digit",
+        )
+    return Number(text)

@@ -34,7 +34,9 @@ def open_redis(address: RedisAddress) -> Redis:
     """Make a client; connects at the first command. Replies are text."""
     retry = Retry(ExponentialWithJitterBackoff(base=0.05, cap=1.0), RETRIES)
     if address.sentinels:
-        sentinel = Sentinel(list(address.sentinels), socket_timeout=TIMEOUT_SECONDS)
+        sentinel = Sentinel(  # type: ignore[no-untyped-call] # redis-py leaves it untyped
+            list(address.sentinels), socket_timeout=TIMEOUT_SECONDS
+        )
         master: Redis = sentinel.master_for(
             address.service,
             decode_responses=True,

@@ -27,7 +27,7 @@ from limits.epoch import Epoch
 from limits.permit import CallPermit
 from limits.replies import read_grant, request_of, write_request, write_rules, write_verdict
 from limits.reports import Reports, encode
-from limits.rules import Rules
+from limits.rules import ANSWER_KEEP_SECONDS, Rules
 from limits.scripts import Scripts
 from tracking.call import (
     Admission,
@@ -73,6 +73,11 @@ class Limiter:
         self._written: dict[Slug, bytes] = {}
         self._keys: dict[Slug, keys.SlugKeys] = {}
         self._reports = Reports(self._started)
+
+    @property
+    def remembers_seconds(self) -> float:
+        """How long answers are known here; an older one must be looked up in the results."""
+        return max(ANSWER_KEEP_SECONDS, self._policy.max_age)
 
     async def start(self) -> None:
         """Agree on the epoch; needed once before anything else. Raises LimitsDown."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -42,6 +42,9 @@ OF_SLUG = (
 
 MOST_AT_ONCE = 200
 """Scripts in one pipeline; more would make Redis deaf for others for several milliseconds."""
+
+
+Notice = Callable[[Exception | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +80,17 @@ def load() -> dict[str, Script]:
 class Scripts:
     """The way to Redis and back. One pipeline is under way at a time; the next one fills up."""
 
-    def __init__(self, redis: Redis, clock: Clock) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        clock: Clock,
+        notice: Callable[[Exception | None], None] = lambda _: None,
+    ) -> None:
+        """`notice` hears of it when Redis goes away (the error) and when it is back (None)."""
         self._redis = redis
         self._clock = clock
+        self._notice = notice
+        self._away = False
         self._scripts = load()
         self._waiting: list[_Waiting] = []
         self._sender: asyncio.Task[None] | None = None
@@ -123,11 +134,17 @@ class Scripts:
             for waiting in batch:
                 waiting.reply.cancel()
             raise
+        self._tell(None)
         for waiting, reply in zip(batch, replies, strict=True):
             if isinstance(reply, Exception):
                 _fail(waiting, reply)
             elif not waiting.reply.done():
                 waiting.reply.set_result(reply)
+
+    def _tell(self, error: Exception | None) -> None:
+        if self._away != (error is not None):
+            self._away = error is not None
+            self._notice(error)
 
     async def _exchange(self, batch: Sequence[_Waiting]) -> list[Any]:
         pipeline = self._redis.pipeline(transaction=False)

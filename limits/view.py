@@ -77,10 +77,9 @@ class View:
             text = await self._redis.get(keys.status(operation))
             if text:
                 return dict(json.loads(text))
-            for slug in await self._redis.smembers(keys.SLUGS):
-                waits = await self._redis.hget(
-                    keys.of_slug(Slug(slug)).wait_requests, f"#{operation}"
-                )
+            for name in await self._redis.smembers(keys.SLUGS):
+                slug = Slug(str(name))
+                waits = await self._redis.hget(keys.of_slug(slug).wait_requests, f"#{operation}")
                 if waits:
                     number = json.loads(waits)["n"]
                     return {

@@ -64,7 +64,12 @@ class Limits(Protocol):
     """Who may call, who waits. Every method is one step that either happened whole or not at all.
 
     All of them raise LimitsDown when Redis is silent, and may be repeated then.
+    `remembers_seconds`: how long answers are known here, without asking MongoDB.
     """
+
+    @property
+    def remembers_seconds(self) -> float:
+        """The greatest `max_age` for which no stored answer needs to be looked up."""
 
     async def admit(
         self, request: TrackingRequest, job_key: str, answer: Verdict | None = None
@@ -95,6 +100,9 @@ class Limits(Protocol):
 
 class Results(Protocol):
     """The collection `tracking`. Both writes are idempotent; the newest observation wins."""
+
+    async def available(self) -> None:
+        """Wait while MongoDB is away: no call is asked for whose answer could not be kept."""
 
     async def save(self, call: Call, tracking: Tracking, attempt: Attempt) -> None:
         """Store an answer, durably on a majority. Raises ResultsDown: repeat it."""

@@ -109,7 +109,7 @@ class CourierDown(CourierError):
 
 
 class RequestRefused(CourierError):
-    """The courier called our request malformed: our bug or a changed API, not the number's doing."""
+    """The courier called our request malformed: our bug or a changed API, not its fault."""
 
     code = "request_refused"
 

@@ -1,0 +1,1 @@
+"""From a reserved job to its outcome. Read `handle.py` first."""

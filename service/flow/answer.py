@@ -1,0 +1,199 @@
+"""One permitted call: ask the courier, make the answer durable, only then give the slot back."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+from service.flow.letters import letter_of
+from service.flow.persist import persist
+from service.flow.verdicts import Die, HandBack, Refuse, Repeat, RetryRules, decide
+from service.observe.events import Event
+from service.observe.failpoints import FailPoint
+from service.observe.log import emit, emit_unexpected
+from service.ports import DeadLetters, Limits, Results
+from tracking.call import Attempt, Call, Turn, Verdict
+from tracking.checkpoint import Tracking
+from tracking.errors import (
+    CourierDown,
+    CourierError,
+    NotStarted,
+    ResultsDown,
+    UnreadableAnswer,
+)
+from tracking.operation import State
+from tracking.request import TrackingRequest
+from tracking.summary import output_of
+
+Track = Callable[[Call], Awaitable[Tracking]]
+"""Asks the courier of a call. Raises CourierError or NotStarted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Where a call's outcome goes."""
+
+    limits: Limits
+    results: Results
+    dead: DeadLetters
+
+
+@dataclass(frozen=True, slots=True)
+class Spare:
+    """What the process tells the call: how many more it could take, and where it may be killed."""
+
+    room: Callable[[], int]
+    reach: Callable[[FailPoint], None]
+
+
+class Asker:
+    """Carries one call from its permit to its end. Order of safety: store, then finish."""
+
+    def __init__(
+        self,
+        track: Track,
+        stores: Stores,
+        retry: RetryRules,
+        write_job: Callable[[TrackingRequest], bytes],
+        spare: Spare,
+    ) -> None:
+        self._track = track
+        self._limits, self._results, self._dead = stores.limits, stores.results, stores.dead
+        self._retry = retry
+        self._write_job = write_job
+        self._spare = spare
+
+    async def ask(self, call: Call) -> Turn:
+        """Spend the call's permit. What comes back is whose turn it is next."""
+        began, at = time.monotonic(), dt.datetime.now(dt.UTC)
+        try:
+            tracking = await self._courier(call)
+        except NotStarted as error:
+            return await self._not_started(call, error)
+        except CourierError as error:
+            ms = round((time.monotonic() - began) * 1000)
+            return await self._failed(
+                call, error, Attempt(at, error.code, ms, error.http_status, error.excerpt)
+            )
+        except asyncio.CancelledError:
+            await self.hand_back(call)
+            raise
+        self._spare.reach(FailPoint.AFTER_ANSWER)
+        outcome = "answered" if tracking.checkpoints else "not_found"
+        ms = round((time.monotonic() - began) * 1000)
+        return await self._answered(call, tracking, Attempt(at, outcome, ms, tracking.http_status))
+
+    async def die(self, call: Call, error: CourierError) -> Turn:
+        """Record a call as dead and end its operations: the worker's last word about it."""
+        letter = letter_of(call, error, self._write_job(call.request))
+        await persist(lambda: self._dead.record([letter]))
+        self._spare.reach(FailPoint.AFTER_DEAD)
+        emit(Event.DEAD, **_names(call), error=error.code, detail=error.message)
+        return await self._end(call, _error_verdict(call, error, answered=False))
+
+    async def hand_back(self, call: Call) -> Turn:
+        """Give a call up unanswered, because this worker stops: others go on with it at once."""
+        back = self._limits.requeue if call.permit.started else self._limits.abort
+        turn = await persist(lambda: back(call, 0))
+        self._spare.reach(FailPoint.AFTER_HAND_BACK)
+        emit(Event.HANDED_BACK, **_names(call))
+        return turn
+
+    async def _courier(self, call: Call) -> Tracking:
+        """Ask within the call's one deadline; whatever a module raises becomes a known error."""
+        try:
+            async with asyncio.timeout_at(call.permit.deadline):
+                return await self._track(call)
+        except TimeoutError as error:
+            raise CourierDown("no whole answer within the call's time-out") from error
+        except (CourierError, NotStarted):
+            raise
+        except Exception as error:
+            # A module that breaks is a parser error: never Pending, and never this worker's end.
+            emit_unexpected(error, **_names(call))
+            raise UnreadableAnswer(f"the courier module broke: {type(error).__name__}") from error
+
+    async def _answered(self, call: Call, tracking: Tracking, attempt: Attempt) -> Turn:
+        try:
+            await persist(
+                lambda: self._results.save(call, tracking, attempt), until=call.permit.deadline
+            )
+        except UnreadableAnswer as error:
+            return await self._failed(call, error, attempt)
+        except ResultsDown:
+            # The lease ends soon, and a result that is not durable is none: ask again later.
+            return await self._repeat(call, self._retry.first_seconds, "results_down")
+        self._spare.reach(FailPoint.AFTER_STORE)
+        request = call.request
+        verdict = Verdict(State.SUCCESS, output_of(tracking), f"{request.slug}:{request.number}")
+        turn = await self._end(call, verdict)
+        emit(
+            Event.ANSWERED,
+            **_names(call),
+            tag=tracking.tag.value,
+            ms=attempt.ms,
+            requests=call.requests,
+        )
+        return turn
+
+    async def _failed(self, call: Call, error: CourierError, attempt: Attempt) -> Turn:
+        decision = decide(error, call, time.time(), self._retry)
+        final = isinstance(decision, Refuse | Die)
+        if call.permit.started or final:
+            await persist(lambda: self._results.fail(call, error, attempt, final=final))
+            self._spare.reach(FailPoint.AFTER_FAILURE_STORED)
+        match decision:
+            case Refuse():
+                emit(Event.REFUSED, **_names(call), error=error.code)
+                return await self._end(call, _error_verdict(call, error, answered=True))
+            case Die():
+                return await self.die(call, error)
+            case Repeat(delay):
+                return await self._repeat(call, delay, error.code)
+            case HandBack(pause):
+                back = self._limits.requeue if call.permit.started else self._limits.abort
+                turn = await persist(lambda: back(call, self._spare.room(), pause))
+                self._spare.reach(FailPoint.AFTER_HAND_BACK)
+                emit(_PAUSES.get(error.code, Event.PAUSED), **_names(call), why=error.message)
+                return turn
+        assert_never(decision)
+
+    async def _repeat(self, call: Call, delay: float, why: str) -> Turn:
+        turn = await persist(lambda: self._limits.retry(call, delay, self._spare.room()))
+        self._spare.reach(FailPoint.AFTER_RETRY)
+        emit(
+            Event.RETRIED,
+            **_names(call),
+            error=why,
+            attempts=call.attempts + 1,
+            delay_ms=round(delay * 1000),
+        )
+        return turn
+
+    async def _not_started(self, call: Call, error: NotStarted) -> Turn:
+        back = self._limits.requeue if call.permit.started else self._limits.abort
+        turn = await persist(lambda: back(call, self._spare.room()))
+        emit(Event.HANDED_BACK, **_names(call), why=str(error))
+        return turn
+
+    async def _end(self, call: Call, verdict: Verdict) -> Turn:
+        turn = await persist(lambda: self._limits.finish(call, verdict, self._spare.room()))
+        self._spare.reach(FailPoint.AFTER_FINISH)
+        return turn
+
+
+_PAUSES = {"no_credentials": Event.NO_CREDENTIALS, "auth_failed": Event.AUTH_FAILED}
+
+
+def _names(call: Call) -> dict[str, str]:
+    return {"slug": call.request.slug, "number": call.request.number}
+
+
+def _error_verdict(call: Call, error: CourierError, *, answered: bool) -> Verdict:
+    request = call.request
+    output = {"error": error.code, "message": error.message}
+    return Verdict(State.ERROR, output, f"{request.slug}:{request.number}", answered=answered)

@@ -1,0 +1,107 @@
+"""Draining: this process asks for waiting requests exactly when the next one may start.
+
+One heap of (instant, slug), one timer; all slugs that are due are asked for together, and their
+scripts share one way to Redis. A drained slug is shared: after ten seconds it goes back to the tube
+`wait_list`, where any process may take it on. Any number of drainers is harmless, because every
+`take` is safe by itself; none at all is repaired by the sweeper.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections.abc import Awaitable, Callable
+
+from service.flow.persist import persist
+from service.flow.turns import Turns
+from service.observe.failpoints import FailPoint
+from service.ports import Limits
+from tracking.errors import StoreError
+from tracking.request import Slug
+
+SHARE_AFTER_SECONDS = 10.0
+
+
+class Drainer:
+    """The slugs that this process drains, by the instant at which each is to be asked for."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        available: Callable[[], Awaitable[None]],
+        room: Callable[[], int],
+        reach: Callable[[FailPoint], None],
+    ) -> None:
+        """`available` waits while no answer could be kept; `room`: calls this process may take."""
+        self._limits = limits
+        self._available = available
+        self._room = room
+        self._reach = reach
+        self._heap: list[tuple[float, Slug]] = []
+        self._due: dict[Slug, float] = {}
+        self._since: dict[Slug, float] = {}
+        self._sooner = asyncio.Event()
+
+    def look_again(self, slug: Slug, at: float) -> None:
+        """Ask for `slug` at this instant of `time.monotonic()`; the sooner instant holds."""
+        if at >= self._due.get(slug, float("inf")):
+            return
+        self._due[slug] = at
+        self._since.setdefault(slug, time.monotonic())
+        heapq.heappush(self._heap, (at, slug))
+        if self._heap[0] == (at, slug):
+            self._sooner.set()
+
+    async def claim(self, slug: Slug, turns: Turns) -> None:
+        """Begin to drain `slug`, because a job of the tube `wait_list` says so."""
+        self._reach(FailPoint.AFTER_DRAIN_RESERVE)
+        await self._available()
+        # One at least: a full process that refused would send the job round without end.
+        turn = await persist(lambda: self._limits.take(slug, max(1, self._room()), claims=True))
+        self._reach(FailPoint.AFTER_TAKE)
+        await turns.go_on(slug, turn)
+
+    async def run(self, turns: Turns) -> None:
+        """Ask for every slug when it is due, until cancelled."""
+        while True:
+            self._sooner.clear()
+            wait = self._heap[0][0] - time.monotonic() if self._heap else None
+            if wait is not None and wait <= 0:
+                await asyncio.gather(*(self._ask(slug, turns) for slug in self._pop_due()))
+                continue
+            try:
+                async with asyncio.timeout(wait):
+                    await self._sooner.wait()
+            except TimeoutError:
+                continue
+
+    async def hand_over(self, turns: Turns) -> None:
+        """Give all slugs back to the tube, because this process stops."""
+        slugs = list(self._due)
+        self._due.clear()
+        self._heap.clear()
+        for slug in slugs:
+            try:
+                await turns.go_on(slug, await self._limits.take(slug, 0))
+            except StoreError:
+                return  # the sweeper of another process finds them without a drainer
+            self._reach(FailPoint.AFTER_HAND_OVER)
+
+    def _pop_due(self) -> list[Slug]:
+        now, due = time.monotonic(), []
+        while self._heap and self._heap[0][0] <= now:
+            at, slug = heapq.heappop(self._heap)
+            # An entry that a sooner one replaced is passed over.
+            if self._due.get(slug) == at:
+                del self._due[slug]
+                due.append(slug)
+        return due
+
+    async def _ask(self, slug: Slug, turns: Turns) -> None:
+        await self._available()
+        shared = time.monotonic() - self._since.get(slug, 0.0) >= SHARE_AFTER_SECONDS
+        turn = await persist(lambda: self._limits.take(slug, 0 if shared else self._room()))
+        if turn.ask_again is None:
+            self._since.pop(slug, None)
+        await turns.go_on(slug, turn)

@@ -1,0 +1,103 @@
+"""One request, from a reserved job to its outcome. Read this first.
+
+::
+
+    reserve → decode → admit ─granted→ ask: courier → store → finish ─┐
+                 │        ├─parked→ put a drain job, when told ───────┼→ delete the job
+                 │        └─ended, or a fresh answer is stored ───────┘
+                 └─malformed→ record in `dead` → bury
+
+Every step makes the next copy durable before it lets go of the last one, and every step may be
+repeated: a worker may vanish between any two of them. See docs/flow.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import assert_never
+
+from service.flow.answer import Asker, Stores
+from service.flow.letters import letter_of_full, letter_of_malformed
+from service.flow.persist import persist
+from service.flow.turns import Turns
+from service.observe.events import Event
+from service.observe.failpoints import FailPoint
+from service.observe.log import emit
+from service.ports import Job
+from tracking.call import Dying, Ended, Full, Granted, Parked, Turn, Verdict
+from tracking.errors import MalformedJob, TubesDown
+from tracking.operation import State
+from tracking.request import TrackingRequest
+
+Decode = Callable[[Job], Awaitable[TrackingRequest]]
+"""Reads a job. Raises MalformedJob, or TubesDown when the job is not ours any more."""
+
+
+class Handler:
+    """The flow. One per process; every job is a task of its own."""
+
+    def __init__(
+        self,
+        decode: Decode,
+        stores: Stores,
+        asker: Asker,
+        turns: Turns,
+        reach: Callable[[FailPoint], None],
+    ) -> None:
+        self._decode = decode
+        self._limits, self._results, self._dead = stores.limits, stores.results, stores.dead
+        self._asker = asker
+        self._turns = turns
+        self._reach = reach
+
+    async def handle(self, job: Job) -> None:
+        """Carry one reserved job to its outcome. Whatever it raises is a defect."""
+        self._reach(FailPoint.AFTER_RESERVE)
+        try:
+            request = await self._decode(job)
+        except MalformedJob as error:
+            await self.set_aside(job, error)
+            return
+        except TubesDown:
+            await job.release()  # it is not ours any more, and whoever has it reads it
+            return
+        await self._results.available()
+        answer = await self._stored_answer(request)
+        admission = await persist(lambda: self._limits.admit(request, job.key, answer))
+        match admission:
+            case Granted(call):
+                self._reach(FailPoint.AFTER_GRANT)
+                await self._turns.go_on(request.slug, await self._asker.ask(call))
+            case Parked(why, put_drain):
+                self._reach(FailPoint.AFTER_PARK)
+                emit(Event.PARKED, slug=request.slug, number=request.number, why=why)
+                await self._turns.go_on(request.slug, Turn(put_drain=put_drain))
+            case Ended(state):
+                self._reach(FailPoint.AFTER_ENDED)
+                event = Event.CANCELLED if state is State.CANCELLED else Event.REUSED
+                emit(event, slug=request.slug, number=request.number)
+            case Full(waiting):
+                letter = letter_of_full(job, request, waiting)
+                await persist(lambda: self._dead.record([letter]))
+                emit(Event.FULL, slug=request.slug, number=request.number)
+            case Dying(call):
+                await self._turns.die(call)
+            case _:
+                assert_never(admission)
+        await job.delete()
+        self._reach(FailPoint.AFTER_DELETE)
+
+    async def _stored_answer(self, request: TrackingRequest) -> Verdict | None:
+        """Look for an answer that is older than what Redis remembers and still fresh enough."""
+        if request.max_age is None or request.max_age <= self._limits.remembers_seconds:
+            return None
+        max_age = request.max_age
+        return await persist(lambda: self._results.fresh(request, max_age))
+
+    async def set_aside(self, job: Job, error: MalformedJob) -> None:
+        """Record and bury. No record, no bury: until it is durable the job stays ours, touched."""
+        letter = letter_of_malformed(job, error)
+        await persist(lambda: self._dead.record([letter]))
+        self._reach(FailPoint.AFTER_DEAD)
+        await job.bury()
+        emit(Event.MALFORMED, job=job.id, server=job.server, why=error.reason, detail=error.detail)

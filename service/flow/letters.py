@@ -1,0 +1,47 @@
+"""Dead letters: what is written down of a request that nobody will answer. Pure."""
+
+from __future__ import annotations
+
+from service.ports import Job
+from tracking.call import Call, DeadLetter
+from tracking.errors import CourierError, MalformedJob
+from tracking.request import TrackingRequest
+
+
+def letter_of(call: Call, error: CourierError, body: bytes) -> DeadLetter:
+    """Write down a call. The id is that of its oldest request, so repeating it changes nothing."""
+    request = call.request
+    return DeadLetter(
+        id=f"{request.slug}:{request.number}:{round(call.waiting_since * 1000)}",
+        reason=error.code,
+        detail=error.message,
+        body=body,
+        slug=request.slug,
+        number=request.number,
+        operations=call.operations,
+    )
+
+
+def letter_of_malformed(job: Job, error: MalformedJob) -> DeadLetter:
+    """Write down a job that is not what CONTRACT §1 describes, before it is buried."""
+    return DeadLetter(
+        id=job.key,
+        reason=error.reason,
+        detail=error.detail,
+        body=job.body,
+        server=job.server,
+        job=job.id,
+    )
+
+
+def letter_of_full(job: Job, request: TrackingRequest, waiting: int) -> DeadLetter:
+    """Write down a request that found too many others waiting."""
+    return DeadLetter(
+        id=job.key,
+        reason="wait_list_full",
+        detail=f"{waiting} wait for {request.slug} already (limits.max_waiting); kick it later",
+        body=job.body,
+        slug=request.slug,
+        number=request.number,
+        operations=(request.id,) if request.id else (),
+    )

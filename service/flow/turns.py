@@ -1,0 +1,53 @@
+"""What follows from a turn: whoever was taken is asked for, and somebody looks again in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from service.flow.answer import Asker
+from service.flow.crew import Crew
+from service.observe.failpoints import FailPoint
+from service.ports import Drains
+from tracking.call import Call, Turn
+from tracking.errors import CourierDown, TubesDown
+from tracking.request import Slug
+
+VANISHED = CourierDown("too many workers vanished while they asked for it")
+
+
+class Turns:
+    """Goes on after every step that may leave somebody waiting."""
+
+    def __init__(
+        self,
+        asker: Asker,
+        crew: Crew,
+        drains: Drains,
+        look_again: Callable[[Slug, float], None],
+        reach: Callable[[FailPoint], None],
+    ) -> None:
+        self._asker = asker
+        self._crew = crew
+        self._drains = drains
+        self._look_again = look_again
+        self._reach = reach
+
+    async def go_on(self, slug: Slug, turn: Turn) -> None:
+        """Do what a turn says. Never waits for the calls that it starts."""
+        for call in turn.calls:
+            self._crew.start(self._ask(call))
+        if turn.ask_again is not None:
+            self._look_again(slug, turn.ask_again)
+        if turn.put_drain:
+            try:
+                await self._drains.put_drain(slug)
+            except TubesDown:
+                return  # the sweeper puts it when the tubes are back
+            self._reach(FailPoint.AFTER_PUT_DRAIN)
+
+    async def die(self, call: Call) -> None:
+        """End a request over which too many workers vanished."""
+        await self.go_on(call.request.slug, await self._asker.die(call, VANISHED))
+
+    async def _ask(self, call: Call) -> None:
+        await self.go_on(call.request.slug, await self._asker.ask(call))

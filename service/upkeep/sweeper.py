@@ -1,0 +1,68 @@
+"""The one thing that wakes unasked: it puts right what vanished workers left behind.
+
+Every worker sweeps, at jittered times; two sweeps at once are harmless. With nothing waiting and
+nothing in flight a sweep is one request to Redis.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+
+from service.flow.turns import Turns
+from service.observe.events import Event
+from service.observe.failpoints import FailPoint
+from service.observe.log import emit
+from service.ports import Limits
+from tracking.call import Swept, Turn
+from tracking.errors import StoreError
+from tracking.request import Slug
+
+PERIOD_SECONDS = 5.0
+JITTER_SECONDS = 1.0
+
+
+class Sweeper:
+    """Looks every 5 s ± 1 at the slugs that this worker knows, and at all that have work."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        turns: Turns,
+        slugs: Sequence[Slug],
+        reach: Callable[[FailPoint], None],
+    ) -> None:
+        self._limits = limits
+        self._turns = turns
+        self._slugs = slugs
+        self._reach = reach
+
+    async def run(self) -> None:
+        """Sweep until cancelled."""
+        while True:
+            jitter = random.uniform(-JITTER_SECONDS, JITTER_SECONDS)
+            await asyncio.sleep(PERIOD_SECONDS + jitter)
+            try:
+                await self.sweep()
+            except StoreError:
+                continue  # said elsewhere; the next sweep comes soon enough
+
+    async def sweep(self) -> None:
+        """Sweep once. Raises LimitsDown, and ResultsDown while a dead request cannot be recorded."""
+        for swept in await self._limits.sweep(self._slugs):
+            self._reach(FailPoint.AFTER_SWEEP)
+            await self._put_right(swept)
+
+    async def _put_right(self, swept: Swept) -> None:
+        if swept.swept or swept.put_drain or swept.dying:
+            emit(
+                Event.SWEPT,
+                slug=swept.slug,
+                calls=swept.swept,
+                drain=swept.put_drain,
+                dying=len(swept.dying),
+            )
+        for call in swept.dying:
+            await self._turns.die(call)
+        await self._turns.go_on(swept.slug, Turn(put_drain=swept.put_drain))

@@ -46,6 +46,9 @@ from tracking.errors import LimitsDown, NotStarted
 from tracking.operation import State
 from tracking.request import Slug, TrackingRequest
 
+AGAIN_SECONDS = 0.1
+"""How soon a call in mid-way asks again while Redis is silent."""
+
 RulesOf = Callable[[Slug], Rules]
 
 
@@ -190,7 +193,11 @@ class Limiter:
 
     async def _again(self, slug: Slug, call_id: str, start_id: str) -> int:
         while True:
-            reply = await self._run("again", slug, (start_id, call_id))
+            try:
+                reply = await self._run("again", slug, (start_id, call_id))
+            except LimitsDown:
+                await asyncio.sleep(AGAIN_SECONDS)  # the call's deadline ends this
+                continue
             match reply[1:]:
                 case ["granted", at]:
                     return int(at)

@@ -87,13 +87,13 @@ class Asker:
         ms = round((time.monotonic() - began) * 1000)
         return await self._answered(call, tracking, Attempt(at, outcome, ms, tracking.http_status))
 
-    async def die(self, call: Call, error: CourierError) -> Turn:
+    async def die(self, call: Call, reason: str, detail: str) -> Turn:
         """Record a call as dead and end its operations: the worker's last word about it."""
-        letter = letter_of(call, error, self._write_job(call.request))
+        letter = letter_of(call, reason, detail, self._write_job(call.request))
         await persist(lambda: self._dead.record([letter]))
         self._spare.reach(FailPoint.AFTER_DEAD)
-        emit(Event.DEAD, **_names(call), error=error.code, detail=error.message)
-        return await self._end(call, _error_verdict(call, error, answered=False))
+        emit(Event.DEAD, **_names(call), error=reason, detail=detail)
+        return await self._end(call, _error_verdict(call, reason, detail, answered=False))
 
     async def hand_back(self, call: Call) -> Turn:
         """Give a call up unanswered, because this worker stops: others go on with it at once."""
@@ -149,9 +149,11 @@ class Asker:
         match decision:
             case Refuse():
                 emit(Event.REFUSED, **_names(call), error=error.code)
-                return await self._end(call, _error_verdict(call, error, answered=True))
+                return await self._end(
+                    call, _error_verdict(call, error.code, error.message, answered=True)
+                )
             case Die():
-                return await self.die(call, error)
+                return await self.die(call, error.code, error.message)
             case Repeat(delay):
                 return await self._repeat(call, delay, error.code)
             case HandBack(pause):
@@ -193,7 +195,7 @@ def _names(call: Call) -> dict[str, str]:
     return {"slug": call.request.slug, "number": call.request.number}
 
 
-def _error_verdict(call: Call, error: CourierError, *, answered: bool) -> Verdict:
+def _error_verdict(call: Call, code: str, message: str, *, answered: bool) -> Verdict:
     request = call.request
-    output = {"error": error.code, "message": error.message}
+    output = {"error": code, "message": message}
     return Verdict(State.ERROR, output, f"{request.slug}:{request.number}", answered=answered)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from service.ports import Job
 from tracking.call import Call, DeadLetter
-from tracking.errors import CourierError, MalformedJob
+from tracking.errors import MalformedJob
 from tracking.request import TrackingRequest
 
 
-def letter_of(call: Call, error: CourierError, body: bytes) -> DeadLetter:
+def letter_of(call: Call, reason: str, detail: str, body: bytes) -> DeadLetter:
     """Write down a call. The id is that of its oldest request, so repeating it changes nothing."""
     request = call.request
     return DeadLetter(
         id=f"{request.slug}:{request.number}:{round(call.waiting_since * 1000)}",
-        reason=error.code,
-        detail=error.message,
+        reason=reason,
+        detail=detail,
         body=body,
         slug=request.slug,
         number=request.number,

@@ -9,10 +9,10 @@ from service.flow.crew import Crew
 from service.observe.failpoints import FailPoint
 from service.ports import Drains
 from tracking.call import Call, Turn
-from tracking.errors import CourierDown, TubesDown
+from tracking.errors import TubesDown
 from tracking.request import Slug
 
-VANISHED = CourierDown("too many workers vanished while they asked for it")
+VANISHED = "workers_vanished"
 
 
 class Turns:
@@ -47,7 +47,8 @@ class Turns:
 
     async def die(self, call: Call) -> None:
         """End a request over which too many workers vanished."""
-        await self.go_on(call.request.slug, await self._asker.die(call, VANISHED))
+        detail = f"{call.deaths} workers vanished while they asked for it"
+        await self.go_on(call.request.slug, await self._asker.die(call, VANISHED, detail))
 
     async def _ask(self, call: Call) -> None:
         await self.go_on(call.request.slug, await self._asker.ask(call))

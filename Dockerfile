@@ -1,0 +1,47 @@
+# Two images: `worker` (the default) and `beanstalkd`, of which no official image exists.
+# 3.11 is the interpreter the tests run on; every locked wheel also exists for newer ones.
+ARG PYTHON=3.11
+ARG DEBIAN=bookworm
+
+
+# Debian 12 packages 1.12, the version whose durability docs/decisions/0001 counts on.
+FROM debian:${DEBIAN}-slim AS beanstalkd
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends beanstalkd \
+ && rm -rf /var/lib/apt/lists/* \
+ && install --directory --owner=10002 --group=10002 --mode=0700 /data
+# A new named volume takes over owner and mode of /data, so the binlog is writable without root.
+USER 10002:10002
+EXPOSE 11300
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["beanstalkd"]
+CMD ["-l", "0.0.0.0", "-p", "11300", "-b", "/data", "-f", "0"]
+
+
+FROM python:${PYTHON}-slim-${DEBIAN} AS build
+COPY requirements.txt ./
+# Hashes for every file, and wheels only: no set-up script of a dependency runs here.
+RUN python -m venv /venv \
+ && /venv/bin/pip install --no-cache-dir --disable-pip-version-check \
+      --require-hashes --only-binary :all: -r requirements.txt
+
+
+FROM python:${PYTHON}-slim-${DEBIAN} AS worker
+ENV PATH=/venv/bin:$PATH \
+    PYTHONUNBUFFERED=1
+WORKDIR /app
+COPY --from=build /venv /venv
+COPY worker.py config.toml ./
+COPY tracking/ tracking/
+COPY couriers/ couriers/
+COPY limits/ limits/
+COPY service/ service/
+# Compiled here, because the container's root is read-only; readable whatever the builder's umask.
+RUN chmod -R a+rX . && python -m compileall -q .
+ENV PYTHONDONTWRITEBYTECODE=1
+# By number: Kubernetes' runAsNonRoot cannot judge a name.
+USER 10001:10001
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=30s --timeout=10s --start-period=30s --retries=3 \
+  CMD ["python", "worker.py", "check"]
+CMD ["python", "worker.py", "run"]

@@ -1,0 +1,138 @@
+"""docker-compose.yml: nothing acknowledged can be lost, nothing is open, everything is watched."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SERVICES = ("beanstalkd", "redis", "mongo", "worker")
+STORES = SERVICES[:3]
+UNITS = {"k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+def _bytes(text: str) -> int:
+    number, unit = re.fullmatch(r"(\d+)([kmg])b?", text).groups()  # type: ignore[union-attr]
+    return int(number) * UNITS[unit]
+
+
+def _option(command: list[str], name: str) -> str:
+    return command[command.index(name) + 1]
+
+
+def test_it_holds_the_four_services(compose: dict[str, Any]) -> None:
+    assert tuple(compose["services"]) == SERVICES
+
+
+def test_beanstalkd_writes_a_put_to_the_disk_before_it_answers(
+    compose: dict[str, Any], stages: dict[str, Any]
+) -> None:
+    command = compose["services"]["beanstalkd"]["command"]
+
+    assert _option(command, "-b") == "/data"
+    assert _option(command, "-f") == "0"
+    assert json.loads(stages["beanstalkd"].all("CMD")[-1]) == command
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--appendonly", "yes"),
+        ("--appendfsync", "always"),
+        ("--no-appendfsync-on-rewrite", "no"),
+        ("--maxmemory-policy", "noeviction"),
+    ],
+)
+def test_redis_keeps_every_acknowledged_write(
+    compose: dict[str, Any], option: str, value: str
+) -> None:
+    assert _option(compose["services"]["redis"]["command"], option) == value
+
+
+def test_redis_may_use_twice_its_data_while_it_rewrites_the_append_only_file(
+    compose: dict[str, Any],
+) -> None:
+    redis = compose["services"]["redis"]
+    most = _bytes(_option(redis["command"], "--maxmemory"))
+
+    assert _bytes(redis["deploy"]["resources"]["limits"]["memory"]) >= 2 * most
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_the_data_of_a_store_outlives_its_container(compose: dict[str, Any], store: str) -> None:
+    volume, _, _target = compose["services"][store]["volumes"][0].partition(":")
+
+    assert volume in compose["volumes"]
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_store_is_watched_and_the_worker_waits_for_it(
+    compose: dict[str, Any], store: str
+) -> None:
+    waits = compose["services"]["worker"]["depends_on"][store]
+
+    assert compose["services"][store]["healthcheck"]["test"][0] == "CMD"
+    assert waits == {"condition": "service_healthy"}
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_store_is_reached_from_this_host_only(compose: dict[str, Any], store: str) -> None:
+    for port in compose["services"][store]["ports"]:
+        assert port.startswith("127.0.0.1:")
+
+
+def test_the_worker_can_be_scaled(compose: dict[str, Any]) -> None:
+    worker = compose["services"]["worker"]
+
+    assert "container_name" not in worker
+    assert "ports" not in worker
+
+
+def test_a_worker_is_killed_only_after_its_own_grace(compose: dict[str, Any]) -> None:
+    grace = tomllib.loads((ROOT / "config.toml").read_text("utf-8"))["worker"]["grace_seconds"]
+    period = compose["services"]["worker"]["stop_grace_period"]
+
+    assert float(period.removesuffix("s")) > grace
+
+
+def test_the_worker_is_pointed_at_the_stores_of_this_file(compose: dict[str, Any]) -> None:
+    environment = compose["services"]["worker"]["environment"]
+
+    assert json.loads(environment["TRACKER_BEANSTALKD__SERVERS"]) == ["beanstalkd:11300"]
+    assert environment["TRACKER_REDIS__URL"] == "redis://redis:6379/0"
+    assert environment["TRACKER_MONGODB__URI"] == "mongodb://mongo:27017"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_container_has_no_more_rights_than_it_needs(
+    compose: dict[str, Any], service: str
+) -> None:
+    options = compose["services"][service]
+
+    assert options["read_only"] is True
+    assert options["cap_drop"] == ["ALL"]
+    assert options["security_opt"] == ["no-new-privileges:true"]
+    assert {"memory", "pids"} <= options["deploy"]["resources"]["limits"].keys()
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_no_container_runs_as_root(
+    compose: dict[str, Any], stages: dict[str, Any], service: str
+) -> None:
+    options = compose["services"][service]
+    target = options.get("build", {}).get("target")
+    user = stages[target].all("USER")[-1] if target else options["user"]
+
+    assert int(user.partition(":")[0]) > 0
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_image_from_elsewhere_names_its_version(compose: dict[str, Any], service: str) -> None:
+    options = compose["services"][service]
+    if "build" not in options:
+        assert re.search(r":\d", options["image"])

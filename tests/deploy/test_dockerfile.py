@@ -1,0 +1,89 @@
+"""The image: what enters it, as whom it runs, and what it starts."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def _copied(stages: dict[str, Any]) -> set[str]:
+    sources: set[str] = set()
+    for stage in stages.values():
+        for line in stage.all("COPY"):
+            if not line.startswith("--from="):
+                sources.update(word.rstrip("/") for word in line.split()[:-1])
+    return sources
+
+
+def test_every_file_that_is_copied_exists(stages: dict[str, Any]) -> None:
+    missing = {source for source in _copied(stages) if not (ROOT / source).exists()}
+
+    assert missing == set()
+
+
+def test_only_what_the_image_copies_is_sent_to_the_builder(stages: dict[str, Any]) -> None:
+    lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+
+    assert "*" in lines
+    assert {line[1:] for line in lines if line.startswith("!")} == _copied(stages)
+
+
+def test_tests_and_development_servers_stay_out_of_the_image(stages: dict[str, Any]) -> None:
+    unwanted = {"tests", "devstack", "benchmarks", "examples", "docs", "requirements-dev.txt"}
+
+    assert _copied(stages) & unwanted == set()
+
+
+def test_the_worker_is_what_is_built_without_a_target(stages: dict[str, Any]) -> None:
+    assert list(stages)[-1] == "worker"
+
+
+def test_dependencies_are_installed_only_by_hash_and_only_as_wheels(stages: dict[str, Any]) -> None:
+    installs = [line for line in stages["build"].all("RUN") if "pip install" in line]
+
+    assert len(installs) == 1
+    words = shlex.split(installs[0])
+    assert "--require-hashes" in words
+    assert words[words.index("--only-binary") + 1] == ":all:"
+    assert words[words.index("-r") + 1] == "requirements.txt"
+
+
+@pytest.mark.parametrize("image", ["worker", "beanstalkd"])
+def test_an_image_ends_as_a_user_by_number_who_is_not_root(
+    stages: dict[str, Any], image: str
+) -> None:
+    user, _, group = stages[image].all("USER")[-1].partition(":")
+
+    assert int(user) > 0
+    assert int(group) > 0
+
+
+@pytest.mark.parametrize("instruction", ["CMD", "HEALTHCHECK"])
+def test_what_the_image_starts_is_a_verb_of_the_worker(
+    stages: dict[str, Any], instruction: str
+) -> None:
+    line = stages["worker"].all(instruction)[-1]
+    program, *arguments = json.loads(line[line.index("[") :])
+
+    assert program == "python"
+    answer = subprocess.run(
+        [sys.executable, *arguments, "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_the_image_is_stopped_by_sigterm(stages: dict[str, Any]) -> None:
+    assert stages["worker"].all("STOPSIGNAL") == ["SIGTERM"]
+    assert stages["beanstalkd"].all("STOPSIGNAL") == ["SIGTERM"]

@@ -1,0 +1,143 @@
+"""What the documents say of commands, settings, folders and dependencies is so."""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from service.config.tree import is_table, kind_at
+from service.tubes import envelope
+from tracking.errors import CourierError, InvalidNumber
+
+ROOT = Path(__file__).parents[2]
+COMMAND = re.compile(r"worker\.py((?: [\w.<>:/=-]+)+)")
+SETTING = re.compile(r"`\[([a-z_.<>A-Z-]+)\] (\w+)`")
+TARGET = re.compile(r"(?:`|^)make ([a-z]+)", re.MULTILINE)
+
+
+def _text(page: Path) -> str:
+    return (ROOT / page).read_text("utf-8")
+
+
+@functools.cache
+def _help(*verb: str) -> str | None:
+    """What `worker.py VERB --help` prints; None when there is no such verb."""
+    done = subprocess.run(
+        [sys.executable, "worker.py", *verb, "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout if done.returncode == 0 else None
+
+
+def _is_wrong(command: str) -> bool:
+    words = command.split()
+    options = [word for word in words if word.startswith("--")]
+    # The second word is a verb only below `dead` and `config`, else an argument.
+    verb = words[: 2 if words[0] in {"dead", "config"} else 1]
+    shown = _help(*verb)
+    return shown is None or any(option not in shown for option in options)
+
+
+def test_every_command_that_a_page_names_exists(page: Path) -> None:
+    commands = COMMAND.findall(_text(page))
+
+    assert [command for command in commands if _is_wrong(command)] == []
+
+
+def test_an_unknown_command_or_option_is_noticed() -> None:
+    assert not _is_wrong(" info --watch")
+    assert _is_wrong(" no-such-verb")
+    assert _is_wrong(" dead undo")
+    assert _is_wrong(" info --no-such-option")
+
+
+def test_every_setting_that_a_page_names_exists(page: Path) -> None:
+    named = [(*section.split("."), key) for section, key in SETTING.findall(_text(page))]
+
+    wrong = [path for path in named if kind_at(path) is None or is_table(kind_at(path))]
+    assert wrong == []
+
+
+def test_every_default_in_the_readme_is_that_of_the_configuration() -> None:
+    written = tomllib.loads((ROOT / "config.toml").read_text("utf-8"))
+    rows = re.findall(r"^\| (`\[[^|]+) \| ([^|]+) \|", _text(Path("README.md")), re.MULTILINE)
+    checked = 0
+
+    for names, values in rows:
+        pairs = zip(SETTING.findall(names), values.replace("`", "").split(", "), strict=True)
+        for (section, key), value in pairs:
+            if section in written:
+                assert str(written[section][key]).replace("'", '"').removesuffix(".0") == value
+                checked += 1
+    assert checked > 0
+
+
+def test_every_make_target_that_a_page_names_exists(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+
+    assert set(TARGET.findall(_text(page))) <= targets
+
+
+def test_the_readme_lists_the_folders_that_exist() -> None:
+    section = _text(Path("README.md")).split("## Folders")[1].split("##")[0]
+    listed = set(re.findall(r"`(\w+)/`", section))
+
+    existing = {
+        folder.name
+        for folder in ROOT.iterdir()
+        if folder.is_dir() and not folder.name.startswith(".") and any(folder.rglob("*.*"))
+    }
+    assert listed == existing
+
+
+@pytest.mark.parametrize(
+    ("heading", "file"),
+    [("at run time", "requirements.in"), ("for development", "requirements-dev.in")],
+)
+def test_the_readme_gives_a_reason_for_each_dependency(heading: str, file: str) -> None:
+    table = _text(Path("README.md")).split(f"| {heading} | because |\n|---|---|\n")[1]
+    rows = table.split("\n\n")[0].splitlines()
+    listed = {name for row in rows for name in row.split("|")[1].strip().split(", ")}
+
+    lines = (ROOT / file).read_text("utf-8").splitlines()
+    required = {re.split(r"[ =<>;]", line)[0] for line in lines if line and line[0] not in "#-"}
+    assert listed == required
+
+
+def _codes(error: type[CourierError]) -> set[str]:
+    return {error.code}.union(*(_codes(below) for below in error.__subclasses__()))
+
+
+def test_the_runbook_says_what_to_do_about_every_reason_of_dead_requests() -> None:
+    section = _text(Path("docs/runbook.md")).split("## Requests end as dead")[1].split("## ")[0]
+    rows = re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)
+    documented = {reason for row in rows for reason in re.findall(r"`([a-z_0-9]+)`", row)}
+
+    final = _codes(CourierError) - {CourierError.code, InvalidNumber.code}
+    malformed = set(re.findall(r"^([a-z_0-9]+) {2,}", envelope.__doc__ or "", re.MULTILINE))
+    assert final <= documented
+    assert documented <= final | malformed | {"wait_list_full"}
+    # The rest is told together, as "other bad_…".
+    assert all(reason.startswith("bad_") for reason in malformed - {"reason"} - documented)
+
+
+def test_every_word_of_the_glossary_is_used_in_the_code() -> None:
+    glossary = re.findall(r"^\| (\*\*[^|]+) \|", _text(Path("docs/glossary.md")), re.MULTILINE)
+    words = [word for cell in glossary for word in re.findall(r"\*\*([^*]+)\*\*", cell)]
+    folders = ("tracking", "couriers", "limits", "service")
+    files = (file for folder in folders for file in (ROOT / folder).rglob("*.*"))
+    code = "\n".join(file.read_text("utf-8") for file in files if file.suffix in {".py", ".lua"})
+
+    # Inside names too: `wait_list`, `max_waiting`, `in_flight`.
+    spoken = re.sub(r"[_-]", " ", code).lower()
+    assert [word for word in words if re.sub("-", " ", word).lower() not in spoken] == []

@@ -1,0 +1,78 @@
+"""The example reader finds what CONTRACT.md says is stored."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pymongo
+import pytest
+import redis
+
+READER = Path(__file__).parents[2] / "examples" / "read_result.py"
+
+Read = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def read(mongo_uri: str, database: str, redis_url: str) -> Read:
+    addresses = {"MONGODB_URI": mongo_uri, "MONGODB_DATABASE": database, "REDIS_URL": redis_url}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, READER, *arguments],
+            env={**os.environ, **addresses},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    return run
+
+
+def test_a_result_is_shown_however_its_number_was_typed(
+    read: Read, mongo_uri: str, database: str
+) -> None:
+    document = {
+        "_id": "usps:9405903699300184125060",
+        "tag": "InTransit",
+        "checkpoints": [{"message": "Ankunft in Köln", "country_name": "Germany"}],
+        "updated_at": datetime.now(UTC),
+    }
+    with pymongo.MongoClient(mongo_uri) as client:
+        client[database]["tracking"].insert_one(document)
+
+    done = read("usps", " 9405 9036-9930 0184125060 ")
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["checkpoints"] == document["checkpoints"]
+
+
+def test_a_dead_request_is_shown_with_its_reason(read: Read, mongo_uri: str, database: str) -> None:
+    with pymongo.MongoClient(mongo_uri) as client:
+        client[database]["dead"].insert_one(
+            {"slug": "usps", "number": "9405903699300184125060", "reason": "invalid_number"}
+        )
+
+    assert json.loads(read("usps", "9405903699300184125060").stdout)["reason"] == "invalid_number"
+
+
+def test_the_status_of_an_operation_is_shown(read: Read, redis_url: str) -> None:
+    with redis.Redis.from_url(redis_url) as client:
+        client.set("tracking:status:order-1042", json.dumps({"status": "RUNNING"}), ex=60)
+
+    assert read("usps", "9405903699300184125060", "order-1042").stdout.startswith("RUNNING\n")
+
+
+def test_nothing_stored_is_said_and_is_a_failure(read: Read) -> None:
+    done = read("usps", "9405903699300184125060", "order-1042")
+
+    assert done.returncode == 1
+    assert "no status" in done.stdout
+    assert "nothing is stored about usps:9405903699300184125060 yet" in done.stderr

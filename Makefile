@@ -1,0 +1,61 @@
+# Everything runs as an ordinary user; nothing outside this folder is changed but temporary files.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+UV := .devstack/uv/bin/uv
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check stack lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## create .venv with the locked dependencies
+
+demo: $(READY) ## see it work: real servers, made-up couriers, a proof at the end
+	@$(BIN)/python worker.py demo
+
+test: $(READY) ## run every test, on real servers
+	@$(BIN)/python -m pytest
+
+check: $(READY) ## static checks: style, types, imports, architecture
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest -q tests/architecture
+
+stack: $(READY) ## run the real servers and the courier site until Ctrl-C
+	@$(BIN)/python -m devstack
+
+lock: $(UV) ## lock the dependencies again (make lock LOCK=--upgrade for newer ones)
+	@for name in requirements requirements-dev; do \
+	  $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	    --custom-compile-command 'make lock' $(LOCK) $$name.in -o $$name.txt || exit 1; \
+	done
+
+clean: ## remove everything that was made here
+	@rm -rf $(VENV) .devstack .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp is touched last, so an interrupted set-up starts over.
+$(READY): requirements-dev.txt
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "There is no $(PYTHON). Install Python 3.11 or newer: apt install python3 python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$$($(PYTHON) --version) is too old. Install Python 3.11 or newer (Debian 12, Ubuntu 24.04: apt" \
+	       "install python3 python3-venv) or name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make virtual environments. Install the package: apt install python3-venv" >&2; exit 1; }
+	@echo "Setting up $(VENV) (once; about a minute on a home line) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --require-hashes --only-binary :all: -r requirements-dev.txt
+	@touch $@
+
+# Only `lock` needs uv, so it stays out of the environment that tests run in.
+$(UV): | $(READY)
+	@$(PYTHON) -m venv .devstack/uv
+	@.devstack/uv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: uv

@@ -1,0 +1,91 @@
+"""Run beanstalkd, Redis, MongoDB and a courier site on loopback until Ctrl-C.
+
+They start with empty stores on free ports and leave nothing behind. Servers that run already are
+used instead where DEVSTACK_BEANSTALKD, DEVSTACK_REDIS or DEVSTACK_MONGODB hold their address.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import signal
+import sys
+import threading
+from contextlib import ExitStack
+
+from devstack.errors import StackError
+from devstack.site.remote import CourierSite
+from devstack.stack import Stack, environment
+
+
+def main() -> int:
+    """Start everything, say where it is, wait for SIGINT or SIGTERM; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m devstack",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="print one line of JSON instead")
+    parser.add_argument(
+        "--until-eof", action="store_true", help="stop as well when standard input is closed"
+    )
+    asked = parser.parse_args()
+    stop = _stop_signals()
+    if asked.until_eof:
+        threading.Thread(target=_stop_at_eof, args=(stop,), daemon=True).start()
+    try:
+        with ExitStack() as closing:
+            site = closing.enter_context(CourierSite.start())
+            stack = closing.enter_context(Stack.start())
+            sys.stdout.write(_as_json(stack, site) if asked.json else _as_text(stack, site))
+            sys.stdout.flush()
+            stop.wait()
+    except StackError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def _stop_signals() -> threading.Event:
+    """Turn the signals into an event, so that none cuts a start or a stop in half."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def _stop_at_eof(stop: threading.Event) -> None:
+    """Stop when whoever holds the other end of standard input is gone, killed or not."""
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    stop.set()
+
+
+def _as_json(stack: Stack, site: CourierSite) -> str:
+    servers = {
+        server.name: {
+            "url": server.url,
+            "host": server.host,
+            "port": server.port,
+            "pid": server.pid,
+            "backing": server.backing,
+        }
+        for server in stack.servers
+    }
+    shown = {**servers, "site": {"url": site.url, "port": site.port}}
+    return json.dumps({**shown, "environment": environment(stack)}) + "\n"
+
+
+def _as_text(stack: Stack, site: CourierSite) -> str:
+    rows = [(server.name, server.url, server.backing) for server in stack.servers]
+    rows.append(("couriers", site.url, "made-up couriers; /_calls/summary tells what they saw"))
+    width = max(len(url) for _, url, _ in rows)
+    lines = [f"{name:<11} {url:<{width}}  {backing}" for name, url, backing in rows]
+    exports = [f"export {name}={shlex.quote(text)}" for name, text in environment(stack).items()]
+    return "\n".join([*lines, "", *exports, "", "Ctrl-C stops all of them.", ""])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

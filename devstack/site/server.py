@@ -1,0 +1,131 @@
+"""The site's HTTP server: every request is stamped as its first byte arrives.
+
+============================== ==================================================================
+address                        is
+============================== ==================================================================
+/feed, /usps, /dpd-uk, …       the couriers: `devstack.site.shapes`
+GET /_calls?slug=              every request recorded since the last reset, oldest first
+GET /_calls/summary            the judge's view per slug; `?per_second=` sets the rate of the shares
+POST, GET /_control/<slug>     set or read how a courier behaves: `devstack.site.behaviour`
+POST /_reset                   forget all requests, let every courier behave
+============================== ==================================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+from aiohttp.web_request import BaseRequest
+
+from devstack.judge import Call
+from devstack.site.behaviour import Behaviour, Temper
+from devstack.site.ledger import FOLLOWED, Ledger
+from devstack.site.play import play
+from devstack.site.shapes import SHAPES
+from devstack.site.shapes.reply import Asked, Kind, Reply, encode
+
+PER_SECOND = 2
+NO_ADDRESS = Reply(FOLLOWED, "", 404, encode({"error": "this courier has no such address"}))
+
+
+class Stamping(RequestHandler):
+    """Notes when the first byte of each request arrives: that is what a courier's limit sees."""
+
+    def __init__(self, manager: web.Server, **settings: Any) -> None:
+        super().__init__(manager, **settings)
+        self._arrived_ns: int | None = None
+
+    def data_received(self, data: bytes) -> None:
+        """Stamp before anything is parsed."""
+        if self._arrived_ns is None:
+            self._arrived_ns = time.monotonic_ns()
+        super().data_received(data)
+
+    def take_arrival(self) -> int:
+        """Give the stamp of the request that was just read to its end."""
+        arrived_ns, self._arrived_ns = self._arrived_ns, None
+        return arrived_ns or time.monotonic_ns()
+
+
+class StampingServer(web.Server):
+    """Makes a stamping protocol for every connection."""
+
+    def __call__(self) -> RequestHandler:
+        """Make the protocol of one connection."""
+        return Stamping(self, loop=asyncio.get_running_loop(), access_log=None)
+
+
+class Site:
+    """All couriers, what they were told to do, and what they saw."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self._tempers: dict[str, Temper] = defaultdict(lambda: Temper(Behaviour()))
+
+    async def handle(self, request: BaseRequest) -> web.StreamResponse:
+        """Answer one request, whatever it is for."""
+        body = await request.read()
+        protocol = request.protocol
+        assert isinstance(protocol, Stamping)  # noqa: S101 - StampingServer makes no others
+        arrived_ns = protocol.take_arrival()
+        parts = tuple(part for part in request.path.split("/") if part)
+        if request.path.startswith("/_") and parts[0] in {"_calls", "_control", "_reset"}:
+            return self._control(request, parts, body)
+        return await self._call(request, _reply(request, parts, body), arrived_ns)
+
+    async def _call(
+        self, request: BaseRequest, reply: Reply, arrived_ns: int
+    ) -> web.StreamResponse:
+        entry = self.ledger.begin(Call(reply.slug, reply.number, arrived_ns), reply.kind)
+        response = None
+        try:
+            temper = self._tempers[reply.slug]
+            entry.fault = temper.fault(reply.kind, reply.number)
+            await asyncio.sleep(temper.delay() if reply.kind is Kind.CALL else 0)
+            response = await play(request, reply, entry.fault, temper.behaviour)
+        finally:
+            entry.end(response.status if response else None)
+        return response or web.Response()  # for a lost connection it does not matter which
+
+    def _control(
+        self, request: BaseRequest, parts: tuple[str, ...], body: bytes
+    ) -> web.StreamResponse:
+        match request.method, parts:
+            case "GET", ("_calls",):
+                entries = self.ledger.of(request.query.get("slug"))
+                return _json([entry.plain() for entry in entries])
+            case "GET", ("_calls", "summary"):
+                per_second = int(request.query.get("per_second", PER_SECOND))
+                return _json(self.ledger.summary(per_second))
+            case "POST", ("_reset",):
+                self.ledger.entries.clear()
+                self._tempers.clear()
+                return _json({})
+            case "GET" | "POST", ("_control", slug):
+                return self._behave(request.method, slug, body)
+        return _json({"error": "no such control"}, 404)
+
+    def _behave(self, method: str, slug: str, body: bytes) -> web.Response:
+        if method == "POST":
+            try:
+                self._tempers[slug] = Temper(msgspec.json.decode(body, type=Behaviour))
+            except msgspec.DecodeError as error:
+                return _json({"error": str(error)}, 400)
+        return _json(msgspec.to_builtins(self._tempers[slug].behaviour))
+
+
+def _reply(request: BaseRequest, parts: tuple[str, ...], body: bytes) -> Reply:
+    shape = SHAPES.get(parts[0]) if parts else None
+    asked = Asked(request.method, parts[1:], request.query, request.headers, body)
+    return (shape(asked) if shape else None) or NO_ADDRESS
+
+
+def _json(value: object, status: int = 200) -> web.Response:
+    body = msgspec.json.encode(value)
+    return web.Response(status=status, body=body, content_type="application/json")

@@ -1,0 +1,68 @@
+"""The story of a made-up parcel: the same one each time the same number is asked for.
+
+=============================== =====================================================
+a number                        is
+=============================== =====================================================
+beginning `UNKNOWN` or `000000` unknown to the courier
+whose last digit is even        delivered
+else                            on its way
+=============================== =====================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zlib import crc32
+
+FIRST_SCAN = datetime(2026, 3, 2, 9, 30)  # noqa: DTZ001 - couriers tell local time without a zone
+UNKNOWN = ("UNKNOWN", "000000")  # the second for couriers whose numbers are digits only
+HOURS_BETWEEN_SCANS = 11
+DAYS_OF_PARCELS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One event, in no courier's words. `at` is local time where it happened."""
+
+    at: datetime
+    stage: str
+    city: str
+    message: str
+
+
+STAGES = (
+    ("InfoReceived", "Shipping label created"),
+    ("InTransit", "Accepted at the post office"),
+    ("InTransit", "Arrived at the sorting centre"),
+    ("OutForDelivery", "Out for delivery"),
+    ("Delivered", "Delivered, front door"),
+)
+CITIES = ("Portland", "Leeds", "Boise", "Kowloon", "Reading", "Denver", "York", "Tai Po")
+
+
+def known(number: str) -> bool:
+    """Say whether the courier has heard of the parcel."""
+    return not number.upper().startswith(UNKNOWN)
+
+
+def delivered(number: str) -> bool:
+    """Say whether the parcel has arrived."""
+    digits = [character for character in number if character.isdigit()]
+    return bool(digits) and int(digits[-1]) % 2 == 0
+
+
+def scans(number: str) -> tuple[Scan, ...]:
+    """Tell the parcel's story, oldest scan first."""
+    seed = crc32(number.encode())
+    begin = FIRST_SCAN + timedelta(days=seed % DAYS_OF_PARCELS)
+    stages = STAGES if delivered(number) else STAGES[:3]
+    return tuple(
+        Scan(
+            at=begin + timedelta(hours=HOURS_BETWEEN_SCANS * step),
+            stage=stage,
+            city=CITIES[(seed + step) % len(CITIES)],
+            message=message,
+        )
+        for step, (stage, message) in enumerate(stages)
+    )

@@ -1,0 +1,52 @@
+"""What a shape is given and what it gives back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What a request was for; only a CALL counts against the limits."""
+
+    CALL = "call"
+    TOKEN = "token"  # noqa: S105 - not a secret
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request, as far as shapes care. `parts` is the path behind the shape's name."""
+
+    method: str
+    parts: tuple[str, ...]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> object:
+        """The body read as JSON, None when it is none."""
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the courier answers when all is well; `unknown` if it did not know the parcel."""
+
+    slug: str
+    number: str
+    status: int
+    body: bytes
+    unknown: tuple[int, bytes] = (404, b"{}")
+    kind: Kind = Kind.CALL
+    headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
+
+
+def encode(value: object) -> bytes:
+    """Write an answer's body."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,108 @@
+"""Real servers for every test that wants them; a server that cannot be found fails the test.
+
+========================= ========= ================================================================
+fixture                   lives     is
+========================= ========= ================================================================
+`stack`                   session   the three servers (`devstack.stack.Stack`)
+`redis_url`               test      the session's Redis, emptied
+`mongo_uri`, `database`   test      the session's mongod, and a database name of this test's own
+`beanstalkd`              test      a beanstalkd of this test's own, as a `Server`: kill it at will
+`beanstalkd_address`      test      its address, "127.0.0.1:PORT"
+`site`                    test      the session's courier site, reset (`devstack.site.remote`)
+========================= ========= ================================================================
+
+A test may kill, pause or stop `stack.redis` and `stack.mongodb`: the next test finds them serving.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import greenstalk
+import pymongo
+import pytest
+import redis
+
+from devstack.kinds import BEANSTALKD
+from devstack.servers import Server, running
+from devstack.site.remote import CourierSite
+from devstack.stack import Stack
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[Stack]:
+    with Stack.start() as started:
+        yield started
+
+
+@pytest.fixture
+def redis_url(stack: Stack) -> str:
+    _heal(stack.redis)
+    with redis.Redis.from_url(stack.redis.url) as client:
+        client.flushdb()
+    return stack.redis.url
+
+
+@pytest.fixture
+def mongo_uri(stack: Stack) -> str:
+    _heal(stack.mongodb)
+    return stack.mongodb.url
+
+
+@pytest.fixture
+def database(stack: Stack, mongo_uri: str) -> Iterator[str]:
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    yield name
+    _heal(stack.mongodb)
+    client: pymongo.MongoClient[dict[str, object]]
+    with pymongo.MongoClient(mongo_uri) as client:
+        client.drop_database(name)
+
+
+@pytest.fixture
+def beanstalkd() -> Iterator[Server]:
+    with running(BEANSTALKD) as server:
+        if not server.ours:
+            _empty(server.host, server.port)
+        yield server
+
+
+@pytest.fixture
+def beanstalkd_address(beanstalkd: Server) -> str:
+    return beanstalkd.url
+
+
+@pytest.fixture(scope="session")
+def courier_site() -> Iterator[CourierSite]:
+    with CourierSite.start() as started:
+        yield started
+
+
+@pytest.fixture
+def site(courier_site: CourierSite) -> CourierSite:
+    courier_site.reset()
+    return courier_site
+
+
+def _heal(server: Server) -> None:
+    if server.ours:
+        server.resume()
+        server.start()
+
+
+def _empty(host: str, port: int) -> None:
+    """Delete every job that nobody holds, at a beanstalkd that is not ours to restart."""
+    with greenstalk.Client((host, port)) as client:
+        for tube in client.tubes():
+            client.use(tube)
+            for peek in (client.peek_ready, client.peek_delayed, client.peek_buried):
+                _delete_all(client, peek)
+
+
+def _delete_all(client: greenstalk.Client[str], peek: Callable[[], greenstalk.Job[str]]) -> None:
+    while True:
+        try:
+            client.delete(peek())
+        except greenstalk.NotFoundError:
+            return

@@ -135,15 +135,14 @@ class Limiter:
         args = (call.id, round(delay * 1000), next(self._ids), max(room, 0))
         return await self._turn("retry", call.request.slug, args)
 
-    async def requeue(self, call: Call, room: int, pause: Pause | None = None) -> Turn:
-        """Hand back to the head; the start stays spent (lua/requeue.lua)."""
-        args = (call.id, *_pause(pause), next(self._ids), max(room, 0))
-        return await self._turn("requeue", call.request.slug, args)
+    async def hand_back(self, call: Call, room: int, pause: Pause | None = None) -> Turn:
+        """Hand the requests back to the head of their list (lua/requeue.lua, lua/abort.lua).
 
-    async def abort(self, call: Call, room: int, pause: Pause | None = None) -> Turn:
-        """Hand back a call that certainly did not start (lua/abort.lua)."""
+        The start stays spent unless it is certain that nothing was sent.
+        """
+        script = "requeue" if call.permit.started else "abort"
         args = (call.id, *_pause(pause), next(self._ids), max(room, 0))
-        return await self._turn("abort", call.request.slug, args)
+        return await self._turn(script, call.request.slug, args)
 
     async def sweep(self, slugs: Sequence[Slug]) -> Sequence[Swept]:
         """Put right what vanished workers left (lua/survey.lua, lua/sweep.lua)."""

@@ -88,11 +88,11 @@ class Limits(Protocol):
     async def retry(self, call: Call, delay: float, room: int) -> Turn:
         """Give the slot back and repeat the call in `delay` seconds; charges an attempt."""
 
-    async def requeue(self, call: Call, room: int, pause: Pause | None = None) -> Turn:
-        """Hand the requests back to the head of the list; the start stays spent."""
+    async def hand_back(self, call: Call, room: int, pause: Pause | None = None) -> Turn:
+        """Hand the requests back to the head of their list.
 
-    async def abort(self, call: Call, room: int, pause: Pause | None = None) -> Turn:
-        """As `requeue`, for a call that certainly did not start: its start is given back."""
+        The start stays spent, unless the permit says that certainly nothing was sent.
+        """
 
     async def sweep(self, slugs: Sequence[Slug]) -> Sequence[Swept]:
         """Put right what vanished workers left; `slugs` are all that this worker knows."""

@@ -97,8 +97,7 @@ class Asker:
 
     async def hand_back(self, call: Call) -> Turn:
         """Give a call up unanswered, because this worker stops: others go on with it at once."""
-        back = self._limits.requeue if call.permit.started else self._limits.abort
-        turn = await persist(lambda: back(call, 0))
+        turn = await persist(lambda: self._limits.hand_back(call, 0))
         self._spare.reach(FailPoint.AFTER_HAND_BACK)
         emit(Event.HANDED_BACK, **_names(call))
         return turn
@@ -157,8 +156,8 @@ class Asker:
             case Repeat(delay):
                 return await self._repeat(call, delay, error.code)
             case HandBack(pause):
-                back = self._limits.requeue if call.permit.started else self._limits.abort
-                turn = await persist(lambda: back(call, self._spare.room(), pause))
+                room = self._spare.room()
+                turn = await persist(lambda: self._limits.hand_back(call, room, pause))
                 self._spare.reach(FailPoint.AFTER_HAND_BACK)
                 emit(_PAUSES.get(error.code, Event.PAUSED), **_names(call), why=error.message)
                 return turn
@@ -177,8 +176,7 @@ class Asker:
         return turn
 
     async def _not_started(self, call: Call, error: NotStarted) -> Turn:
-        back = self._limits.requeue if call.permit.started else self._limits.abort
-        turn = await persist(lambda: back(call, self._spare.room()))
+        turn = await persist(lambda: self._limits.hand_back(call, self._spare.room()))
         emit(Event.HANDED_BACK, **_names(call), why=str(error))
         return turn
 

@@ -43,6 +43,9 @@ class Job(Protocol):
     def body(self) -> bytes:
         """The body as it was put."""
 
+    async def age(self) -> float:
+        """Seconds since the put. Raises TubesDown when the job is not ours any more."""
+
     async def delete(self) -> None:
         """Let go of the job. NOT_FOUND is normal (the reservation ran out) and no error."""
 

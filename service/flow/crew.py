@@ -30,6 +30,10 @@ class Crew:
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
+    def take_no_more(self) -> None:
+        """From now on there is no room; what runs goes on."""
+        self._stopping = True
+
     async def stop(self, grace_seconds: float) -> int:
         """Take nothing more, let what runs end, hand the rest back. Returns how many that were."""
         self._stopping = True

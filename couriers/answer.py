@@ -1,0 +1,48 @@
+"""What a courier answered over HTTP, and how its JSON becomes typed values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from tracking.errors import UnreadableAnswer
+
+_T = TypeVar("_T")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One whole HTTP answer.
+
+    Header names are in lower case. `date` is always there: the courier's own, else the time of
+    arrival, so that a `Retry-After` that names an instant can be read without a clock.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def decode(body: bytes, shape: type[_T]) -> _T:
+    """Read `body` as JSON of the given shape (a msgspec.Struct, a list of them, …).
+
+    Fields that the shape does not name are ignored, so a courier may add to its answers. Raises
+    UnreadableAnswer with the path of the first value that does not fit: a page instead of JSON, a
+    changed type, text that is not UTF-8, nesting without end.
+    """
+    try:
+        return msgspec.json.decode(body.removeprefix(_BYTE_ORDER_MARK), type=shape)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as unfit:
+        raise UnreadableAnswer(f"not the JSON that was expected: {unfit}") from unfit
+
+
+def text(value: str | float | None) -> str | None:
+    """Trim a value and join its blanks; None for nothing, and for the word "null" some send."""
+    if value is None:
+        return None
+    words = " ".join(str(value).replace("\0", " ").split())
+    return words if words and words != "null" else None

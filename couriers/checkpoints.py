@@ -1,0 +1,49 @@
+"""The order of checkpoints, and what the newest of them says."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from operator import attrgetter
+
+from tracking.checkpoint import Checkpoint, Tag
+
+
+def oldest_first(events: Iterable[Checkpoint], *, newest_first: bool) -> tuple[Checkpoint, ...]:
+    """Put a courier's events in order, each once.
+
+    `newest_first` says how the courier lists them. Sorted by instant when every event has one, else
+    by local time; events of one second stay in the courier's order, because several often share
+    one. Repeats are dropped by (time, text, code, place), not by time.
+    """
+    listed = list(events)
+    if newest_first:
+        listed.reverse()
+    once: dict[tuple[object, ...], Checkpoint] = {}
+    for event in listed:
+        once.setdefault(_identity(event), event)
+    if all(event.checkpoint_utc for event in once.values()):
+        return tuple(sorted(once.values(), key=_seconds))
+    return tuple(sorted(once.values(), key=attrgetter("checkpoint_time")))
+
+
+def decisive(events: Sequence[Checkpoint], bearing: Container[Checkpoint]) -> Checkpoint | None:
+    """Return the newest event that carries a status, None when none does. Expects oldest first.
+
+    Notices follow a delivery ("a photo was taken", "tell us how we did"): the last event alone
+    would make a delivered parcel one in transit.
+    """
+    return newest([event for event in events if event in bearing])
+
+
+def newest(events: Sequence[Checkpoint], tag: Tag | None = None) -> Checkpoint | None:
+    """Return the last event (of that tag), None when there is none. Expects oldest first."""
+    return next((event for event in reversed(events) if tag in (None, event.tag)), None)
+
+
+def _seconds(event: Checkpoint) -> float:
+    return event.checkpoint_utc.timestamp() if event.checkpoint_utc else 0.0
+
+
+def _identity(event: Checkpoint) -> tuple[object, ...]:
+    place = (event.location, event.city, event.state, event.postal_code, event.country_name)
+    return (event.checkpoint_time, event.checkpoint_offset, event.message, event.raw_tag, place)

@@ -1,0 +1,49 @@
+"""What every courier module promises, and what it is given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Protocol
+
+from couriers.fetch import Fetch
+from couriers.settings import CourierSettings
+from tracking.checkpoint import Tracking
+from tracking.request import TrackingRequest
+
+__all__ = ["Courier", "CourierSettings"]
+
+
+class Courier(Protocol):
+    """A courier module. The module itself is the value in the registry.
+
+    NAME              as people write it
+    BASE_URL          default of `base_url`; TOKEN_URL likewise, "" where there is none
+    CREDENTIALS       names of the keys it needs, () where none
+    CREDENTIALS_FROM  where a person gets them, for `doctor`
+    REQUIRED_FIELDS   names out of tracking.request.FIELDS that a request must carry
+    PATTERNS          forms of its numbers, for detection; a hint, never a refusal
+    VERIFIED          against what the module was checked, said plainly
+    """
+
+    NAME: str
+    BASE_URL: str
+    TOKEN_URL: str
+    CREDENTIALS: tuple[str, ...]
+    CREDENTIALS_FROM: str
+    REQUIRED_FIELDS: tuple[str, ...]
+    PATTERNS: tuple[re.Pattern[str], ...]
+    VERIFIED: str
+
+    async def track(self, fetch: Fetch, request: TrackingRequest) -> Tracking:
+        """Ask the courier. Raises CourierError (the closed set of tracking.errors), NotStarted.
+
+        The first HTTP request spends the permit; `fetch` asks for leave before each further one.
+        Never retries by itself.
+        """
+
+    def parse(self, status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+        """Read an answer. Pure, so that kept bodies can be read again after a fix.
+
+        Returns a Tracking (Pending without checkpoints for "not known yet") or raises CourierError.
+        """

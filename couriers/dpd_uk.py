@@ -1,0 +1,222 @@
+"""DPD UK, through the feed behind its own tracking page: unofficial, undocumented, may vanish.
+
+A number is looked up twice or three times: the reference gives a parcel code, the code gives the
+events, and where there are none yet, the parcel's own status sentence. Answers are about the right
+parcel only if they repeat the number: DPD gives a number to a new parcel within months.
+
+The label ends in a check character that the feed does not know. Times are local to the United
+Kingdom and carry no offset. `eventLocation` names who scanned (DPD, a partner, the sender), not
+where. "No such reference" is the feed's own sentence; any other 404 means that the feed has moved.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from http import HTTPStatus
+
+import msgspec
+
+from couriers import words
+from couriers.answer import decode, text
+from couriers.checkpoints import decisive, oldest_first
+from couriers.fetch import Fetch
+from couriers.refusals import refuse, unexpected
+from couriers.times import read_iso
+from couriers.words import Status, recognise, whole
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import InvalidNumber, UnreadableAnswer, WrongNumber
+from tracking.request import TrackingRequest
+
+NAME = "DPD UK"
+BASE_URL = "https://apis.track.dpd.co.uk/v1"
+TOKEN_URL = ""
+CREDENTIALS: tuple[str, ...] = ()
+CREDENTIALS_FROM = "none needed"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[re.Pattern[str], ...] = (re.compile(r"[01]\d{13}[0-9A-Z]?"),)
+VERIFIED = "third parties' descriptions of an unofficial feed; not the live site"
+
+_NUMBER = re.compile(r"(\d{14})[0-9A-Z]?")
+_PARCEL_CODE = re.compile(r"[A-Za-z0-9*_-]{1,128}")
+_UNKNOWN = re.compile(r"reference.*not be found", re.IGNORECASE)
+_AT_THE_END = re.compile(r" at \d{1,2}:\d\d on [a-z]{3} \d{1,2} [a-z]+ \d{4}$")
+
+_CODES: dict[str, Status] = {
+    "000": words.INFO_RECEIVED,
+    "001": words.DELIVERED,
+    "004": words.ARRIVED,
+    "009": words.IN_TRANSIT,
+    "015": words.OUT_FOR_DELIVERY,
+}
+"""`eventCode`, where an answer has it; as used by an open application for years."""
+
+_SENTENCES: tuple[tuple[re.Pattern[str], Status], ...] = tuple(
+    (re.compile(sentence), status)
+    for sentence, status in (
+        (r"(?:your|the) parcel has been delivered", words.DELIVERED),
+        (r"(?:your|the) parcel has been delivered,? (?:and )?signed for by .+", words.SIGNED_FOR),
+        (r"your parcel is waiting for you at home \(left in safe place\)", words.DELIVERED),
+        (r"your delivery has been cancelled\b.*", words.PROBLEM),
+    )
+)
+"""Whole sentences of the feed's fixed vocabulary; only these, not their words, mean Delivered."""
+
+
+class _Event(
+    msgspec.Struct,
+    rename={"at": "eventDate", "what": "eventText", "code": "eventCode", "number": "parcelNumber"},
+):
+    at: str | None = None
+    what: str | None = None
+    code: str | int | None = None
+    number: str | None = None
+
+
+class _Parcel(
+    msgspec.Struct,
+    rename={
+        "number": "parcelNumber",
+        "code": "parcelCode",
+        "collected": "collectionDate",
+        "status": "trackingStatusCurrent",
+    },
+):
+    number: str | None = None
+    code: str | None = None
+    collected: str | None = None
+    status: str | None = None
+
+
+class _Error(msgspec.Struct):
+    message: str | None = None
+
+
+class _References(msgspec.Struct):
+    data: list[_Parcel] | None = None
+    error: _Error | None = None
+
+
+class _History(msgspec.Struct):
+    data: list[_Event] | _Parcel | None = None
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Look the number up; the postal code helps, and the feed answers without it."""
+    number = _bare(request.number)
+    query = {
+        "origin": "PRTK",
+        "postcode": request.fields.get("tracking_postal_code", ""),
+        "referenceNumber": number,
+    }
+    answer = await fetch.get(["reference"], query=query)
+    with fetch.reading(answer):
+        code = parse_reference(answer.status, answer.headers, answer.body, number)
+    if code is None:
+        return replace(NOT_FOUND_YET, http_status=answer.status)
+    answer = await fetch.get(["parcels", code, "parcelevents"])
+    with fetch.reading(answer):
+        empty = answer.status == HTTPStatus.OK and decode(answer.body, _History).data == []
+    if empty:
+        answer = await fetch.get(["parcels", code])
+    return fetch.read(answer, parse, number)
+
+
+def parse_reference(
+    status: int, headers: Mapping[str, str], body: bytes, number: str
+) -> str | None:
+    """Read the first answer: the parcel's code, None when DPD UK does not know the number."""
+    refuse(status, headers, body)
+    found = decode(body, _References)
+    said = text(found.error.message) if found.error else None
+    if status == HTTPStatus.NOT_FOUND and _UNKNOWN.search(said or ""):
+        return None
+    if status != HTTPStatus.OK or found.data is None:
+        raise unexpected(status, "the feed has moved, or wants more than a number")
+    ours = [parcel for parcel in found.data if _same(parcel.number, number)]
+    if not ours:
+        raise WrongNumber(f"asked for {number}, answered with {len(found.data)} other parcels")
+    code = max(ours, key=lambda parcel: parcel.collected or "").code or ""
+    if not _PARCEL_CODE.fullmatch(code):
+        raise UnreadableAnswer("the reference holds no parcel code")
+    return code
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the last answer: the events, or the parcel itself where it has none yet."""
+    refuse(status, headers, body)
+    if status != HTTPStatus.OK:
+        raise unexpected(status, "the feed has moved")
+    match decode(body, _History).data:
+        case _Parcel() as parcel:
+            return _from_sentence(parcel, number)
+        case [_, *_] as listed:
+            return _from_events(listed, number)
+    raise UnreadableAnswer("neither events nor a parcel")
+
+
+def _from_sentence(parcel: _Parcel, number: str) -> Tracking:
+    if not _same(parcel.number, number):
+        raise WrongNumber(f"asked for {number}, answered about {parcel.number!r:.40}")
+    said = text(parcel.status)
+    if said is None:
+        raise UnreadableAnswer("the parcel has neither events nor a status")
+    status = _known(None, said) or words.IN_TRANSIT
+    return Tracking(tag=status.tag, subtag=status.subtag)
+
+
+def _from_events(listed: list[_Event], number: str) -> Tracking:
+    if any(event.number is not None and not _same(event.number, number) for event in listed):
+        raise WrongNumber(f"asked for {number}, answered with another parcel's events")
+    pairs = [(_checkpoint(event), _known(event.code, event.what)) for event in listed]
+    bearing = {checkpoint for checkpoint, known in pairs if known is not None}
+    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
+    last = decisive(events, bearing)
+    status = Status(last.tag, last.subtag) if last else words.IN_TRANSIT
+    delivered = last if status.tag is Tag.DELIVERED else None
+    signed = re.search(r"signed for by (.+?)\.?$", delivered.message) if delivered else None
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=events,
+        delivered_at=delivered.checkpoint_time if delivered else None,
+        signed_by=signed[1] if signed else None,
+    )
+
+
+def _checkpoint(event: _Event) -> Checkpoint:
+    moment = read_iso(event.at or "")
+    said = text(event.what) or ""
+    status = _known(event.code, said) or words.IN_TRANSIT
+    return Checkpoint(
+        checkpoint_time=moment.local,
+        checkpoint_offset=moment.offset,
+        checkpoint_utc=moment.utc,
+        message=said,
+        tag=status.tag,
+        subtag=status.subtag,
+        raw_tag=text(event.code),
+    )
+
+
+def _known(code: str | int | None, what: str | None) -> Status | None:
+    said = _AT_THE_END.sub("", whole(what or ""))
+    by_words = recognise(said)
+    by_sentence = next((status for form, status in _SENTENCES if form.fullmatch(said)), None)
+    known = _CODES.get(text(code) or "") or by_sentence or by_words
+    if known and known.tag is Tag.DELIVERED and by_words and not by_sentence:
+        return by_words  # "delivered to the pickup shop" carries the code of a delivery
+    return known
+
+
+def _bare(number: str) -> str:
+    found = _NUMBER.fullmatch(number)
+    if found is None:
+        raise InvalidNumber("DPD UK's numbers are 14 digits, with or without a check character")
+    return found[1]
+
+
+def _same(told: str | None, number: str) -> bool:
+    found = _NUMBER.fullmatch((told or "").replace(" ", "").upper())
+    return found is not None and found[1] == number[:14]

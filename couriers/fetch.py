@@ -1,0 +1,188 @@
+"""Asking a courier over HTTP: one `Fetch` per `track()`, every request through its permit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from couriers.answer import Answer
+from couriers.gate import Gate
+from couriers.redaction import excerpt, redact
+from couriers.settings import CourierSettings
+from couriers.tokens import Grant, Token, TokenCache, account_key, read_token
+from couriers.urls import address, root
+from tracking.checkpoint import Tracking
+from tracking.errors import CourierDown, CourierError, RequestRefused, UnreadableAnswer
+from tracking.permit import Permit
+
+BODY_BYTES = 1024 * 1024
+_CHUNK_BYTES = 64 * 1024
+_MESSAGE_CHARACTERS = 400
+
+Parse = Callable[[int, Mapping[str, str], bytes, str], Tracking]
+
+
+class Fetch:
+    """The only way in which a courier module reaches the network.
+
+    Every request to the tracking address waits for a permit of its own: the first spends the one
+    the call was granted, each further one asks for another. Token endpoints are exempt. Redirects
+    are not followed, nothing is repeated but once after a stale token, and `permit.deadline` ends
+    everything. All methods raise CourierError (CourierDown for whatever the network does),
+    NotStarted and LimitsDown.
+    """
+
+    def __init__(
+        self,
+        http: aiohttp.ClientSession,
+        settings: CourierSettings,
+        permit: Permit,
+        tokens: TokenCache,
+    ) -> None:
+        self.settings = settings
+        self._http = http
+        self._permit = permit
+        self._tokens = tokens
+        self._asked = False
+        self._secrets = {value for value in settings.credentials.values() if value}
+
+    async def get(
+        self,
+        path: Sequence[str],
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        grant: Grant | None = None,
+    ) -> Answer:
+        """GET `base_url` + `path`; each segment of `path` is encoded as a whole."""
+        url = address(self.settings.base_url, path, query)
+        return await self._tracked("GET", url, dict(headers or {}), grant, None)
+
+    async def post(
+        self,
+        path: Sequence[str],
+        *,
+        json: Any,
+        headers: Mapping[str, str] | None = None,
+        grant: Grant | None = None,
+    ) -> Answer:
+        """POST a small JSON body to `base_url` + `path`."""
+        url = address(self.settings.base_url, path)
+        return await self._tracked("POST", url, dict(headers or {}), grant, json)
+
+    def read(self, answer: Answer, parse: Parse, number: str) -> Tracking:
+        """Run a module's `parse` over an answer; errors leave with its status and excerpt."""
+        with self.reading(answer):
+            tracking = parse(answer.status, answer.headers, answer.body, number)
+        return replace(tracking, http_status=answer.status)
+
+    @contextmanager
+    def reading(self, answer: Answer) -> Iterator[None]:
+        """Put the answer's status and a redacted excerpt on every error raised within.
+
+        An error that is no CourierError is a fault of the parser: it becomes UnreadableAnswer, so
+        that the answer is kept and the request repeated, and nobody ever reads it as "Pending".
+        """
+        try:
+            yield
+        except CourierError as error:
+            self._explain(error, answer)
+            raise
+        except Exception as fault:
+            unread = UnreadableAnswer(f"the parser failed: {type(fault).__name__}: {fault}")
+            self._explain(unread, answer)
+            raise unread from fault
+
+    def _explain(self, error: CourierError, answer: Answer) -> None:
+        error.message = redact(error.message, self._secrets)[:_MESSAGE_CHARACTERS]
+        error.args = (error.message,)
+        error.http_status = answer.status
+        error.excerpt = excerpt(answer.body, self._secrets)
+
+    async def _tracked(
+        self, method: str, url: URL, headers: dict[str, str], grant: Grant | None, json: Any
+    ) -> Answer:
+        async with self._deadline(url):
+            if grant is None:
+                return await self._permitted(method, url, headers, json)
+            value, held_before = await self._authorise(headers, grant)
+            answer = await self._permitted(method, url, headers, json)
+            if answer.status != HTTPStatus.UNAUTHORIZED:
+                return answer
+            self._tokens.forget(account_key(self.settings, grant.url), value)
+            if not held_before:
+                return answer
+            await self._authorise(headers, grant)
+            return await self._permitted(method, url, headers, json)
+
+    async def _permitted(self, method: str, url: URL, headers: dict[str, str], json: Any) -> Answer:
+        if self._asked:
+            await self._permit.again()
+        self._asked = True
+        gate = Gate(self._permit)
+        options: dict[str, Any] = {"headers": headers, "middlewares": (gate,)}
+        if json is not None:
+            options["json"] = json
+        return await self._exchange(method, url, options)
+
+    async def _authorise(self, headers: dict[str, str], grant: Grant) -> tuple[str, bool]:
+        async def renew() -> Token:
+            options = {"json": grant.json, "data": grant.form, "headers": grant.headers}
+            given = {name: value for name, value in options.items() if value is not None}
+            answer = await self._exchange("POST", root(grant.url), given)
+            try:
+                return read_token(answer, grant)
+            except CourierError as error:
+                # The body stays out of the record: it may hold the very token.
+                error.http_status = answer.status
+                raise
+
+        key = account_key(self.settings, grant.url)
+        value, held_before = await self._tokens.get(key, renew)
+        self._secrets.add(value)
+        headers[grant.header] = f"{grant.scheme}{value}"
+        return value, held_before
+
+    async def _exchange(self, method: str, url: URL, options: dict[str, Any]) -> Answer:
+        try:
+            async with self._http.request(
+                method, url, allow_redirects=False, **options
+            ) as response:
+                body = await _capped(response)
+                named = {name.lower(): value for name, value in response.headers.items()}
+                return Answer(response.status, {"date": formatdate(usegmt=True)} | named, body)
+        except (aiohttp.ClientError, OSError) as broken:
+            # The text of aiohttp's errors may hold the address, and that a key or a number.
+            raise CourierDown(f"{type(broken).__name__} while asking {url.host}") from broken
+        except ValueError as unfit:
+            raise RequestRefused("a header or the address holds what HTTP forbids") from unfit
+
+    @asynccontextmanager
+    async def _deadline(self, url: URL) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout_at(self._permit.deadline):
+                # A deadline in the past must not let a request out on a connection at hand.
+                await asyncio.sleep(0)
+                yield
+        except TimeoutError as late:
+            raise CourierDown(f"{url.host} did not answer in time") from late
+
+
+async def _capped(response: aiohttp.ClientResponse) -> bytes:
+    """Read a body, counted after decompression: a small gzip may unfold to gigabytes."""
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
+        body += chunk
+        if len(body) > BODY_BYTES:
+            raise UnreadableAnswer(
+                f"the answer is larger than {BODY_BYTES} bytes", http_status=response.status
+            )
+    return bytes(body)

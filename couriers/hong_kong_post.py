@@ -1,0 +1,183 @@
+"""Hongkong Post's Mail Tracking API for registered EC-Ship users: unverified.
+
+The public description (specification 1.0, April 2024) names the two addresses, the token's 15
+minutes, batches of numbers, 100,000 requests a day and 100 ms between them. The names of fields are
+for registered users only: those below are assumptions, and stand in the `rename` tables and
+nowhere else. Correct them there when you have the specification. The web page and the chatbot are
+no way round: they are behind a CAPTCHA, or give no history.
+
+"The item left Hong Kong for its destination" is a departure, not a delivery. Times are local to
+where the scan happened, abroad as often as not, so no offset is ever added.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import msgspec
+
+from couriers import words
+from couriers.answer import decode, text
+from couriers.checkpoints import decisive, oldest_first
+from couriers.countries import country
+from couriers.fetch import Fetch
+from couriers.refusals import refuse, unexpected
+from couriers.settings import credentials
+from couriers.times import Moment, read_day_first, read_iso
+from couriers.tokens import Grant
+from couriers.urls import alphanumeric
+from couriers.words import Status, recognise, status_from_words, whole
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
+from tracking.request import TrackingRequest
+
+NAME = "Hongkong Post"
+BASE_URL = "https://ec-ship.hongkongpost.hk"
+TOKEN_URL = "https://ec-ship.hongkongpost.hk/api/authenticate"  # noqa: S105 - an address
+CREDENTIALS: tuple[str, ...] = ("username", "password")
+CREDENTIALS_FROM = "EC-Ship, API portal: an account registered for the Mail Tracking API"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[re.Pattern[str], ...] = (re.compile(r"[A-Z]{2}\d{9}HK"),)
+VERIFIED = "nothing: the public description names addresses and limits, but no fields"
+
+_TOKEN_SECONDS = 900.0
+_ASKED = "itemNo"
+
+
+class _Event(
+    msgspec.Struct,
+    rename={
+        "at": "eventDateTime",
+        "what": "status",
+        "code": "statusCode",
+        "place": "location",
+        "land": "country",
+    },
+):
+    at: str | None = None
+    what: str | None = None
+    code: str | int | None = None
+    place: str | None = None
+    land: str | None = None
+
+
+class _Item(
+    msgspec.Struct,
+    rename={"number": "itemNo", "said": "message"},
+):
+    number: str | None = None
+    events: list[_Event] | None = None
+    said: str | None = None
+
+
+class _Reply(msgspec.Struct, rename={"said": "message"}):
+    items: list[_Item] | None = None
+    said: str | None = None
+
+
+_SENTENCES: dict[str, Status] = {
+    "sender is preparing item for posting": words.INFO_RECEIVED,
+    "posted": words.ACCEPTED,
+    "item posted and is being processed": words.ACCEPTED,
+    "the item arrived at processing centre": words.ARRIVED,
+    "arrived at processing centre (inward office of exchange)": words.ARRIVED,
+    "arrived and is being processed": words.ARRIVED,
+    "arrived the delivery office and is being processed": words.ARRIVED,
+    "handed over to carrier / left for destination": words.DEPARTED,
+    "held by customs": words.CUSTOMS_BEGUN,
+    "released from customs / despatched from processing centre "
+    "(inward office of exchange)": words.CUSTOMS_DONE,
+    "delivery incomplete": words.ATTEMPTED,
+    "delivered": words.DELIVERED,
+}
+"""Its status vocabulary, as seen on its own pages; only a whole sentence means Delivered."""
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number, although the service takes batches: each request is one permit."""
+    username, password = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
+    number = alphanumeric(request.number)
+    grant = Grant(
+        fetch.settings.token_url,
+        json={"username": username, "password": password},
+        member="token",
+        lifetime=_TOKEN_SECONDS,
+    )
+    path = ["api", "version", "1", "mailTracking"]
+    answer = await fetch.post(path, json={_ASKED: [number]}, grant=grant)
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the batch's answer for the one number that was asked."""
+    refuse(status, headers, body)
+    reply = decode(body, _Reply)
+    if status == HTTPStatus.BAD_REQUEST:
+        return _told(reply.said, RequestRefused(text(reply.said) or "malformed request (400)"))
+    if status != HTTPStatus.OK:
+        raise unexpected(status)
+    if reply.items is None:
+        return _told(reply.said, UnreadableAnswer("neither items nor a known message"))
+    item = next((item for item in reply.items if text(item.number) == number), None)
+    if item is None:
+        raise WrongNumber(f"asked for {number}, answered with {len(reply.items)} other items")
+    if not item.events:
+        return _told(item.said, UnreadableAnswer("neither events nor a known message"))
+    return _tracking(item.events)
+
+
+def _told(said: str | None, otherwise: RequestRefused | UnreadableAnswer) -> Tracking:
+    """Read a message that stands for events. Unknown and too old share the words "no record"."""
+    if re.search(r"no record", said or "", re.IGNORECASE):
+        return NOT_FOUND_YET
+    if re.search(r"invalid (?:mail|item|tracking) number", said or "", re.IGNORECASE):
+        raise InvalidNumber(text(said) or "")
+    raise otherwise
+
+
+def _tracking(listed: list[_Event]) -> Tracking:
+    checkpoints = [_checkpoint(event) for event in listed]
+    bearing = {
+        checkpoint
+        for checkpoint in checkpoints
+        if whole(checkpoint.message) in _SENTENCES or recognise(checkpoint.message)
+    }
+    # One day's events carry the same date and no time: then as the original saw them, newest first.
+    backwards = checkpoints[0].checkpoint_time >= checkpoints[-1].checkpoint_time
+    events = oldest_first(checkpoints, newest_first=backwards)
+    last = decisive(events, bearing)
+    status = Status(last.tag, last.subtag) if last else words.IN_TRANSIT
+    delivered = last if status.tag is Tag.DELIVERED else None
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=events,
+        delivered_at=delivered.checkpoint_time if delivered else None,
+        delivered_at_utc=delivered.checkpoint_utc if delivered else None,
+    )
+
+
+def _checkpoint(event: _Event) -> Checkpoint:
+    moment = _moment(event)
+    said = text(event.what) or ""
+    status = _SENTENCES.get(whole(said)) or status_from_words(said)
+    where = country(text(event.land))
+    return Checkpoint(
+        checkpoint_time=moment.local,
+        checkpoint_offset=moment.offset,
+        checkpoint_utc=moment.utc,
+        message=said,
+        tag=status.tag,
+        subtag=status.subtag,
+        country_name=where.name if where else None,
+        country_iso3=where.iso3 if where else None,
+        location=text(event.place),
+        raw_tag=text(event.code),
+    )
+
+
+def _moment(event: _Event) -> Moment:
+    at = event.at or ""
+    return read_iso(at) if re.match(r"\d{4}-", at.strip()) else read_day_first(at)

@@ -1,0 +1,153 @@
+"""Any courier behind an HTTP feed of our own shape: a new slug by configuration alone.
+
+`GET {base_url}/{slug}/{number}` answers a tracking in the words of the stored result (CONTRACT §3):
+`tag`, `checkpoints` of `checkpoint_time`, `message`, `country_name` and whatever else is known. 404
+means that the number is not known yet. An optional setting `token` is sent as a bearer token.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import msgspec
+
+from couriers.answer import decode, text
+from couriers.checkpoints import decisive, newest, oldest_first
+from couriers.countries import country
+from couriers.fetch import Fetch
+from couriers.refusals import refuse, unexpected
+from couriers.times import Moment, read_iso
+from couriers.words import Status
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import RequestRefused, UnreadableAnswer, WrongNumber
+from tracking.request import TrackingRequest
+
+NAME = "JSON feed"
+BASE_URL = ""
+TOKEN_URL = ""
+CREDENTIALS: tuple[str, ...] = ()
+CREDENTIALS_FROM = "whoever runs the feed, if it asks for a token"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[re.Pattern[str], ...] = ()
+VERIFIED = "its own description in CONTRACT §4"
+
+
+class _Event(msgspec.Struct):
+    checkpoint_time: str
+    message: str = ""
+    checkpoint_offset: str | None = None
+    country_name: str | None = None
+    country_iso3: str | None = None
+    city: str | None = None
+    state: str | None = None
+    postal_code: str | int | None = None
+    location: str | None = None
+    tag: str | None = None
+    subtag: str | None = None
+    raw_tag: str | int | None = None
+
+
+class _Feed(msgspec.Struct):
+    tag: str | None = None
+    subtag: str | None = None
+    checkpoints: list[_Event] | None = None
+    tracking_number: str | None = None
+    expected_delivery: str | None = None
+    delivered_at: str | None = None
+    signed_by: str | None = None
+    origin: str | None = None
+    destination: str | None = None
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask the feed for one number."""
+    token = fetch.settings.credentials.get("token")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    answer = await fetch.get([request.slug, request.number], headers=headers)
+    return fetch.read(answer, parse, request.number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the feed's answer. A tag that AfterShip does not have makes it unreadable."""
+    refuse(status, headers, body)
+    match status:
+        case HTTPStatus.OK:
+            return _tracking(decode(body, _Feed), number)
+        case HTTPStatus.NOT_FOUND:
+            return NOT_FOUND_YET
+        case HTTPStatus.BAD_REQUEST:
+            raise RequestRefused("the feed calls our request malformed (400)")
+    raise unexpected(status)
+
+
+def _tracking(feed: _Feed, number: str) -> Tracking:
+    told = text(feed.tracking_number)
+    if told is not None and _plain(told) != _plain(number):
+        raise WrongNumber(f"asked for {number}, answered about {told[:80]}")
+    listed = feed.checkpoints or []
+    backwards = len(listed) > 1 and listed[0].checkpoint_time > listed[-1].checkpoint_time
+    events = oldest_first(map(_checkpoint, listed), newest_first=backwards)
+    last = decisive(events, {_checkpoint(event) for event in listed if text(event.tag)})
+    status = _status(feed.tag, feed.subtag) or (Status(last.tag, last.subtag) if last else None)
+    if status is None:
+        raise UnreadableAnswer("no tag, neither of the parcel nor of a checkpoint")
+    delivered = _delivered(feed, events) if status.tag is Tag.DELIVERED else None
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=events,
+        expected_delivery=text(feed.expected_delivery),
+        delivered_at=delivered.local if delivered else None,
+        delivered_at_utc=delivered.utc if delivered else None,
+        signed_by=text(feed.signed_by),
+        origin=text(feed.origin),
+        destination=text(feed.destination),
+    )
+
+
+def _checkpoint(event: _Event) -> Checkpoint:
+    moment = read_iso(event.checkpoint_time, place_offset=text(event.checkpoint_offset))
+    status = _status(event.tag, event.subtag) or Status(Tag.IN_TRANSIT, "InTransit_001")
+    named = country(text(event.country_name) or text(event.country_iso3))
+    return Checkpoint(
+        checkpoint_time=moment.local,
+        checkpoint_offset=moment.offset,
+        checkpoint_utc=moment.utc,
+        message=text(event.message) or "",
+        tag=status.tag,
+        subtag=status.subtag,
+        country_name=text(event.country_name) or (named.name if named else None),
+        country_iso3=named.iso3 if named else None,
+        city=text(event.city),
+        state=text(event.state),
+        postal_code=text(event.postal_code),
+        location=text(event.location),
+        raw_tag=text(event.raw_tag),
+    )
+
+
+def _status(tag_text: str | None, subtag: str | None) -> Status | None:
+    """Check a tag and its subtag, which is `<tag>_001` unless given; None for no tag."""
+    if text(tag_text) is None:
+        return None
+    try:
+        tag = Tag(text(tag_text) or "")
+    except ValueError as unknown:
+        raise UnreadableAnswer(f"{tag_text!r} is no tag: {', '.join(Tag)}") from unknown
+    given = text(subtag) or f"{tag}_001"
+    if not re.fullmatch(rf"{tag}_\d{{3}}", given, re.ASCII):
+        raise UnreadableAnswer(f"{given[:60]!r} is no subtag of {tag}")
+    return Status(tag, given)
+
+
+def _delivered(feed: _Feed, events: tuple[Checkpoint, ...]) -> Moment | None:
+    if told := text(feed.delivered_at):
+        return read_iso(told)
+    last = newest(events, Tag.DELIVERED)
+    return Moment(last.checkpoint_time, utc=last.checkpoint_utc) if last else None
+
+
+def _plain(number: str) -> str:
+    return number.upper().translate(str.maketrans("", "", " -"))

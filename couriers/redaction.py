@@ -1,0 +1,51 @@
+"""Taking secrets out of text that will be stored or shown."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable
+from urllib.parse import quote, quote_plus
+
+EXCERPT_BYTES = 1024
+HIDDEN = "[redacted]"
+
+_SHORTEST_SECRET = 4
+"""Shorter values would blank out ordinary words, and protect nothing."""
+
+_TELLTALE = re.compile(
+    r"""(
+        \b(?:bearer|basic)\s+(?=\S*[\d=])
+      | (?:access_token|client_secret|api[-_]?key|password|authorization)["']?\s*[:=]\s*["']?
+        (?:(?:bearer|basic)\s+)?
+    )[^\s"'&,;<>]{4,}""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+
+
+def redact(text: str, secrets: Iterable[str]) -> str:
+    """Blank out every secret in each form it may be echoed in, and whatever looks like a token."""
+    for form in sorted(_forms(secrets), key=len, reverse=True):
+        text = text.replace(form, HIDDEN)
+    return _TELLTALE.sub(lambda found: f"{found[1]}{HIDDEN}", text)
+
+
+def excerpt(body: bytes, secrets: Iterable[str]) -> str:
+    """Return the beginning of a body as clean text of at most 1 KiB, without secrets.
+
+    Redacted before it is cut, because half a secret at the edge would no longer be recognised.
+    """
+    plain = _CONTROL.sub(" ", body.decode("utf-8", "replace"))
+    return redact(plain, secrets).strip().encode()[:EXCERPT_BYTES].decode("utf-8", "ignore")
+
+
+def _forms(secrets: Iterable[str]) -> set[str]:
+    forms: set[str] = set()
+    for secret in secrets:
+        if len(secret) >= _SHORTEST_SECRET:
+            encoded = base64.b64encode(secret.encode()).decode()
+            forms |= {secret, quote(secret, safe=""), quote_plus(secret), encoded}
+            forms |= {json.dumps(secret)[1:-1], secret.replace("/", "\\/")}
+    return forms

@@ -1,0 +1,48 @@
+"""What the configuration says of one courier, and the complaint when it says too little."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tracking.errors import NoCredentials
+from tracking.request import Slug
+
+
+@dataclass(frozen=True, slots=True)
+class CourierSettings:
+    """What the configuration says of one courier: `[couriers.<slug>]`.
+
+    `base_url` and `token_url` are "" for the module's own defaults. `module` names another courier
+    module than the slug's own ("json_feed"), "" for its own. `credentials` holds every further key
+    of the section ("client_id", "api_key", …); they are secrets and never appear in a log, an error
+    or a stored body.
+    """
+
+    slug: Slug
+    base_url: str = ""
+    token_url: str = ""
+    keep: str = ""
+    module: str = ""
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def environment_name(slug: str, key: str) -> str:
+    """Name the environment variable that sets `[couriers.<slug>] <key>` (CONTRACT §4)."""
+    return f"TRACKER_COURIERS__{slug}__{key}".upper().replace("-", "_")
+
+
+def credentials(settings: CourierSettings, keys: Sequence[str], come_from: str) -> list[str]:
+    """Return the values of `keys`, in their order.
+
+    Raises NoCredentials that names every missing setting, its environment variable and where to
+    get the value: the request waits until somebody fills it in.
+    """
+    missing = [key for key in keys if not settings.credentials.get(key)]
+    if missing:
+        wanted = ", ".join(
+            f"[couriers.{settings.slug}] {key} ({environment_name(settings.slug, key)})"
+            for key in missing
+        )
+        raise NoCredentials(f"not set: {wanted}; get it from {come_from}")
+    return [settings.credentials[key] for key in keys]

@@ -1,0 +1,94 @@
+"""Reading a status out of a sentence: the last resort, where a courier gives no known code.
+
+Sentences lie: "not delivered", "delivered to a parcel shop" and "text message delivered" hold the
+word and mean something else. So no sentence ever means Delivered here; the rules that look like it
+come first, and what no rule knows is "in transit", which keeps the parcel being asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from tracking.checkpoint import Tag
+
+
+class Status(NamedTuple):
+    """A tag and its subtag, in AfterShip's words."""
+
+    tag: Tag
+    subtag: str
+
+
+INFO_RECEIVED = Status(Tag.INFO_RECEIVED, "InfoReceived_001")
+IN_TRANSIT = Status(Tag.IN_TRANSIT, "InTransit_001")
+ACCEPTED = Status(Tag.IN_TRANSIT, "InTransit_002")
+ARRIVED = Status(Tag.IN_TRANSIT, "InTransit_003")
+ARRIVED_ABROAD = Status(Tag.IN_TRANSIT, "InTransit_004")
+CUSTOMS_DONE = Status(Tag.IN_TRANSIT, "InTransit_005")
+CUSTOMS_BEGUN = Status(Tag.IN_TRANSIT, "InTransit_006")
+DEPARTED = Status(Tag.IN_TRANSIT, "InTransit_007")
+PROBLEM_SOLVED = Status(Tag.IN_TRANSIT, "InTransit_008")
+FORWARDED = Status(Tag.IN_TRANSIT, "InTransit_009")
+OUT_FOR_DELIVERY = Status(Tag.OUT_FOR_DELIVERY, "OutForDelivery_001")
+APPOINTMENT = Status(Tag.OUT_FOR_DELIVERY, "OutForDelivery_004")
+ATTEMPTED = Status(Tag.ATTEMPT_FAIL, "AttemptFail_001")
+NOBODY_THERE = Status(Tag.ATTEMPT_FAIL, "AttemptFail_002")
+BUSINESS_CLOSED = Status(Tag.ATTEMPT_FAIL, "AttemptFail_003")
+DELIVERED = Status(Tag.DELIVERED, "Delivered_001")
+COLLECTED = Status(Tag.DELIVERED, "Delivered_002")
+SIGNED_FOR = Status(Tag.DELIVERED, "Delivered_003")
+AT_NEIGHBOUR = Status(Tag.DELIVERED, "Delivered_005")
+FOR_PICKUP = Status(Tag.AVAILABLE_FOR_PICKUP, "AvailableForPickup_001")
+PROBLEM = Status(Tag.EXCEPTION, "Exception_001")
+MOVED = Status(Tag.EXCEPTION, "Exception_002")
+REFUSED = Status(Tag.EXCEPTION, "Exception_003")
+CUSTOMS_DELAY = Status(Tag.EXCEPTION, "Exception_004")
+OUTSIDE_CAUSE = Status(Tag.EXCEPTION, "Exception_005")
+PAYMENT_DUE = Status(Tag.EXCEPTION, "Exception_006")
+WRONG_ADDRESS = Status(Tag.EXCEPTION, "Exception_007")
+PICKUP_MISSED = Status(Tag.EXCEPTION, "Exception_008")
+REJECTED = Status(Tag.EXCEPTION, "Exception_009")
+RETURNING = Status(Tag.EXCEPTION, "Exception_010")
+RETURNED = Status(Tag.EXCEPTION, "Exception_011")
+DAMAGED = Status(Tag.EXCEPTION, "Exception_012")
+LOST = Status(Tag.EXCEPTION, "Exception_013")
+
+_RULES: tuple[tuple[str, Status], ...] = (
+    (r"not (?:yet )?(?:been )?received|awaiting (?:item|your parcel)", INFO_RECEIVED),
+    (r"(?:label|order|shipment) (?:has been )?created|pre-?advice|order details", INFO_RECEIVED),
+    (r"preparing (?:the )?item for posting|pre-?shipment", INFO_RECEIVED),
+    (r"return(?:ed|ing)?\b.*\b(?:sender|shipper)|being returned|on its way back", RETURNING),
+    (r"refused", REFUSED),
+    (r"\bdamaged?\b", DAMAGED),
+    (r"(?:incorrect|insufficient|wrong|incomplete) address", WRONG_ADDRESS),
+    (r"cancelled|canceled|\bdelay|\bunable to\b|\bproblem\b|exception", PROBLEM),
+    (r"nobody|no[ -]?one|not (?:at )?home|\bwere out\b|\bwas out\b", NOBODY_THERE),
+    (r"\bnot (?:be |been )?delivered|undeliver|attempt|unsuccessful|incomplete", ATTEMPTED),
+    (r"deliver(?:y|ed) (?:was |could )?(?:not|fail)|missed you|sorry we", ATTEMPTED),
+    (r"(?:awaiting|ready for|available for|for) (?:collection|pick-? ?up)", FOR_PICKUP),
+    (r"delivered (?:to|at) (?:a |the |your )?[\w' ]{0,30}(?:shop|store|locker|point)", FOR_PICKUP),
+    (r"out for delivery|on (?:the|a) vehicle|with (?:the|your|our) driver", OUT_FOR_DELIVERY),
+    (r"will be with you today|will be delivered today|being delivered today", OUT_FOR_DELIVERY),
+    (r"released (?:from|by) customs|cleared customs|customs cleared|taxes paid", CUSTOMS_DONE),
+    (r"customs", CUSTOMS_BEGUN),
+    (r"\bdeparted|\bhas left\b|\bleft\b.*\b(?:for|facility|destination)|despatched", DEPARTED),
+    (r"\barrived|\bis at our depot", ARRIVED),
+    (r"\baccepted|\bposted\b|\bcollected from\b|picked up|we have your parcel", ACCEPTED),
+)
+_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), status) for pattern, status in _RULES)
+
+
+def recognise(sentence: str) -> Status | None:
+    """Find the nearest safe status for a sentence; never Delivered, None when no rule knows it."""
+    return next((status for pattern, status in _COMPILED if pattern.search(sentence)), None)
+
+
+def status_from_words(sentence: str) -> Status:
+    """Find the nearest safe status for a sentence; never Delivered, "in transit" when unknown."""
+    return recognise(sentence) or IN_TRANSIT
+
+
+def whole(sentence: str) -> str:
+    """Bring a status sentence into the form in which tables hold it: lower case, no full stop."""
+    return " ".join(sentence.lower().replace("\u2019", "'").split()).rstrip(".! ")

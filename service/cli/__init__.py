@@ -1,0 +1,39 @@
+"""The command line: `python worker.py VERB`. One module per verb, imported when it is chosen."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from service.cli.exits import Exit, UsageError
+from service.cli.parser import parser
+from service.config.problem import ConfigError
+from tracking.errors import StoreError
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one verb; tells its exit code. What goes wrong is told in a line, not in a traceback."""
+    options = parser().parse_args(arguments)
+    try:
+        code: int = import_module(f"service.cli.{options.module}").run(options)
+        sys.stdout.flush()
+    except ConfigError as error:
+        return _ended(Exit.WRONG, "\n".join(map(str, error.problems)))
+    except UsageError as error:
+        return _ended(Exit.WRONG, f"{error}")
+    except StoreError as error:
+        return _ended(Exit.AWAY, f"{error}. `python worker.py doctor` tells more.")
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # `worker.py info | head`: nobody reads any more, and Python must not complain at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.DONE
+    return code
+
+
+def _ended(code: Exit, text: str) -> int:
+    sys.stderr.write("".join(f"worker.py: {line}\n" for line in text.splitlines()))
+    return code

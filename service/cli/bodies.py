@@ -1,0 +1,100 @@
+"""Rows made into bodies of jobs, checked by the very decoder that the workers use."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from service.cli.catalogue import Catalogue
+from service.cli.rows import Row
+from service.tubes.envelope import REQUESTS_TUBE, decode_request
+from tracking.errors import MalformedJob
+from tracking.request import TrackingRequest
+
+_SECONDS = ("max_age", "expires_in")
+
+
+@dataclass(frozen=True, slots=True)
+class Sendable:
+    """A request that may be put; `id` makes it safe to put again."""
+
+    id: str
+    slug: str
+    number: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A row that no worker would take, and why."""
+
+    where: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.why}"
+
+
+def sendables(rows: Iterable[Row], catalogue: Catalogue) -> Iterator[Sendable | Bad]:
+    """Make a body of each row, or a complaint. An id is made up where there is none."""
+    resolve = catalogue.resolve
+    seen: dict[str, tuple[str, str]] = {}
+    for row in rows:
+        try:
+            body = _body(row.texts)
+            request = decode_request(body, resolve)
+        except MalformedJob as error:
+            yield Bad(row.where, _explained(error, row.texts))
+            continue
+        named = (request.slug, request.number)
+        if why := _missing(request, catalogue) or _taken(request, seen):
+            yield Bad(row.where, why)
+            continue
+        identity = request.id or ""
+        if row.texts.get("id"):
+            seen[identity] = named
+        yield Sendable(identity, *named, body)
+
+
+def _body(texts: Mapping[str, str]) -> bytes:
+    payload: dict[str, object] = {"number": ""}
+    payload |= {name: text for name, text in texts.items() if name not in _SECONDS}
+    payload.setdefault("id", str(uuid.uuid4()))
+    for name in _SECONDS:
+        if text := texts.get(name):
+            payload[name] = _seconds(name, text)
+    meta = {"enqueued_at": round(time.time(), 3)}
+    return json.dumps(
+        {"type": REQUESTS_TUBE, "payload": payload, "meta": meta}, separators=(",", ":")
+    ).encode()
+
+
+def _seconds(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise MalformedJob(f"bad_{name}", f"{name} {text[:40]!r} is no number") from error
+
+
+def _explained(error: MalformedJob, texts: Mapping[str, str]) -> str:
+    if error.reason == "bad_number" and "E+" in texts.get("number", "").upper():
+        return f"{error.detail}. A spreadsheet rounded it: format that column as text"
+    return error.detail
+
+
+def _missing(request: TrackingRequest, catalogue: Catalogue) -> str:
+    for name in catalogue.required_fields(request.slug):
+        if name not in request.fields:
+            short = name.removeprefix("tracking_")
+            return f"{request.slug} needs {short}: give --field {short}=…, or that column"
+    return ""
+
+
+def _taken(request: TrackingRequest, seen: Mapping[str, tuple[str, str]]) -> str:
+    other = seen.get(request.id or "")
+    if other in {None, (request.slug, request.number)}:
+        return ""
+    return f"the id {request.id} is already that of another number; an id is one request"

@@ -1,0 +1,67 @@
+"""One worker process, as its parent sees it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Child:
+    """A running worker process and its signs of life. Times are of `time.monotonic()`."""
+
+    process: subprocess.Popen[bytes]
+    beats: int
+    """Where its heartbeats arrive: a descriptor that never blocks."""
+    started: float
+    last_beat: float
+
+    def listen(self) -> bool:
+        """Take what heartbeats there are; false when there will be no more."""
+        try:
+            beats = os.read(self.beats, 4096)
+        except BlockingIOError:
+            return True
+        if beats:
+            self.last_beat = time.monotonic()
+        return bool(beats)
+
+    def ask_to_stop(self) -> None:
+        """Ask it to finish or hand back what it holds. An ended process is none to ask."""
+        self.process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it at once; works on a stopped process too."""
+        self.process.kill()
+
+    def close(self) -> None:
+        """Let go of the descriptor; only after it ended."""
+        os.close(self.beats)
+
+
+def start(command: Sequence[str]) -> Child:
+    """Start a worker process. Descriptor and our process id are appended to its arguments.
+
+    It gets a session of its own: Ctrl-C on a terminal reaches the parent only, which passes it on
+    once. Otherwise the child would see two signals, and the second means "at once".
+    """
+    beats, theirs = os.pipe()
+    os.set_blocking(beats, False)
+    try:
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            [*command, str(theirs), str(os.getpid())],
+            pass_fds=(theirs,),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(beats)
+        raise
+    finally:
+        os.close(theirs)
+    now = time.monotonic()
+    return Child(process, beats, started=now, last_beat=now)

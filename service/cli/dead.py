@@ -1,0 +1,142 @@
+"""`dead`: requests that got no answer, listed, shown, put again or deleted."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from service.cli.exits import Exit, UsageError
+from service.cli.kicking import NotKicked, delete_buried, kick
+from service.cli.paper import confirmed, moment, say, say_json, table
+from service.cli.producer import Producer
+from service.cli.settings import loaded
+from service.cli.stores import store_of
+from service.config.schema import Config
+from service.store.connection import Document, Store
+from service.store.dead import Filter, count_by_reason, delete, find
+from tracking.errors import StoreError
+
+DETAIL_SHOWN = 60
+
+Action = Callable[[argparse.Namespace, Config, Store], Awaitable[int]]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what is asked; 1 when nothing was found or not all of it was done."""
+    return asyncio.run(_run(options, loaded(options).config))
+
+
+async def _run(options: argparse.Namespace, config: Config) -> int:
+    async with store_of(config) as store:
+        return await _ACTIONS[options.action](options, config, store)
+
+
+async def _list(options: argparse.Namespace, _: Config, store: Store) -> int:
+    wanted = Filter(slug=options.slug, reason=options.reason)
+    documents = await store.run(find, store.dead, wanted, max(1, options.limit))
+    if options.json:
+        for document in documents:
+            say_json(document)
+        return Exit.DONE
+    reasons = await store.run(count_by_reason, store.dead)
+    headers = ("id", "at", "courier", "number", "reason", "detail")
+    table(headers, [_row(document) for document in documents])
+    counted = ", ".join(f"{reason}: {count}" for reason, count in reasons.items())
+    say("")
+    say(f"{len(documents)} shown of {sum(reasons.values())} in all ({counted or 'none'})")
+    return Exit.DONE
+
+
+def _row(document: Document) -> list[str]:
+    detail = str(document.get("detail", ""))
+    if len(detail) > DETAIL_SHOWN:
+        detail = f"{detail[:DETAIL_SHOWN]}…"
+    names = (document.get("slug"), document.get("number"), document.get("reason"))
+    return [
+        str(document["_id"]),
+        moment(document.get("at")),
+        *(str(n or "-") for n in names),
+        detail,
+    ]
+
+
+async def _show(options: argparse.Namespace, _: Config, store: Store) -> int:
+    (identity,) = options.ids
+    documents = await store.run(find, store.dead, Filter(ids=(identity,)))
+    if not documents:
+        say(f"no dead request has the id {identity}; `dead list` shows them")
+        return Exit.NEGATIVE
+    if options.json:
+        say_json(documents[0])
+        return Exit.DONE
+    for name, value in documents[0].items():
+        shown = moment(value) if name == "at" else value
+        say(f"{name:<11} {shown if isinstance(shown, str) else _written(shown)}")
+    return Exit.DONE
+
+
+def _written(value: Any) -> str:
+    return (
+        value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else json.dumps(value)
+    )
+
+
+async def _kick(options: argparse.Namespace, config: Config, store: Store) -> int:
+    documents = await _chosen(options, store)
+    done, failed = 0, 0
+    with Producer(config.beanstalkd.servers) as producer:
+        for document in documents:
+            try:
+                # Put before anything is deleted: better twice than never.
+                identity = await asyncio.to_thread(kick, document, producer)
+                await store.run(delete, store.dead, Filter(ids=(document["_id"],)))
+            except (NotKicked, StoreError) as error:
+                failed += 1
+                sys.stderr.write(f"worker.py: {document['_id']}: {error}\n")
+                continue
+            done += 1
+            if options.json:
+                say_json({"_id": document["_id"], "kicked": True, "id": identity})
+    return _summed(options, "kicked", done, failed)
+
+
+async def _delete(options: argparse.Namespace, config: Config, store: Store) -> int:
+    documents = await _chosen(options, store)
+    if documents and not options.yes:
+        if not sys.stdin.isatty():
+            raise UsageError("say --yes to delete without being asked")
+        if not confirmed(f"delete {len(documents)} records and their buried jobs for ever?"):
+            return Exit.NEGATIVE
+    done, failed = 0, 0
+    with Producer(config.beanstalkd.servers) as producer:
+        for document in documents:
+            try:
+                await asyncio.to_thread(delete_buried, document, producer)
+                done += await store.run(delete, store.dead, Filter(ids=(document["_id"],)))
+            except StoreError as error:
+                failed += 1
+                sys.stderr.write(f"worker.py: {document['_id']}: {error}\n")
+    return _summed(options, "deleted", done, failed)
+
+
+async def _chosen(options: argparse.Namespace, store: Store) -> list[Document]:
+    narrowed = bool(options.ids or options.slug or options.reason)
+    if narrowed == options.all:
+        raise UsageError("say which: ids, --slug or --reason, or --all by itself")
+    wanted = Filter(tuple(options.ids), options.slug, options.reason)
+    return await store.run(find, store.dead, wanted)
+
+
+def _summed(options: argparse.Namespace, verb: str, done: int, failed: int) -> int:
+    if options.json:
+        say_json({verb: done, "failed": failed})
+    else:
+        say(f"{verb} {done}, failed {failed}")
+    return Exit.DONE if done and not failed else Exit.NEGATIVE
+
+
+_ACTIONS: dict[str, Action] = {"list": _list, "show": _show, "kick": _kick, "delete": _delete}

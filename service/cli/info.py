@@ -1,0 +1,135 @@
+"""`info`: per courier what runs, what waits, and what it waits for; and what lies in the tubes."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import datetime as dt
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from limits.view import SlugView, View
+from service.cli.catalogue import Catalogue
+from service.cli.exits import Exit
+from service.cli.paper import drawn, say, say_json, span, table
+from service.cli.producer import Producer, Tubes
+from service.cli.settings import loaded
+from service.cli.stores import view_of
+from service.config.load import Loaded
+from tracking.request import Slug
+
+SHORTEST_WATCH_SECONDS = 0.2
+
+_COURIERS = ("courier", "running", "in 1 s", "waiting", "automatic", "later", "oldest", "bound by")
+_TUBES = ("beanstalkd", "ready", "reserved", "delayed", "buried", "drains")
+
+Rows = list[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Everything at one moment."""
+
+    couriers: Sequence[SlugView]
+    tubes: Sequence[Tubes]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show once, or with --watch until interrupted."""
+    return asyncio.run(_run(options, loaded(options)))
+
+
+async def _run(options: argparse.Namespace, setting: Loaded) -> int:
+    known = Catalogue(setting).registry.slugs
+    with Producer(setting.config.beanstalkd.servers) as producer:
+        async with view_of(setting.config) as view:
+            if options.watch is None:
+                _show(await _look(view, known, producer), as_json=options.json)
+                return Exit.DONE
+            pace = max(SHORTEST_WATCH_SECONDS, options.watch)
+            if options.json or not sys.stdout.isatty():
+                while True:
+                    _show(await _look(view, known, producer), as_json=options.json)
+                    sys.stdout.flush()
+                    await asyncio.sleep(pace)
+            with Live(console=Console(), screen=True, auto_refresh=False) as live:
+                while True:
+                    look = await _look(view, known, producer)
+                    live.update(_drawn(look, pace), refresh=True)
+                    await asyncio.sleep(pace)
+
+
+async def _look(view: View, known: Sequence[Slug], producer: Producer) -> Look:
+    couriers = [each for each in await view.slugs(known) if _tells(each)]
+    return Look(couriers, list(await asyncio.to_thread(lambda: list(producer.tubes()))))
+
+
+def _tells(view: SlugView) -> bool:
+    """Leave out couriers that nobody ever asked."""
+    waiting = view.waiting_manual or view.waiting_automatic or view.waiting_later
+    return bool(view.running or waiting or view.bound_by or view.counts)
+
+
+def _show(look: Look, *, as_json: bool) -> None:
+    if as_json:
+        say_json(dataclasses.asdict(look))
+        return
+    table(_COURIERS, courier_rows(look.couriers))
+    if not look.couriers:
+        say("nothing runs, nothing waits, nothing was asked yet")
+    say("")
+    table(_TUBES, _tube_rows(look.tubes))
+
+
+def _drawn(look: Look, pace: float) -> Group:
+    now = dt.datetime.now().astimezone()
+    head = Text(f"{now:%H:%M:%S}, every {pace:g} s, Ctrl-C ends", style="dim")
+    couriers = drawn(_COURIERS, courier_rows(look.couriers))
+    return Group(head, "", couriers, "", drawn(_TUBES, _tube_rows(look.tubes)))
+
+
+def courier_rows(views: Sequence[SlugView]) -> Rows:
+    """Word each courier as a row; the age of the oldest tells more than any length."""
+    return [
+        [
+            view.slug,
+            f"{view.running}/{view.concurrent}",
+            f"{view.started_last_second}/{view.per_second}",
+            str(view.waiting_manual),
+            str(view.waiting_automatic),
+            str(view.waiting_later),
+            span(view.oldest_age_seconds),
+            _bound(view),
+        ]
+        for view in views
+    ]
+
+
+def _bound(view: SlugView) -> str:
+    if not view.bound_by:
+        return "-"
+    words = view.bound_by
+    if view.paused_why:
+        words += f": {view.paused_why}"
+    if view.until_seconds is None:
+        return words
+    until = dt.datetime.now().astimezone() + dt.timedelta(seconds=view.until_seconds)
+    return f"{words}, until {until:%H:%M:%S} ({span(view.until_seconds)})"
+
+
+def _tube_rows(tubes: Sequence[Tubes]) -> Rows:
+    return [
+        [each.server, each.error, *[""] * (len(_TUBES) - 2)]
+        if each.error
+        else [
+            each.server,
+            *(str(n) for n in (each.ready, each.reserved, each.delayed, each.buried, each.drains)),
+        ]
+        for each in tubes
+    ]

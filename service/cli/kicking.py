@@ -1,0 +1,69 @@
+"""A dead request put on the tube again."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+
+from service.cli.producer import Producer
+from service.store.connection import Document
+from service.store.dead import BODY_MOST
+from service.tubes.connection import Placing
+
+ID_MOST = 128
+
+
+class NotKicked(Exception):
+    """This record cannot be put again; the text says why and what to do instead."""
+
+
+def kick(document: Document, producer: Producer) -> str | None:
+    """Put it again, then delete its buried job; tells the id it was put with, None for none.
+
+    Raises NotKicked, TubesDown; the record must stay then.
+    """
+    body = _body(document)
+    if len(body) >= BODY_MOST:
+        raise NotKicked(f"only its first {BODY_MOST} bytes were kept; its producer must put it")
+    anew, identity = renewed(body)
+    producer.put(anew, Placing())
+    delete_buried(document, producer)
+    return identity
+
+
+def delete_buried(document: Document, producer: Producer) -> None:
+    """Delete the buried job of a record, if there is one. Raises TubesDown."""
+    server, job = document.get("server"), document.get("job")
+    if server is not None and job is not None and producer.serves(server):
+        producer.delete_buried(server, job, _body(document))
+
+
+def renewed(body: bytes) -> tuple[bytes, str | None]:
+    """Make a body that is a new request for the same: another id, no expiry of old.
+
+    The old id is that of an operation which ended; a worker would delete the job unasked. A body
+    that cannot be read is put as it is: perhaps the workers can read it by now.
+    """
+    try:
+        job = json.loads(body)
+    except ValueError:
+        return body, None
+    inner = job[1] if isinstance(job, list) and len(job) == 2 else job  # noqa: PLR2004 - a wrapper
+    payload = inner.get("payload") if isinstance(inner, dict) else None
+    if not isinstance(payload, dict):
+        return body, None
+    identity = None
+    if isinstance(payload.get("id"), str):
+        suffix = f".kick-{secrets.token_hex(4)}"
+        identity = payload["id"][: ID_MOST - len(suffix)] + suffix
+        payload["id"] = identity
+    payload.pop("expires_in", None)
+    if isinstance(inner.get("meta"), dict):
+        inner["meta"]["enqueued_at"] = round(time.time(), 3)
+    return json.dumps(job, separators=(",", ":")).encode(), identity
+
+
+def _body(document: Document) -> bytes:
+    body = document.get("body") or b""
+    return body.encode() if isinstance(body, str) else bytes(body)

@@ -1,0 +1,181 @@
+"""The arguments of all verbs. Imports nothing of weight, so that `--help` is instant."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TypeAlias
+
+from service.cli.exits import EXPLAINED
+
+_Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - unnamed
+
+
+def parser() -> argparse.ArgumentParser:
+    """Build the parser; `module` in its result names the verb's module in `service.cli`."""
+    top = _with_epilog(
+        argparse.ArgumentParser(
+            prog="worker.py",
+            description="Track parcels through couriers' APIs. Without a verb: run a worker.",
+        )
+    )
+    top.add_argument("--config", metavar="PATH", help="configuration file (see `config show`)")
+    top.set_defaults(module="run", child=None)
+    verbs = top.add_subparsers(title="verbs", metavar="VERB")
+    _run(verbs)
+    _demo(verbs)
+    _put(verbs)
+    _show(verbs)
+    _cancel(verbs)
+    _info(verbs)
+    _dead(verbs)
+    _check(verbs)
+    _doctor(verbs)
+    _config(verbs)
+    return top
+
+
+def _with_epilog(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    made.epilog = EXPLAINED
+    made.formatter_class = argparse.RawDescriptionHelpFormatter
+    return made
+
+
+def _verb(verbs: _Verbs, name: str, text: str, module: str = "") -> argparse.ArgumentParser:
+    first = text[0].lower() + text[1:].rstrip(".")
+    made = _with_epilog(verbs.add_parser(name, help=first, description=text))
+    # SUPPRESS: `--config` before the verb must not be overwritten by its absence after it.
+    made.add_argument("--config", metavar="PATH", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    made.set_defaults(module=module or name)
+    return made
+
+
+def _json(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--json", action="store_true", help="machine-readable, one object per line")
+
+
+def _seconds(text: str) -> float:
+    """Read a count of seconds; `--wait usps 9405…` is the slip that the message is about."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no count of seconds; write options last")
+    return seconds
+
+
+def _run(verbs: _Verbs) -> None:
+    made = _verb(verbs, "run", "Run a worker until SIGTERM; the default verb.")
+    made.add_argument("--child", nargs=2, type=int, help=argparse.SUPPRESS)
+
+
+def _demo(verbs: _Verbs) -> None:
+    _verb(verbs, "demo", "Show the worker at work on this machine, with made-up couriers.")
+
+
+def _put(verbs: _Verbs) -> None:
+    made = _verb(
+        verbs, "put", "Put tracking requests: numbers, a CSV file, or lines of standard input."
+    )
+    made.add_argument("slug_and_numbers", nargs="*", metavar="SLUG NUMBER", help="what to ask for")
+    made.add_argument("--slug", help="the courier of all numbers that come without one")
+    made.add_argument("--csv", metavar="FILE", help="columns slug, number, id, ...; - is stdin")
+    made.add_argument("--id", help="your own id of the one request; else one is made up")
+    made.add_argument("--origin", choices=("MANUAL", "AUTOMATIC"), help="AUTOMATIC yields")
+    made.add_argument(
+        "--max-age", type=_seconds, metavar="SECONDS", help="a stored answer this old"
+    )
+    made.add_argument("--expires-in", type=_seconds, metavar="SECONDS", help="then nobody wants it")
+    made.add_argument(
+        "--field",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="what some couriers need, like postal_code=8000",
+    )
+    made.add_argument("--priority", type=int, default=65_536, help="of the job, 0 is most urgent")
+    made.add_argument("--ttr", type=int, default=60, help="of the job, in seconds")
+    made.add_argument(
+        "--wait",
+        nargs="?",
+        type=_seconds,
+        const=60.0,
+        metavar="SECONDS",
+        help="wait for the outcomes, 60 s if not told",
+    )
+    made.add_argument("--skip-bad", action="store_true", help="put the good ones of a bad input")
+    _json(made)
+
+
+def _show(verbs: _Verbs) -> None:
+    made = _verb(verbs, "show", "Show what is known about a number, or about a request by its id.")
+    made.add_argument("slug", nargs="?")
+    made.add_argument("number", nargs="?")
+    made.add_argument("--id", help="the id that the request was put with")
+    _json(made)
+
+
+def _cancel(verbs: _Verbs) -> None:
+    made = _verb(verbs, "cancel", "Cancel what waits for a number; running calls are not cut off.")
+    made.add_argument("slug")
+    made.add_argument("number")
+    made.add_argument("--id", help="only the request with this id")
+    _json(made)
+
+
+def _info(verbs: _Verbs) -> None:
+    made = _verb(verbs, "info", "Show per courier what runs, what waits, and what it waits for.")
+    made.add_argument(
+        "--watch",
+        nargs="?",
+        type=_seconds,
+        const=2.0,
+        metavar="SECONDS",
+        help="again and again, every 2 s if not told",
+    )
+    _json(made)
+
+
+def _dead(verbs: _Verbs) -> None:
+    made = _verb(verbs, "dead", "List, show, repeat or delete requests that got no answer.")
+    actions = made.add_subparsers(title="actions", metavar="ACTION", required=True)
+    texts = {
+        "list": "List records, the newest first.",
+        "show": "Show one record whole.",
+        "kick": "Put the requests again, then delete their records.",
+        "delete": "Delete records and their buried jobs.",
+    }
+    for action, text in texts.items():
+        each = _verb(actions, action, text, module="dead")
+        each.set_defaults(action=action)
+        if action == "show":
+            each.add_argument("ids", nargs=1, metavar="ID")
+        else:
+            each.add_argument("--slug", help="only of this courier")
+            each.add_argument("--reason", help="only with this reason")
+        if action == "list":
+            each.add_argument("--limit", type=int, default=50, help="at most this many (50)")
+        if action in {"kick", "delete"}:
+            each.add_argument("ids", nargs="*", metavar="ID")
+            each.add_argument("--all", action="store_true", help="all records there are")
+            each.add_argument("--yes", action="store_true", help="do not ask")
+        _json(each)
+
+
+def _check(verbs: _Verbs) -> None:
+    made = _verb(verbs, "check", "Tell in one line whether the servers can be worked with.")
+    _json(made)
+
+
+def _doctor(verbs: _Verbs) -> None:
+    made = _verb(verbs, "doctor", "Explain servers, settings and credentials, with fixes.")
+    _json(made)
+
+
+def _config(verbs: _Verbs) -> None:
+    made = _verb(verbs, "config", "Show the configuration.")
+    actions = made.add_subparsers(title="actions", metavar="ACTION", required=True)
+    show = _verb(actions, "show", "Print what holds, secrets masked.", module="config_show")
+    show.add_argument("--sources", action="store_true", help="and where each value was set")
+    _json(show)

@@ -1,0 +1,156 @@
+"""Jobs put from the command line, and what its verbs ask beanstalkd."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import greenstalk
+
+from service.tubes.connection import Connection, Patience, Placing
+from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
+from tracking.errors import TubesDown
+
+PATIENCE = Patience(connect=2.0, reply=10.0)
+"""`-f 0` on a slow disk takes its time; a person sees that something happens."""
+
+AVOIDED_SECONDS = 5.0
+"""A server that is away costs its time-out; not again for each of a million puts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tubes:
+    """What lies in the tubes of one server; None with the reason in `error` when it is away."""
+
+    server: str
+    error: str = ""
+    ready: int = 0
+    reserved: int = 0
+    delayed: int = 0
+    buried: int = 0
+    drains: int = 0
+
+
+class Producer:
+    """Puts on the servers in turn, past those that are away; one connection to each at most."""
+
+    def __init__(self, servers: Sequence[str]) -> None:
+        self._servers = list(servers)
+        self._turn = itertools.cycle(range(len(self._servers)))
+        self._open: dict[str, Connection] = {}
+        self._avoid_until: dict[str, float] = {}
+
+    def put(self, body: bytes, placing: Placing) -> tuple[str, int]:
+        """Put a request; tells the server that took it and the id of the job.
+
+        Raises TubesDown when none does; a job whose reply was lost may be there all the same, so
+        only bodies with an `id` of their own may be put again.
+        """
+        first = next(self._turn)
+        errors = []
+        for offset in range(len(self._servers)):
+            server = self._servers[(first + offset) % len(self._servers)]
+            try:
+                return server, self._put(server, body, placing)
+            except TubesDown as error:
+                errors.append(str(error))
+        raise TubesDown("no beanstalkd took the job: " + "; ".join(errors))
+
+    def serves(self, server: str) -> bool:
+        """Tell whether the configuration still knows this server."""
+        return server in self._servers
+
+    def delete_buried(self, server: str, job: int, body: bytes) -> bool:
+        """Delete a buried job; false when it is gone. Raises TubesDown.
+
+        `body` tells it from another job: without its binlog, a server counts anew from 1.
+        """
+        with self._asking(server) as client:
+            try:
+                found = client.peek(job)
+                # The record keeps only the beginning of a long body.
+                if not body or not found.body.startswith(body):
+                    return False
+                if client.stats_job(job)["state"] != "buried":
+                    return False
+                client.delete(job)
+            except greenstalk.NotFoundError:
+                return False
+        return True
+
+    def tubes(self) -> Iterator[Tubes]:
+        """Count what lies in the tubes of each server."""
+        for server in self._servers:
+            try:
+                yield self._tubes(server)
+            except TubesDown as error:
+                yield Tubes(server, error=str(error))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for connection in self._open.values():
+            connection.close()
+
+    def _put(self, server: str, body: bytes, placing: Placing) -> int:
+        known = server in self._open
+        try:
+            return self._connection(server).put(REQUESTS_TUBE, body, placing)
+        except TubesDown:
+            if not known or self._open[server].alive:
+                raise
+        # It was restarted since the last put.
+        return self._connection(server).put(REQUESTS_TUBE, body, placing)
+
+    def _tubes(self, server: str) -> Tubes:
+        with self._asking(server) as client:
+            requests = _counts(client, REQUESTS_TUBE)
+            drains = _counts(client, DRAINS_TUBE)
+        return Tubes(server, "", *requests, drains=drains[0] + drains[1] + drains[2])
+
+    @contextmanager
+    def _asking(self, server: str) -> Iterator[greenstalk.Client[bytes]]:
+        connection = self._connection(server)
+        try:
+            yield connection.client
+        except (greenstalk.Error, OSError, AssertionError, ValueError) as error:
+            # What is on the line now may be the answer to anything.
+            connection.close()
+            raise TubesDown(f"{server}: {error!r}") from error
+
+    def _connection(self, server: str) -> Connection:
+        found = self._open.get(server)
+        if found and found.alive:
+            return found
+        if time.monotonic() < self._avoid_until.get(server, 0.0):
+            raise TubesDown(f"{server}: it was away a moment ago")
+        try:
+            found = self._open[server] = Connection.open(server, REQUESTS_TUBE, PATIENCE)
+        except TubesDown:
+            self._avoid_until[server] = time.monotonic() + AVOIDED_SECONDS
+            raise
+        return found
+
+
+def _counts(client: greenstalk.Client[bytes], tube: str) -> tuple[int, int, int, int]:
+    try:
+        stats = client.stats_tube(tube)
+    except greenstalk.NotFoundError:
+        return 0, 0, 0, 0
+    return (
+        stats["current-jobs-ready"],
+        stats["current-jobs-reserved"],
+        stats["current-jobs-delayed"],
+        stats["current-jobs-buried"],
+    )

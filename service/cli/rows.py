@@ -1,0 +1,124 @@
+"""What `put` is given: numbers, a CSV file, or lines of standard input, as rows of named texts."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import difflib
+import io
+import itertools
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from service.cli.exits import UsageError
+from tracking.request import FIELDS
+
+COLUMNS = ("slug", "number", "id", "origin", "max_age", "expires_in", *FIELDS)
+_PREFIX = "tracking_"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One request as somebody wrote it; `where` says where, for complaints."""
+
+    where: str
+    texts: dict[str, str]
+
+
+def rows(options: argparse.Namespace) -> Iterator[Row]:
+    """Read what the command line asks for; it fills what a row leaves out. Raises UsageError."""
+    given = _given(options)
+    for row in _unfilled(options, given):
+        yield Row(row.where, given | {name: text for name, text in row.texts.items() if text})
+
+
+def _unfilled(options: argparse.Namespace, given: dict[str, str]) -> Iterator[Row]:
+    words = list(options.slug_and_numbers)
+    if options.csv:
+        if words:
+            raise UsageError("--csv takes no numbers beside it; leave them out")
+        with _opened(options.csv) as file:
+            yield from _csv_rows(file, options.csv, has_slug="slug" in given)
+        return
+    if "slug" not in given:
+        if not words:
+            raise UsageError("say what to put: SLUG NUMBER..., or --csv FILE")
+        given["slug"] = words.pop(0)
+    if words:
+        yield from (Row(word, {"number": word}) for word in words)
+        return
+    if sys.stdin.isatty():
+        raise UsageError("say which numbers to put, or pipe them in, one per line")
+    for index, line in enumerate(sys.stdin, start=1):
+        if text := line.strip():
+            yield Row(f"line {index}", {"number": text})
+
+
+def _given(options: argparse.Namespace) -> dict[str, str]:
+    """Gather what the options say for all rows."""
+    found = {
+        name: str(value)
+        for name in ("slug", "id", "origin", "max_age", "expires_in")
+        if (value := getattr(options, name)) is not None
+    }
+    for each in options.field:
+        name, equals, text = each.partition("=")
+        if not equals:
+            raise UsageError(f"--field {each}: write NAME=VALUE")
+        found[_column(name, FIELDS, f"--field {each}")] = text
+    return found
+
+
+def _csv_rows(file: TextIO, name: str, *, has_slug: bool) -> Iterator[Row]:
+    first = file.readline()
+    # Spreadsheets write what their country separates with.
+    delimiter = max(",;\t", key=first.count)
+    header = next(csv.reader([first], delimiter=delimiter), [])
+    lines: Iterable[str] = file
+    if any(word.strip().casefold() == "number" for word in header):
+        columns = [_column(word, COLUMNS, f"{name}:1") for word in header]
+        if "slug" not in columns and not has_slug:
+            raise UsageError(f"{name} has no column slug; add it, or give --slug")
+        begin = 2
+    elif has_slug:
+        columns, begin, lines = ["number"], 1, itertools.chain([first], file)
+    else:
+        raise UsageError(f"{name} has no header with a column number; add one, or give --slug")
+    reader = csv.reader(lines, delimiter=delimiter)
+    for index, cells in enumerate(reader, start=begin):
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) > len(columns):
+            raise UsageError(f"{name}:{index} has {len(cells)} cells for {len(columns)} columns")
+        texts = {column: cell.strip() for column, cell in zip(columns, cells, strict=False)}
+        yield Row(f"{name}:{index}", texts)
+
+
+def _column(word: str, names: Iterable[str], where: str) -> str:
+    """Find the full name of a column; the couriers' fields may lack their prefix."""
+    name = word.strip().casefold().replace(" ", "_")
+    for full in (name, _PREFIX + name):
+        if full in names:
+            return full
+    near = difflib.get_close_matches(name, [each.removeprefix(_PREFIX) for each in names], 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names)}"
+    raise UsageError(f"{where}: no field is called {word.strip()!r}; {hint}")
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[TextIO]:
+    try:
+        # The byte order mark is what spreadsheets put first.
+        if name == "-":
+            yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
+            return
+        with Path(name).open(encoding="utf-8-sig", newline="") as file:
+            yield file
+    except OSError as error:
+        raise UsageError(f"{name}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not UTF-8; save it as CSV UTF-8") from error

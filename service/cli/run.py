@@ -1,0 +1,50 @@
+"""`run`: a parent and its worker processes, or (`--child`) one of these."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import socket
+import sys
+
+from service.cli.lifeline import Lifeline
+from service.cli.parent import Parent, Plan
+from service.cli.settings import HOME, loaded
+from service.config.load import Loaded
+from service.config.secret import secrets_of
+from service.observe.lines import Lines, emitter, lines
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run until a signal; 0 after a clean stop."""
+    setting = loaded(options)
+    if options.child:
+        return _child(setting, *options.child)
+    config = setting.config
+    command = [sys.executable, str(HOME / "worker.py")]
+    if setting.file:
+        command += ["--config", str(setting.file)]
+    plan = Plan(
+        command=[*command, "run", "--child"],
+        processes=config.worker.processes,
+        silence=config.limits.lease_seconds - config.limits.call_timeout_seconds,
+        grace=config.worker.grace_seconds,
+    )
+    return Parent(plan, emitter(config.log.level, _lines(setting))).run()
+
+
+def _child(setting: Loaded, descriptor: int, parent: int) -> int:
+    lifeline = Lifeline(descriptor, parent)
+    lifeline.beat()
+    # By name, as the parent runs this module too and must not import what a worker needs.
+    log = importlib.import_module("service.observe.log")
+    log.set_up(setting.config.log.level, _lines(setting))
+    wiring = importlib.import_module("service.wiring")
+    code: int = wiring.run_worker(setting.config, lifeline.beat)
+    return code
+
+
+def _lines(setting: Loaded) -> Lines:
+    worker = f"{socket.gethostname()}:{os.getpid()}"
+    return lines(setting.config.log.format, secrets_of(setting.config), worker=worker)

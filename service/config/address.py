@@ -1,0 +1,100 @@
+"""Addresses of servers: taken apart, checked, and shown without their passwords."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import SplitResult, unquote, urlsplit
+
+MASK = "***"
+_USERINFO = re.compile(r"(://[^/?#]*?:)(.*)(@)")
+_PASSWORD_OPTION = re.compile(r"([?&]password=)([^&#]*)", re.IGNORECASE)
+
+
+class BadAddress(ValueError):
+    """An address that cannot be meant; `expected` and `fix` are for the person who wrote it."""
+
+    def __init__(self, expected: str, fix: str) -> None:
+        super().__init__(f"expected {expected}. {fix}")
+        self.expected = expected
+        self.fix = fix
+
+
+def masked(address: str) -> str:
+    """Replace the passwords in an address, so that it can be shown."""
+    shown = _USERINFO.sub(rf"\1{MASK}\3", address)
+    return _PASSWORD_OPTION.sub(rf"\1{MASK}", shown)
+
+
+def passwords_of(address: str) -> frozenset[str]:
+    """Find the passwords in an address, as written and percent-decoded."""
+    found = [match[2] for match in _USERINFO.finditer(address)]
+    found += [match[2] for match in _PASSWORD_OPTION.finditer(address)]
+    return frozenset(text for each in found for text in (each, unquote(each)) if text)
+
+
+def host_and_port(text: str, fallback: int | None = None) -> tuple[str, int]:
+    """Take `host:port` or `[v6]:port` apart. Raises BadAddress; the port is 1 to 65535."""
+    wanted = BadAddress("host:port", 'Write it like "127.0.0.1:11300" or "[::1]:11300".')
+    try:
+        split = urlsplit(f"//{text}")
+        port = split.port or fallback
+    except ValueError:
+        raise wanted from None
+    plain = not (split.path or split.query or split.fragment or "@" in text)
+    bare_v6 = text.count(":") > 1 and not text.startswith("[")
+    if not split.hostname or not port or not plain or bare_v6 or any(map(str.isspace, text)):
+        raise wanted
+    return split.hostname, port
+
+
+def check_redis(url: str) -> None:
+    """Refuse what redis-py would not connect to, and a Cluster. Raises BadAddress."""
+    wanted = "redis://, rediss:// or unix://"
+    split = _split(url, wanted)
+    if "cluster" in split.scheme or "," in split.netloc:
+        raise BadAddress(
+            "one standalone Redis",
+            "A Cluster cannot decide over several keys in one script: give a standalone server, "
+            "or Sentinels with redis.sentinels and redis.service.",
+        )
+    if "sentinel" in split.scheme:
+        fix = 'List them in redis.sentinels = ["host:26379"] and name redis.service.'
+        raise BadAddress(wanted, fix)
+    if split.scheme == "unix":
+        if not split.path:
+            raise BadAddress("a path", 'Write it like "unix:///run/redis.sock?db=0".')
+        return
+    if split.scheme not in {"redis", "rediss"} or not split.hostname:
+        raise BadAddress(wanted, 'Write it like "redis://127.0.0.1:6379/0".')
+    database = split.path.strip("/")
+    if database and not database.isdecimal():
+        raise BadAddress("the number of a database", "Write it like redis://host:6379/0.")
+
+
+def check_mongodb(uri: str) -> None:
+    """Refuse what is no MongoDB address. Raises BadAddress."""
+    wanted = "mongodb:// or mongodb+srv://"
+    if not re.match(r"mongodb(\+srv)?://[^/\s]", uri):
+        raise BadAddress(wanted, 'Write it like "mongodb://127.0.0.1:27017".')
+
+
+def check_http(url: str) -> None:
+    """Refuse what is no plain HTTP address. Raises BadAddress."""
+    wanted = "http:// or https:// and a host"
+    split = _split(url, wanted)
+    if split.scheme not in {"http", "https"} or not split.hostname:
+        raise BadAddress(wanted, 'Write it like "https://api.example.com".')
+    if split.username or split.query or split.fragment:
+        fix = "Put credentials into their own keys, and leave ? and # out."
+        raise BadAddress("an address without user, query or fragment", fix)
+
+
+def _split(url: str, wanted: str) -> SplitResult:
+    try:
+        split = urlsplit(url)
+        _ = split.port  # read for its check
+    except ValueError:
+        if "," in url:
+            return urlsplit(url)
+        raise BadAddress(wanted, "The host or port cannot be read.") from None
+    return split

@@ -1,0 +1,50 @@
+"""What `limits` and `couriers` get of the configuration, in their own words."""
+
+from __future__ import annotations
+
+from couriers.settings import CourierSettings
+from limits.connect import RedisAddress
+from limits.rules import Rules
+from service.config.address import host_and_port
+from service.config.per_slug import limits_for
+from service.config.schema import Config
+from tracking.request import Slug
+
+
+def rules_for(config: Config, slug: Slug) -> Rules:
+    """Express the limits of one courier as `limits` wants them."""
+    limits = limits_for(config, slug)
+    hours, minutes = limits.day_resets_at.split(":")
+    return Rules(
+        concurrent=limits.concurrent,
+        per_second=limits.per_second,
+        guard_ms=limits.guard_ms,
+        call_timeout_seconds=limits.call_timeout_seconds,
+        lease_seconds=limits.lease_seconds,
+        max_waiting=limits.max_waiting,
+        per_hour=limits.per_hour,
+        per_day=limits.per_day,
+        day_resets_at_seconds=int(hours) * 3600 + int(minutes) * 60,
+    )
+
+
+def courier_settings(config: Config) -> dict[Slug, CourierSettings]:
+    """List the settings of every courier that the configuration names; others need none."""
+    return {
+        Slug(slug): CourierSettings(
+            slug=Slug(slug),
+            base_url=courier.base_url,
+            token_url=courier.token_url,
+            keep=courier.keep,
+            module=courier.module,
+            # An empty variable is what compose files make of one that is not set.
+            credentials={name: text for name, text in courier.credentials.items() if text},
+        )
+        for slug, courier in config.couriers.items()
+    }
+
+
+def redis_address(config: Config) -> RedisAddress:
+    """Say where Redis is."""
+    sentinels = tuple(map(host_and_port, config.redis.sentinels))
+    return RedisAddress(config.redis.url, sentinels, config.redis.service)

@@ -1,0 +1,103 @@
+"""config.toml and the environment, read, merged and checked."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Any
+
+import msgspec
+
+from service.config import environment
+from service.config.check import problems_of, shape
+from service.config.coherence import incoherences
+from service.config.lines import lines_of
+from service.config.problem import ConfigError, Problem
+from service.config.schema import Config
+from service.config.tree import Path
+
+NAME = "config.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A checked configuration. `origins` says where each value was set; the others are defaults.
+
+    `file` is None when there was none: every setting has a default.
+    """
+
+    config: Config
+    origins: Mapping[Path, str]
+    file: File | None
+
+
+def load(given: str | None, variables: Mapping[str, str], beside: File) -> Loaded:
+    """Read the configuration. Raises ConfigError with every problem; start nothing then.
+
+    `given` is the file named on the command line. Without it: the one that TRACKER_CONFIG names,
+    ./config.toml, or the one in the directory `beside`.
+    """
+    file = _which(given, variables, beside)
+    raw, lines = _read(file) if file else ({}, {})
+    overlay = environment.read(variables)
+    where_of = functools.partial(_where, file, lines, overlay.origins)
+    _lay_over(raw, overlay.values)
+    problems = [*overlay.problems, *problems_of(raw, Config, where_of)]
+    if problems:
+        raise ConfigError(problems)
+    config = msgspec.convert(shape(raw, Config), Config)
+    if problems := list(incoherences(config, where_of)):
+        raise ConfigError(problems)
+    in_file = {path: _line(file, number) for path, number in lines.items()}
+    return Loaded(config, in_file | overlay.origins, file)
+
+
+def _which(given: str | None, variables: Mapping[str, str], beside: File) -> File | None:
+    if named := given or variables.get(environment.WHICH_FILE):
+        return File(named)
+    candidates = (File(NAME), beside / NAME)
+    return next((file for file in candidates if file.is_file()), None)
+
+
+def _read(file: File) -> tuple[dict[str, Any], dict[Path, int]]:
+    fix = "Correct it, or name another file with --config or TRACKER_CONFIG."
+    try:
+        # A byte order mark is what some editors put first; it means nothing.
+        text = file.read_text(encoding="utf-8-sig")
+        return tomllib.loads(text), lines_of(text)
+    except OSError as error:
+        found = error.strerror or "an error"
+    except UnicodeDecodeError:
+        found = "text that is not UTF-8"
+    except tomllib.TOMLDecodeError as error:
+        found = str(error)
+    raise ConfigError([Problem(str(file), "", found, "a TOML file", fix)])
+
+
+def _lay_over(raw: dict[str, Any], values: Mapping[Path, Any]) -> None:
+    for path, value in values.items():
+        table: Any = raw
+        for name in path[:-1]:
+            table = table.setdefault(name, {}) if isinstance(table, dict) else None
+        # A value where a table belongs is the file's own problem, and reported as such.
+        if isinstance(table, dict):
+            table[path[-1]] = value
+
+
+def _where(
+    file: File | None, lines: Mapping[Path, int], variables: Mapping[Path, str], path: Path
+) -> str:
+    if path in variables:
+        return variables[path]
+    if path in lines:
+        return _line(file, lines[path])
+    # An unknown table is known by what stands in it.
+    below = [where for inner, where in lines.items() if inner[: len(path)] == path]
+    return _line(file, min(below)) if below else ""
+
+
+def _line(file: File | None, number: int) -> str:
+    return f"{file}:{number}"

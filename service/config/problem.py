@@ -1,0 +1,43 @@
+"""What is wrong with one setting, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SHOWN_MOST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One setting that cannot stand.
+
+    `where` is the line of the file or the name of the variable, "" when it is nowhere.
+    `found` and `expected` complete "found …, expected …"; `fix` is a sentence in the imperative.
+    """
+
+    path: str
+    where: str
+    found: str
+    expected: str
+    fix: str
+
+    def __str__(self) -> str:
+        place = f" ({self.where})" if self.where else ""
+        return f"{self.path}{place}: found {self.found}, expected {self.expected}. {self.fix}"
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; nothing may be started with it. Lists every problem."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+def shown(value: object, *, secret: bool = False) -> str:
+    """Quote a value as a message may: in one short line, and never a secret."""
+    if secret:
+        return f"a secret of {len(str(value))} characters"
+    text = ascii(value)
+    return text if len(text) <= SHOWN_MOST else f"{text[: SHOWN_MOST - 1]}…"

@@ -1,0 +1,158 @@
+"""Every setting, with its type, its bounds and its default. What they mean stands in config.toml.
+
+Field names are the keys of config.toml. A bound or a form that the type cannot say stands in
+`Meta`; its description is what a person reads who got it wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta, Struct, field
+
+Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+Few = Annotated[int, Meta(ge=1, le=1_000)]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Word = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+\Z", description="text of A-Z a-z 0-9 _ -")]
+TimeOfDay = Annotated[
+    str,
+    Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d\Z", description='a time of day in UTC, like "17:00"'),
+]
+
+
+class Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One table of config.toml. `FREE` names the field that takes all keys without one."""
+
+    FREE: ClassVar[str] = ""
+
+    def __repr__(self) -> str:
+        """Only the name: values may be secrets. `config show` prints them, masked."""
+        return f"<{type(self).__name__}>"
+
+
+class Beanstalkd(Section, frozen=True):
+    """`[beanstalkd]`: where jobs come from."""
+
+    servers: Annotated[tuple[str, ...], Meta(min_length=1)] = ("127.0.0.1:11300",)
+    allow_loss: bool = False
+
+
+class Redis(Section, frozen=True):
+    """`[redis]`: who may call and who waits. With `sentinels`, the host in `url` is not used."""
+
+    url: str = "redis://127.0.0.1:6379/0"
+    sentinels: tuple[str, ...] = ()
+    service: str = ""
+    allow_loss: bool = False
+
+
+class Mongodb(Section, frozen=True):
+    """`[mongodb]`: where results and dead requests are kept."""
+
+    uri: str = "mongodb://127.0.0.1:27017"
+    database: Word = "bucket"
+    collection: Word = "tracking"
+    past_collection: Word = "tracking_past"
+    dead_collection: Word = "dead"
+    allow_loss: bool = False
+
+
+class Worker(Section, frozen=True):
+    """`[worker]`: the processes of one machine."""
+
+    processes: Annotated[int, Meta(ge=1, le=256)] = 1
+    concurrency: Annotated[int, Meta(ge=1, le=100_000)] = 500
+    grace_seconds: Annotated[float, Meta(ge=0, le=3_600)] = 35.0
+
+
+class Requests(Section, frozen=True):
+    """`[requests]`: what a request gets that does not say otherwise."""
+
+    max_age_seconds: Annotated[float, Meta(ge=0, le=31_536_000)] = 30.0
+
+
+class SlugLimits(Section, frozen=True):
+    """`[limits.slugs.<slug>]`: what differs for one courier. None: as in `[limits]`."""
+
+    concurrent: Few | None = None
+    per_second: Few | None = None
+    guard_ms: Annotated[int, Meta(ge=0, le=1_000)] | None = None
+    call_timeout_seconds: Seconds | None = None
+    lease_seconds: Seconds | None = None
+    max_waiting: Count | None = None
+    per_hour: Count | None = None
+    per_day: Count | None = None
+    day_resets_at: TimeOfDay | None = None
+
+
+class Limits(Section, frozen=True):
+    """`[limits]`: what every courier allows, over all workers on all machines."""
+
+    concurrent: Few = 20
+    per_second: Few = 2
+    guard_ms: Annotated[int, Meta(ge=0, le=1_000)] = 20
+    call_timeout_seconds: Seconds = 30.0
+    lease_seconds: Seconds = 60.0
+    max_waiting: Count = 1_000_000
+    per_hour: Count | None = None
+    per_day: Count | None = None
+    day_resets_at: TimeOfDay = "00:00"
+    slugs: dict[str, SlugLimits] = field(default_factory=dict)
+
+
+class Retry(Section, frozen=True):
+    """`[retry]`: how often and how fast a failed call is repeated."""
+
+    attempts: Few = 5
+    first_seconds: Seconds = 10.0
+    cap_seconds: Seconds = 3_600.0
+    deaths: Few = 10
+
+
+class Dead(Section, frozen=True):
+    """`[dead]`: what happens to the records of requests that got no answer."""
+
+    keep_days: Annotated[int, Meta(ge=1, le=3_650)] = 30
+
+
+class Recheck(Section, frozen=True):
+    """`[recheck]`: whether active parcels are asked about again by themselves."""
+
+    enabled: bool = True
+
+
+class Log(Section, frozen=True):
+    """`[log]`: what is written on standard output."""
+
+    format: Literal["auto", "json", "pretty"] = "auto"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Courier(Section, frozen=True):
+    """`[couriers.<slug>]`: where a courier is asked. All other keys are its credentials."""
+
+    FREE: ClassVar[str] = "credentials"
+
+    base_url: str = ""
+    token_url: str = ""
+    keep: Annotated[str, Meta(pattern=r"^[ -]*\Z", description='text of blanks and "-"')] = ""
+    module: Annotated[
+        str, Meta(pattern=r"^([a-z][a-z0-9_]*)?\Z", description="the name of a courier module")
+    ] = ""
+    credentials: dict[str, str] = field(default_factory=dict)
+
+
+class Config(Section, frozen=True):
+    """The whole configuration, checked. Made by `service.config.load`."""
+
+    beanstalkd: Beanstalkd = Beanstalkd()
+    redis: Redis = Redis()
+    mongodb: Mongodb = Mongodb()
+    worker: Worker = Worker()
+    requests: Requests = Requests()
+    limits: Limits = Limits()
+    retry: Retry = Retry()
+    dead: Dead = Dead()
+    recheck: Recheck = Recheck()
+    log: Log = Log()
+    couriers: dict[str, Courier] = field(default_factory=dict)

@@ -1,0 +1,29 @@
+"""Which values are secrets, for the log to take out and `config show` to mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.config.address import MASK, masked, passwords_of
+from service.config.schema import Config
+from service.config.tree import SECRET_TEXT, Path, is_credential
+
+SHORTEST = 4
+"""Shorter "secrets" are words of everyday text; taking them out would make a log unreadable."""
+
+
+def secrets_of(config: Config) -> frozenset[str]:
+    """Every text that must not appear anywhere: credentials, and passwords in addresses."""
+    found = set(passwords_of(config.redis.url) | passwords_of(config.mongodb.uri))
+    for courier in config.couriers.values():
+        found.update(courier.credentials.values())
+    return frozenset(text for text in found if len(text) >= SHORTEST)
+
+
+def masked_value(path: Path, value: Any) -> Any:
+    """Mask what must not be shown of a value."""
+    if path in SECRET_TEXT:
+        return masked(str(value))
+    if is_credential(path):
+        return MASK if value else ""
+    return value

@@ -1,0 +1,50 @@
+"""How a setting is written: as a key of config.toml, or as a variable of the environment."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+import msgspec
+
+from service.config.tree import Path, default_at
+
+PREFIX = "TRACKER_"
+_SLUG_AT = {("couriers",): 1, ("limits", "slugs"): 2}
+
+
+def variable(path: Path) -> str:
+    """Name the variable that sets `path`."""
+    return PREFIX + "__".join(name.upper().replace("-", "_") for name in path)
+
+
+def path_of(name: str) -> Path:
+    """Find the setting that a variable names.
+
+    A slug holds no underscore, so `_` in its place means `-`.
+    """
+    parts = name.removeprefix(PREFIX).lower().split("__")
+    for table, at in _SLUG_AT.items():
+        if tuple(parts[:at]) == table and len(parts) > at:
+            parts[at] = parts[at].replace("_", "-")
+    return tuple(parts)
+
+
+def suggestion(path: Path, where: str, names: Iterable[str]) -> str:
+    """Say which of `names` was probably meant by the last name of `path`."""
+    near = difflib.get_close_matches(path[-1], names, 1)
+    if not near:
+        return "Remove it."
+    meant = (*path[:-1], near[0])
+    return f"Did you mean {variable(meant) if where.startswith(PREFIX) else '.'.join(meant)}?"
+
+
+def example(path: Path, where: str) -> str:
+    """Say how to write the default, which is at least of the right kind."""
+    default = default_at(path)
+    if default in (None, ""):
+        return "Correct it."
+    written = msgspec.json.encode(default).decode()
+    if where.startswith(PREFIX):
+        return f"Write for example {variable(path)}='{written}'."
+    return f"Write for example {path[-1]} = {written}."

@@ -1,0 +1,1 @@
+"""What the worker says about itself."""

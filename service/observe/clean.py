@@ -1,0 +1,77 @@
+"""Fields made safe to write: no control characters, no secrets, no endless texts."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+MASK = "***"
+FIELD_MOST = 300
+TRACEBACK_MOST = 1_500
+"""A line stays below 4 KiB with these: that much a pipe takes whole, so that the lines of several
+processes do not mix."""
+
+SEARCHED_MOST = 8_192
+
+_PATTERNS = (
+    r"(?P<userinfo>://[^/?#\s:@]*:)[^/?#\s]*(?=@)",
+    r"(?P<header>\b(?:authorization|cookie|[a-z-]{0,30}api-key)['\"]?\s*[:=]\s*['\"]?)[^'\",;\n]+",
+    r"(?P<scheme>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}",
+    r"(?P<key>\b[a-z_-]{0,30}(?:key|token|secret|password|passwd|signature)=)[^&\s'\"]+",
+    r"(?P<webhook>\bwhsec_)\S+",
+)
+
+_CHECKED_BEFORE = frozenset({"slug", "number", "operation", "tag", "outcome", "worker"})
+"""Fields whose characters were checked at the border; a search of each costs more than the rest of
+the line. Length and control characters are still seen to."""
+
+Clean = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+def cleaner(secrets: Collection[str]) -> Clean:
+    """Make the function that cleans the fields of one line; `secrets` are taken out literally."""
+    # The longest first: one secret may begin like another.
+    literal = [re.escape(secret) for secret in sorted(secrets, key=len, reverse=True)]
+    dirt = re.compile("|".join([*_PATTERNS, *literal]), re.IGNORECASE)
+
+    def clean(fields: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: _clean(name, value, dirt) for name, value in fields.items()}
+
+    return clean
+
+
+def traceback_of(error: BaseException) -> str:
+    """Render the traceback of an error, the innermost frame last."""
+    return "".join(traceback.format_exception(error))
+
+
+def printable(text: str) -> str:
+    """Escape what could forge a line or steer a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
+def _clean(name: str, value: Any, dirt: re.Pattern[str]) -> Any:
+    if value is None or isinstance(value, int | float):
+        return value
+    most = TRACEBACK_MOST if name == "traceback" else FIELD_MOST
+    text = f"{type(value).__name__}: {value}" if isinstance(value, BaseException) else str(value)
+    # The end of a traceback names the error. Cut roughly first, as no text is worth a slow search,
+    # and finely only after the search: half a secret is still one.
+    text = text[-SEARCHED_MOST:] if name == "traceback" else text[:SEARCHED_MOST]
+    if name not in _CHECKED_BEFORE:
+        text = dirt.sub(_masked, text)
+    text = printable(text)
+    if len(text) <= most:
+        return text
+    return f"…{text[-most:]}" if name == "traceback" else f"{text[:most]}…"
+
+
+def _masked(match: re.Match[str]) -> str:
+    return f"{match[match.lastgroup]}{MASK}" if match.lastgroup else MASK

@@ -1,0 +1,123 @@
+"""Every event that may stand in the log: its fixed words, its level, its meaning.
+
+INFO is what happened to a request, once. WARNING will be tried again by itself. ERROR: somebody
+must look. Everything variable is a field. docs/logs.md shows this table; a test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Literal
+
+Level = Literal["debug", "info", "warning", "error"]
+
+
+class Event(StrEnum):
+    """The words under `event`; never changed without a CHANGELOG entry, as people search them."""
+
+    ANSWERED = "request answered"
+    REUSED = "request answered by a fresh result"
+    CANCELLED = "request cancelled"
+    PARKED = "request waits"
+    RETRIED = "request will be tried again"
+    REFUSED = "request refused by the courier"
+    DEAD = "request is dead"
+    MALFORMED = "job is malformed"
+    HANDED_BACK = "request handed back"
+    FULL = "wait list is full"
+
+    PAUSED = "courier is paused"
+    NO_CREDENTIALS = "credentials are missing"
+    AUTH_FAILED = "credentials were refused"
+    UNREADABLE = "answer cannot be read"
+
+    AWAY = "server is away"
+    BACK = "server is back"
+    DURABILITY = "server may lose work"
+    STATE_LOST = "redis lost its state"
+    SWEPT = "sweeper repaired"
+    PURGED = "old records deleted"
+
+    STARTED = "worker started"
+    REFUSED_START = "worker refuses to start"
+    STOPPING = "worker stops"
+    STOPPED = "worker stopped"
+    CHILD_STARTED = "process started"
+    CHILD_DIED = "process died"
+    CHILD_SILENT = "process was silent and is killed"
+    CHILD_KILLED = "process did not stop and is killed"
+    UNEXPECTED = "unexpected error"
+    LIBRARY = "library message"
+
+
+LEVELS: Mapping[Event, Level] = MappingProxyType(
+    {
+        Event.ANSWERED: "info",
+        Event.REUSED: "info",
+        Event.CANCELLED: "info",
+        Event.PARKED: "debug",
+        Event.RETRIED: "warning",
+        Event.REFUSED: "info",
+        Event.DEAD: "error",
+        Event.MALFORMED: "error",
+        Event.HANDED_BACK: "info",
+        Event.FULL: "warning",
+        Event.PAUSED: "warning",
+        Event.NO_CREDENTIALS: "warning",
+        Event.AUTH_FAILED: "error",
+        Event.UNREADABLE: "error",
+        Event.AWAY: "warning",
+        Event.BACK: "info",
+        Event.DURABILITY: "warning",
+        Event.STATE_LOST: "error",
+        Event.SWEPT: "warning",
+        Event.PURGED: "info",
+        Event.STARTED: "info",
+        Event.REFUSED_START: "error",
+        Event.STOPPING: "info",
+        Event.STOPPED: "info",
+        Event.CHILD_STARTED: "info",
+        Event.CHILD_DIED: "error",
+        Event.CHILD_SILENT: "error",
+        Event.CHILD_KILLED: "error",
+        Event.UNEXPECTED: "error",
+        Event.LIBRARY: "warning",
+    }
+)
+
+MEANINGS: Mapping[Event, str] = MappingProxyType(
+    {
+        Event.ANSWERED: "The courier answered and the answer is stored; all its requests ended.",
+        Event.REUSED: "A stored answer was fresh enough; the courier was not asked.",
+        Event.CANCELLED: "Cancelled, expired or superseded before a call was made.",
+        Event.PARKED: "A limit is reached; the request waits in Redis for its turn.",
+        Event.RETRIED: "The call failed in a way that may pass; it is repeated after `delay_ms`.",
+        Event.REFUSED: "The courier cannot answer for this number; the request ended in ERROR.",
+        Event.DEAD: "No answer after all attempts: recorded in `dead`. See `dead show`.",
+        Event.MALFORMED: "The job is not what producers should put: recorded in `dead`, buried.",
+        Event.HANDED_BACK: "The worker stops; the request went back to the head of its list.",
+        Event.FULL: "`max_waiting` is reached; the request is recorded in `dead`.",
+        Event.PAUSED: "Nobody calls this courier until `until`; `why` says what it answered.",
+        Event.NO_CREDENTIALS: "The courier needs settings that are not there; requests wait.",
+        Event.AUTH_FAILED: "The courier refused our credentials; its requests wait.",
+        Event.UNREADABLE: "The courier's answer has a new form; its module must be corrected.",
+        Event.AWAY: "beanstalkd, Redis or MongoDB does not answer; it is tried again.",
+        Event.BACK: "A server that was away answers again.",
+        Event.DURABILITY: "A server's settings can lose acknowledged work, or cannot be read.",
+        Event.STATE_LOST: "Redis forgot what it knew; nobody calls for one call timeout.",
+        Event.SWEPT: "What a vanished worker held was taken up again.",
+        Event.PURGED: "Records older than their keeping time were deleted.",
+        Event.STARTED: "The worker is connected and takes jobs.",
+        Event.REFUSED_START: "A setting or a server cannot be used; `error` says which, and the fix.",
+        Event.STOPPING: "The worker takes nothing more and finishes what it holds.",
+        Event.STOPPED: "The worker holds nothing any more and ends.",
+        Event.CHILD_STARTED: "The parent started a worker process.",
+        Event.CHILD_DIED: "A worker process ended unasked; it is started again after `delay_ms`.",
+        Event.CHILD_SILENT: "A worker process gave no sign of life for `silent_ms`.",
+        Event.CHILD_KILLED: "A worker process did not end within `grace_seconds`.",
+        Event.UNEXPECTED: "A defect of this program; `traceback` says where.",
+        Event.LIBRARY: "A library warned; `logger` says which.",
+    }
+)

@@ -1,0 +1,75 @@
+"""From an event and its fields to the line that is written."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from service.observe.clean import Clean, cleaner
+from service.observe.events import LEVELS, Event, Level
+from service.observe.line import Render, render_for
+from service.observe.repeats import Repeats
+
+WEIGHTS: Mapping[str, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+class Emit(Protocol):
+    """Logs one event with its fields."""
+
+    def __call__(self, event: Event, **fields: Any) -> None:
+        """Log it; never fails for want of a place to write to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Makes the lines of one process and writes them. `everywhere` stands in each of them."""
+
+    clean: Clean
+    render: Render
+    everywhere: Mapping[str, str]
+    out: int
+    repeats: Repeats = field(default_factory=Repeats)
+
+    def line(self, level: str, event: str, fields: Mapping[str, Any]) -> bytes | None:
+        """Render one line; None when equal ones were written often enough just now."""
+        left_out: int | None = 0
+        if WEIGHTS[level] >= WEIGHTS["warning"]:
+            left_out = self.repeats.passes({"event": event, **fields})
+        if left_out is None:
+            return None
+        now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+        line: dict[str, Any] = {"ts": f"{now[:-6]}Z", "level": level, "event": event}
+        line |= self.clean(fields)
+        line |= self.everywhere
+        if left_out:
+            line["left_out"] = left_out
+        return self.render(line)
+
+    def write(self, line: bytes) -> None:
+        """Write with one call, so that the lines of several processes do not mix."""
+        try:
+            os.write(self.out, line)
+        except OSError:
+            # A full disk or a closed pipe must not stop the work that is logged.
+            return
+
+
+def lines(form: str, secrets: Collection[str] = (), *, worker: str = "", out: int = 1) -> Lines:
+    """Prepare the lines of this process; `form` is log.format, `out` a file descriptor."""
+    render = render_for(form, terminal=os.isatty(out))
+    return Lines(cleaner(secrets), render, {"worker": worker} if worker else {}, out)
+
+
+def emitter(level: Level, made: Lines) -> Emit:
+    """Make an `emit` without structlog, for the parent process, which must stay small."""
+
+    def emit(event: Event, **fields: Any) -> None:
+        if WEIGHTS[LEVELS[event]] < WEIGHTS[level]:
+            return
+        if line := made.line(LEVELS[event], event.value, fields):
+            made.write(line)
+
+    return emit

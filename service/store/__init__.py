@@ -1,0 +1,1 @@
+"""MongoDB: results, dead requests, and reading them."""

@@ -1,0 +1,107 @@
+"""The collection `dead`: requests that nobody will answer, recorded before they are let go."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bson.binary import Binary
+from pymongo import DESCENDING, InsertOne
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError
+
+from service.store.connection import Document, Store
+from tracking.call import DeadLetter
+
+BODY_MOST = 4_096
+DETAIL_MOST = 1_024
+DUPLICATE_KEY = 11000
+
+
+class Dead:
+    """Implements `service.ports.DeadLetters`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def record(self, letters: Sequence[DeadLetter]) -> None:
+        """Record letters; one that is there already stays as it is. Raises ResultsDown."""
+        await self._store.run(record, self._store.dead, letters)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which dead requests are meant: all that agree with everything given."""
+
+    ids: tuple[str, ...] = ()
+    slug: str | None = None
+    reason: str | None = None
+
+    def query(self) -> dict[str, Any]:
+        """The same for MongoDB. Values are compared as they are, never as operators."""
+        wanted: dict[str, Any] = {}
+        if self.ids:
+            wanted["_id"] = {"$in": list(self.ids)}
+        if self.slug is not None:
+            wanted["slug"] = {"$eq": self.slug}
+        if self.reason is not None:
+            wanted["reason"] = {"$eq": self.reason}
+        return wanted
+
+
+def record(dead: Collection[Document], letters: Iterable[DeadLetter]) -> None:
+    """Insert letters, by their ids once."""
+    inserts = [InsertOne(_document(letter)) for letter in letters]
+    try:
+        dead.bulk_write(inserts, ordered=False)
+    except BulkWriteError as error:
+        if any(fault["code"] != DUPLICATE_KEY for fault in error.details["writeErrors"]):
+            raise
+
+
+def find(dead: Collection[Document], wanted: Filter, limit: int = 0) -> list[Document]:
+    """The dead requests that are meant, newest first; `limit` 0 for all."""
+    return list(dead.find(wanted.query()).sort("at", DESCENDING).limit(limit))
+
+
+def delete(dead: Collection[Document], wanted: Filter) -> int:
+    """Delete the records that are meant; returns how many there were."""
+    return dead.delete_many(wanted.query()).deleted_count
+
+
+def count_by_reason(dead: Collection[Document]) -> Mapping[str, int]:
+    """How many there are of each reason, the most frequent first."""
+    groups = dead.aggregate(
+        [{"$group": {"_id": "$reason", "count": {"$sum": 1}}}, {"$sort": {"count": -1, "_id": 1}}]
+    )
+    return {group["_id"]: group["count"] for group in groups}
+
+
+def _document(letter: DeadLetter) -> Document:
+    return {
+        "_id": letter.id,
+        "slug": letter.slug,
+        "number": letter.number,
+        "operations": list(letter.operations),
+        "reason": letter.reason,
+        "detail": _storable(letter.detail)[:DETAIL_MOST],
+        "body": _body(letter.body[:BODY_MOST]),
+        "server": letter.server,
+        "job": letter.job,
+        "at": letter.at or dt.datetime.now(dt.UTC),
+    }
+
+
+def _body(body: bytes) -> str | Binary:
+    """Text where it is text, for people; the bytes as they came where it is not."""
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return Binary(body)
+
+
+def _storable(text: str) -> str:
+    """BSON is UTF-8: what cannot be written so is shown escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,270 @@
+"""One connection to one beanstalkd, used by one thread, and the jobs reserved over it.
+
+A reservation belongs to its connection: when that ends, by whatever cause, beanstalkd hands the job
+to somebody else, and nothing may be done to it over any other connection.
+
+Replies that the protocol foresees are results here. Everything else (a cut line, an unknown word,
+a time-out) leaves it open which reply answers which command, so it ends the connection.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+from typing import assert_never
+
+import greenstalk
+
+from service.config.address import host_and_port
+from service.tubes.reservation import Reservation
+from service.tubes.wire import AHEAD_MOST, Wire
+from tracking.errors import TubesDown
+
+HELD_MOST = 1000
+"""Jobs per connection: beanstalkd walks all that a connection holds for every delete."""
+
+_REFUSALS = (
+    greenstalk.DrainingError,
+    greenstalk.InternalError,
+    greenstalk.JobTooBigError,
+    greenstalk.OutOfMemoryError,
+)
+_RESERVE_NOW = b"reserve-with-timeout 0\r\n"
+
+
+class Verb(StrEnum):
+    """What may be done to a held job."""
+
+    DELETE = "delete"
+    BURY = "bury"
+    RELEASE = "release"
+    TOUCH = "touch"
+
+
+class Reply(StrEnum):
+    """How beanstalkd answered.
+
+    ======= ========================================================================================
+    DONE    as asked
+    MISSING we do not hold the job any more (its TTR ran out), or nobody has it
+    STUCK   beanstalkd had no room; it now counts the job as reserved, by nobody, until it restarts
+    ======= ========================================================================================
+    """
+
+    DONE = "done"
+    MISSING = "missing"
+    STUCK = "stuck"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds: for a connection to be made, and for each reply over it."""
+
+    connect: float = 2.0
+    reply: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """How a job is put. `delay` and `ttr` are seconds; a lower `priority` comes first."""
+
+    priority: int = greenstalk.DEFAULT_PRIORITY
+    delay: int = greenstalk.DEFAULT_DELAY
+    ttr: int = greenstalk.DEFAULT_TTR
+
+
+class PutRefused(TubesDown):
+    """A server that answers, but does not take this job."""
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """A live connection. All methods but `abort` are for its own thread, and raise TubesDown."""
+
+    server: str
+    instance: str
+    wire: Wire
+    client: greenstalk.Client[bytes]
+    held: dict[int, Reservation] = field(default_factory=dict)
+    alive: bool = True
+    deadline_soon: bool = False
+    error: str = ""
+
+    @classmethod
+    def open(cls, server: str, tube: str, patience: Patience) -> Connection:
+        """Connect to `server` ("host:port"), use and watch only `tube`. Raises TubesDown."""
+        host, port = host_and_port(server)
+        try:
+            wire = Wire(host, port, connect_seconds=patience.connect, seconds=patience.reply)
+        except OSError as error:
+            raise TubesDown(f"{server}: {error}") from error
+        try:
+            client = greenstalk.Client(wire, encoding=None, use=tube, watch=tube)
+            # Job ids begin anew when a server without its binlog restarts; this id never repeats.
+            instance = str(client.stats()["id"])
+        except (greenstalk.Error, OSError, AssertionError, ValueError) as error:
+            wire.close()
+            raise TubesDown(f"{server}: {error!r}") from error
+        return cls(server, instance, wire, client)
+
+    def reserve_ready(self, most: int) -> list[Reservation]:
+        """Reserve up to `most` jobs (at most AHEAD_MOST) that are ready now; never waits.
+
+        Sets `deadline_soon` when a held job has less than a second left.
+        """
+        found = []
+        with self._talk():
+            self.wire.send_ahead([_RESERVE_NOW] * most)
+            for _ in range(most):
+                job = self._reserved(0)
+                if job is not None:
+                    found.append(job)
+        return [self._hold(job) for job in found]
+
+    def begin_wait(self, seconds: int) -> None:
+        """Ask for one job, now or within `seconds`; `end_wait` when the socket is readable.
+
+        Nothing else can be asked over this connection until then.
+        """
+        with self._talk():
+            self.wire.send_ahead([b"reserve-with-timeout %d\r\n" % seconds])
+
+    def end_wait(self, seconds: int) -> Reservation | None:
+        """Read what came of `begin_wait(seconds)`."""
+        with self._talk():
+            job = self._reserved(seconds)
+        return None if job is None else self._hold(job)
+
+    def read_facts(self, reservations: Iterable[Reservation]) -> None:
+        """Learn TTR, priority and age of jobs; marks as lost those that are gone."""
+        with self._talk():
+            for batch in batches(reservations):
+                self.wire.send_ahead([b"stats-job %d\r\n" % each.raw.id for each in batch])
+                for reservation in batch:
+                    self._read_facts(reservation)
+
+    def tell(self, verb: Verb, reservations: Iterable[Reservation]) -> list[Reply]:
+        """Do one thing to many jobs, in order. BURY and RELEASE need facts that were read."""
+        replies = []
+        with self._talk():
+            for batch in batches(reservations):
+                self.wire.send_ahead([_command(verb, each) for each in batch])
+                replies += [self._told(verb, each) for each in batch]
+        return replies
+
+    def put(self, tube: str, body: bytes, placing: Placing) -> int:
+        """Put a job and return its id. Raises PutRefused when the server will not run it."""
+        with self._talk():
+            self.client.use(tube)
+            try:
+                return self.client.put(body, placing.priority, placing.delay, placing.ttr)
+            except greenstalk.BuriedError as error:
+                # It exists all the same, and whoever kicks it some day would repeat our work.
+                with suppress(greenstalk.NotFoundError):
+                    self.client.delete(error.id or 0)
+                raise PutRefused(f"{self.server}: no room for the job") from error
+            except _REFUSALS as error:
+                raise PutRefused(f"{self.server}: {error!r}") from error
+
+    def drop(self, reservation: Reservation) -> None:
+        """Forget a job that was settled. A later reservation of the same job stays."""
+        if self.held.get(reservation.raw.id) is reservation:
+            del self.held[reservation.raw.id]
+
+    def close(self) -> None:
+        """End the connection: beanstalkd makes what it held ready for others at once."""
+        self.alive = False
+        for reservation in self.held.values():
+            reservation.lost = True
+        self.held.clear()
+        with suppress(OSError):
+            self.client.close()
+
+    def abort(self) -> None:
+        """Make a thread that waits for a reply go on; may be called by any thread."""
+        with suppress(OSError):
+            self.wire.shutdown(socket.SHUT_RDWR)
+
+    @contextmanager
+    def _talk(self) -> Iterator[None]:
+        if not self.alive:
+            raise TubesDown(f"{self.server}: the connection has ended")
+        try:
+            yield
+        except (greenstalk.Error, OSError, AssertionError, ValueError) as error:
+            # AssertionError and ValueError: greenstalk on a line that was cut or makes no sense.
+            self.error = repr(error)
+            self.close()
+            raise TubesDown(f"{self.server}: {error!r}") from error
+
+    def _reserved(self, seconds: int) -> greenstalk.Job[bytes] | None:
+        try:
+            return self.client.reserve(timeout=seconds)
+        except greenstalk.TimedOutError:
+            return None
+        except greenstalk.DeadlineSoonError:
+            self.deadline_soon = True
+            return None
+
+    def _hold(self, job: greenstalk.Job[bytes]) -> Reservation:
+        reservation = self.held[job.id] = Reservation(job, self)
+        return reservation
+
+    def _read_facts(self, reservation: Reservation) -> None:
+        try:
+            facts = self.client.stats_job(reservation.raw)
+        except greenstalk.NotFoundError:
+            reservation.lost = True
+            return
+        reservation.ttr = facts["ttr"]
+        reservation.priority = facts["pri"]
+        reservation.age = float(facts["age"])
+
+    def _told(self, verb: Verb, reservation: Reservation) -> Reply:
+        job, priority = reservation.raw, reservation.priority or 0
+        try:
+            match verb:
+                case Verb.DELETE:
+                    self.client.delete(job)
+                case Verb.BURY:
+                    self.client.bury(job, priority)
+                case Verb.RELEASE:
+                    self.client.release(job, priority)
+                case Verb.TOUCH:
+                    self.client.touch(job)
+                case _:
+                    assert_never(verb)
+        except greenstalk.NotFoundError:
+            reservation.lost = True
+            return Reply.MISSING
+        except (greenstalk.OutOfMemoryError, greenstalk.InternalError, greenstalk.BuriedError):
+            reservation.lost = True
+            return Reply.STUCK
+        return Reply.DONE
+
+
+def batches(reservations: Iterable[Reservation]) -> Iterator[Sequence[Reservation]]:
+    """Cut into pieces whose commands may be sent ahead."""
+    left = iter(reservations)
+    while batch := list(islice(left, AHEAD_MOST)):
+        yield batch
+
+
+def _command(verb: Verb, reservation: Reservation) -> bytes:
+    """Write the line that greenstalk writes for `verb`."""
+    number, priority = reservation.raw.id, reservation.priority or 0
+    match verb:
+        case Verb.DELETE:
+            return b"delete %d\r\n" % number
+        case Verb.BURY:
+            return b"bury %d %d\r\n" % (number, priority)
+        case Verb.RELEASE:
+            return b"release %d %d 0\r\n" % (number, priority)
+        case Verb.TOUCH:
+            return b"touch %d\r\n" % number
+        case _:
+            assert_never(verb)

@@ -1,0 +1,284 @@
+"""Bodies of jobs: read strictly, written in one form.
+
+A body that is not CONTRACT §1 raises MalformedJob with one of these reasons:
+
+=============== ===================================================================================
+reason          the body
+=============== ===================================================================================
+too_big         is longer than BODY_MOST bytes
+bad_utf8        is not UTF-8
+bad_json        is no JSON, is too deep, holds NaN, Infinity, a key twice, an integer without end
+bad_shape       is not `{"type": …, "payload": {…}}`, nor that inside `["<tube>", …]`
+wrong_tube      is meant for another tube
+bad_slug        has a slug of an impossible form
+unknown_slug    has a slug that no courier has
+bad_number      has a number that cannot be one
+bad_id          has an `id` that is not 1 to 128 of A-Z a-z 0-9 . _ : -
+bad_origin      has an `origin` that is neither MANUAL nor AUTOMATIC
+bad_max_age     has a `max_age` that is no count of seconds
+bad_expires_in  has an `expires_in` that is no count of seconds
+bad_field       has a courier's field that is no text, too long, or holds control characters
+=============== ===================================================================================
+
+Unknown members are ignored, and so is a `meta` that cannot be read. An optional member that is
+null is absent: many producers write out every member that they know.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+from tracking.errors import MalformedJob
+from tracking.request import (
+    FIELDS,
+    NO_FIELDS,
+    Origin,
+    Slug,
+    TrackingRequest,
+    parse_number,
+    parse_slug,
+)
+
+REQUESTS_TUBE: Final = "requests_flow"
+DRAINS_TUBE: Final = "wait_list"
+
+BODY_MOST = 65_536
+"""Bytes. One more than beanstalkd takes by default; a server with a larger `-z` gains nothing."""
+
+GIVEN_MOST = 256
+"""Characters of a number as it was given, blanks and hyphens included."""
+
+FIELD_MOST = 256
+"""Characters of one of the couriers' fields."""
+
+SECONDS_MOST = 1e11
+"""Three thousand years: more than that was not meant as seconds."""
+
+Resolve = Callable[[str], tuple[Slug, str] | None]
+"""Looks a slug or an alias up: the canonical slug and the characters that its numbers keep."""
+
+_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def decode_request(
+    body: bytes,
+    resolve: Resolve,
+    age_seconds: float = 0.0,
+    clock: Callable[[], float] = time.time,
+) -> TrackingRequest:
+    """Read a body of the tube `requests_flow`. Raises MalformedJob.
+
+    `age_seconds` is the time since the put; it counts only where `needs_age(body)`. `clock` tells
+    Unix time in seconds.
+    """
+    job = _job(body, REQUESTS_TUBE)
+    payload = _object(job.get("payload"), "payload")
+    slug, keep = _slug(payload, resolve)
+    given = _text(payload.get("number"), "bad_number", "number", GIVEN_MOST)
+    meta = job.get("meta")
+    meta = meta if isinstance(meta, dict) else {}
+    max_age = _seconds(payload.get("max_age"), "max_age")
+    expires_in = _seconds(payload.get("expires_in"), "expires_in")
+    expires_at = None
+    if expires_in is not None:
+        now = clock()
+        enqueued_at = _instant(meta.get("enqueued_at"))
+        # A producer's clock may run ahead of ours, but nothing was put in the future.
+        put_at = now - age_seconds if enqueued_at is None else min(enqueued_at, now)
+        expires_at = put_at + expires_in
+    return TrackingRequest(
+        slug=slug,
+        number=parse_number(given, keep),
+        given=given,
+        id=_id(payload.get("id")),
+        origin=_origin(payload.get("origin")),
+        max_age=max_age,
+        expires_at=expires_at,
+        fields=_fields(payload),
+        traceparent=_traceparent(meta.get("traceparent")),
+    )
+
+
+def decode_drain(body: bytes, resolve: Resolve) -> Slug:
+    """Read a body of the tube `wait_list`: whose list is to be drained. Raises MalformedJob."""
+    job = _job(body, DRAINS_TUBE)
+    slug, _ = _slug(_object(job.get("payload"), "payload"), resolve)
+    return slug
+
+
+def needs_age(body: bytes) -> bool:
+    """Whether `decode_request` may want the job's age, which costs a question to the server.
+
+    Never wrong when it says no: a key can be written literally or with escapes, no other way.
+    """
+    return b"expires_in" in body or b"\\u" in body
+
+
+def encode_request(request: TrackingRequest) -> bytes:
+    """Write a request as a body that `decode_request` reads back as the same request."""
+    payload: dict[str, object] = {"slug": request.slug, "number": request.given}
+    if request.id is not None:
+        payload["id"] = request.id
+    if request.origin is not Origin.MANUAL:
+        payload["origin"] = request.origin.value
+    if request.max_age is not None:
+        payload["max_age"] = request.max_age
+    meta: dict[str, object] = {}
+    if request.expires_at is not None:
+        # Counted from the epoch: exact, and right however long the job lies in a tube.
+        meta["enqueued_at"] = 0
+        payload["expires_in"] = request.expires_at
+    if request.traceparent is not None:
+        meta["traceparent"] = request.traceparent
+    payload.update(request.fields)
+    job = {"type": REQUESTS_TUBE, "payload": payload}
+    return _encode(job | {"meta": meta} if meta else job)
+
+
+def encode_drain(slug: Slug) -> bytes:
+    """Write the body that asks for somebody to drain `slug`."""
+    return _encode({"type": DRAINS_TUBE, "payload": {"slug": slug}})
+
+
+def _encode(job: Mapping[str, object]) -> bytes:
+    return json.dumps(job, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _job(body: bytes, tube: str) -> dict[str, Any]:
+    read = _parse(body)
+    if isinstance(read, list):
+        match read:
+            case [str(name), dict(inner)]:
+                if name != tube:
+                    raise MalformedJob("wrong_tube", f"wrapped for {name[:80]!r}, not for {tube}")
+                read = inner
+            case _:
+                raise MalformedJob("bad_shape", 'a list that is not ["<tube>", {…}]')
+    job = _object(read, "the body")
+    kind = job.get("type")
+    if not isinstance(kind, str):
+        raise MalformedJob("bad_shape", f"`type` is {_kind(kind)}, not a text")
+    if kind != tube:
+        raise MalformedJob("wrong_tube", f"`type` is {kind[:80]!r}, not {tube}")
+    return job
+
+
+def _parse(body: bytes) -> Any:
+    if len(body) > BODY_MOST:
+        raise MalformedJob("too_big", f"{len(body)} bytes, at most {BODY_MOST} are read")
+    try:
+        return _JSON.decode(body.decode())
+    except UnicodeDecodeError as error:
+        raise MalformedJob("bad_utf8", f"byte {error.start} is not UTF-8") from error
+    except RecursionError as error:
+        raise MalformedJob("bad_json", "nested too deep") from error
+    except ValueError as error:
+        raise MalformedJob("bad_json", str(error)[:200]) from error
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read = dict(pairs)
+    if len(read) != len(pairs):
+        # Two readers may each trust another one of the two values.
+        keys = [key for key, _ in pairs]
+        twin = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twin[:80]!r} stands twice")
+    return read
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_without_twins, parse_constant=_no_constant)
+
+
+def _object(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise MalformedJob("bad_shape", f"{name} is {_kind(value)}, not an object")
+    return value
+
+
+def _text(value: Any, reason: str, name: str, most: int) -> str:
+    if not isinstance(value, str):
+        raise MalformedJob(reason, f"`{name}` is {_kind(value)}, not a text")
+    if len(value) > most:
+        raise MalformedJob(reason, f"`{name}` has {len(value)} characters, at most {most} do")
+    return value
+
+
+def _slug(payload: Mapping[str, Any], resolve: Resolve) -> tuple[Slug, str]:
+    slug = parse_slug(_text(payload.get("slug"), "bad_slug", "slug", BODY_MOST))
+    found = resolve(slug)
+    if found is None:
+        raise MalformedJob("unknown_slug", f"no courier is called {slug!r}")
+    return found
+
+
+def _id(value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        raise MalformedJob("bad_id", "`id` is not 1 to 128 of A-Z a-z 0-9 . _ : -")
+    return value
+
+
+def _origin(value: Any) -> Origin:
+    if value is None:
+        return Origin.MANUAL
+    try:
+        return Origin(value)
+    except ValueError as error:
+        raise MalformedJob("bad_origin", "`origin` is neither MANUAL nor AUTOMATIC") from error
+
+
+def _seconds(value: Any, name: str) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not 0 <= value <= SECONDS_MOST:
+        raise MalformedJob(f"bad_{name}", f"`{name}` is no count of seconds, 0 or more")
+    return float(value)
+
+
+def _instant(value: Any) -> float | None:
+    """Read Unix time in seconds, or in milliseconds as JavaScript has it, or ISO 8601."""
+    if type(value) in (int, float) and 0 <= value <= SECONDS_MOST * 1000:
+        return float(value) / 1000 if value > SECONDS_MOST else float(value)
+    if isinstance(value, str):
+        try:
+            read = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        return read.timestamp() if read.tzinfo else None
+    return None
+
+
+def _fields(payload: Mapping[str, Any]) -> Mapping[str, str]:
+    found = {}
+    for name in FIELDS:
+        value = payload.get(name)
+        if value is None:
+            continue
+        text = _text(value, "bad_field", name, FIELD_MOST)
+        if _UNFIT.search(text):
+            raise MalformedJob("bad_field", f"`{name}` holds characters that nobody can print")
+        if text.strip():
+            found[name] = text
+    return MappingProxyType(found) if found else NO_FIELDS
+
+
+def _traceparent(value: Any) -> str | None:
+    return value if isinstance(value, str) and _TRACEPARENT.fullmatch(value) else None
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a text", bool: "a truth value"}
+    return "missing" if value is None else names.get(type(value), "a number")

@@ -1,0 +1,106 @@
+"""Jobs from one tube of all servers, handed to the event loop in batches.
+
+Every server has a thread of its own (`service.tubes.reserver`): one that is away or hangs delays
+nobody else, and is connected to again by its thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from service.tubes.job import ReservedJob
+from service.tubes.links import Source
+from service.tubes.mailbox import Mailbox
+from service.tubes.reservation import Reservation
+from service.tubes.reserver import Mode, Reserver
+from service.tubes.room import Room
+
+END_PATIENCE = 2.0
+"""Seconds for the threads to end; one that still connects to a dead address ends later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """How a server does. `error` is None while it is connected, else says what is wrong."""
+
+    name: str
+    error: str | None
+
+
+class Intake:
+    """Holds up to `room` jobs. `on_jobs` is called on the event loop, with one job or more.
+
+    Each of those jobs must be settled; until then it counts against `room` and is touched.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        room: int,
+        secret: bytes,
+        on_jobs: Callable[[list[ReservedJob]], None],
+    ) -> None:
+        """`secret` makes the jobs' keys unguessable; all workers must have the same."""
+        self._sources = sources
+        self._room = Room(room)
+        self._secret = secret
+        self._on_jobs = on_jobs
+        self._reservers: list[Reserver] = []
+
+    @property
+    def held(self) -> int:
+        """Jobs held; a server that waits for a job counts as one."""
+        return self._room.taken
+
+    @property
+    def servers(self) -> list[Server]:
+        """How each server does."""
+        return [Server(each.source.server, each.error) for each in self._reservers]
+
+    def start(self) -> None:
+        """Begin to take jobs, from each server as soon as it answers."""
+        loop = asyncio.get_running_loop()
+        for source in self._sources:
+            reserver = Reserver(source, self._room, Mailbox(loop), self._deliver)
+            reserver.mode = Mode.TAKING
+            reserver.thread.start()
+            reserver.wake()
+            self._reservers.append(reserver)
+
+    def pause(self) -> None:
+        """Take no more jobs for now; a few that are on their way may still come."""
+        self._switch(Mode.KEEPING)
+
+    def resume(self) -> None:
+        """Take jobs again after `pause`."""
+        self._switch(Mode.TAKING)
+
+    def resize(self, room: int) -> None:
+        """Hold up to `room` jobs from now on."""
+        self._room.resize(room)
+
+    async def stop(self) -> None:
+        """Take no more jobs. None is handed over after this has returned.
+
+        What is held stays held and is touched until it is settled; then call `close`.
+        """
+        self._switch(Mode.KEEPING)
+        await asyncio.gather(*(each.mailbox.round_trip() for each in self._reservers))
+
+    async def close(self) -> None:
+        """End all connections; every job that is still held goes to others at once."""
+        for reserver in self._reservers:
+            reserver.abort()
+        threads = [each.thread for each in self._reservers]
+        await asyncio.gather(*(asyncio.to_thread(each.join, END_PATIENCE) for each in threads))
+
+    def _switch(self, mode: Mode) -> None:
+        for reserver in self._reservers:
+            reserver.mode = mode
+            reserver.wake()
+
+    def _deliver(self, mailbox: Mailbox, reservations: list[Reservation]) -> None:
+        jobs = [ReservedJob(each, mailbox.post, self._secret) for each in reservations]
+        mailbox.call(self._on_jobs, jobs)

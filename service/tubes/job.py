@@ -1,0 +1,100 @@
+"""A reserved job, as the event loop holds it."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+
+from service.tubes.connection import Verb
+from service.tubes.orders import Order
+from service.tubes.reservation import Reservation
+from tracking.errors import TubesDown
+
+KEY_BYTES = 12
+"""96 bits: 16 characters, and no two jobs will ever share them."""
+
+
+class ReservedJob:
+    """One job that this worker holds; touched for us until it is settled.
+
+    It must be settled, once, by `delete`, `bury` or `release`: only that gives its place back.
+    Later ones do nothing. All do nothing to a job whose connection has ended (`lost`): somebody
+    else has it by then.
+    """
+
+    __slots__ = ("_key", "_post", "_reservation", "_secret", "_settled")
+
+    def __init__(
+        self, reservation: Reservation, post: Callable[[Order], None], secret: bytes
+    ) -> None:
+        self._reservation = reservation
+        self._post = post
+        self._secret = secret
+        self._key = ""
+        self._settled = False
+
+    @property
+    def key(self) -> str:
+        """Stable over redeliveries of this job; 16 URL-safe characters that tell nothing."""
+        if not self._key:
+            name = f"{self._reservation.connection.instance}:{self.id}".encode()
+            digest = hmac.digest(self._secret, name, "sha256")
+            self._key = urlsafe_b64encode(digest[:KEY_BYTES]).decode()
+        return self._key
+
+    @property
+    def server(self) -> str:
+        """The beanstalkd it is on, "host:port"."""
+        return self._reservation.connection.server
+
+    @property
+    def id(self) -> int:
+        """Its id on that server."""
+        return self._reservation.raw.id
+
+    @property
+    def body(self) -> bytes:
+        """What was put, unread."""
+        return self._reservation.raw.body
+
+    @property
+    def lost(self) -> bool:
+        """True once it is not ours any more: its TTR ran out, or its connection ended.
+
+        What was done for it still counts; somebody will do it again.
+        """
+        return self._reservation.lost
+
+    async def delete(self) -> None:
+        """Let go of the job. Also right for a lost one whose result is stored."""
+        await self._settle(Verb.DELETE)
+
+    async def bury(self) -> None:
+        """Set the job aside for a person, with the priority it had."""
+        await self._settle(Verb.BURY)
+
+    async def release(self) -> None:
+        """Hand the job back, at once ready for others, with the priority it had."""
+        await self._settle(Verb.RELEASE)
+
+    async def age(self) -> float:
+        """Ask for the seconds since the put. Raises TubesDown when the job is lost."""
+        await self._order(None)
+        if self.lost:
+            raise TubesDown(f"{self.server}: job {self.id} is not ours any more")
+        return self._reservation.age
+
+    async def _settle(self, verb: Verb) -> None:
+        if not self._settled:
+            self._settled = True
+            await self._order(verb)
+
+    async def _order(self, verb: Verb | None) -> None:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._post(Order(self._reservation, verb, done))
+        await done
+
+    def __repr__(self) -> str:
+        return f"<job {self.id} on {self.server}>"

@@ -1,0 +1,205 @@
+"""May this worker trust its servers with acknowledged work? Judgement only; `probe` reads.
+
+========== ===================================== =================================================
+server     must run with                         else
+========== ===================================== =================================================
+beanstalkd -b DIR -f 0                           acknowledged jobs go with the process or power
+Redis      appendonly yes, appendfsync always    what waits is lost with it
+           maxmemory-policy noeviction           it deletes lists and leases when memory is short
+           no cluster                            one script decides over keys of several hash slots
+MongoDB    a storage engine that keeps data,     results that were confirmed are lost
+           a journal
+========== ===================================== =================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from tracking.errors import TrackingError
+
+CLOCK_SECONDS = 1.0
+"""Clocks that differ by more than this make `expires_in` and shown times wrong."""
+
+
+class Grade(StrEnum):
+    """What follows from a finding.
+
+    ======= ====================================================================
+    FINE    as it must be
+    UNSURE  could not be read, or is unwise: warned of
+    AWAY    it does not answer: try again
+    LOSES   can lose acknowledged work: refused, unless `allow_loss = true`
+    UNFIT   cannot work at all: refused
+    ======= ====================================================================
+    """
+
+    FINE = "fine"
+    UNSURE = "unsure"
+    AWAY = "away"
+    LOSES = "loses"
+    UNFIT = "unfit"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing found out about one server; `fix` is "" where nothing is to be done."""
+
+    server: str
+    grade: Grade
+    what: str
+    fix: str = ""
+
+    @property
+    def refused(self) -> bool:
+        """Whether a worker must not start because of it."""
+        return self.grade in {Grade.LOSES, Grade.UNFIT}
+
+    def __str__(self) -> str:
+        return f"{self.server}: {self.what}. {self.fix}".rstrip()
+
+
+class Refused(TrackingError):
+    """A server can lose acknowledged work or cannot be worked with. Nothing may be started."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        super().__init__("\n".join(map(str, findings)))
+        self.findings = tuple(findings)
+
+
+@dataclass(frozen=True, slots=True)
+class BeanstalkdFacts:
+    """What `stats` of one server tells."""
+
+    server: str
+    version: str
+    binlog: bool
+    jobs: int
+    records: int
+    draining: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RedisFacts:
+    """What INFO and CONFIG tell; None where it must not be read. `ahead` is its clock, seconds."""
+
+    version: str
+    role: str
+    cluster: bool
+    ahead: float
+    appendonly: str | None = None
+    appendfsync: str | None = None
+    no_appendfsync_on_rewrite: str | None = None
+    maxmemory_policy: str | None = None
+    aof_last_write: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MongodbFacts:
+    """What serverStatus, getCmdLineOpts and replSetGetConfig tell; None where it is not known."""
+
+    version: str
+    writable: bool
+    ahead: float
+    replica_set: str = ""
+    persistent: bool | None = None
+    journal: bool | None = None
+    majority_journal: bool | None = None
+
+
+def judge_beanstalkd(facts: BeanstalkdFacts) -> Iterator[Finding]:
+    """Judge one beanstalkd."""
+    server = f"beanstalkd {facts.server}"
+    if not facts.binlog:
+        fix = "Start it with -b DIR -f 0."
+        yield Finding(server, Grade.LOSES, "keeps jobs in memory only (no binlog)", fix)
+    elif facts.records < facts.jobs:
+        what = f"stopped writing its binlog ({facts.records} records of {facts.jobs} jobs)"
+        yield Finding(server, Grade.LOSES, what, "Look at its disk and log, then restart it.")
+    else:
+        yield Finding(server, Grade.FINE, f"{facts.version}, writes a binlog")
+        what = "does not tell whether it syncs every job"
+        yield Finding(server, Grade.UNSURE, what, "See that it runs with -f 0.")
+    if facts.draining:
+        yield Finding(server, Grade.UNSURE, "takes no new jobs (drain mode)", "Restart it.")
+
+
+def judge_redis(facts: RedisFacts) -> Iterator[Finding]:
+    """Judge the Redis."""
+    yield Finding("Redis", Grade.FINE, f"{facts.version}, {facts.role}")
+    if facts.cluster:
+        what = "is a Cluster, whose keys lie in different hash slots and cannot share a script"
+        fix = "Give a standalone Redis, or Sentinels (redis.sentinels, redis.service)."
+        yield Finding("Redis", Grade.UNFIT, what, fix)
+    if facts.role not in {"master", "primary"}:
+        fix = "Give the primary's address, or Sentinels (redis.sentinels)."
+        yield Finding("Redis", Grade.UNFIT, f"is a {facts.role} and takes no writes", fix)
+    for name, found, wanted in (
+        ("appendonly", facts.appendonly, "yes"),
+        ("appendfsync", facts.appendfsync, "always"),
+        ("no-appendfsync-on-rewrite", facts.no_appendfsync_on_rewrite, "no"),
+        ("maxmemory-policy", facts.maxmemory_policy, "noeviction"),
+    ):
+        yield _setting(name, found, wanted)
+    if facts.aof_last_write not in {None, "ok"}:
+        what = "could not write its append-only file"
+        yield Finding("Redis", Grade.LOSES, what, "Look at its disk and log.")
+    yield from _clock("Redis", facts.ahead)
+
+
+def judge_mongodb(facts: MongodbFacts) -> Iterator[Finding]:
+    """Judge the MongoDB."""
+    kind = f"replica set {facts.replica_set}" if facts.replica_set else "standalone"
+    yield Finding("MongoDB", Grade.FINE, f"{facts.version}, {kind}")
+    if not facts.writable:
+        fix = "Give all members and ?replicaSet=NAME in mongodb.uri."
+        yield Finding("MongoDB", Grade.UNFIT, "takes no writes (no primary)", fix)
+    if facts.persistent is False:
+        fix = "Run it with the storage engine wiredTiger."
+        yield Finding("MongoDB", Grade.LOSES, "keeps data in memory only", fix)
+    if facts.journal is False:
+        yield Finding("MongoDB", Grade.LOSES, "has no journal", "Remove --nojournal.")
+    if facts.majority_journal is False:
+        fix = "Set writeConcernMajorityJournalDefault to true in the replica set."
+        yield Finding("MongoDB", Grade.LOSES, "confirms majority writes before the journal", fix)
+    if facts.persistent is None:
+        fix = "See that it uses wiredTiger; the role clusterMonitor lets it be read."
+        yield Finding("MongoDB", Grade.UNSURE, "does not tell its storage engine", fix)
+    yield from _clock("MongoDB", facts.ahead)
+
+
+def allowed(findings: Iterable[Finding], permitted: bool) -> list[Finding]:
+    """Turn what is only permitted by `allow_loss` of the server's section into warnings."""
+    if not permitted:
+        return list(findings)
+    return [
+        replace(each, grade=Grade.UNSURE, fix=f"{each.fix} Allowed by allow_loss.".strip())
+        if each.grade is Grade.LOSES
+        else each
+        for each in findings
+    ]
+
+
+def insist(findings: Sequence[Finding]) -> None:
+    """Raise Refused when a worker must not start on these findings."""
+    if refused := [each for each in findings if each.refused]:
+        raise Refused(refused)
+
+
+def _setting(name: str, found: str | None, wanted: str) -> Finding:
+    if found == wanted:
+        return Finding("Redis", Grade.FINE, f"{name} {found}")
+    if found is None:
+        what, fix = f"does not tell its {name}", f"See that it is {wanted}; allow CONFIG GET."
+        return Finding("Redis", Grade.UNSURE, what, fix)
+    fix = f"Set {name} {wanted} in redis.conf, and now: CONFIG SET {name} {wanted}."
+    return Finding("Redis", Grade.LOSES, f"has {name} {found}", fix)
+
+
+def _clock(server: str, ahead: float) -> Iterator[Finding]:
+    if abs(ahead) > CLOCK_SECONDS:
+        side = "ahead of" if ahead > 0 else "behind"
+        what = f"has a clock {abs(ahead):.1f} s {side} ours"
+        yield Finding(server, Grade.UNSURE, what, "Let NTP keep both clocks.")

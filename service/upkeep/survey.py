@@ -1,0 +1,67 @@
+"""All servers of a configuration, asked and judged together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from pymongo import MongoClient
+from redis.asyncio import Redis
+
+from service.config.schema import Config
+from service.upkeep.preflight import (
+    Finding,
+    Grade,
+    allowed,
+    judge_beanstalkd,
+    judge_mongodb,
+    judge_redis,
+)
+from service.upkeep.probe import read_beanstalkd, read_mongodb, read_redis
+from tracking.errors import StoreError
+
+
+async def survey(
+    config: Config, redis: Redis, mongodb: MongoClient[dict[str, Any]]
+) -> list[Finding]:
+    """Ask every server at once; one that is away is a finding too. `allow_loss` is applied."""
+    asked = [
+        *(_beanstalkd(server) for server in config.beanstalkd.servers),
+        _redis(redis),
+        _mongodb(mongodb),
+    ]
+    *tubes, limits, results = await asyncio.gather(*asked)
+    return [
+        *allowed([each for found in tubes for each in found], config.beanstalkd.allow_loss),
+        *allowed(limits, config.redis.allow_loss),
+        *allowed(results, config.mongodb.allow_loss),
+    ]
+
+
+async def _beanstalkd(server: str) -> Iterable[Finding]:
+    try:
+        return judge_beanstalkd(await asyncio.to_thread(read_beanstalkd, server))
+    except StoreError as error:
+        return _away(f"beanstalkd {server}", error, "beanstalkd.servers")
+
+
+async def _redis(redis: Redis) -> Iterable[Finding]:
+    try:
+        return judge_redis(await read_redis(redis))
+    except StoreError as error:
+        return _away("Redis", error, "redis.url")
+
+
+async def _mongodb(mongodb: MongoClient[dict[str, Any]]) -> Iterable[Finding]:
+    try:
+        return judge_mongodb(await asyncio.to_thread(read_mongodb, mongodb))
+    except StoreError as error:
+        return _away("MongoDB", error, "mongodb.uri")
+
+
+def _away(server: str, error: StoreError, setting: str) -> list[Finding]:
+    # The reason of the library itself, without our words around it.
+    why = str(error.__cause__ or error).strip().splitlines()
+    what = f"does not answer ({why[0][:200] if why else type(error.__cause__).__name__})"
+    return [Finding(server, Grade.AWAY, what, f"Start it, or correct {setting}.")]

@@ -1,0 +1,28 @@
+"""The entry point: `python worker.py` runs a worker, `python worker.py --help` lists the verbs."""
+
+from __future__ import annotations
+
+import sys
+
+OLDEST = (3, 11)
+
+
+def start() -> int:
+    """Run the command line; says what to do when this Python cannot run it at all."""
+    if sys.version_info < OLDEST:
+        needed = ".".join(map(str, OLDEST))
+        return _impossible(f"this is Python {sys.version.split()[0]}, {needed} or newer is needed")
+    try:
+        from service.cli import main  # noqa: PLC0415 - older Pythons could not read it
+    except ModuleNotFoundError as error:
+        return _impossible(f"{error.name} is not installed: use .venv/bin/python (`make` makes it)")
+    return main(sys.argv[1:])
+
+
+def _impossible(why: str) -> int:
+    sys.stderr.write(f"worker.py: {why}\n")
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(start())

@@ -1,0 +1,95 @@
+"""What the demo puts, and how its made-up couriers behave. Data, no I/O."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+CALL_TIMEOUT_SECONDS = 5
+LEASE_SECONDS = 10
+PROCESSES = 2
+KILL_AFTER_SECONDS = 8.0
+PATIENCE_SECONDS = 55.0
+PER_SECOND = 2
+CONCURRENT = 20
+
+COPIES = 20
+"""How often one and the same request is put: the courier must be asked once."""
+
+MALFORMED = b'{"type":"requests_flow","payload":{"slug":"acme-post"}}'
+"""A job without a number: recorded with its reason and buried, and nobody else is disturbed."""
+
+Behaviour = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Courier:
+    """A courier of the demo: how many parcels it has, and how it behaves at the courier site."""
+
+    slug: str
+    parcels: int
+    note: str = ""
+    behaviour: Behaviour = field(default_factory=dict)
+    path: str = "feed"
+
+    @property
+    def numbers(self) -> list[str]:
+        """Its parcels' numbers; the courier site makes up a history for each."""
+        return [f"{self.slug[:2].upper()}{index:07d}" for index in range(1, self.parcels + 1)]
+
+
+COURIERS = (
+    Courier("usps", 44, "more than it takes at once: they wait", {"latency": 0.3}, path="usps"),
+    Courier("acme-post", 36, f"one number {COPIES} times over", {"latency": 0.2, "jitter": 0.3}),
+    Courier("blue-courier", 36, "", {"latency": 0.1}),
+    Courier("north-freight", 36, "answers slowly", {"latency": 2.0, "jitter": 1.0}),
+    Courier("island-mail", 36, "one number that it does not know", {"latency": 0.2}),
+    Courier("moody-express", 6, "always answers 500", {"fault": "status", "status": 500}),
+)
+FAILING = "moody-express"
+UNKNOWN = ("island-mail", "UNKNOWN0001")
+COPIED = ("acme-post", "AC9999990")
+
+Request = tuple[str, str]
+
+
+def requests() -> Iterator[Request]:
+    """Every request in the order of the puts: the couriers mixed, one wave after the other."""
+    yield from [COPIED] * (COPIES // 2)
+    for wave in range(max(courier.parcels for courier in COURIERS)):
+        for courier in COURIERS:
+            if wave < courier.parcels:
+                yield courier.slug, courier.numbers[wave]
+    yield UNKNOWN
+    yield from [COPIED] * (COPIES // 2)
+
+
+def body(request: Request) -> bytes:
+    """The job of one request."""
+    slug, number = request
+    payload = {"slug": slug, "number": number}
+    return json.dumps({"type": "requests_flow", "payload": payload}).encode()
+
+
+def settings(site: str) -> dict[str, str]:
+    """The worker's settings, beside the addresses of its servers; `site` is the courier site."""
+    chosen = {
+        "WORKER__PROCESSES": PROCESSES,
+        "WORKER__GRACE_SECONDS": CALL_TIMEOUT_SECONDS + 1,
+        "LIMITS__CALL_TIMEOUT_SECONDS": CALL_TIMEOUT_SECONDS,
+        "LIMITS__LEASE_SECONDS": LEASE_SECONDS,
+        "RETRY__ATTEMPTS": 3,
+        "RETRY__FIRST_SECONDS": 1,
+        "RETRY__CAP_SECONDS": 3,
+        "LOG__FORMAT": "json",
+        "COURIERS__USPS__CLIENT_ID": "demo",
+        "COURIERS__USPS__CLIENT_SECRET": "demo",
+        "COURIERS__USPS__TOKEN_URL": f"{site}/usps/oauth2/v3/token",
+    }
+    for courier in COURIERS:
+        name = courier.slug.upper().replace("-", "_")
+        chosen[f"COURIERS__{name}__BASE_URL"] = f"{site}/{courier.path}"
+        if courier.path == "feed":
+            chosen[f"COURIERS__{name}__MODULE"] = "json_feed"
+    return {f"TRACKER_{name}": str(value) for name, value in chosen.items()}

@@ -1,0 +1,137 @@
+"""The demo's processes: real servers with a courier site, and a worker. Nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from service.cli.demo.script import COURIERS, settings
+from service.cli.exits import UsageError
+from service.cli.settings import HOME
+
+STOP_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where everything is; as `python -m devstack --json` tells it."""
+
+    servers: Mapping[str, Mapping[str, Any]]
+    environment: Mapping[str, str]
+
+    @property
+    def site(self) -> str:
+        """The root of the courier site."""
+        return str(self.servers["site"]["url"])
+
+    def behave(self) -> None:
+        """Give every courier its character."""
+        for courier in COURIERS:
+            self._ask("POST", f"/_control/{courier.slug}", dict(courier.behaviour))
+
+    def judged(self) -> dict[str, dict[str, Any]]:
+        """What the courier site saw, by slug, on its own clock."""
+        judged: dict[str, dict[str, Any]] = self._ask("GET", "/_calls/summary")
+        return judged
+
+    def _ask(self, method: str, path: str, body: object = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.site + path, data, method=method)  # noqa: S310 - ours
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - our own site
+            return json.load(answer)
+
+
+@contextmanager
+def open_stage() -> Iterator[Stage]:
+    """Run servers and site for the length of a `with` block. Raises UsageError when one is missing.
+
+    They end when their standard input does, so they also end when this process is killed.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "devstack", "--json", "--until-eof"],
+        cwd=HOME,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        first = process.stdout.readline() if process.stdout else b""
+        if not first:
+            why = process.stderr.read().decode() if process.stderr else ""
+            raise UsageError(f"the demo's servers did not start: {why.strip()}")
+        found = json.loads(first)
+        environment = found.pop("environment")
+        yield Stage(found, environment)
+    finally:
+        with suppress(BrokenPipeError):
+            process.communicate(timeout=STOP_SECONDS)
+
+
+@dataclass(slots=True)
+class RunningWorker:
+    """`worker.py run` with its processes; remembers what it logged."""
+
+    process: subprocess.Popen[bytes]
+    pids: list[int] = field(default_factory=list)
+    events: dict[str, int] = field(default_factory=dict)
+    trouble: list[str] = field(default_factory=list)
+
+    def listen(self) -> None:
+        """Read the log to its end; runs on a thread of its own."""
+        for line in self.process.stdout or ():
+            with suppress(json.JSONDecodeError):
+                entry = json.loads(line)
+                event = str(entry.get("event"))
+                self.events[event] = self.events.get(event, 0) + 1
+                if event == "process started":
+                    self.pids.append(int(entry["pid"]))
+                if event == "unexpected error":
+                    self.trouble.append(line.decode(errors="replace"))
+
+    def kill_one(self) -> int:
+        """Kill a worker process the hard way; returns its pid."""
+        victim = self.pids[-1]
+        os.kill(victim, signal.SIGKILL)
+        return victim
+
+    def stop(self) -> int:
+        """Ask for a stop in good order; returns the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+@contextmanager
+def start_worker(stage: Stage) -> Iterator[RunningWorker]:
+    """Run a worker for the length of a `with` block."""
+    ours = {name: text for name, text in os.environ.items() if not name.startswith("TRACKER_")}
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, str(HOME / "worker.py"), "run"],
+        cwd=HOME,
+        env={**ours, **stage.environment, **settings(stage.site)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    worker = RunningWorker(process)
+    listener = threading.Thread(target=worker.listen, daemon=True)
+    listener.start()
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        listener.join(STOP_SECONDS)

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct, field
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Few = Annotated[int, Meta(ge=1, le=1_000)]
+Many = Annotated[int, Meta(ge=1, le=1_000_000)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Word = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+\Z", description="text of A-Z a-z 0-9 _ -")]
 TimeOfDay = Annotated[
@@ -74,8 +75,8 @@ class Requests(Section, frozen=True):
 class SlugLimits(Section, frozen=True):
     """`[limits.slugs.<slug>]`: what differs for one courier. None: as in `[limits]`."""
 
-    concurrent: Few | None = None
-    per_second: Few | None = None
+    concurrent: Many | None = None
+    per_second: Many | None = None
     guard_ms: Annotated[int, Meta(ge=0, le=1_000)] | None = None
     call_timeout_seconds: Seconds | None = None
     lease_seconds: Seconds | None = None
@@ -88,8 +89,8 @@ class SlugLimits(Section, frozen=True):
 class Limits(Section, frozen=True):
     """`[limits]`: what every courier allows, over all workers on all machines."""
 
-    concurrent: Few = 20
-    per_second: Few = 2
+    concurrent: Many = 20
+    per_second: Many = 2
     guard_ms: Annotated[int, Meta(ge=0, le=1_000)] = 20
     call_timeout_seconds: Seconds = 30.0
     lease_seconds: Seconds = 60.0

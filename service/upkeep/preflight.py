@@ -170,7 +170,7 @@ def judge_mongodb(facts: MongodbFacts) -> Iterator[Finding]:
     yield from _clock("MongoDB", facts.ahead)
 
 
-def allowed(findings: Iterable[Finding], permitted: bool) -> list[Finding]:
+def allowed(findings: Iterable[Finding], *, permitted: bool) -> list[Finding]:
     """Turn what is only permitted by `allow_loss` of the server's section into warnings."""
     if not permitted:
         return list(findings)

@@ -10,6 +10,7 @@ from pymongo import MongoClient
 from redis.asyncio import Redis
 
 from service.config.schema import Config
+from service.observe.clean import brief
 from service.upkeep.preflight import (
     Finding,
     Grade,
@@ -33,9 +34,11 @@ async def survey(
     ]
     *tubes, limits, results = await asyncio.gather(*asked)
     return [
-        *allowed([each for found in tubes for each in found], config.beanstalkd.allow_loss),
-        *allowed(limits, config.redis.allow_loss),
-        *allowed(results, config.mongodb.allow_loss),
+        *allowed(
+            [each for found in tubes for each in found], permitted=config.beanstalkd.allow_loss
+        ),
+        *allowed(limits, permitted=config.redis.allow_loss),
+        *allowed(results, permitted=config.mongodb.allow_loss),
     ]
 
 
@@ -62,6 +65,5 @@ async def _mongodb(mongodb: MongoClient[dict[str, Any]]) -> Iterable[Finding]:
 
 def _away(server: str, error: StoreError, setting: str) -> list[Finding]:
     # The reason of the library itself, without our words around it.
-    why = str(error.__cause__ or error).strip().splitlines()
-    what = f"does not answer ({why[0][:200] if why else type(error.__cause__).__name__})"
+    what = f"does not answer ({brief(error.__cause__ or error)})"
     return [Finding(server, Grade.AWAY, what, f"Start it, or correct {setting}.")]

@@ -1,0 +1,138 @@
+"""The flow, built of what is connected."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import aiohttp
+
+from couriers.fetch import Fetch
+from couriers.registry import Registry
+from couriers.tokens import TokenCache
+from service.config.schema import Config
+from service.flow.answer import Asker, Spare, Stores, Track
+from service.flow.consume import Consumer
+from service.flow.crew import Crew
+from service.flow.drain import Drainer
+from service.flow.handle import Decode, Handler
+from service.flow.turns import Turns
+from service.flow.verdicts import RetryRules
+from service.observe.failpoints import FailPoints
+from service.ports import Job
+from service.store.dead import Dead
+from service.store.trackings import Trackings
+from service.tubes.envelope import (
+    DRAINS_TUBE,
+    REQUESTS_TUBE,
+    decode_drain,
+    decode_request,
+    encode_request,
+    needs_age,
+)
+from service.tubes.intake import Intake
+from service.tubes.job import ReservedJob
+from service.tubes.links import Source
+from service.upkeep.recheck import Recheck
+from service.upkeep.sweeper import Sweeper
+from service.wiring.connect import Parts
+from tracking.call import Call
+from tracking.checkpoint import Tracking
+from tracking.request import Slug, TrackingRequest
+
+JOBS_SHARE = 0.8
+"""Of what a process may carry, jobs of the tube take this share; the rest is for draining."""
+
+DRAIN_JOBS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A running worker: what takes, what runs, and how it stops in good order."""
+
+    slugs: tuple[Slug, ...]
+    requests: Intake
+    drains: Intake
+    drainer: Drainer
+    turns: Turns
+    crew: Crew
+    background: tuple[asyncio.Task[None], ...]
+
+    async def stop(self, grace_seconds: float) -> int:
+        """Take nothing more, finish or hand back. Returns how many calls were handed back."""
+        await asyncio.gather(self.requests.stop(), self.drains.stop())
+        for task in self.background:
+            task.cancel()
+        await asyncio.gather(*self.background, return_exceptions=True)
+        self.crew.take_no_more()
+        await self.drainer.hand_over(self.turns)
+        return await self.crew.stop(grace_seconds)
+
+
+def assemble(config: Config, parts: Parts) -> Worker:
+    """Build the flow and start what runs in the background; jobs are not taken yet."""
+    reach = FailPoints.from_environment().reach
+    crew = Crew(config.worker.concurrency)
+    results = Trackings(parts.store)
+    stores = Stores(parts.limiter, results, Dead(parts.store))
+    retry = RetryRules(config.retry.attempts, config.retry.first_seconds, config.retry.cap_seconds)
+    track = _track(parts.registry, parts.http)
+    asker = Asker(track, stores, retry, encode_request, Spare(crew.room, reach))
+    drainer = Drainer(parts.limiter, results.available, crew.room, reach)
+    turns = Turns(asker, crew, parts.putter, drainer.look_again, reach)
+    resolve = _resolve(parts.registry)
+    handler = Handler(_decode(resolve), stores, asker, turns, reach)
+    consumer = Consumer(handler, drainer, turns, crew, lambda job: decode_drain(job.body, resolve))
+    sweeper = Sweeper(parts.limiter, turns, parts.registry.slugs, reach)
+    background = [drainer.run(turns), sweeper.run()]
+    if config.recheck.enabled:
+        background.append(Recheck(parts.store, parts.putter, parts.registry.slugs).run())
+    jobs = max(1, round(config.worker.concurrency * JOBS_SHARE))
+    return Worker(
+        slugs=parts.registry.slugs,
+        requests=_intake(config, parts, REQUESTS_TUBE, jobs, consumer.on_requests),
+        drains=_intake(config, parts, DRAINS_TUBE, DRAIN_JOBS, consumer.on_drains),
+        drainer=drainer,
+        turns=turns,
+        crew=crew,
+        background=tuple(asyncio.create_task(each) for each in background),
+    )
+
+
+def _intake(
+    config: Config,
+    parts: Parts,
+    tube: str,
+    room: int,
+    on_jobs: Callable[[list[ReservedJob]], None],
+) -> Intake:
+    sources = [Source(server, tube) for server in config.beanstalkd.servers]
+    return Intake(sources, room, parts.secret, on_jobs)
+
+
+def _track(registry: Registry, http: aiohttp.ClientSession) -> Track:
+    tokens = TokenCache()
+
+    async def track(call: Call) -> Tracking:
+        slug = call.request.slug
+        fetch = Fetch(http, registry.settings(slug), call.permit, tokens)
+        return await registry.courier(slug).track(fetch, call.request)
+
+    return track
+
+
+def _resolve(registry: Registry) -> Callable[[str], tuple[Slug, str] | None]:
+    def resolve(text: str) -> tuple[Slug, str] | None:
+        slug = registry.resolve(text)
+        return (slug, registry.settings(slug).keep) if slug else None
+
+    return resolve
+
+
+def _decode(resolve: Callable[[str], tuple[Slug, str] | None]) -> Decode:
+    async def decode(job: Job) -> TrackingRequest:
+        age = await job.age() if needs_age(job.body) else 0.0
+        return decode_request(job.body, resolve, age)
+
+    return decode

@@ -1,0 +1,108 @@
+"""Connections to everything a worker needs, in the order in which it needs them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import secrets
+from dataclasses import dataclass
+
+import aiohttp
+from redis.asyncio import Redis
+
+from couriers.registry import Registry
+from couriers.session import open_session
+from limits import keys
+from limits.clock import Clock
+from limits.connect import RedisAddress, open_redis, shared_secret
+from limits.epoch import Epoch
+from limits.limiter import Limiter, Policy
+from limits.scripts import Scripts
+from service.config.address import host_and_port
+from service.config.handover import courier_settings, rules_for
+from service.config.schema import Config
+from service.flow.persist import persist
+from service.observe.events import Event
+from service.observe.log import emit
+from service.store.connection import Names, Store
+from service.tubes.putter import Putter
+from service.upkeep.preflight import Grade, insist
+from service.upkeep.survey import survey
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What is connected, for the flow to be built of."""
+
+    registry: Registry
+    limiter: Limiter
+    store: Store
+    http: aiohttp.ClientSession
+    putter: Putter
+    secret: bytes
+
+
+async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
+    """Wait for every server that a worker cannot do without; `closing` ends the connections.
+
+    Raises BadCourierSettings and Refused: then nobody should try again.
+    """
+    registry = Registry(courier_settings(config).values())
+    redis = open_redis(_redis_address(config))
+    closing.push_async_callback(redis.aclose)
+    limiter = _limiter(config, redis)
+    closing.push_async_callback(limiter.close)
+    await persist(limiter.start)
+    secret = await persist(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
+    store = Store(_names(config), functools.partial(_notice, "mongodb"))
+    closing.push_async_callback(store.close)
+    await persist(store.prepare)
+    await _preflight(config, redis, store)
+    http = open_session()
+    closing.push_async_callback(http.close)
+    putter = Putter(config.beanstalkd.servers)
+    closing.callback(putter.close)
+    return Parts(registry, limiter, store, http, putter, secret.encode())
+
+
+async def _preflight(config: Config, redis: Redis, store: Store) -> None:
+    """Refuse servers that can lose acknowledged work; warn of what could not be read."""
+    findings = await survey(config, redis, store.client)
+    for finding in findings:
+        if finding.grade is Grade.UNSURE:
+            emit(Event.DURABILITY, server=finding.server, why=str(finding))
+    insist(findings)
+
+
+def _limiter(config: Config, redis: Redis) -> Limiter:
+    clock = Clock()
+    scripts = Scripts(redis, clock, functools.partial(_notice, "redis"))
+    epoch = Epoch(scripts, config.limits.call_timeout_seconds)
+    policy = Policy(max_age=config.requests.max_age_seconds, deaths=config.retry.deaths)
+    return Limiter(
+        scripts, clock, epoch, functools.cache(functools.partial(rules_for, config)), policy
+    )
+
+
+def _redis_address(config: Config) -> RedisAddress:
+    sentinels = tuple(host_and_port(each) for each in config.redis.sentinels)
+    return RedisAddress(config.redis.url, sentinels, config.redis.service)
+
+
+def _names(config: Config) -> Names:
+    mongodb = config.mongodb
+    return Names(
+        uri=mongodb.uri,
+        database=mongodb.database,
+        tracking=mongodb.collection,
+        past=mongodb.past_collection,
+        dead=mongodb.dead_collection,
+        dead_keep_days=config.dead.keep_days,
+    )
+
+
+def _notice(server: str, error: Exception | None) -> None:
+    if error is None:
+        emit(Event.BACK, server=server)
+    else:
+        emit(Event.AWAY, server=server, error=error)

@@ -1,0 +1,85 @@
+"""The life of one worker process: start, run until a signal, stop in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable
+
+from couriers.registry import BadCourierSettings
+from service.config.schema import Config
+from service.observe.events import Event
+from service.observe.log import emit
+from service.upkeep.preflight import Refused
+from service.wiring.assemble import Worker, assemble
+from service.wiring.connect import connect
+
+BEAT_SECONDS = 1.0
+REFUSED = 2
+"""The exit code that tells the parent that starting again would not help."""
+
+
+def run_worker(config: Config, beat: Callable[[], None]) -> int:
+    """Run one worker process until SIGTERM or SIGINT; returns its exit code.
+
+    `beat` is called every second as long as the event loop turns. 2: the configuration cannot be
+    used, or a server was refused because it can lose acknowledged work.
+    """
+    return asyncio.run(_run(config, beat))
+
+
+async def _run(config: Config, beat: Callable[[], None]) -> int:
+    stopped = _on_signals()
+    async with contextlib.AsyncExitStack() as closing:
+        closing.callback(asyncio.create_task(_beat(beat)).cancel)
+        starting = asyncio.create_task(_start(config, closing))
+        stopping = asyncio.create_task(stopped.wait())
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            return 0
+        try:
+            worker = starting.result()
+        except (BadCourierSettings, Refused) as error:
+            emit(Event.REFUSED_START, error=error)
+            return REFUSED
+        emit(Event.STARTED, slugs=len(worker.slugs))
+        await stopping
+        emit(Event.STOPPING)
+        handed_back = await worker.stop(config.worker.grace_seconds)
+        emit(Event.STOPPED, handed_back=handed_back)
+    return 0
+
+
+async def _start(config: Config, closing: contextlib.AsyncExitStack) -> Worker:
+    """Connect to everything, build the flow, and begin to take jobs."""
+    worker = assemble(config, await connect(config, closing))
+    closing.push_async_callback(worker.requests.close)
+    closing.push_async_callback(worker.drains.close)
+    worker.requests.start()
+    worker.drains.start()
+    return worker
+
+
+async def _beat(beat: Callable[[], None]) -> None:
+    while True:
+        beat()
+        await asyncio.sleep(BEAT_SECONDS)
+
+
+def _on_signals() -> asyncio.Event:
+    """The first signal asks for a stop in good order, a second one ends the process at once."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal(number: int) -> None:
+        if stopped.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(signal.Signals(number))
+        stopped.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+    return stopped

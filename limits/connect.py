@@ -23,7 +23,10 @@ RETRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
-    """Where Redis is: `url`, or the addresses of Sentinels and the name of their service."""
+    """Where Redis is: `url`, or the addresses of Sentinels and the name of their service.
+
+    With Sentinels, `url` still gives scheme, user, password and database.
+    """
 
     url: str = "redis://127.0.0.1:6379/0"
     sentinels: Sequence[tuple[str, int]] = ()
@@ -34,6 +37,8 @@ def open_redis(address: RedisAddress) -> Redis:
     """Make a client; connects at the first command. Replies are text."""
     retry = Retry(ExponentialWithJitterBackoff(base=0.05, cap=1.0), RETRIES)
     if address.sentinels:
+        given = Redis.from_url(address.url).connection_pool.connection_kwargs
+        login = {name: given[name] for name in ("username", "password", "db") if name in given}
         sentinel = Sentinel(  # type: ignore[no-untyped-call] # redis-py leaves it untyped
             list(address.sentinels), socket_timeout=TIMEOUT_SECONDS
         )
@@ -42,6 +47,8 @@ def open_redis(address: RedisAddress) -> Redis:
             decode_responses=True,
             socket_timeout=TIMEOUT_SECONDS,
             retry=retry,
+            ssl=address.url.startswith("rediss:"),
+            **login,
         )
         return master
     pool = BlockingConnectionPool.from_url(

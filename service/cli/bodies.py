@@ -7,12 +7,12 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from service.cli.catalogue import Catalogue
 from service.cli.rows import Row
 from service.tubes.envelope import REQUESTS_TUBE, decode_request
 from tracking.errors import MalformedJob
-from tracking.request import TrackingRequest
+from tracking.request import Slug, TrackingRequest
 
 _SECONDS = ("max_age", "expires_in")
 
@@ -38,9 +38,19 @@ class Bad:
         return f"{self.where}: {self.why}"
 
 
-def sendables(rows: Iterable[Row], catalogue: Catalogue) -> Iterator[Sendable | Bad]:
+class Couriers(Protocol):
+    """What must be known of couriers here; a `Catalogue` knows it."""
+
+    def resolve(self, text: str) -> tuple[Slug, str] | None:
+        """Find the slug that `text` means and the characters its numbers keep."""
+
+    def required_fields(self, slug: Slug) -> tuple[str, ...]:
+        """Name the fields that a request for this courier must carry."""
+
+
+def sendables(rows: Iterable[Row], couriers: Couriers) -> Iterator[Sendable | Bad]:
     """Make a body of each row, or a complaint. An id is made up where there is none."""
-    resolve = catalogue.resolve
+    resolve = couriers.resolve
     seen: dict[str, tuple[str, str]] = {}
     for row in rows:
         try:
@@ -50,7 +60,7 @@ def sendables(rows: Iterable[Row], catalogue: Catalogue) -> Iterator[Sendable | 
             yield Bad(row.where, _explained(error, row.texts))
             continue
         named = (request.slug, request.number)
-        if why := _missing(request, catalogue) or _taken(request, seen):
+        if why := _missing(request, couriers) or _taken(request, seen):
             yield Bad(row.where, why)
             continue
         identity = request.id or ""
@@ -85,8 +95,8 @@ def _explained(error: MalformedJob, texts: Mapping[str, str]) -> str:
     return error.detail
 
 
-def _missing(request: TrackingRequest, catalogue: Catalogue) -> str:
-    for name in catalogue.required_fields(request.slug):
+def _missing(request: TrackingRequest, couriers: Couriers) -> str:
+    for name in couriers.required_fields(request.slug):
         if name not in request.fields:
             short = name.removeprefix("tracking_")
             return f"{request.slug} needs {short}: give --field {short}=…, or that column"

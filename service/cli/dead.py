@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from service.cli.exits import Exit, UsageError
@@ -14,35 +13,32 @@ from service.cli.kicking import NotKicked, delete_buried, kick
 from service.cli.paper import confirmed, moment, say, say_json, table
 from service.cli.producer import Producer
 from service.cli.settings import loaded
-from service.cli.stores import store_of
+from service.cli.stores import Collections, collections_of
 from service.config.schema import Config
-from service.store.connection import Document, Store
+from service.store.connection import Document
 from service.store.dead import Filter, count_by_reason, delete, find
 from tracking.errors import StoreError
 
 DETAIL_SHOWN = 60
 
-Action = Callable[[argparse.Namespace, Config, Store], Awaitable[int]]
+Action = Callable[[argparse.Namespace, Config, Collections], int]
 
 
 def run(options: argparse.Namespace) -> int:
     """Do what is asked; 1 when nothing was found or not all of it was done."""
-    return asyncio.run(_run(options, loaded(options).config))
+    config = loaded(options).config
+    with collections_of(config) as stores:
+        return _ACTIONS[options.action](options, config, stores)
 
 
-async def _run(options: argparse.Namespace, config: Config) -> int:
-    async with store_of(config) as store:
-        return await _ACTIONS[options.action](options, config, store)
-
-
-async def _list(options: argparse.Namespace, _: Config, store: Store) -> int:
+def _list(options: argparse.Namespace, _: Config, stores: Collections) -> int:
     wanted = Filter(slug=options.slug, reason=options.reason)
-    documents = await store.run(find, store.dead, wanted, max(1, options.limit))
+    documents = find(stores.dead, wanted, max(1, options.limit))
     if options.json:
         for document in documents:
             say_json(document)
         return Exit.DONE
-    reasons = await store.run(count_by_reason, store.dead)
+    reasons = count_by_reason(stores.dead)
     headers = ("id", "at", "courier", "number", "reason", "detail")
     table(headers, [_row(document) for document in documents])
     counted = ", ".join(f"{reason}: {count}" for reason, count in reasons.items())
@@ -64,9 +60,9 @@ def _row(document: Document) -> list[str]:
     ]
 
 
-async def _show(options: argparse.Namespace, _: Config, store: Store) -> int:
+def _show(options: argparse.Namespace, _: Config, stores: Collections) -> int:
     (identity,) = options.ids
-    documents = await store.run(find, store.dead, Filter(ids=(identity,)))
+    documents = find(stores.dead, Filter(ids=(identity,)))
     if not documents:
         say(f"no dead request has the id {identity}; `dead list` shows them")
         return Exit.NEGATIVE
@@ -85,15 +81,15 @@ def _written(value: Any) -> str:
     )
 
 
-async def _kick(options: argparse.Namespace, config: Config, store: Store) -> int:
-    documents = await _chosen(options, store)
+def _kick(options: argparse.Namespace, config: Config, stores: Collections) -> int:
+    documents = _chosen(options, stores)
     done, failed = 0, 0
     with Producer(config.beanstalkd.servers) as producer:
         for document in documents:
             try:
                 # Put before anything is deleted: better twice than never.
-                identity = await asyncio.to_thread(kick, document, producer)
-                await store.run(delete, store.dead, Filter(ids=(document["_id"],)))
+                identity = kick(document, producer)
+                delete(stores.dead, Filter(ids=(document["_id"],)))
             except (NotKicked, StoreError) as error:
                 failed += 1
                 sys.stderr.write(f"worker.py: {document['_id']}: {error}\n")
@@ -104,8 +100,8 @@ async def _kick(options: argparse.Namespace, config: Config, store: Store) -> in
     return _summed(options, "kicked", done, failed)
 
 
-async def _delete(options: argparse.Namespace, config: Config, store: Store) -> int:
-    documents = await _chosen(options, store)
+def _delete(options: argparse.Namespace, config: Config, stores: Collections) -> int:
+    documents = _chosen(options, stores)
     if documents and not options.yes:
         if not sys.stdin.isatty():
             raise UsageError("say --yes to delete without being asked")
@@ -115,20 +111,20 @@ async def _delete(options: argparse.Namespace, config: Config, store: Store) -> 
     with Producer(config.beanstalkd.servers) as producer:
         for document in documents:
             try:
-                await asyncio.to_thread(delete_buried, document, producer)
-                done += await store.run(delete, store.dead, Filter(ids=(document["_id"],)))
+                delete_buried(document, producer)
+                done += delete(stores.dead, Filter(ids=(document["_id"],)))
             except StoreError as error:
                 failed += 1
                 sys.stderr.write(f"worker.py: {document['_id']}: {error}\n")
     return _summed(options, "deleted", done, failed)
 
 
-async def _chosen(options: argparse.Namespace, store: Store) -> list[Document]:
+def _chosen(options: argparse.Namespace, stores: Collections) -> list[Document]:
     narrowed = bool(options.ids or options.slug or options.reason)
     if narrowed == options.all:
         raise UsageError("say which: ids, --slug or --reason, or --all by itself")
     wanted = Filter(tuple(options.ids), options.slug, options.reason)
-    return await store.run(find, store.dead, wanted)
+    return find(stores.dead, wanted)
 
 
 def _summed(options: argparse.Namespace, verb: str, done: int, failed: int) -> int:

@@ -15,7 +15,7 @@ ID_MOST = 128
 
 
 class NotKicked(Exception):
-    """This record cannot be put again; the text says why and what to do instead."""
+    """A record that cannot be put again; the text says why and what to do instead."""
 
 
 def kick(document: Document, producer: Producer) -> str | None:

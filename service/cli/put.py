@@ -69,9 +69,10 @@ def _put(
 ) -> None:
     placing = Placing(priority=options.priority, ttr=options.ttr)
     console = Console(stderr=True)
-    shown = track(
-        good, "putting", console=console, disable=not console.is_terminal or len(good) < MANY
-    )
+    # Where the requests' own lines appear on the screen, they are the progress.
+    lines_seen = sys.stdout.isatty() and not quiet
+    hidden = lines_seen or not console.is_terminal or len(good) < MANY
+    shown = track(good, "putting", console=console, disable=hidden)
     done = 0
     with Producer(servers) as producer:
         try:

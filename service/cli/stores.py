@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 
+from pymongo import MongoClient
+from pymongo.collection import Collection
+from pymongo.database import Database
+from pymongo.errors import PyMongoError
+from pymongo.write_concern import WriteConcern
 from redis.asyncio import Redis
 
 from limits.clock import Clock
@@ -16,9 +22,13 @@ from limits.scripts import Scripts
 from limits.view import View
 from service.config.handover import redis_address, rules_for
 from service.config.schema import Config
-from service.store.connection import Names, Store
+from service.store.connection import Document
 from service.upkeep.preflight import Finding
 from service.upkeep.survey import survey
+from tracking.errors import ResultsDown
+
+PATIENCE_MS = 3_000
+"""A person waits, and so does a probe: sooner than the worker, who can wait."""
 
 
 @asynccontextmanager
@@ -38,30 +48,37 @@ async def view_of(config: Config) -> AsyncIterator[View]:
         yield View(redis, functools.partial(rules_for, config))
 
 
-@asynccontextmanager
-async def store_of(config: Config) -> AsyncIterator[Store]:
-    """Open the MongoDB; connects at the first command. `Store.run` raises ResultsDown."""
+@dataclass(frozen=True, slots=True)
+class Collections:
+    """The collections that people ask about; `client` is for questions about the server."""
+
+    client: MongoClient[Document]
+    tracking: Collection[Document]
+    dead: Collection[Document]
+
+
+@contextmanager
+def collections_of(config: Config) -> Iterator[Collections]:
+    """Open the MongoDB; what goes wrong with it inside the `with` block raises ResultsDown."""
     mongodb = config.mongodb
-    store = Store(
-        Names(
-            uri=mongodb.uri,
-            database=mongodb.database,
-            tracking=mongodb.collection,
-            past=mongodb.past_collection,
-            dead=mongodb.dead_collection,
-            dead_keep_days=config.dead.keep_days,
-        )
-    )
+    client: MongoClient[Document]
     try:
-        yield store
-    finally:
-        await store.close()
+        with MongoClient(mongodb.uri, timeoutMS=PATIENCE_MS, tz_aware=True) as client:
+            database: Database[Document] = client.get_database(
+                mongodb.database, write_concern=WriteConcern("majority")
+            )
+            yield Collections(
+                client, database[mongodb.collection], database[mongodb.dead_collection]
+            )
+    except PyMongoError as error:
+        raise ResultsDown(f"MongoDB does not answer: {error}") from error
 
 
 async def findings_of(config: Config) -> list[Finding]:
     """Ask all servers about themselves."""
-    async with redis_of(config) as redis, store_of(config) as store:
-        return await survey(config, redis, store.client)
+    with collections_of(config) as collections:
+        async with redis_of(config) as redis:
+            return await survey(config, redis, collections.client)
 
 
 @asynccontextmanager

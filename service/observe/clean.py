@@ -57,6 +57,14 @@ def printable(text: str) -> str:
     )
 
 
+def brief(error: BaseException, most: int = 200) -> str:
+    """Tell an error in one line, without the settings and topologies that drivers append."""
+    line = str(error).partition("\n")[0]
+    for appendix in (" (configured timeouts", ", Timeout:"):
+        line = line.partition(appendix)[0]
+    return printable(line.rstrip(" .")[:most]) or type(error).__name__
+
+
 def _clean(name: str, value: Any, dirt: re.Pattern[str]) -> Any:
     if value is None or isinstance(value, int | float):
         return value

@@ -33,6 +33,8 @@ class Event(StrEnum):
     AUTH_FAILED = "credentials were refused"
     UNREADABLE = "answer cannot be read"
 
+    JOBS_LOST = "jobs are lost"
+    JOB_STUCK = "job is stuck"
     AWAY = "server is away"
     BACK = "server is back"
     DURABILITY = "server may lose work"
@@ -68,6 +70,8 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.NO_CREDENTIALS: "warning",
         Event.AUTH_FAILED: "error",
         Event.UNREADABLE: "error",
+        Event.JOBS_LOST: "warning",
+        Event.JOB_STUCK: "error",
         Event.AWAY: "warning",
         Event.BACK: "info",
         Event.DURABILITY: "warning",
@@ -103,6 +107,8 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.NO_CREDENTIALS: "The courier needs settings that are not there; requests wait.",
         Event.AUTH_FAILED: "The courier refused our credentials; its requests wait.",
         Event.UNREADABLE: "The courier's answer has a new form; its module must be corrected.",
+        Event.JOBS_LOST: "Held too long, or the connection ended; beanstalkd gives them to others.",
+        Event.JOB_STUCK: "beanstalkd had no room to put it back; it returns when that restarts.",
         Event.AWAY: "beanstalkd, Redis or MongoDB does not answer; it is tried again.",
         Event.BACK: "A server that was away answers again.",
         Event.DURABILITY: "A server's settings can lose acknowledged work, or cannot be read.",

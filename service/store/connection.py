@@ -1,7 +1,8 @@
-"""The connection to MongoDB: sync pymongo on one thread, majority writes, and a circuit.
+"""MongoDB by the synchronous driver, on two threads, with majority writes and a circuit.
 
-Every write is idempotent, so an error means "unknown" and the caller repeats. While MongoDB is away
-nobody waits in line for time-outs: everything fails at once until a ping succeeds.
+A write that was not confirmed may have happened: it is ResultsDown, and every write of this package
+may be repeated. While MongoDB is away nobody waits in line for time-outs: everything fails at once
+until a ping succeeds.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import pymongo
 from bson.codec_options import CodecOptions
 from pymongo import MongoClient, WriteConcern
 from pymongo.collection import Collection
-from pymongo.errors import PyMongoError
+from pymongo.errors import ConnectionFailure, PyMongoError
 
+from service.store.indexes import index_dead, index_past, index_tracking
 from tracking.errors import ResultsDown
 
 T = TypeVar("T")
@@ -26,9 +27,13 @@ Document = dict[str, Any]
 Notice = Callable[[Exception | None], None]
 
 SELECTION_MS = 2_000
-OPERATION_MS = 10_000
+"""How long a server that takes writes is looked for."""
+
+OPERATION_MS = 5_000
+"""The longest that one operation may take. The driver repeats it until then, so this is also how
+long it takes to see that MongoDB is away."""
+
 PING_SECONDS = 0.5
-DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +49,11 @@ class Names:
 
 
 class Store:
-    """The three collections, and the one thread that speaks to them."""
+    """The three collections, and the threads that speak to them: one reads, one does the rest."""
 
     def __init__(self, names: Names, notice: Notice = lambda _: None) -> None:
         """`notice` hears of it when MongoDB goes away (the error) and when it is back (None)."""
         self._names = names
-        self._notice = notice
         self.client: MongoClient[Document] = MongoClient(
             names.uri,
             serverSelectionTimeoutMS=SELECTION_MS,
@@ -57,7 +61,9 @@ class Store:
             timeoutMS=OPERATION_MS,
             appname="courier-tracking-worker",
         )
-        self._thread = ThreadPoolExecutor(1, "store")
+        self._notice = notice
+        self._writer = ThreadPoolExecutor(1, "store")
+        self._reader = ThreadPoolExecutor(1, "store-reader")
         self._up = asyncio.Event()
         self._up.set()
         self._pinger: asyncio.Task[None] | None = None
@@ -79,29 +85,40 @@ class Store:
 
     async def prepare(self) -> None:
         """Make the indexes; repeating it changes nothing. Raises ResultsDown."""
-        await self.run(self._make_indexes)
+        await self.run(index_tracking, self.tracking)
+        await self.run(index_past, self.past)
+        await self.run(index_dead, self.dead, self._names.dead_keep_days)
 
     async def run(self, step: Callable[..., T], *args: Any) -> T:
-        """Run `step` on the store's thread. Raises ResultsDown; the step may have happened then."""
-        if not self._up.is_set():
-            raise ResultsDown("MongoDB is away")
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._thread, functools.partial(step, *args))
-        except PyMongoError as error:
-            self._down(error)
-            raise ResultsDown(f"MongoDB did not confirm: {error}") from error
+        """Run `step` after those before it. Raises ResultsDown; it may have happened then."""
+        return await self._run(self._writer, step, *args)
+
+    async def read(self, step: Callable[..., T], *args: Any) -> T:
+        """Run `step` without waiting for a write that is under way. Raises ResultsDown."""
+        return await self._run(self._reader, step, *args)
 
     async def available(self) -> None:
         """Wait while MongoDB is away."""
         await self._up.wait()
 
     async def close(self) -> None:
-        """End the thread and the connections."""
+        """End the threads and the connections."""
         if self._pinger is not None:
             self._pinger.cancel()
-        self._thread.shutdown(wait=False, cancel_futures=True)
-        self.client.close()
+        self._writer.shutdown(wait=False)
+        self._reader.shutdown(wait=False)
+        await asyncio.to_thread(self.client.close)
+
+    async def _run(self, thread: ThreadPoolExecutor, step: Callable[..., T], *args: Any) -> T:
+        if not self._up.is_set():
+            raise ResultsDown("MongoDB is away")
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(thread, functools.partial(step, *args))
+        except PyMongoError as error:
+            if isinstance(error, ConnectionFailure) or error.timeout:
+                self._down(error)
+            raise ResultsDown(f"MongoDB did not confirm: {error}") from error
 
     def _collection(self, name: str) -> Collection[Document]:
         return self.client.get_database(self._names.database).get_collection(
@@ -110,43 +127,22 @@ class Store:
             write_concern=WriteConcern(w="majority", wtimeout=OPERATION_MS),
         )
 
-    def _make_indexes(self) -> None:
-        self.tracking.create_index("next_check_at", partialFilterExpression={"active": True})
-        self.tracking.create_index("updated_at")
-        self.tracking.create_index([("tag", pymongo.ASCENDING), ("slug", pymongo.ASCENDING)])
-        self.past.create_index(
-            [("slug", pymongo.ASCENDING), ("tracking_number", pymongo.ASCENDING)]
-        )
-        self.dead.create_index([("slug", pymongo.ASCENDING), ("reason", pymongo.ASCENDING)])
-        self._keep_dead(self._names.dead_keep_days * DAY_SECONDS)
-
-    def _keep_dead(self, seconds: int) -> None:
-        """The TTL follows the setting: an index that is there with another TTL is changed."""
-        found = self.dead.index_information().get("at_1")
-        if found is None:
-            self.dead.create_index("at", expireAfterSeconds=seconds)
-        elif found.get("expireAfterSeconds") != seconds:
-            change = {"keyPattern": {"at": 1}, "expireAfterSeconds": seconds}
-            self.dead.database.command("collMod", self.dead.name, index=change)
-
     def _down(self, error: PyMongoError) -> None:
-        if not self._up.is_set():
-            return
-        self._up.clear()
-        self._notice(error)
-        self._pinger = asyncio.create_task(self._ping())
+        if self._up.is_set():
+            self._up.clear()
+            self._notice(error)
+            self._pinger = asyncio.create_task(self._ping())
 
     async def _ping(self) -> None:
         """Look until it answers; then everybody may go on."""
+        ping = functools.partial(self.client.admin.command, "ping")
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._up.is_set():
             try:
-                await loop.run_in_executor(
-                    self._thread, functools.partial(self.client.admin.command, "ping")
-                )
+                # Asked of the primary, so what answers takes writes.
+                await loop.run_in_executor(self._reader, ping)
             except PyMongoError:
                 await asyncio.sleep(PING_SECONDS)
             else:
-                break
-        self._up.set()
-        self._notice(None)
+                self._up.set()
+                self._notice(None)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
-from bson.binary import Binary
-from pymongo import DESCENDING, InsertOne
+from pymongo import DESCENDING
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
+from service.store.batches import Batches
+from service.store.bulk import duplicates_in
 from service.store.connection import Document, Store
+from service.store.document import clean
 from tracking.call import DeadLetter
 
 BODY_MOST = 4_096
+"""Bytes of a body that are kept: more than any request needs that is written in ASCII."""
+
 DETAIL_MOST = 1_024
-DUPLICATE_KEY = 11000
 
 
 class Dead:
@@ -25,10 +29,15 @@ class Dead:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._records: Batches[Sequence[DeadLetter], None] = Batches(self._record)
 
     async def record(self, letters: Sequence[DeadLetter]) -> None:
         """Record letters; one that is there already stays as it is. Raises ResultsDown."""
-        await self._store.run(record, self._store.dead, letters)
+        await self._records.submit(letters)
+
+    async def _record(self, batch: Sequence[Sequence[DeadLetter]]) -> list[None]:
+        await self._store.run(record, self._store.dead, list(chain.from_iterable(batch)))
+        return [None] * len(batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +62,13 @@ class Filter:
 
 def record(dead: Collection[Document], letters: Iterable[DeadLetter]) -> None:
     """Insert letters, by their ids once."""
-    inserts = [InsertOne(_document(letter)) for letter in letters]
+    documents = [_document(letter) for letter in letters]
+    if not documents:
+        return
     try:
-        dead.bulk_write(inserts, ordered=False)
+        dead.insert_many(documents, ordered=False)
     except BulkWriteError as error:
-        if any(fault["code"] != DUPLICATE_KEY for fault in error.details["writeErrors"]):
-            raise
+        duplicates_in(error)
 
 
 def find(dead: Collection[Document], wanted: Filter, limit: int = 0) -> list[Document]:
@@ -86,7 +96,7 @@ def _document(letter: DeadLetter) -> Document:
         "number": letter.number,
         "operations": list(letter.operations),
         "reason": letter.reason,
-        "detail": _storable(letter.detail)[:DETAIL_MOST],
+        "detail": clean(letter.detail, DETAIL_MOST),
         "body": _body(letter.body[:BODY_MOST]),
         "server": letter.server,
         "job": letter.job,
@@ -94,14 +104,9 @@ def _document(letter: DeadLetter) -> Document:
     }
 
 
-def _body(body: bytes) -> str | Binary:
+def _body(body: bytes) -> str | bytes:
     """Text where it is text, for people; the bytes as they came where it is not."""
     try:
         return body.decode()
     except UnicodeDecodeError:
-        return Binary(body)
-
-
-def _storable(text: str) -> str:
-    """BSON is UTF-8: what cannot be written so is shown escaped."""
-    return text.encode("utf-8", "backslashreplace").decode()
+        return body

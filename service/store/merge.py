@@ -1,234 +1,191 @@
-"""What becomes of a stored document when an answer or a failure comes in. Pure.
+"""What a new answer, or a failure, makes of the stored document. Pure.
 
-Newest wins, by the instant at which the courier was asked (Redis' time of the grant). Then:
-
-=============================================== ===============================================
-the answer                                      the stored checkpoints
-=============================================== ===============================================
-holds none                                      stay, with their tag
-holds fewer than are stored                     those older than its oldest stay, the rest goes
-holds as many or more                           are replaced
-begins long after a parcel that was done        go to `tracking_past`: the number is used again
-=============================================== ===============================================
+======================================== ==========================================================
+the answer                               makes of the document
+======================================== ==========================================================
+observed no later than the stored one    nothing: it has been stored, or overtaken
+without checkpoints, and Pending         the stored content stays: couriers forget old parcels
+without checkpoints, with another tag    the status is the new one, the stored checkpoints stay
+with checkpoints                         the content is the new one; before it stay the stored
+                                         checkpoints that are older than its oldest
+with checkpoints, all of them long       a new document: the number is used again (REUSED_…)
+after the stored ones
+with nothing new for EXPIRY              Expired
+======================================== ==========================================================
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import random
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
-from service.store.schedule import next_check
-from tracking.call import Attempt, Call
-from tracking.checkpoint import FINAL_SUBTAGS, Checkpoint, Tag, Tracking
-from tracking.errors import CourierError, InvalidNumber
+from bson import Int64
 
-Document = dict[str, Any]
-
-ATTEMPTS_KEPT = 10
-EXPIRES_AFTER = dt.timedelta(days=30)
-"""AfterShip's rule: without information for this long a parcel is Expired."""
-
-USED_AGAIN_AFTER = dt.timedelta(days=30)
-"""A parcel that was done gets stray events for days, not for a month; carriers give a number out
-again after months at the earliest."""
-
-_CONTENT = (
-    "tag",
-    "subtag",
-    "delivered",
-    "active",
-    "checkpoints",
-    "expected_delivery",
-    "delivered_at",
-    "delivered_at_utc",
-    "signed_by",
-    "origin",
-    "destination",
+from service.store.document import (
+    CONTENT,
+    Answer,
+    Document,
+    Failure,
+    blank,
+    clean,
+    content_of,
+    granted_at,
+    scheduled,
+    stored,
+    with_attempt,
+    with_status,
 )
+from service.store.schedule import EXPIRY
+from tracking.checkpoint import Tag, Tracking
+from tracking.errors import InvalidNumber
+
+REUSED_AFTER_END = timedelta(days=30)
+"""From the last event of a parcel that has arrived, come back or been lost, to the first event of
+an answer. What follows an end (a proof of delivery, a late scan) comes within days, and answers
+that still know the delivery begin before it."""
+
+REUSED_AFTER_SILENCE = timedelta(days=120)
+"""The same for a parcel that never arrived. Couriers forget events after 90 to 120 days: a gap
+shorter than that may lie within one slow journey whose beginning was forgotten."""
+
+MESSAGE_MOST = 1024
+"""Bytes of an error's message."""
+
+EXPIRED_SUBTAG = "Expired_001"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What to write: the document, and before it a copy of the one that it replaces, if any."""
+class Merged:
+    """What is to be stored. `past` is a document to be kept aside first, under its own `_id`."""
 
     document: Document
-    past: Document | None = None
+    past: tuple[Document, ...] = ()
 
 
-def answered(
-    stored: Document | None,
-    call: Call,
-    tracking: Tracking,
-    attempt: Attempt,
-    draw: Callable[[], float] = random.random,
-) -> Change | None:
-    """Lay an answer over what is stored; None: it is not newer, nothing changes."""
-    if stored is not None and call.granted_us <= stored["observed_us"]:
-        return None
-    observed = _instant(call.granted_us)
-    if stored is not None and _used_again(stored, tracking):
-        fresh = answered(None, call, tracking, attempt, draw)
-        return fresh and Change(
-            {**fresh.document, "revision": stored["revision"] + 1}, _past(stored)
-        )
-    document = dict(stored) if stored else _blank(call, observed)
-    content = _content(stored, tracking)
-    if any(document.get(name) != value for name, value in content.items()):
-        document["updated_at"] = observed
-    document |= _expired(content, observed - document["updated_at"])
+def merge(old: Document | None, write: Answer | Failure) -> Merged:
+    """Apply one write to what is stored. Changes nothing in place.
+
+    The result's document is equal to `old` when there is nothing to write.
+    """
+    if isinstance(write, Failure):
+        return Merged(_failed(old, write))
+    if old is not None and write.call.granted_us <= old["observed_us"]:
+        return Merged(old)
+    content = content_of(write.tracking)
+    if old is not None and _is_reused(old, content):
+        return Merged(_answered(None, write, content), (_past(old),))
+    return Merged(_answered(old, write, content))
+
+
+def _answered(old: Document | None, answer: Answer, content: Document) -> Document:
+    at = granted_at(answer.call)
+    document = dict(old) if old else blank(answer.call)
+    content = _joined(document, content)
+    changed = _differs(document, content)
+    if changed:
+        document |= content | {"updated_at": at}
+    tag, subtag = Tag(document["tag"]), document["subtag"]
+    active = Tracking(tag=tag, subtag=subtag).active
+    if active and not changed and at - document["updated_at"] >= EXPIRY:
+        tag, subtag = Tag.EXPIRED, EXPIRED_SUBTAG
+        document["updated_at"] = at
     document |= {
         "error": None,
-        "observed_us": call.granted_us,
-        "last_checked_at": observed,
         "tracked_count": document["tracked_count"] + 1,
+        "last_checked_at": at,
+        "observed_us": Int64(answer.call.granted_us),
     }
-    _record(document, attempt)
-    document["next_check_at"] = _next_check_at(document, draw)
-    return Change(document)
+    return with_attempt(with_status(document, tag, subtag, at), answer.attempt)
 
 
-def failed(
-    stored: Document | None, call: Call, error: CourierError, attempt: Attempt, *, final: bool
-) -> Change | None:
-    """Note a failed call; None: it is noted already. Never touches checkpoints or tags."""
-    observed = _instant(call.granted_us)
-    document = dict(stored) if stored else _blank(call, observed)
-    at = _milliseconds(attempt.at)
-    noted = any(line["at"] == at for line in document["attempts"])
-    if noted and not (final and document["error"] is None):
-        return None
-    if not noted:
-        _record(document, attempt)
-    else:
-        document["revision"] += 1
-    if final:
-        document["error"] = {"code": error.code, "message": error.message, "at": at}
+def _failed(old: Document | None, failure: Failure) -> Document:
+    at = stored(failure.attempt.at)
+    asked_at = granted_at(failure.call)
+    document = dict(old) if old else scheduled(blank(failure.call), asked_at)
+    document = with_attempt(document, failure.attempt)
+    shown = document["error"]
+    overtaken = failure.call.granted_us <= document["observed_us"] or (shown and shown["at"] >= at)
+    if not failure.final or overtaken:
+        return document
+    error = failure.error
+    document["error"] = {
+        "code": error.code,
+        "message": clean(error.message, MESSAGE_MOST),
+        "at": at,
+    }
     if isinstance(error, InvalidNumber):
-        document["active"], document["next_check_at"] = False, None
-    return Change(document)
+        document["active"] = False
+    return scheduled(document, asked_at)
 
 
-def _blank(call: Call, observed: dt.datetime) -> Document:
-    request = call.request
-    return {
-        "_id": f"{request.slug}:{request.number}",
-        "slug": request.slug,
-        "tracking_number": request.number,
-        "tag": Tag.PENDING.value,
-        "subtag": "Pending_001",
-        "delivered": False,
-        "active": True,
-        "checkpoints": [],
-        "expected_delivery": None,
-        "delivered_at": None,
-        "delivered_at_utc": None,
-        "signed_by": None,
-        "origin": None,
-        "destination": None,
-        "error": None,
-        "attempts": [],
-        "tracked_count": 0,
-        "created_at": observed,
-        "updated_at": observed,
-        "last_checked_at": None,
-        "next_check_at": None,
-        "observed_us": 0,
-        "revision": 0,
-    }
+def _joined(document: Document, content: Document) -> Document:
+    """Complete a courier's new content by what is stored and must not be lost."""
+    kept = document["checkpoints"]
+    if content["checkpoints"]:
+        return content | {"checkpoints": _older(kept, content) + content["checkpoints"]}
+    if not kept:
+        return content
+    if content["tag"] == Tag.PENDING:
+        return {name: document[name] for name in CONTENT}
+    return content | {"checkpoints": kept}
 
 
-def _content(stored: Document | None, tracking: Tracking) -> Document:
-    if stored is not None and stored["checkpoints"] and not tracking.checkpoints:
-        return {name: stored[name] for name in _CONTENT}
-    checkpoints = [_checkpoint(each) for each in tracking.checkpoints]
-    if stored is not None and len(checkpoints) < len(stored["checkpoints"]):
-        checkpoints = _older(stored["checkpoints"], checkpoints[0]) + checkpoints
-    return {
-        "tag": tracking.tag.value,
-        "subtag": tracking.subtag,
-        "delivered": tracking.delivered,
-        "active": tracking.active,
-        "checkpoints": checkpoints,
-        "expected_delivery": tracking.expected_delivery,
-        "delivered_at": tracking.delivered_at,
-        "delivered_at_utc": _milliseconds(tracking.delivered_at_utc),
-        "signed_by": tracking.signed_by,
-        "origin": tracking.origin,
-        "destination": tracking.destination,
-    }
+def _older(kept: list[Document], content: Document) -> list[Document]:
+    oldest = content["checkpoints"][0]
+    older = [each for each in kept if _is_before(each, oldest)]
+    if oldest in kept:
+        return older
+    # The first scan may have had its time corrected: its old form is not one more scan.
+    return [each for each in older if _scan(each) != _scan(oldest)]
 
 
-def _older(stored: list[Document], oldest: Document) -> list[Document]:
-    return [each for each in stored if _before(each, oldest)]
+def _differs(document: Document, content: Document) -> bool:
+    differing = {name for name in CONTENT if document[name] != content[name]}
+    expired = document["tag"] == Tag.EXPIRED
+    still_active = Tracking(tag=Tag(content["tag"]), subtag=content["subtag"]).active
+    if expired and still_active and differing <= {"tag", "subtag"}:
+        return False  # it is us who call it Expired, because of just that
+    return bool(differing)
 
 
-def _before(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    if one["checkpoint_utc"] and other["checkpoint_utc"]:
-        return bool(one["checkpoint_utc"] < other["checkpoint_utc"])
-    return bool(one["checkpoint_time"] < other["checkpoint_time"])
-
-
-def _used_again(stored: Document, tracking: Tracking) -> bool:
-    done = stored["delivered"] or stored["subtag"] in FINAL_SUBTAGS or stored["tag"] == Tag.EXPIRED
-    if not (done and stored["checkpoints"] and tracking.checkpoints):
+def _is_reused(old: Document, content: Document) -> bool:
+    if not old["checkpoints"] or not content["checkpoints"]:
         return False
-    last, first = stored["checkpoints"][-1], tracking.checkpoints[0]
-    if last["checkpoint_utc"] and first.checkpoint_utc:
-        return bool(first.checkpoint_utc - last["checkpoint_utc"] >= USED_AGAIN_AFTER)
-    # Local times of two places are at most 26 hours apart: no matter, a month is meant.
-    ended = dt.datetime.fromisoformat(last["checkpoint_time"]).replace(tzinfo=None)
-    begins = dt.datetime.fromisoformat(first.checkpoint_time).replace(tzinfo=None)
-    return begins - ended >= USED_AGAIN_AFTER
+    gap = _gap(old["checkpoints"][-1], content["checkpoints"][0])
+    status = Tracking(tag=Tag(old["tag"]), subtag=old["subtag"])
+    ended = not status.active and status.tag is not Tag.EXPIRED
+    return gap is not None and gap >= (REUSED_AFTER_END if ended else REUSED_AFTER_SILENCE)
 
 
-def _past(stored: Document) -> Document:
-    first = stored["checkpoints"][0]["checkpoint_time"]
-    return {**stored, "_id": f"{stored['_id']}:{first}"}
+def _past(old: Document) -> Document:
+    return old | {"_id": f"{old['_id']}:{old['checkpoints'][0]['checkpoint_time']}"}
 
 
-def _expired(content: Document, unchanged: dt.timedelta) -> Document:
-    if content["active"] and unchanged >= EXPIRES_AFTER:
-        return {**content, "tag": Tag.EXPIRED.value, "subtag": "Expired_001", "active": False}
-    return content
+def _is_before(one: Document, other: Document) -> bool:
+    gap = _gap(one, other)
+    if gap is None:
+        return bool(one["checkpoint_time"] < other["checkpoint_time"])
+    return gap > timedelta(0)
 
 
-def _record(document: Document, attempt: Attempt) -> None:
-    line = {
-        "at": _milliseconds(attempt.at),
-        "outcome": attempt.outcome,
-        "http_status": attempt.http_status,
-        "ms": attempt.ms,
-        "excerpt": attempt.excerpt,
-    }
-    document["attempts"] = [*document["attempts"], line][-ATTEMPTS_KEPT:]
-    document["revision"] += 1
-
-
-def _next_check_at(document: Document, draw: Callable[[], float]) -> dt.datetime | None:
-    if not document["active"]:
+def _gap(one: Document, other: Document) -> timedelta | None:
+    """From one checkpoint to the other; None when a time cannot be read."""
+    if one["checkpoint_utc"] and other["checkpoint_utc"]:
+        gap: timedelta = other["checkpoint_utc"] - one["checkpoint_utc"]
+        return gap
+    try:
+        # Local texts of two places may be a day apart: little against the times asked for here.
+        return _local(other) - _local(one)
+    except ValueError:
         return None
-    checked = document["last_checked_at"]
-    unchanged = checked - document["updated_at"]
-    wait = next_check(Tag(document["tag"]), document["tracked_count"], unchanged, draw)
-    return _milliseconds(checked + wait)
 
 
-def _checkpoint(checkpoint: Checkpoint) -> Document:
-    document = asdict(checkpoint)
-    document["tag"] = checkpoint.tag.value
-    document["checkpoint_utc"] = _milliseconds(checkpoint.checkpoint_utc)
-    return document
+def _local(checkpoint: Document) -> datetime:
+    return datetime.fromisoformat(checkpoint["checkpoint_time"]).replace(tzinfo=None)
 
 
-def _instant(micros: int) -> dt.datetime:
-    return dt.datetime.fromtimestamp(micros // 1000 / 1000, dt.UTC)
-
-
-def _milliseconds(instant: dt.datetime | None) -> dt.datetime | None:
-    """BSON keeps milliseconds: what is compared later must have lost the rest before."""
-    if instant is None:
-        return None
-    return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
+def _scan(checkpoint: Document) -> tuple[Any, ...]:
+    return tuple(
+        checkpoint[name] for name in ("message", "location", "city", "country_name", "raw_tag")
+    )

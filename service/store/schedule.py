@@ -1,56 +1,70 @@
-"""When an active parcel is looked at again. Pure.
+"""When to ask the courier again about a parcel that is on its way.
 
-==================== ==================================================================
-tag                  after
-==================== ==================================================================
-Pending              1, 2, 4, 8, then every 12 h
-InfoReceived         6 h
-InTransit            4 h; 8 h when nothing changed for 3 days, 24 h after 10
-OutForDelivery       45 min
-AttemptFail          4 h
-AvailableForPickup   8 h
-Exception            6 h
-Delivered, Expired   never; nor when it was returned or lost
-==================== ==================================================================
+================== ==============================================================================
+tag                hours until the next check
+================== ==============================================================================
+Pending            1, 2, 4, 8, then 12 each time: as long as it is known already, 1 to 12
+InfoReceived       6
+InTransit          4; 8 once nothing has changed for 3 days; 24 after 10 days
+OutForDelivery     0.75
+AttemptFail        4
+AvailableForPickup 8
+Exception          6
+Delivered, Expired never
+================== ==============================================================================
 
-Each ±10 %, so that parcels which were looked at together do not stay together.
+Each ± 10 %, so that parcels which were put together do not come back together.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Callable
+import zlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from tracking.checkpoint import Tag
 
-_HOUR = dt.timedelta(hours=1)
-_FIXED = {
-    Tag.INFO_RECEIVED: 6 * _HOUR,
-    Tag.OUT_FOR_DELIVERY: dt.timedelta(minutes=45),
-    Tag.ATTEMPT_FAIL: 4 * _HOUR,
-    Tag.AVAILABLE_FOR_PICKUP: 8 * _HOUR,
-    Tag.EXCEPTION: 6 * _HOUR,
-}
-_IN_TRANSIT = (
-    (dt.timedelta(days=10), 24 * _HOUR),
-    (dt.timedelta(days=3), 8 * _HOUR),
-    (dt.timedelta(0), 4 * _HOUR),
+EXPIRY = timedelta(days=30)
+"""Nothing new for so long means Expired: no more checks."""
+
+_HOUR = timedelta(hours=1)
+_HOURS = MappingProxyType(
+    {
+        Tag.INFO_RECEIVED: 6.0,
+        Tag.OUT_FOR_DELIVERY: 0.75,
+        Tag.ATTEMPT_FAIL: 4.0,
+        Tag.AVAILABLE_FOR_PICKUP: 8.0,
+        Tag.EXCEPTION: 6.0,
+    }
 )
-_PENDING_MOST = 12 * _HOUR
-_JITTER = 0.1
+_FALLBACK_HOURS = 3.0
+_PENDING_MOST = 12.0
+_IN_TRANSIT = ((timedelta(days=10), 24.0), (timedelta(days=3), 8.0), (timedelta(0), 4.0))
+_SPREAD = 0.1
 
 
-def next_check(
-    tag: Tag, answers: int, unchanged: dt.timedelta, draw: Callable[[], float]
-) -> dt.timedelta:
-    """How long after an answer the next look is due, for a parcel that is active.
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a parcel stands: known since `created`, last `changed`; `name` is its `_id`."""
 
-    `answers` so far, 1 or more; `unchanged`: since anything changed; `draw` gives [0, 1).
-    """
+    name: str
+    tag: Tag
+    created: datetime
+    changed: datetime
+
+
+def next_check(parcel: Standing, now: datetime) -> datetime:
+    """When to check an active parcel after `now`. Pure: it draws the same for the same check."""
+    hours = _hours(parcel.tag, now - parcel.created, now - parcel.changed)
+    draw = zlib.crc32(f"{parcel.name} {now.isoformat()}".encode()) / 2**32
+    return now + _HOUR * hours * (1 - _SPREAD + 2 * _SPREAD * draw)
+
+
+def _hours(tag: Tag, known: timedelta, unchanged: timedelta) -> float:
     if tag is Tag.PENDING:
-        wait = min(_PENDING_MOST, _HOUR * (1 << min(answers - 1, 8)))
-    elif tag is Tag.IN_TRANSIT:
-        wait = next(wait for quiet, wait in _IN_TRANSIT if unchanged >= quiet)
-    else:
-        wait = _FIXED.get(tag, _PENDING_MOST)
-    return wait * (1 - _JITTER + 2 * _JITTER * draw())
+        # Waiting as long as it was known before doubles the wait each time.
+        return min(known / _HOUR + 1, _PENDING_MOST)
+    if tag is Tag.IN_TRANSIT:
+        return next((hours for least, hours in _IN_TRANSIT if unchanged >= least), 4.0)
+    return _HOURS.get(tag, _FALLBACK_HOURS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import secrets
@@ -14,12 +15,11 @@ from couriers.registry import Registry
 from couriers.session import open_session
 from limits import keys
 from limits.clock import Clock
-from limits.connect import RedisAddress, open_redis, shared_secret
+from limits.connect import open_redis, shared_secret
 from limits.epoch import Epoch
 from limits.limiter import Limiter, Policy
 from limits.scripts import Scripts
-from service.config.address import host_and_port
-from service.config.handover import courier_settings, rules_for
+from service.config.handover import courier_settings, redis_address, rules_for
 from service.config.schema import Config
 from service.flow.persist import persist
 from service.observe.events import Event
@@ -28,6 +28,10 @@ from service.store.connection import Names, Store
 from service.tubes.putter import Putter
 from service.upkeep.preflight import Grade, insist
 from service.upkeep.survey import survey
+
+
+LOOK_SECONDS = 0.5
+"""How often a worker looks for servers that are not up yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +52,16 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     Raises BadCourierSettings and Refused: then nobody should try again.
     """
     registry = Registry(courier_settings(config).values())
-    redis = open_redis(_redis_address(config))
+    redis = open_redis(redis_address(config))
     closing.push_async_callback(redis.aclose)
+    store = Store(_names(config), functools.partial(_notice, "mongodb"))
+    closing.push_async_callback(store.close)
+    await _preflight(config, redis, store)
     limiter = _limiter(config, redis)
     closing.push_async_callback(limiter.close)
     await persist(limiter.start)
     secret = await persist(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
-    store = Store(_names(config), functools.partial(_notice, "mongodb"))
-    closing.push_async_callback(store.close)
     await persist(store.prepare)
-    await _preflight(config, redis, store)
     http = open_session()
     closing.push_async_callback(http.close)
     putter = Putter(config.beanstalkd.servers)
@@ -66,12 +70,26 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
 
 
 async def _preflight(config: Config, redis: Redis, store: Store) -> None:
-    """Refuse servers that can lose acknowledged work; warn of what could not be read."""
-    findings = await survey(config, redis, store.client)
+    """Wait for the servers, and refuse those that can lose acknowledged work.
+
+    Several beanstalkd may be named, and one that answers is enough to begin with.
+    """
+    told: set[str] = set()
+    while True:
+        findings = await survey(config, redis, store.client)
+        insist(findings)
+        away = [finding for finding in findings if finding.grade is Grade.AWAY]
+        for finding in away:
+            if finding.server not in told:
+                told.add(finding.server)
+                emit(Event.AWAY, server=finding.server, error=finding.what)
+        tubes = [finding for finding in away if finding.server.startswith("beanstalkd")]
+        if len(away) == len(tubes) and len(tubes) < len(config.beanstalkd.servers):
+            break
+        await asyncio.sleep(LOOK_SECONDS)
     for finding in findings:
         if finding.grade is Grade.UNSURE:
             emit(Event.DURABILITY, server=finding.server, why=str(finding))
-    insist(findings)
 
 
 def _limiter(config: Config, redis: Redis) -> Limiter:
@@ -82,11 +100,6 @@ def _limiter(config: Config, redis: Redis) -> Limiter:
     return Limiter(
         scripts, clock, epoch, functools.cache(functools.partial(rules_for, config)), policy
     )
-
-
-def _redis_address(config: Config) -> RedisAddress:
-    sentinels = tuple(host_and_port(each) for each in config.redis.sentinels)
-    return RedisAddress(config.redis.url, sentinels, config.redis.service)
 
 
 def _names(config: Config) -> Names:

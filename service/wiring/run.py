@@ -70,16 +70,13 @@ async def _beat(beat: Callable[[], None]) -> None:
 
 
 def _on_signals() -> asyncio.Event:
-    """The first signal asks for a stop in good order, a second one ends the process at once."""
+    """A signal asks for a stop in good order. Repeated ones change nothing here.
+
+    A service manager signals the whole group, and the parent passes its own on: that is one wish
+    told twice. "At once" is the parent's to decide, which kills.
+    """
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-
-    def on_signal(number: int) -> None:
-        if stopped.is_set():
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(signal.Signals(number))
-        stopped.set()
-
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
+        loop.add_signal_handler(number, stopped.set)
     return stopped

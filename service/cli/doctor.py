@@ -1,0 +1,116 @@
+"""`doctor`: everything that a worker needs, explained, with what to do where it is not so."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import difflib
+import platform
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from couriers.settings import environment_name
+from service.cli.catalogue import Catalogue
+from service.cli.check import worries_of
+from service.cli.exits import Exit
+from service.cli.paper import say, say_json, table
+from service.cli.settings import loaded
+from service.cli.stores import findings_of
+from service.config.load import Loaded
+from service.config.per_slug import limits_for
+from service.config.tree import is_credential
+from service.upkeep.preflight import Finding, Grade
+from tracking.request import Slug
+
+_LIBRARIES = ("aiohttp", "greenstalk", "msgspec", "pymongo", "redis")
+_MARKS = {Grade.FINE: "ok", Grade.UNSURE: "note", Grade.AWAY: "AWAY"}
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """One courier: what is missing of its credentials, and what it allows."""
+
+    slug: Slug
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+    credentials_from: str
+    limits: str
+    verified: str
+
+
+def run(options: argparse.Namespace) -> int:
+    """Explain everything; 1 when a worker could not start or could not be trusted."""
+    setting = loaded(options)
+    catalogue = Catalogue(setting)
+    findings = [*_ourselves(setting), *asyncio.run(findings_of(setting.config))]
+    couriers = [_health(setting, catalogue, slug) for slug in catalogue.registry.slugs]
+    if options.json:
+        say_json(
+            {
+                "findings": [dataclasses.asdict(each) for each in findings],
+                "couriers": [dataclasses.asdict(each) for each in couriers],
+            }
+        )
+    else:
+        _print(findings, couriers)
+    return Exit.NEGATIVE if worries_of(findings) else Exit.DONE
+
+
+def _print(findings: list[Finding], couriers: list[Health]) -> None:
+    for each in findings:
+        say(f"{_MARKS.get(each.grade, 'BAD'):<5} {each.server}: {each.what}")
+        if each.fix:
+            say(f"      -> {each.fix}")
+    say("")
+    headers = ("courier", "credentials", "limits", "checked against")
+    table(headers, [(each.slug, _state(each), each.limits, each.verified) for each in couriers])
+    for health in couriers:
+        if health.missing:
+            names = ", ".join(environment_name(health.slug, key) for key in health.missing)
+            say("")
+            say(f"{health.slug} needs {names} (or these with _FILE)")
+            say(f"      -> from {health.credentials_from}")
+
+
+def _state(health: Health) -> str:
+    if health.missing:
+        return "missing: " + ", ".join(health.missing)
+    return "unused: " + ", ".join(health.unused) if health.unused else "complete"
+
+
+def _health(setting: Loaded, catalogue: Catalogue, slug: Slug) -> Health:
+    courier = catalogue.registry.courier(slug)
+    given = catalogue.registry.settings(slug).credentials
+    missing = tuple(key for key in courier.CREDENTIALS if not given.get(key))
+    # A key nobody asks for is worth a word only where one is missing that is spelled like it.
+    unused = tuple(
+        key
+        for key in given
+        if key not in courier.CREDENTIALS and difflib.get_close_matches(key, missing, 1)
+    )
+    limits = limits_for(setting.config, slug)
+    words = [f"{limits.concurrent} at once", f"{limits.per_second}/s"]
+    words += [f"{limits.per_hour}/h"] if limits.per_hour else []
+    words += [f"{limits.per_day}/day from {limits.day_resets_at}"] if limits.per_day else []
+    source = courier.CREDENTIALS_FROM
+    return Health(slug, missing, unused, source, ", ".join(words), courier.VERIFIED)
+
+
+def _ourselves(setting: Loaded) -> Iterator[Finding]:
+    libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
+    yield Finding("program", Grade.FINE, f"Python {platform.python_version()}, {libraries}")
+    if setting.file is None:
+        yield Finding("settings", Grade.FINE, "no file, all defaults or from the environment")
+        return
+    yield Finding("settings", Grade.FINE, f"{setting.file}")
+    secret = any(
+        is_credential(path) and where.startswith(str(setting.file))
+        for path, where in setting.origins.items()
+    )
+    if secret and setting.file.stat().st_mode & stat.S_IROTH:
+        fix = f"chmod o-r {setting.file}, or move them to the environment or ..._FILE."
+        what = f"{setting.file} holds credentials and everybody may read it"
+        yield Finding("settings", Grade.UNSURE, what, fix)

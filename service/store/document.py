@@ -1,0 +1,179 @@
+"""The form of one document of the collection `tracking` (CONTRACT §3), and what goes into it.
+
+Besides the contract's members there are two of ours: `observed_us`, the grant of the call whose
+answer this is (Redis' time in microseconds, 0 before the first answer), which decides what is
+newer; and `revision`, one more with each write, which tells whether somebody wrote in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from bson import Int64
+
+from service.store.schedule import Standing, next_check
+from tracking.call import Attempt, Call
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import CourierError
+from tracking.request import TrackingRequest
+
+Document = dict[str, Any]
+
+ATTEMPTS_MOST = 10
+EXCERPT_MOST = 1024
+"""Bytes."""
+
+CHECKPOINT = (
+    "checkpoint_time",
+    "checkpoint_offset",
+    "checkpoint_utc",
+    "message",
+    "country_name",
+    "country_iso3",
+    "city",
+    "state",
+    "postal_code",
+    "location",
+    "tag",
+    "subtag",
+    "raw_tag",
+)
+
+CONTENT = (
+    "tag",
+    "subtag",
+    "checkpoints",
+    "expected_delivery",
+    "delivered_at",
+    "delivered_at_utc",
+    "signed_by",
+    "origin",
+    "destination",
+)
+"""What comes from the courier: `updated_at` moves when one of these does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A courier's answer, to be stored."""
+
+    call: Call
+    tracking: Tracking
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed call, to be noted. `final`: the operation ends with it."""
+
+    call: Call
+    error: CourierError
+    attempt: Attempt
+    final: bool
+
+
+def id_of(request: TrackingRequest) -> str:
+    """The `_id` of the document about a request's parcel."""
+    return f"{request.slug}:{request.number}"
+
+
+def granted_at(call: Call) -> datetime:
+    """When the courier was asked, by the one clock of all workers: Redis'."""
+    return stored(datetime.fromtimestamp(call.granted_us / 1_000_000, UTC))
+
+
+def blank(call: Call) -> Document:
+    """A document about a parcel of which nothing is known yet."""
+    request, at = call.request, granted_at(call)
+    return {
+        "_id": id_of(request),
+        "slug": request.slug,
+        "tracking_number": request.number,
+        "delivered": False,
+        "active": True,
+        **content_of(NOT_FOUND_YET),
+        "error": None,
+        "attempts": [],
+        "tracked_count": 0,
+        "created_at": at,
+        "updated_at": at,
+        "last_checked_at": None,
+        "next_check_at": None,
+        "observed_us": Int64(0),
+        "revision": 0,
+    }
+
+
+def content_of(tracking: Tracking) -> Document:
+    """What a courier's answer puts into the document."""
+    return {
+        "tag": tracking.tag.value,
+        "subtag": tracking.subtag,
+        "checkpoints": [_checkpoint(each) for each in tracking.checkpoints],
+        "expected_delivery": tracking.expected_delivery,
+        "delivered_at": tracking.delivered_at,
+        "delivered_at_utc": _or_none(tracking.delivered_at_utc),
+        "signed_by": tracking.signed_by,
+        "origin": tracking.origin,
+        "destination": tracking.destination,
+    }
+
+
+def with_status(document: Document, tag: Tag, subtag: str, at: datetime) -> Document:
+    """Give a document a tag and everything that follows from it."""
+    status = Tracking(tag=tag, subtag=subtag)
+    document |= {
+        "tag": tag.value,
+        "subtag": subtag,
+        "delivered": status.delivered,
+        "active": status.active,
+    }
+    return scheduled(document, at)
+
+
+def scheduled(document: Document, at: datetime) -> Document:
+    """Plan a document's next check after one at `at`."""
+    created, changed = document["created_at"], document["updated_at"]
+    parcel = Standing(document["_id"], Tag(document["tag"]), created, changed)
+    document["next_check_at"] = stored(next_check(parcel, at)) if document["active"] else None
+    return document
+
+
+def with_attempt(document: Document, attempt: Attempt) -> Document:
+    """Add an attempt unless it is there; the newest ATTEMPTS_MOST stay, oldest first."""
+    at = stored(attempt.at)
+    if all(each["at"] != at for each in document["attempts"]):
+        noted = {
+            "at": at,
+            "outcome": attempt.outcome,
+            "http_status": attempt.http_status,
+            "ms": attempt.ms,
+            "excerpt": clean(attempt.excerpt, EXCERPT_MOST),
+        }
+        attempts = sorted([*document["attempts"], noted], key=lambda each: each["at"])
+        document["attempts"] = attempts[-ATTEMPTS_MOST:]
+    return document
+
+
+def stored(instant: datetime) -> datetime:
+    """Bring an instant to the form in which MongoDB gives it back: UTC, whole milliseconds."""
+    instant = instant.astimezone(UTC)
+    return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
+
+
+def clean(text: str, most: int) -> str:
+    """Cut to `most` bytes, and make sure that it can be written as UTF-8."""
+    return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
+
+
+def _checkpoint(checkpoint: Checkpoint) -> Document:
+    noted = {name: getattr(checkpoint, name) for name in CHECKPOINT}
+    noted["tag"] = checkpoint.tag.value
+    noted["checkpoint_utc"] = _or_none(checkpoint.checkpoint_utc)
+    return noted
+
+
+def _or_none(instant: datetime | None) -> datetime | None:
+    return None if instant is None else stored(instant)

@@ -1,0 +1,34 @@
+"""The indexes that the worker's own questions need, and how long dead requests are kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymongo import ASCENDING
+from pymongo.collection import Collection
+
+DAY_SECONDS = 86_400
+
+
+def index_tracking(tracking: Collection[Any]) -> None:
+    """For re-checks, for readers of what changed, and for counts. Repeating changes nothing."""
+    tracking.create_index("next_check_at", partialFilterExpression={"active": True})
+    tracking.create_index("updated_at")
+    tracking.create_index([("tag", ASCENDING), ("slug", ASCENDING)])
+
+
+def index_past(past: Collection[Any]) -> None:
+    """For the earlier parcels of a number. Repeating changes nothing."""
+    past.create_index([("slug", ASCENDING), ("tracking_number", ASCENDING)])
+
+
+def index_dead(dead: Collection[Any], keep_days: int) -> None:
+    """For lists, and for the end of `keep_days`, which follows the setting when that changes."""
+    dead.create_index([("slug", ASCENDING), ("reason", ASCENDING)])
+    seconds = keep_days * DAY_SECONDS
+    found = dead.index_information().get("at_1")
+    if found is None:
+        dead.create_index("at", expireAfterSeconds=seconds)
+    elif found.get("expireAfterSeconds") != seconds:
+        change = {"keyPattern": {"at": 1}, "expireAfterSeconds": seconds}
+        dead.database.command("collMod", dead.name, index=change)

@@ -1,0 +1,23 @@
+"""Runs a parent over fake children: `drive_parent.py PROCESSES SILENCE GRACE HOW NOTES`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from service.cli.parent import Parent, Plan
+from service.observe.lines import emitter, lines
+
+processes, silence, grace, how, notes = sys.argv[1:]
+plan = Plan(
+    command=[sys.executable, str(Path(__file__).with_name("fake_child.py")), how, notes],
+    processes=int(processes),
+    silence=float(silence),
+    grace=float(grace),
+    margin=0.1,
+    first_delay=0.05,
+    delay_cap=0.2,
+)
+sys.exit(Parent(plan, emitter("info", lines("json"))).run())

@@ -1,0 +1,61 @@
+"""A worker process that does nothing but live: `fake_child.py HOW NOTES DESCRIPTOR PARENT`.
+
+It writes a line to the file NOTES for whatever happens to it. HOW is "well", "deaf" (does not stop
+on SIGTERM), "refusing" (ends with 2), "dying" (ends with 1), "dying-once" or "silent-once".
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from service.cli.lifeline import Lifeline
+
+how, notes, descriptor, parent = sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4]
+
+
+def note(what: str) -> None:
+    with notes.open("a") as file:
+        file.write(f"{what} {os.getpid()}\n")
+
+
+def stop(*_: object) -> None:
+    note("asked")
+    if how != "deaf":
+        note("stopped")
+        sys.exit(0)
+
+
+def is_first() -> bool:
+    try:
+        notes.with_suffix(".first").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+first = is_first()
+signal.signal(signal.SIGTERM, stop)
+lifeline = Lifeline(int(descriptor), int(parent))
+lifeline.beat()
+note("started")
+match how:
+    case "refusing":
+        sys.exit(2)
+    case "dying":
+        sys.exit(1)
+    case "dying-once" if first:
+        sys.exit(1)
+silent = how == "silent-once" and first
+if silent:
+    note("silent")
+deadline = time.monotonic() + 60
+while time.monotonic() < deadline:
+    if not silent:
+        lifeline.beat()
+    time.sleep(0.05)

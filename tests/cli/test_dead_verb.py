@@ -1,0 +1,174 @@
+"""Dead requests: listed, shown, put again first and forgotten then, deleted only when meant."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any
+
+import greenstalk
+import pytest
+from command_line import Run, bodies
+
+from devstack.servers import Server
+from service.cli.kicking import renewed
+
+BODY = '{"type":"requests_flow","payload":{"slug":"usps","number":"94000001","id":"order-1"}}'
+AT = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
+
+
+def record(collections: Any, identity: str, **members: Any) -> None:
+    document = {
+        "_id": identity,
+        "slug": "usps",
+        "number": "94000001",
+        "operations": ["order-1"],
+        "reason": "courier_down",
+        "detail": "503 five times",
+        "body": BODY,
+        "server": None,
+        "job": None,
+        "at": AT,
+    }
+    collections.dead.insert_one(document | members)
+
+
+def bury(beanstalkd: Server, body: bytes) -> int:
+    with greenstalk.Client(
+        (beanstalkd.host, beanstalkd.port),
+        encoding=None,
+        use="requests_flow",
+        watch="requests_flow",
+    ) as client:
+        job = client.put(body)
+        client.bury(client.reserve(timeout=1))
+        return job
+
+
+def buried(tube: greenstalk.Client[bytes]) -> int:
+    return tube.stats_tube("requests_flow")["current-jobs-buried"]
+
+
+def test_the_newest_are_listed_first_and_all_are_counted(run: Run, collections: Any) -> None:
+    record(collections, "old")
+    record(collections, "new", at=AT + dt.timedelta(hours=1), reason="bad_json", slug=None)
+    done = run("dead", "list", "--limit", "1")
+    assert done.code == 0
+    assert "new" in done.lines[1]
+    assert done.lines[-1] == "1 shown of 2 in all (bad_json: 1, courier_down: 1)"
+    assert [each["_id"] for each in run("dead", "list", "--json").json] == ["new", "old"]
+    assert [each["_id"] for each in run("dead", "list", "--json", "--slug", "usps").json] == ["old"]
+    by_reason = run("dead", "list", "--json", "--reason", "bad_json")
+    assert [each["_id"] for each in by_reason.json] == ["new"]
+
+
+def test_one_is_shown_whole(run: Run, collections: Any) -> None:
+    record(collections, "a", body=b"\xff\x1b[31m")
+    done = run("dead", "show", "a")
+    assert done.code == 0
+    assert "503 five times" in done.out
+    assert "\x1b" not in done.out
+    assert run("dead", "show", "b").code == 1
+    assert run("dead", "show", "a", "--json").json[0]["reason"] == "courier_down"
+
+
+def test_a_kicked_request_is_put_again_as_a_new_operation(
+    run: Run, collections: Any, tube: greenstalk.Client[bytes]
+) -> None:
+    record(collections, "a")
+    done = run("dead", "kick", "a", "--json")
+    assert done.code == 0
+    (body,) = bodies(tube)
+    identity = body["payload"].pop("id")
+    assert identity.startswith("order-1.kick-")
+    assert body["payload"] == {"slug": "usps", "number": "94000001"}
+    assert done.json[0] == {"_id": "a", "kicked": True, "id": identity}
+    assert collections.dead.count_documents({}) == 0
+
+
+def test_kicking_deletes_the_buried_job_of_the_record(
+    run: Run, collections: Any, beanstalkd: Server, tube: greenstalk.Client[bytes]
+) -> None:
+    job = bury(beanstalkd, b"{nonsense")
+    record(collections, "a", body="{nonsense", server=beanstalkd.url, job=job)
+    assert run("dead", "kick", "a").code == 0
+    assert buried(tube) == 0
+    assert tube.reserve(timeout=0).body == b"{nonsense"
+
+
+def test_another_job_that_got_the_same_id_is_left_alone(
+    run: Run, collections: Any, beanstalkd: Server, tube: greenstalk.Client[bytes]
+) -> None:
+    job = bury(beanstalkd, b"another body")
+    record(collections, "a", server=beanstalkd.url, job=job)
+    assert run("dead", "delete", "a", "--yes").code == 0
+    assert buried(tube) == 1
+
+
+def test_a_filter_chooses_and_the_rest_stays(
+    run: Run, collections: Any, tube: greenstalk.Client[bytes]
+) -> None:
+    record(collections, "a")
+    record(collections, "b", reason="unreadable_answer")
+    record(collections, "c", slug="dpd-uk")
+    done = run("dead", "kick", "--slug", "usps", "--reason", "courier_down")
+    assert done.lines == ["kicked 1, failed 0"]
+    assert len(bodies(tube)) == 1
+    assert {each["_id"] for each in collections.dead.find()} == {"b", "c"}
+    assert run("dead", "kick", "--all").lines == ["kicked 2, failed 0"]
+
+
+def test_nothing_is_forgotten_when_beanstalkd_is_away(
+    run: Run, collections: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(collections, "a")
+    monkeypatch.setenv("TRACKER_BEANSTALKD__SERVERS", '["127.0.0.1:1"]')
+    done = run("dead", "kick", "a")
+    assert done.code == 1
+    assert done.lines == ["kicked 0, failed 1"]
+    assert collections.dead.count_documents({}) == 1
+
+
+def test_a_body_that_was_cut_cannot_be_kicked(
+    run: Run, collections: Any, tube: greenstalk.Client[bytes]
+) -> None:
+    record(collections, "a", body="x" * 4096)
+    done = run("dead", "kick", "a")
+    assert done.code == 1
+    assert "4096" in done.err
+    assert bodies(tube) == []
+
+
+def test_deleting_wants_a_yes(run: Run, collections: Any) -> None:
+    record(collections, "a")
+    assert run("dead", "delete", "--all", stdin="n\n").code == 2
+    assert collections.dead.count_documents({}) == 1
+    assert run("dead", "delete", "--all", "--yes").lines == ["deleted 1, failed 0"]
+    assert collections.dead.count_documents({}) == 0
+
+
+@pytest.mark.parametrize("arguments", [["kick"], ["delete", "--yes"], ["kick", "a", "--all"]])
+def test_all_are_meant_only_when_it_is_said(run: Run, arguments: list[str]) -> None:
+    done = run("dead", *arguments)
+    assert done.code == 2
+    assert "--all" in done.err
+
+
+def test_kicking_what_is_not_there_is_a_negative_finding(run: Run) -> None:
+    assert run("dead", "kick", "nobody").code == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"[1,2]", b"{nonsense", b"\xff\xfe", b'{"payload":3}']
+)
+def test_what_cannot_be_read_is_put_as_it_is(body: bytes) -> None:
+    assert renewed(body) == (body, None)
+
+
+def test_a_long_id_stays_an_id_and_an_old_expiry_goes() -> None:
+    job = {"payload": {"id": "x" * 128, "expires_in": 5}, "meta": {"enqueued_at": 0}}
+    body, identity = renewed(json.dumps(["requests_flow", job]).encode())
+    _, made = json.loads(body)
+    assert len(made["payload"]["id"]) == 128
+    assert made["payload"] == {"id": identity}
+    assert made["meta"]["enqueued_at"] > 1_700_000_000

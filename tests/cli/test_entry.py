@@ -1,0 +1,107 @@
+"""worker.py itself: quick help, and errors in one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import Run
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"redis", "pymongo", "aiohttp", "greenstalk", "msgspec", "structlog", "rich", "asyncio"}
+VERBS = ("run", "demo", "put", "show", "cancel", "info", "dead", "check", "doctor", "config")
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = """
+import sys, contextlib
+sys.argv = ["worker.py", "--help"]
+import worker
+with contextlib.suppress(SystemExit):
+    worker.start()
+print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr)
+"""
+    assert not HEAVY & set(python(code).stderr.split())
+
+
+def test_the_parent_process_knows_no_server_and_no_courier() -> None:
+    code = """
+import sys
+import service.cli.run
+print(*{name.partition(".")[0] for name in sys.modules})
+"""
+    light = {"msgspec"}
+    loaded = set(python(code).stdout.split())
+    assert not (HEAVY - light) & loaded
+    assert not {"couriers", "limits"} & loaded
+
+
+def test_every_verb_has_help_with_exit_codes(offline: Run) -> None:
+    for verb in VERBS:
+        done = offline(verb, "--help")
+        assert done.code == 0
+        assert "exit codes:" in done.out, verb
+    assert all(f"    {verb} " in offline("--help").out for verb in VERBS)
+
+
+def test_a_wrong_configuration_stops_every_verb_in_a_line(offline: Run, tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("[limits]\nconcurent = 3\n")
+    for arguments in (
+        ["run"],
+        ["check"],
+        ["info"],
+        ["config", "show"],
+        ["put", "usps", "94000001"],
+    ):
+        done = offline("--config", str(file), *arguments)
+        assert done.code == 2
+        assert "limits.concurent" in done.err
+        assert "Did you mean limits.concurrent?" in done.err
+        assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("[limits.slugs.dpd-ukk]\nconcurrent = 1\n", "Did you mean limits.slugs.dpd-uk?"),
+        ('[couriers.nobody]\nclient_id = "abcd"\n', "couriers.nobody"),
+        ('[couriers.nobody]\nmodule = "json_fed"\nbase_url = "http://h"\n', "json_feed"),
+    ],
+)
+def test_a_courier_that_does_not_exist_is_refused(
+    offline: Run, tmp_path: Path, text: str, word: str
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    done = offline("--config", str(file), "info")
+    assert done.code == 2
+    assert word in done.err
+
+
+@pytest.mark.parametrize("arguments", [["info"], ["show", "--id", "x"], ["dead", "list"]])
+def test_a_server_that_is_away_is_told_in_a_line(offline: Run, arguments: list[str]) -> None:
+    done = offline(*arguments)
+    assert done.code == 3
+    assert len(done.err.splitlines()) == 1
+    assert "doctor" in done.err
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} worker.py config show | head -1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("# file:")
+    assert done.stderr == ""

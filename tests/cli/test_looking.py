@@ -1,0 +1,208 @@
+"""info, show, check, doctor, config show: what they tell, and that nothing goes wrong in them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import greenstalk
+import pytest
+import redis
+from command_line import Run
+
+from service.cli.paper import moment, span
+
+NUMBER = "9405903699300184125060"
+CHECKED = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
+
+
+def tracked(collections: Any, **members: Any) -> None:
+    document = {
+        "_id": f"usps:{NUMBER}",
+        "slug": "usps",
+        "tracking_number": NUMBER,
+        "tag": "InTransit",
+        "subtag": "InTransit_001",
+        "checkpoints": [
+            {"checkpoint_time": "2026-11-18T08:00:00", "message": "first", "tag": "InfoReceived"},
+            {
+                "checkpoint_time": "2026-11-19T09:30:00",
+                "checkpoint_offset": "-05:00",
+                "message": "second \x1b[2J",
+                "tag": "InTransit",
+                "city": "ALBANY",
+                "country_name": "USA",
+            },
+        ],
+        "error": None,
+        "last_checked_at": CHECKED,
+    }
+    collections.tracking.insert_one(document | members)
+
+
+def test_info_tells_what_waits_and_what_binds_it(
+    run: Run, store: redis.Redis, tube: greenstalk.Client[bytes]
+) -> None:
+    store.rpush("wait_list:usps", *(f"9400000{index}" for index in range(7)))
+    store.rpush("wait_list_automatic:usps", "94000009")
+    tube.put(b"{}")
+    done = run("info")
+    assert done.code == 0
+    (usps,) = [line.split() for line in done.lines if line.startswith("usps")]
+    assert usps[1:5] == ["0/20", "0/2", "7", "1"]
+    assert "rate," in usps
+    (look,) = run("info", "--json").json
+    (courier,) = look["couriers"]
+    assert (courier["slug"], courier["waiting_manual"], courier["bound_by"]) == ("usps", 7, "rate")
+    assert [(each["ready"], each["error"]) for each in look["tubes"]] == [(1, "")]
+
+
+def test_info_with_nothing_to_tell_says_so(run: Run) -> None:
+    assert "nothing runs, nothing waits" in run("info").out
+
+
+def test_info_goes_on_when_one_beanstalkd_is_away(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACKER_BEANSTALKD__SERVERS", '["127.0.0.1:1"]')
+    done = run("info")
+    assert done.code == 0
+    assert "Connection refused" in done.out
+
+
+def test_show_prints_the_newest_checkpoint_first(run: Run, collections: Any) -> None:
+    tracked(collections)
+    done = run("show", "usps", f" {NUMBER[:4]}-{NUMBER[4:]} ".lower())
+    assert done.code == 0
+    assert done.lines[0] == f"usps {NUMBER}: InTransit (InTransit_001)"
+    rows = [line for line in done.lines if line.startswith("2026-11-1")]
+    assert [row.split()[0] for row in rows] == ["2026-11-19T09:30:00-05:00", "2026-11-18T08:00:00"]
+    assert "ALBANY, USA" in rows[0]
+    assert "\x1b" not in done.out
+
+
+def test_show_tells_where_a_request_waits(run: Run, store: redis.Redis) -> None:
+    store.rpush("wait_list:usps", "94000001", NUMBER)
+    done = run("show", "usps", NUMBER, "--json")
+    assert done.json[0]["tracking"] is None
+    place = done.json[0]["place"]
+    assert (place["state"], place["list"], place["ahead"]) == ("WAITING", "manual", 1)
+
+
+def test_show_knows_nothing_of_a_number_nobody_asked_for(run: Run) -> None:
+    assert run("show", "usps", NUMBER).code == 1
+
+
+def test_show_prints_what_is_stored_while_redis_is_away(
+    run: Run, collections: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracked(collections)
+    monkeypatch.setenv("TRACKER_REDIS__URL", "redis://127.0.0.1:1/0")
+    done = run("show", "usps", NUMBER)
+    assert done.code == 3
+    assert "InTransit" in done.out
+    assert "Redis" in done.err
+
+
+def test_show_of_a_number_with_its_last_error(run: Run, collections: Any) -> None:
+    tracked(collections, error={"code": "courier_down", "message": "503", "at": CHECKED})
+    assert "courier_down: 503" in run("show", "usps", NUMBER).out
+
+
+def test_show_of_an_operation(run: Run, store: redis.Redis) -> None:
+    status = {"status": "SUCCESS", "output": {"tag": "Delivered", "checkpoints": 1}}
+    store.set("tracking:status:order-1", json.dumps(status))
+    assert run("show", "--id", "order-1").lines[0] == "order-1: SUCCESS  Delivered, 1 checkpoint"
+    assert run("show", "--id", "order-2").code == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["show"], ["show", "usps"], ["show", "usps", NUMBER, "--id", "x"], ["show", "nobody", NUMBER]],
+)
+def test_show_of_nothing_in_particular_is_refused(offline: Run, arguments: list[str]) -> None:
+    assert offline(*arguments).code == 2
+
+
+def test_check_is_one_line_and_a_code(run: Run) -> None:
+    done = run("check")
+    assert (done.code, len(done.lines)) == (0, 1)
+
+
+def test_check_names_what_is_away(offline: Run) -> None:
+    done = offline("check")
+    assert (done.code, len(done.lines)) == (1, 1)
+    assert all(name in done.out for name in ("beanstalkd 127.0.0.1:1", "Redis", "MongoDB"))
+    assert offline("check", "--json").json[0]["ok"] is False
+
+
+def test_check_is_well_with_one_beanstalkd_of_several(
+    run: Run, addresses: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = json.loads(addresses["TRACKER_BEANSTALKD__SERVERS"])
+    monkeypatch.setenv("TRACKER_BEANSTALKD__SERVERS", json.dumps(["127.0.0.1:1", *servers]))
+    assert run("check").code == 0
+
+
+def test_check_is_not_well_with_a_redis_that_forgets(run: Run, store: redis.Redis) -> None:
+    store.config_set("appendfsync", "everysec")
+    try:
+        done = run("check")
+    finally:
+        store.config_set("appendfsync", "always")
+    assert done.code == 1
+    assert "appendfsync everysec" in done.out
+
+
+def test_doctor_explains_servers_and_credentials(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACKER_COURIERS__USPS__CLIENT_ID", "hunter22-id")
+    monkeypatch.setenv("TRACKER_COURIERS__USPS__CLIENT_SECRT", "hunter22-secret")
+    done = run("doctor")
+    assert done.code == 0
+    assert "usps needs TRACKER_COURIERS__USPS__CLIENT_SECRET" in done.out
+    assert "hunter22" not in done.out
+    (told,) = run("doctor", "--json").json
+    (usps,) = [each for each in told["couriers"] if each["slug"] == "usps"]
+    assert (usps["missing"], usps["unused"]) == (["client_secret"], ["client_secrt"])
+    assert {each["server"] for each in told["findings"]} >= {"Redis", "MongoDB", "program"}
+
+
+def test_doctor_works_when_nothing_else_does(offline: Run) -> None:
+    done = offline("doctor")
+    assert done.code == 1
+    assert done.out.count("does not answer") == 3
+
+
+def test_config_show_tells_where_each_value_was_set(offline: Run, tmp_path: Path) -> None:
+    file = tmp_path / "my.toml"
+    file.write_text('[couriers.usps]\nclient_id = "hunter22"\n[limits]\nper_second = 1\n')
+    (told,) = offline("config", "show", "--sources", "--json", "--config", str(file)).json
+    assert told["limits.per_second"] == {"value": 1, "source": f"{file}:4"}
+    assert told["limits.concurrent"] == {"value": 20, "source": "default"}
+    assert told["redis.url"]["source"] == "TRACKER_REDIS__URL"
+    assert told["couriers.usps.client_id"]["value"] == "***"
+    plain = offline("--config", str(file), "config", "show")
+    assert plain.code == 0
+    assert "hunter22" not in plain.out
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (None, ""),
+        (0, "0 s"),
+        (0.4, "under 1 s"),
+        (59.6, "1 min 0 s"),
+        (61, "1 min 1 s"),
+        (7_260, "2 h 1 min"),
+        (200_000, "2 d 7 h"),
+    ],
+)
+def test_lengths_of_time_are_worded_with_two_units(seconds: float | None, words: str) -> None:
+    assert span(seconds) == words
+
+
+def test_no_instant_is_no_words() -> None:
+    assert moment(None) == ""

@@ -1,0 +1,243 @@
+"""The parent with real processes and real signals; only the work of the children is left out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.cli.parent import Plan, Slot
+
+DRIVER = Path(__file__).with_name("drive_parent.py")
+PATIENCE = 20.0
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {PATIENCE} s"
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; one that ended and was not reaped yet does not."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+class Family:
+    """A parent and what its children noted."""
+
+    def __init__(
+        self, folder: Path, how: str, *, processes: int, silence: float, grace: float
+    ) -> None:
+        self.notes = folder / "notes"
+        numbers = [str(processes), str(silence), str(grace)]
+        self.log = (folder / "log").open("w+b")
+        self.parent = subprocess.Popen(
+            [sys.executable, str(DRIVER), *numbers, how, str(self.notes)], stdout=self.log
+        )
+
+    def noted(self, what: str) -> list[int]:
+        """The process ids that noted it, in their order."""
+        if not self.notes.exists():
+            return []
+        lines = [line.split() for line in self.notes.read_text().splitlines()]
+        return [int(line[1]) for line in lines if line[0] == what and len(line) == 2]
+
+    def events(self) -> list[dict[str, Any]]:
+        self.log.seek(0)
+        return [json.loads(line) for line in self.log.read().splitlines()]
+
+    def await_started(self, count: int) -> list[int]:
+        until(lambda: len(self.noted("started")) >= count, f"{count} children started")
+        return self.noted("started")
+
+    def signal(self, number: signal.Signals) -> None:
+        self.parent.send_signal(number)
+
+    def exit_code(self) -> int:
+        return self.parent.wait(PATIENCE)
+
+    def end(self) -> None:
+        self.parent.kill()
+        self.parent.wait()
+        for pid in self.noted("started"):
+            # A child is its own session's leader: this is no other process with its old id.
+            if alive(pid) and os.getsid(pid) == pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        self.log.close()
+
+
+Start = Callable[..., Family]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    families: list[Family] = []
+
+    def made(
+        how: str = "well", processes: int = 2, silence: float = 30.0, grace: float = 10.0
+    ) -> Family:
+        family = Family(tmp_path, how, processes=processes, silence=silence, grace=grace)
+        families.append(family)
+        return family
+
+    yield made
+    for family in families:
+        family.end()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_all_children_in_good_order(start: Start, number: signal.Signals) -> None:
+    family = start()
+    pids = family.await_started(2)
+    family.signal(number)
+    assert family.exit_code() == 0
+    assert sorted(family.noted("stopped")) == sorted(pids)
+    assert not [pid for pid in pids if alive(pid)]
+
+
+def test_a_killed_child_is_started_again(start: Start) -> None:
+    family = start()
+    first = family.await_started(2)[0]
+    os.kill(first, signal.SIGKILL)
+    assert len(set(family.await_started(3))) == 3
+    family.signal(signal.SIGTERM)
+    assert family.exit_code() == 0
+    (died,) = [event for event in family.events() if event["event"] == "process died"]
+    assert (died["pid"], died["code"]) == (first, -signal.SIGKILL)
+
+
+def test_a_child_that_keeps_dying_is_started_again_and_again(start: Start) -> None:
+    family = start("dying", processes=1)
+    family.await_started(4)
+    family.signal(signal.SIGTERM)
+    assert family.exit_code() == 0
+    delays = [event["delay_ms"] for event in family.events() if event["event"] == "process died"]
+    assert delays[:4] == [50, 100, 200, 200][: len(delays)]
+
+
+def test_a_stopped_child_is_killed_after_the_silence_and_replaced(start: Start) -> None:
+    family = start(processes=1, silence=2.5)
+    (stopped,) = family.await_started(1)
+    os.kill(stopped, signal.SIGSTOP)
+    assert len(family.await_started(2)) == 2
+    assert not alive(stopped)
+    family.signal(signal.SIGTERM)
+    assert family.exit_code() == 0
+    (silent,) = [event for event in family.events() if "silent_ms" in event]
+    assert silent["pid"] == stopped
+    assert silent["silent_ms"] >= 2500
+
+
+def test_a_child_that_beats_is_left_alone(start: Start) -> None:
+    family = start("silent-once", processes=2, silence=2.5)
+    family.await_started(3)
+    family.signal(signal.SIGTERM)
+    assert family.exit_code() == 0
+    killed = [event["pid"] for event in family.events() if "silent_ms" in event]
+    assert killed == family.noted("silent")
+
+
+def test_being_frozen_together_is_no_silence(start: Start) -> None:
+    family = start(processes=1, silence=2.0)
+    (pid,) = family.await_started(1)
+    for each in (family.parent.pid, pid):
+        os.kill(each, signal.SIGSTOP)
+    time.sleep(3.0)  # longer than the silence that is allowed
+    for each in (family.parent.pid, pid):
+        os.kill(each, signal.SIGCONT)
+    family.signal(signal.SIGTERM)
+    assert family.exit_code() == 0
+    assert family.noted("stopped") == [pid]
+
+
+def test_a_second_signal_kills_at_once(start: Start) -> None:
+    family = start("deaf", grace=60.0)
+    pids = family.await_started(2)
+    family.signal(signal.SIGTERM)
+    until(lambda: len(family.noted("asked")) == 2, "both children were asked")
+    assert all(alive(pid) for pid in pids)
+    family.signal(signal.SIGTERM)
+    assert family.exit_code() == 1
+    assert not [pid for pid in pids if alive(pid)]
+
+
+def test_what_does_not_stop_in_its_grace_is_killed(start: Start) -> None:
+    family = start("deaf", processes=1, grace=0.0)
+    (pid,) = family.await_started(1)
+    family.signal(signal.SIGTERM)
+    assert family.exit_code() == 1
+    assert not alive(pid)
+    assert family.noted("asked") == [pid]
+
+
+def test_a_child_that_refuses_its_settings_ends_all(start: Start) -> None:
+    family = start("refusing")
+    assert family.exit_code() == 2
+    assert len(family.noted("started")) <= 2
+
+
+def test_children_stop_when_their_parent_is_killed(start: Start) -> None:
+    family = start()
+    pids = family.await_started(2)
+    family.signal(signal.SIGKILL)
+    until(lambda: not any(alive(pid) for pid in pids), "the children ended")
+    assert sorted(family.noted("stopped")) == sorted(pids)
+
+
+def test_children_are_asked_once_when_their_parent_is_killed(start: Start) -> None:
+    """A second signal would mean "at once"."""
+    family = start("deaf", processes=1)
+    (pid,) = family.await_started(1)
+    family.signal(signal.SIGKILL)
+    until(lambda: bool(family.noted("asked")), "the child was asked")
+    time.sleep(2.5)  # two beats find the pipe broken
+    assert family.noted("asked") == [pid]
+
+
+def test_a_child_asked_by_somebody_else_too_is_asked_softly(start: Start) -> None:
+    """A service manager may signal the children beside the parent; that is no second signal."""
+    family = start(processes=1)
+    (pid,) = family.await_started(1)
+    os.kill(pid, signal.SIGTERM)
+    family.signal(signal.SIGTERM)
+    assert family.exit_code() == 0
+    assert pid in family.noted("stopped")
+
+
+def test_the_parent_sleeps_while_nothing_happens(start: Start) -> None:
+    family = start(processes=1, silence=30.0)
+    family.await_started(1)
+    stat = Path(f"/proc/{family.parent.pid}/stat")
+
+    def ticks() -> int:
+        fields = stat.read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    until(lambda: bool(family.events()), "the parent works")
+    before = ticks()
+    time.sleep(2.0)  # the span that is measured
+    assert ticks() - before <= 2
+
+
+def test_the_delay_doubles_and_begins_anew_after_a_healthy_minute() -> None:
+    plan = Plan(command=[], processes=1, silence=1.0, grace=1.0)
+    slot = Slot(0)
+    delays = [slot.fell_empty(plan, lived=1.0, now=0.0) for _ in range(9)]
+    assert delays == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    assert slot.fell_empty(plan, lived=60.0, now=100.0) == 0.5
+    assert slot.start_at == 100.5

@@ -1,0 +1,124 @@
+"""`run` whole: a parent, real workers, real servers and a made-up courier."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from command_line import Run
+
+from devstack.site.remote import CourierSite
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 30.0
+
+
+def children_of(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(each) for each in text.split()]
+
+
+def gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {PATIENCE} s"
+        time.sleep(0.05)
+
+
+Started = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def started(
+    addresses: dict[str, str], site: CourierSite, tmp_path: Path
+) -> Iterator[tuple[Started, Path]]:
+    """A function that starts `worker.py`, and the file with what it says."""
+    log = tmp_path / "log"
+    courier = {
+        "TRACKER_COURIERS__ACME__MODULE": "json_feed",
+        "TRACKER_COURIERS__ACME__BASE_URL": f"{site.url}/feed",
+    }
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(**variables: str) -> subprocess.Popen[bytes]:
+        with log.open("ab") as out:
+            process = subprocess.Popen(
+                [sys.executable, "worker.py"],
+                cwd=ROOT,
+                env={**os.environ, **addresses, **courier, **variables},
+                stdout=out,
+                stderr=out,
+            )
+        running.append(process)
+        return process
+
+    yield start, log
+    for process in running:
+        if process.poll() is None:
+            left = children_of(process.pid)
+            process.kill()
+            process.wait()
+            for pid in left:
+                # It gets its own SIGTERM when the parent dies.
+                until(lambda pid=pid: gone(pid), "the child ended")
+
+
+def test_a_worker_answers_what_is_put_and_stops_in_good_order(
+    started: tuple[Started, Path], run: Run, monkeypatch: pytest.MonkeyPatch, site: CourierSite
+) -> None:
+    start, log = started
+    monkeypatch.setenv("TRACKER_COURIERS__ACME__MODULE", "json_feed")
+    monkeypatch.setenv("TRACKER_COURIERS__ACME__BASE_URL", f"{site.url}/feed")
+    process = start(TRACKER_WORKER__PROCESSES="2")
+    done = run("put", "acme", "AB12345601", "AB12345602", "--wait", "30", "--json")
+    assert done.code == 0, done.out + done.err + log.read_text()
+    shown = run("show", "acme", "AB12345601", "--json")
+    assert shown.json[0]["tracking"]["_id"] == "acme:AB12345601"
+    assert "acme" in run("info").out
+    pids = children_of(process.pid)
+    assert len(pids) == 2
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 0
+    assert all(gone(pid) for pid in pids)
+
+
+def test_a_worker_refuses_a_redis_that_forgets_and_tells_the_fix(
+    started: tuple[Started, Path], redis_url: str
+) -> None:
+    start, log = started
+    with redis.Redis.from_url(redis_url) as admin:
+        admin.config_set("appendfsync", "everysec")
+        try:
+            assert start().wait(PATIENCE) == 2
+        finally:
+            admin.config_set("appendfsync", "always")
+    assert "CONFIG SET appendfsync always" in log.read_text()
+
+
+def test_a_worker_refuses_limits_of_a_courier_that_does_not_exist(
+    started: tuple[Started, Path],
+) -> None:
+    start, log = started
+    assert start(TRACKER_LIMITS__SLUGS__AKME__CONCURRENT="1").wait(PATIENCE) == 2
+    assert "Did you mean TRACKER_LIMITS__SLUGS__ACME?" in log.read_text()
+
+
+def test_a_worker_stops_in_good_order_while_its_servers_are_away(
+    started: tuple[Started, Path],
+) -> None:
+    start, log = started
+    process = start(TRACKER_REDIS__URL="redis://127.0.0.1:1/0")
+    until(lambda: "server is away" in log.read_text(), "the worker found Redis away")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 0

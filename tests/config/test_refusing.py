@@ -1,0 +1,196 @@
+"""What is wrong stops the start, names the key and says what to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from service.config.load import load
+from service.config.problem import ConfigError, Problem
+
+
+def problems(folder: Path, text: str = "", **variables: str) -> list[Problem]:
+    file = folder / "config.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(str(file), variables, folder)
+    return list(caught.value.problems)
+
+
+def problem(folder: Path, text: str = "", **variables: str) -> Problem:
+    found = problems(folder, text, **variables)
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_an_unknown_key_is_refused_with_its_line_and_the_closest_name(tmp_path: Path) -> None:
+    found = problem(tmp_path, "[limits]\n\nconcurent = 3\n")
+    assert found.path == "limits.concurent"
+    assert found.where.endswith("config.toml:3")
+    assert found.fix == "Did you mean limits.concurrent?"
+
+
+def test_an_unknown_table_is_refused(tmp_path: Path) -> None:
+    found = problem(tmp_path, '[redsi]\nurl = "x"\n')
+    assert (found.path, found.fix) == ("redsi", "Did you mean redis?")
+
+
+def test_an_unknown_variable_is_refused_with_the_closest_variable(tmp_path: Path) -> None:
+    found = problem(tmp_path, TRACKER_LIMITS__PER_SECNOD="2")
+    assert found.where == "TRACKER_LIMITS__PER_SECNOD"
+    assert found.fix == "Did you mean TRACKER_LIMITS__PER_SECOND?"
+
+
+def test_a_wrong_type_says_what_was_found_and_what_is_expected(tmp_path: Path) -> None:
+    found = problem(tmp_path, '[limits]\nper_second = "fast"\n')
+    assert found.path == "limits.per_second"
+    assert found.found == "'fast'"
+    assert found.expected == "a whole number from 1 up to 1000000"
+    assert found.fix == "Write for example per_second = 2."
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("[limits]\nconcurrent = 0\n", "limits.concurrent"),
+        ("[limits]\nper_second = 0\n", "limits.per_second"),
+        ("[limits]\nconcurrent = true\n", "limits.concurrent"),
+        ("[limits]\nconcurrent = 20.0\n", "limits.concurrent"),
+        ("[limits]\ncall_timeout_seconds = nan\n", "limits.call_timeout_seconds"),
+        ("[limits]\ncall_timeout_seconds = inf\n", "limits.call_timeout_seconds"),
+        ('[limits]\nday_resets_at = "24:00"\n', "limits.day_resets_at"),
+        ('[limits]\nday_resets_at = "09:00\\n"\n', "limits.day_resets_at"),
+        ("[worker]\nprocesses = 0\n", "worker.processes"),
+        ("[beanstalkd]\nservers = []\n", "beanstalkd.servers"),
+        ("[beanstalkd]\nservers = [11300]\n", "beanstalkd.servers"),
+        ('[beanstalkd]\nservers = "a:1"\n', "beanstalkd.servers"),
+        ('[log]\nlevel = "loud"\n', "log.level"),
+        ('[mongodb]\ncollection = "a.b"\n', "mongodb.collection"),
+        ('[couriers.usps]\nkeep = "x"\n', "couriers.usps.keep"),
+        ('[couriers.usps]\nmodule = "../x"\n', "couriers.usps.module"),
+        ("[couriers.usps]\nclient_id = 3\n", "couriers.usps.client_id"),
+        ('[couriers.usps.client]\nid = "x"\n', "couriers.usps.client"),
+        ('[couriers.usps]\ncredentials = "x"\n', "couriers.usps.credentials"),
+        ("redis = 3\n", "redis"),
+    ],
+)
+def test_a_value_out_of_its_bounds_is_refused(tmp_path: Path, text: str, path: str) -> None:
+    assert problem(tmp_path, text).path == path
+
+
+def test_a_courier_key_that_is_almost_a_setting_is_no_credential(tmp_path: Path) -> None:
+    found = problem(tmp_path, '[couriers.usps]\nbas_url = "http://x"\n')
+    assert found.fix == "Did you mean couriers.usps.base_url?"
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "word"),
+    [
+        ('[redis]\nurl = "redis+cluster://h"\n', "redis.url", "Cluster"),
+        ('[redis]\nurl = "rediscluster://h"\n', "redis.url", "Cluster"),
+        ('[redis]\nurl = "redis://a:1,b:2/0"\n', "redis.url", "Cluster"),
+        ('[redis]\nurl = "sentinel://h"\n', "redis.url", "redis.sentinels"),
+        ('[redis]\nurl = "http://h"\n', "redis.url", "redis://"),
+        ('[redis]\nurl = "redis://h/zero"\n', "redis.url", "database"),
+        ('[redis]\nurl = "redis://h:99999"\n', "redis.url", "port"),
+        ('[redis]\nurl = "unix://"\n', "redis.url", "path"),
+        ('[redis]\nsentinels = ["h:26379"]\n', "redis.service", "mymaster"),
+        ('[redis]\nservice = "mymaster"\n', "redis.sentinels", "26379"),
+        ('[redis]\nsentinels = ["h"]\nservice = "m"\n', "redis.sentinels", "host:port"),
+        ('[mongodb]\nuri = "http://h"\n', "mongodb.uri", "mongodb://"),
+        ('[mongodb]\nuri = "mongodb:///x"\n', "mongodb.uri", "mongodb://"),
+        ('[beanstalkd]\nservers = ["h"]\n', "beanstalkd.servers", "host:port"),
+        ('[beanstalkd]\nservers = ["h:0"]\n', "beanstalkd.servers", "host:port"),
+        ('[beanstalkd]\nservers = ["::1:11300"]\n', "beanstalkd.servers", "[::1]:11300"),
+        ('[beanstalkd]\nservers = ["h:1", "h:1"]\n', "beanstalkd.servers", "once"),
+        ('[couriers.usps]\nbase_url = "ftp://h"\n', "couriers.usps.base_url", "https://"),
+        ('[couriers.usps]\nbase_url = "https://u:p@h"\n', "couriers.usps.base_url", "credentials"),
+        ('[couriers.x]\nmodule = "json_feed"\n', "couriers.x.base_url", "{base_url}"),
+        ('[couriers."Royal_Mail"]\nkeep = "-"\n', "couriers.Royal_Mail", "slug"),
+        ("[limits.slugs.a--b]\nconcurrent = 1\n", "limits.slugs.a--b", "slug"),
+        ("[limits]\ncall_timeout_seconds = 31.0\n", "limits.lease_seconds", "2 x"),
+        ("[limits]\nlease_seconds = 61.0\n", "limits.lease_seconds", "at most 60"),
+        ("[limits.slugs.a]\nlease_seconds = 59.0\n", "limits.slugs.a.lease_seconds", "2 x"),
+        ("[retry]\ncap_seconds = 5.0\n", "retry.cap_seconds", "at least 10"),
+    ],
+)
+def test_what_does_not_make_sense_together_is_refused(
+    tmp_path: Path, text: str, path: str, word: str
+) -> None:
+    found = problem(tmp_path, text)
+    assert found.path == path
+    assert word in str(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[redis]\nurl = "rediss://user:p%40ss@h:6380/3"\n',
+        '[redis]\nurl = "redis://[::1]:6379"\n',
+        '[redis]\nurl = "unix:///run/redis.sock?db=2"\n',
+        '[redis]\nurl = "redis://:pw@ignored/1"\nsentinels = ["a:26379"]\nservice = "m"\n',
+        '[mongodb]\nuri = "mongodb://u:p@a:1,b:2/?replicaSet=rs0&tls=true"\n',
+        '[mongodb]\nuri = "mongodb+srv://cluster.example.com"\n',
+        '[beanstalkd]\nservers = ["[::1]:11300", "127.0.0.1:11300"]\n',
+        "[limits]\ncall_timeout_seconds = 5\nlease_seconds = 10\n",
+        '[couriers.my-feed]\nmodule = "json_feed"\nbase_url = "http://127.0.0.1:8080/feed"\n',
+    ],
+)
+def test_what_is_allowed_is_not_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    load(str(file), {}, tmp_path)
+
+
+def test_several_problems_are_told_together(tmp_path: Path) -> None:
+    text = "[limits]\nconcurent = 3\nper_second = 0\n"
+    found = problems(tmp_path, text, TRACKER_WORKER__PROCESSES="many", TRACKER_REDIS__ULR="x")
+    assert {each.path for each in found} == {
+        "limits.concurent",
+        "limits.per_second",
+        "worker.processes",
+        "redis.ulr",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "word"),
+    [
+        ("TRACKER_WORKER__PROCESSES", "", "as JSON"),
+        ("TRACKER_BEANSTALKD__SERVERS", "a:1", "as JSON"),
+        ("TRACKER_redis__url", "redis://h", "TRACKER_REDIS__URL"),
+        ("TRACKER_WORKER__PROCESSES_FILE", "/etc/hostname", "TRACKER_WORKER__PROCESSES"),
+        ("TRACKER_MONGODB__URI_FILE", "/nonexistent/uri", "readable file"),
+        ("TRACKER_SERVICE_HOST", "10.0.0.1", "enableServiceLinks"),
+        ("TRACKER_WORKER_PORT_80_TCP_ADDR", "10.0.0.1", "enableServiceLinks"),
+    ],
+)
+def test_a_variable_that_cannot_be_meant_is_refused(
+    tmp_path: Path, name: str, text: str, word: str
+) -> None:
+    assert word in str(problem(tmp_path, **{name: text}))
+
+
+def test_a_setting_in_a_variable_and_in_a_file_at_once_is_refused(tmp_path: Path) -> None:
+    variables = {"TRACKER_REDIS__URL": "redis://h", "TRACKER_REDIS__URL_FILE": "/etc/hostname"}
+    assert problem(tmp_path, **variables).path == "redis.url"
+
+
+def test_text_that_is_no_toml_is_refused_with_its_line(tmp_path: Path) -> None:
+    assert "line 2" in problem(tmp_path, "[redis]\nurl = \n").found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[redis]\nurl = "redis+cluster://u:hunter22@h"\n',
+        '[redis]\nurl = "http://h/?password=hunter22"\n',
+        '[mongodb]\nuri = "mongo://u:hunter22@h"\n',
+        '[couriers.usps]\nclient_secret = ["hunter22"]\n',
+        '[couriers.usps]\nbase_url = "https://u:hunter22@h"\n',
+        'redis = "redis://:hunter22@h"\n',
+    ],
+)
+def test_no_complaint_quotes_a_password(tmp_path: Path, text: str) -> None:
+    assert "hunter22" not in str(problem(tmp_path, text))

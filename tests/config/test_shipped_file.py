@@ -1,0 +1,70 @@
+"""The shipped config.toml is the documentation of the settings, and it is complete."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from service.config.load import load
+from service.config.schema import Config
+from service.config.tree import Path as Setting
+from service.config.tree import is_section, is_table, settings_of
+
+FILE = Path(__file__).parents[2] / "config.toml"
+
+
+def single_settings() -> Iterator[Setting]:
+    for section, kind in settings_of(Config).items():
+        if is_section(kind):
+            yield from (
+                (section, name) for name, of in settings_of(kind).items() if not is_table(of)
+            )
+
+
+def test_it_sets_every_setting_to_its_default() -> None:
+    found = load(str(FILE), {}, FILE.parent)
+    assert found.config == Config()
+    optional = {("limits", "per_hour"), ("limits", "per_day")}
+    assert set(single_settings()) - set(found.origins) == optional
+
+
+def test_it_names_every_setting_once() -> None:
+    section = ""
+    named = []
+    for line in FILE.read_text().splitlines():
+        if header := re.match(r"\[([a-z]+)\]", line):
+            section = header[1]
+        elif line.startswith("# [") or not line:
+            section = "" if line else section
+        elif section and (key := re.match(r"(?:# )?([a-z_]+) = ", line)):
+            named.append((section, key[1]))
+    assert sorted(named) == sorted(single_settings())
+
+
+def test_every_setting_has_a_comment_or_stands_right_below_one() -> None:
+    previous = ""
+    bare = []
+    for line in FILE.read_text().splitlines():
+        if re.match(r"[a-z_]+ = ", line) and not previous.startswith("#"):
+            bare.append(line)
+        previous = line
+    # What these are is their name.
+    assert bare == ['database = "bucket"']
+
+
+def test_what_is_commented_out_is_valid(tmp_path: Path) -> None:
+    """Uncommented, the quotas and the couriers' tables load."""
+    tables = FILE.read_text().split("\n# What couriers document")[1]
+    quotas, _, rest = tables.partition("\n[retry]")
+    couriers = rest.split("[log]")[1]
+    text = "\n".join(
+        line.removeprefix("# ")
+        for line in (quotas + couriers).splitlines()
+        if re.match(r"# (\[[a-z.-]+\]|[a-z_]+ = )", line)
+    )
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    found = load(str(file), {}, tmp_path).config
+    assert found.limits.slugs["usps"].per_hour == 60
+    assert found.couriers["my-courier"].module == "json_feed"

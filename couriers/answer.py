@@ -44,5 +44,13 @@ def text(value: str | float | None) -> str | None:
     """Trim a value and join its blanks; None for nothing, and for the word "null" some send."""
     if value is None:
         return None
-    words = " ".join(str(value).replace("\0", " ").split())
+    words = str(value)
+    # Nearly every value is clean, and this is asked a hundred times for one answer.
+    if not words.isprintable() or "  " in words or words[:1] == " " or words[-1:] == " ":
+        words = " ".join(words.replace("\0", " ").split())
     return words if words and words != "null" else None
+
+
+def place(*parts: str | None) -> str | None:
+    """Join the parts of a place that are there ("SALEM, OR"); None when none is."""
+    return ", ".join(part for told in parts if (part := text(told))) or None

@@ -32,7 +32,7 @@ def decisive(events: Sequence[Checkpoint], bearing: Container[Checkpoint]) -> Ch
     Notices follow a delivery ("a photo was taken", "tell us how we did"): the last event alone
     would make a delivered parcel one in transit.
     """
-    return newest([event for event in events if event in bearing])
+    return next((event for event in reversed(events) if event in bearing), None)
 
 
 def newest(events: Sequence[Checkpoint], tag: Tag | None = None) -> Checkpoint | None:

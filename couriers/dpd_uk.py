@@ -24,13 +24,13 @@ from couriers.checkpoints import decisive, oldest_first
 from couriers.fetch import Fetch
 from couriers.refusals import refuse, unexpected
 from couriers.times import read_iso
-from couriers.words import Status, recognise, whole
+from couriers.words import Status, recognise, unless_denied, whole
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import InvalidNumber, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
 
 NAME = "DPD UK"
-BASE_URL = "https://apis.track.dpd.co.uk/v1"
+BASE_URL = "https://apis.track.dpd.co.uk"
 TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ()
 CREDENTIALS_FROM = "none needed"
@@ -110,16 +110,16 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
         "postcode": request.fields.get("tracking_postal_code", ""),
         "referenceNumber": number,
     }
-    answer = await fetch.get(["reference"], query=query)
+    answer = await fetch.get(["v1", "reference"], query=query)
     with fetch.reading(answer):
         code = parse_reference(answer.status, answer.headers, answer.body, number)
     if code is None:
         return replace(NOT_FOUND_YET, http_status=answer.status)
-    answer = await fetch.get(["parcels", code, "parcelevents"])
+    answer = await fetch.get(["v1", "parcels", code, "parcelevents"])
     with fetch.reading(answer):
         empty = answer.status == HTTPStatus.OK and decode(answer.body, _History).data == []
     if empty:
-        answer = await fetch.get(["parcels", code])
+        answer = await fetch.get(["v1", "parcels", code])
     return fetch.read(answer, parse, number)
 
 
@@ -202,12 +202,10 @@ def _checkpoint(event: _Event) -> Checkpoint:
 
 def _known(code: str | int | None, what: str | None) -> Status | None:
     said = _AT_THE_END.sub("", whole(what or ""))
-    by_words = recognise(said)
     by_sentence = next((status for form, status in _SENTENCES if form.fullmatch(said)), None)
-    known = _CODES.get(text(code) or "") or by_sentence or by_words
-    if known and known.tag is Tag.DELIVERED and by_words and not by_sentence:
-        return by_words  # "delivered to the pickup shop" carries the code of a delivery
-    return known
+    if known := _CODES.get(text(code) or ""):
+        return unless_denied(by_sentence or known, said)
+    return by_sentence or recognise(said)
 
 
 def _bare(number: str) -> str:

@@ -88,8 +88,10 @@ def _tracking(feed: _Feed, number: str) -> Tracking:
         raise WrongNumber(f"asked for {number}, answered about {told[:80]}")
     listed = feed.checkpoints or []
     backwards = len(listed) > 1 and listed[0].checkpoint_time > listed[-1].checkpoint_time
-    events = oldest_first(map(_checkpoint, listed), newest_first=backwards)
-    last = decisive(events, {_checkpoint(event) for event in listed if text(event.tag)})
+    read = [_checkpoint(event) for event in listed]
+    events = oldest_first(read, newest_first=backwards)
+    bearing = [made for made, event in zip(read, listed, strict=True) if text(event.tag)]
+    last = decisive(events, bearing[::-1])
     status = _status(feed.tag, feed.subtag) or (Status(last.tag, last.subtag) if last else None)
     if status is None:
         raise UnreadableAnswer("no tag, neither of the parcel nor of a checkpoint")
@@ -130,13 +132,16 @@ def _checkpoint(event: _Event) -> Checkpoint:
 
 def _status(tag_text: str | None, subtag: str | None) -> Status | None:
     """Check a tag and its subtag, which is `<tag>_001` unless given; None for no tag."""
-    if text(tag_text) is None:
+    told = text(tag_text)
+    if told is None:
         return None
     try:
-        tag = Tag(text(tag_text) or "")
+        tag = Tag(told)
     except ValueError as unknown:
         raise UnreadableAnswer(f"{tag_text!r} is no tag: {', '.join(Tag)}") from unknown
-    given = text(subtag) or f"{tag}_001"
+    given = text(subtag)
+    if given is None:
+        return Status(tag, f"{tag}_001")
     if not re.fullmatch(rf"{tag}_\d{{3}}", given, re.ASCII):
         raise UnreadableAnswer(f"{given[:60]!r} is no subtag of {tag}")
     return Status(tag, given)

@@ -9,17 +9,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from couriers import dpd_uk, hong_kong_post, json_feed, usps
+from couriers import dhl, dpd_uk, fedex, hong_kong_post, json_feed, royal_mail, ups, usps
 from couriers.courier import Courier
+from couriers.fetch import Fetch
 from couriers.settings import CourierSettings
 from couriers.urls import root
-from tracking.errors import RequestRefused, TrackingError
-from tracking.request import Slug
+from tracking.checkpoint import Tracking
+from tracking.errors import MissingField, RequestRefused, TrackingError
+from tracking.request import Slug, TrackingRequest
 
 COURIERS: Mapping[Slug, Courier] = MappingProxyType(
     {
+        Slug("dhl"): dhl,
         Slug("dpd-uk"): dpd_uk,
+        Slug("fedex"): fedex,
         Slug("hong-kong-post"): hong_kong_post,
+        Slug("royal-mail"): royal_mail,
+        Slug("ups"): ups,
         Slug("usps"): usps,
     }
 )
@@ -72,6 +78,18 @@ class Registry:
     def courier(self, slug: Slug) -> Courier:
         """Return the module of a resolved slug."""
         return self._couriers[slug]
+
+    async def track(self, fetch: Fetch, request: TrackingRequest) -> Tracking:
+        """Ask the courier of `request`, once it carries what that courier needs.
+
+        `fetch` has the settings of the same slug. Raises CourierError (MissingField before any
+        request), NotStarted, LimitsDown.
+        """
+        courier = self.courier(request.slug)
+        for name in courier.REQUIRED_FIELDS:
+            if not request.fields.get(name):
+                raise MissingField(name, f"{courier.NAME} needs {name} besides the number")
+        return await courier.track(fetch, request)
 
 
 def _module(section: CourierSettings) -> Courier:

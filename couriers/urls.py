@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
@@ -28,6 +29,7 @@ def address(base_url: str, path: Sequence[str], query: Mapping[str, str] | None 
     return whole.with_query(dict(query)) if query else whole
 
 
+@functools.lru_cache(maxsize=256)
 def root(text: str) -> URL:
     """Check a configured address: http or https, a host, no account, query or fragment."""
     try:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 from couriers import words
-from couriers.answer import decode, text
+from couriers.answer import decode, place, text
 from couriers.checkpoints import newest, oldest_first
 from couriers.countries import country
 from couriers.fetch import Fetch
@@ -136,8 +136,8 @@ def _tracking(item: Item) -> Tracking:
         delivered_at=at_last.checkpoint_time if at_last else None,
         delivered_at_utc=at_last.checkpoint_utc if at_last else None,
         signed_by=text(receivers[0]) if at_last and receivers else None,
-        origin=_place(item.origin_city, item.origin_state),
-        destination=_place(item.destination_city, item.destination_state),
+        origin=place(item.origin_city, item.origin_state),
+        destination=place(item.destination_city, item.destination_state),
     )
 
 
@@ -189,7 +189,3 @@ def _overall(item: Item, events: tuple[Checkpoint, ...]) -> Status:
     known = _received(known, said)
     told = (Tag.EXCEPTION, Tag.ATTEMPT_FAIL) if known is words.PROBLEM else (known.tag,)
     return Status(last.tag, last.subtag) if last and last.tag in told else known
-
-
-def _place(city: str | None, state: str | None) -> str | None:
-    return ", ".join(part for part in (text(city), text(state)) if part) or None

@@ -64,6 +64,8 @@ _RULES: tuple[tuple[str, Status], ...] = (
     (r"(?:incorrect|insufficient|wrong|incomplete) address", WRONG_ADDRESS),
     (r"cancelled|canceled|\bdelay|\bunable to\b|\bproblem\b|exception", PROBLEM),
     (r"nobody|no[ -]?one|not (?:at )?home|\bwere out\b|\bwas out\b", NOBODY_THERE),
+    (r"(?:customer|recipient|receiver|addressee) (?:was )?not available", NOBODY_THERE),
+    (r"business (?:was )?closed", BUSINESS_CLOSED),
     (r"\bnot (?:be |been )?delivered|undeliver|attempt|unsuccessful|incomplete", ATTEMPTED),
     (r"deliver(?:y|ed) (?:was |could )?(?:not|fail)|missed you|sorry we", ATTEMPTED),
     (r"(?:awaiting|ready for|available for|for) (?:collection|pick-? ?up)", FOR_PICKUP),
@@ -87,6 +89,15 @@ def recognise(sentence: str) -> Status | None:
 def status_from_words(sentence: str) -> Status:
     """Find the nearest safe status for a sentence; never Delivered, "in transit" when unknown."""
     return recognise(sentence) or IN_TRANSIT
+
+
+def unless_denied(status: Status, sentence: str) -> Status:
+    """Correct a courier's code for "delivered" by a sentence that says to whom: a shop, the sender.
+
+    Some couriers give the parcel shop and the way back the code of a delivery.
+    """
+    denial = recognise(sentence) if status.tag is Tag.DELIVERED else None
+    return denial if denial in (FOR_PICKUP, RETURNING) else status
 
 
 def whole(sentence: str) -> str:

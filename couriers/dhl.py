@@ -1,0 +1,207 @@
+"""DHL Express through DHL's Unified Shipment Tracking API.
+
+`service=express` is always sent: without it, the answer may be another shipment that another
+company of DHL's has under the same number. Times are local, or carry an offset and fractions of
+nine digits. The status codes are coarse, so the words refine what is "transit" or "failure"; only
+the code "delivered" means Delivered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import msgspec
+
+from couriers import words
+from couriers.answer import decode, text
+from couriers.checkpoints import decisive, newest, oldest_first
+from couriers.countries import country
+from couriers.fetch import Fetch
+from couriers.refusals import refuse, unexpected
+from couriers.settings import credentials
+from couriers.times import read_iso
+from couriers.urls import alphanumeric
+from couriers.words import Status, recognise, unless_denied
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import RequestRefused, UnreadableAnswer, WrongNumber
+from tracking.request import TrackingRequest
+
+NAME = "DHL Express"
+BASE_URL = "https://api-eu.dhl.com"
+TOKEN_URL = ""
+CREDENTIALS: tuple[str, ...] = ("api_key",)
+CREDENTIALS_FROM = "developer.dhl.com: an app with Shipment Tracking - Unified, and no other API"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[re.Pattern[str], ...] = (re.compile(r"\d{10,11}"), re.compile(r"J[DJ]\d{16,20}"))
+VERIFIED = "DHL's API reference; no recorded answer was found, and there is no test host"
+
+CODES: dict[str, Status] = {
+    "pre-transit": words.INFO_RECEIVED,
+    "transit": words.IN_TRANSIT,
+    "delivered": words.DELIVERED,
+    "failure": words.PROBLEM,
+}
+"""`statusCode`; "unknown" is one more, and says nothing."""
+
+
+class _Address(
+    msgspec.Struct,
+    rename={"code": "countryCode", "postal_code": "postalCode", "locality": "addressLocality"},
+):
+    code: str | None = None
+    postal_code: str | None = None
+    locality: str | None = None
+
+
+class _Place(msgspec.Struct):
+    address: _Address | None = None
+
+
+class _Event(msgspec.Struct, rename={"at": "timestamp", "place": "location", "code": "statusCode"}):
+    at: str | None = None
+    place: _Place | None = None
+    code: str | None = None
+    status: str | None = None
+    description: str | None = None
+
+
+class _Person(msgspec.Struct):
+    name: str | None = None
+
+
+class _Proof(msgspec.Struct):
+    signed: _Person | None = None
+
+
+class _Reference(msgspec.Struct):
+    number: str | int | None = None
+
+
+class _Details(msgspec.Struct, rename={"proof": "proofOfDelivery", "pieces": "pieceIds"}):
+    proof: _Proof | None = None
+    pieces: list[str | int] | None = None
+    references: list[_Reference] | _Reference | None = None
+
+
+class _Shipment(msgspec.Struct, rename={"now": "status", "expected": "estimatedTimeOfDelivery"}):
+    id: str | int | None = None
+    origin: _Place | None = None
+    destination: _Place | None = None
+    now: _Event | None = None
+    expected: str | None = None
+    details: _Details | None = None
+    events: list[_Event] | None = None
+
+
+class _Answer(msgspec.Struct):
+    shipments: list[_Shipment] | None = None
+    title: str | None = None
+    detail: str | None = None
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number; a postal code makes the courier tell more."""
+    [key] = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
+    number = alphanumeric(request.number)
+    query = {"trackingNumber": number, "service": "express", "language": "en"}
+    if code := request.fields.get("tracking_postal_code"):
+        query["recipientPostalCode"] = code
+    answer = await fetch.get(["track", "shipments"], query=query, headers={"DHL-API-Key": key})
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the shipment that is ours. Only DHL's own 404 means "not known yet"."""
+    refuse(status, headers, body)
+    answer = decode(body, _Answer)
+    said = text(answer.detail) or text(answer.title) or ""
+    match status:
+        case HTTPStatus.NOT_FOUND if re.search(r"no (?:result|shipment)", said, re.IGNORECASE):
+            return NOT_FOUND_YET
+        case HTTPStatus.BAD_REQUEST:
+            raise RequestRefused(said or "malformed request (400)")
+        case HTTPStatus.OK if answer.shipments:
+            return _tracking(_ours(answer.shipments, number))
+    raise unexpected(status, said)
+
+
+def _ours(shipments: list[_Shipment], number: str) -> _Shipment:
+    """Find the shipment by its id, its pieces or its references. A number may lose its zeros."""
+    for shipment in shipments:
+        details = shipment.details or _Details()
+        listed = details.references if isinstance(details.references, list) else []
+        single = details.references if isinstance(details.references, _Reference) else None
+        references = [reference.number for reference in (*listed, single) if reference]
+        names = [shipment.id, *(details.pieces or ()), *references]
+        if number.lstrip("0") in (str(name).upper().lstrip("0") for name in names):
+            return shipment
+    raise WrongNumber(f"asked for {number}, answered with {len(shipments)} other shipments")
+
+
+def _tracking(shipment: _Shipment) -> Tracking:
+    pairs = [(_checkpoint(event), _known(event)) for event in shipment.events or ()]
+    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
+    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
+    status = _known(shipment.now) or (Status(last.tag, last.subtag) if last else None)
+    if status is None:
+        raise UnreadableAnswer("a shipment with neither a status nor an event that has one")
+    if last and last.tag is status.tag:
+        status = Status(last.tag, last.subtag)
+    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    proof = shipment.details.proof if shipment.details else None
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=events,
+        expected_delivery=text(shipment.expected),
+        delivered_at=delivery.checkpoint_time if delivery else None,
+        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+        signed_by=text(proof.signed.name) if delivery and proof and proof.signed else None,
+        origin=_locality(shipment.origin),
+        destination=_locality(shipment.destination),
+    )
+
+
+def _checkpoint(event: _Event) -> Checkpoint:
+    moment = read_iso(event.at or "")
+    status = _known(event) or words.IN_TRANSIT
+    place = (event.place and event.place.address) or _Address()
+    where = country(text(place.code))
+    return Checkpoint(
+        checkpoint_time=moment.local,
+        checkpoint_offset=moment.offset,
+        checkpoint_utc=moment.utc,
+        message=_sentence(event),
+        tag=status.tag,
+        subtag=status.subtag,
+        country_name=where.name if where else None,
+        country_iso3=where.iso3 if where else None,
+        postal_code=text(place.postal_code),
+        location=text(place.locality),
+        raw_tag=text(event.code),
+    )
+
+
+def _sentence(event: _Event) -> str:
+    return text(event.description) or text(event.status) or ""
+
+
+def _known(event: _Event | None) -> Status | None:
+    if event is None:
+        return None
+    by_words = recognise(_sentence(event))
+    match CODES.get(event.code or ""):
+        case None:
+            return by_words
+        case words.IN_TRANSIT if by_words and by_words.tag is not Tag.INFO_RECEIVED:
+            return by_words
+        case words.PROBLEM if by_words and by_words.tag in (Tag.EXCEPTION, Tag.ATTEMPT_FAIL):
+            return by_words
+        case known:
+            return unless_denied(known, _sentence(event))
+
+
+def _locality(place: _Place | None) -> str | None:
+    return text(place.address.locality) if place and place.address else None

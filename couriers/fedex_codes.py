@@ -1,0 +1,43 @@
+"""What FedEx' own status codes mean in AfterShip's words."""
+
+from __future__ import annotations
+
+from couriers import words
+from couriers.words import Status
+
+_MEANINGS: dict[Status, str] = {
+    words.INFO_RECEIVED: "OC OX IN MD EP",
+    words.ACCEPTED: "PU PX AP OF",
+    words.IN_TRANSIT: "IT IX AE AO EA ED EO OW PF PM RL SP",
+    words.ARRIVED: "AA AC AF AR AX FD PL SF",
+    words.DEPARTED: "DP LO TR",
+    words.CUSTOMS_BEGUN: "CP",
+    words.CUSTOMS_DONE: "CC",
+    words.CUSTOMS_DELAY: "CD",
+    words.OUT_FOR_DELIVERY: "OD AD",
+    words.FOR_PICKUP: "HL HP",
+    words.DELIVERED: "DL",
+    words.PROBLEM: "DE SE CA",
+    words.OUTSIDE_CAUSE: "DY DD PD PY",
+    words.RETURNING: "RS RT",
+}
+
+CODES: dict[str, Status] = {
+    code: status for status, codes in _MEANINGS.items() for code in codes.split()
+}
+"""`eventType`, `latestStatusDetail.code` and `.derivedCode`: the API reference's status codes."""
+
+REASONS: dict[str, Status] = {
+    "03": words.WRONG_ADDRESS,
+    "07": words.REFUSED,
+    "08": words.NOBODY_THERE,
+}
+"""`exceptionCode`, which tells why an event DE or SE came about; else its words do."""
+
+UNKNOWN = "NOTFOUND"
+"""How the codes of all errors end that mean "not known (yet)"."""
+
+INVALID = frozenset({"TRACKING.TRACKINGNUMBER.INVALID"})
+DOWN = ("SYSTEM.", "INTERNAL.", "SERVICE.UNAVAILABLE")
+"""How the codes of outages begin, which also come inside a 200."""
+REFUSED = frozenset({"NOT.AUTHORIZED.ERROR", "FORBIDDEN.ERROR"})

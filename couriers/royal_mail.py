@@ -1,0 +1,228 @@
+"""Royal Mail Tracking API v2.
+
+HTTP status alone decides nothing: an outage comes inside a 200 with `httpCode` 503, an unknown
+number with 400 or 404, and a plain 404 without one of its codes means that the address is wrong. A
+`signature` may be there in transit: no sign of a delivery.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import msgspec
+
+from couriers import words
+from couriers.answer import decode, text
+from couriers.checkpoints import decisive, oldest_first
+from couriers.fetch import Fetch
+from couriers.refusals import refuse, unexpected
+from couriers.settings import credentials
+from couriers.times import read_iso
+from couriers.urls import alphanumeric
+from couriers.words import Status, recognise, unless_denied
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import (
+    CourierDown,
+    InvalidNumber,
+    RateLimited,
+    RequestRefused,
+    WrongNumber,
+)
+from tracking.request import TrackingRequest
+
+NAME = "Royal Mail"
+BASE_URL = "https://api.royalmail.net"
+TOKEN_URL = ""
+CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
+CREDENTIALS_FROM = "developer.royalmail.net: an app with Royal Mail Tracking (v2)"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[re.Pattern[str], ...] = (
+    re.compile(r"[A-Z]{2}\d{9}GB"),
+    re.compile(r"[0-9A-F]{16}|[0-9A-F]{21}"),
+)
+VERIFIED = "Royal Mail's specification sample and error codes; not the live site"
+
+_MEANINGS: dict[Status, str] = {
+    words.INFO_RECEIVED: "EVAIE EVAIP",
+    words.ACCEPTED: "EVPPA EVOAC",
+    words.ARRIVED: "EVORI EVOCO EVDAV EVIMC EVDAC EVBAV EVIAV",
+    words.DEPARTED: "EVODO",
+    words.FORWARDED: "EVNMI",
+    words.IN_TRANSIT: "EVNSR",
+    words.OUT_FOR_DELIVERY: "EVGPD",
+    words.FOR_PICKUP: "EVNDA EVKLS EVPLA",
+    words.NOBODY_THERE: "EVKNA",
+    words.ATTEMPTED: "EVKNR",
+    words.DELIVERED: "EVKOP EVKSF",
+    words.SIGNED_FOR: "EVKSP",
+    words.COLLECTED: "EVPLC",
+    words.PROBLEM: "EVNRT",
+}
+CODES: dict[str, Status] = {
+    code: status for status, codes in _MEANINGS.items() for code in codes.split()
+}
+"""`eventCode`, as users of the service have listed them; its own list is not public."""
+
+CATEGORIES: dict[str, Status] = {
+    "IN TRANSIT": words.IN_TRANSIT,
+    "DELIVERED": words.DELIVERED,
+}
+"""`summary.statusCategory`, read only where no event tells more."""
+
+NOT_YET = frozenset({"E1284", "E1308"})
+INVALID = frozenset({"E1142", "E1283"})
+DOWN = frozenset({"E0001", "E0009", "E1307"})
+TOO_MANY = frozenset({"E0010"})
+OURS = frozenset({"E0004", "E0013"})
+"""`errors[].errorCode`: no update yet; not a number of its own, or not a tracked product; an
+outage, also inside a 200; too many requests; our headers or parameters are wrong."""
+
+
+class _Event(
+    msgspec.Struct,
+    rename={
+        "code": "eventCode",
+        "what": "eventName",
+        "at": "eventDateTime",
+        "place": "locationName",
+    },
+):
+    code: str | None = None
+    what: str | None = None
+    at: str | None = None
+    place: str | None = None
+
+
+class _Summary(
+    msgspec.Struct,
+    rename={
+        "category": "statusCategory",
+        "barcode": "oneDBarcode",
+        "unique": "uniqueItemId",
+        "origin": "originCountryName",
+        "destination": "destinationCountryName",
+    },
+):
+    category: str | None = None
+    barcode: str | None = None
+    unique: str | None = None
+    origin: str | None = None
+    destination: str | None = None
+
+
+class _Signature(msgspec.Struct, rename={"by": "recipientName"}):
+    by: str | None = None
+
+
+class _Estimate(msgspec.Struct):
+    date: str | None = None
+
+
+class _Error(msgspec.Struct, rename={"code": "errorCode", "said": "errorDescription"}):
+    code: str | None = None
+    said: str | None = None
+
+
+class _Piece(msgspec.Struct, rename={"number": "mailPieceId", "expected": "estimatedDelivery"}):
+    number: str | None = None
+    summary: _Summary | None = None
+    signature: _Signature | None = None
+    expected: _Estimate | None = None
+    events: list[_Event] | None = None
+    error: _Error | None = None
+
+
+class _Answer(msgspec.Struct, rename={"piece": "mailPieces", "status": "httpCode"}):
+    piece: _Piece | None = None
+    status: str | int | None = None
+    errors: list[_Error] | None = None
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number's events."""
+    client, secret = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
+    number = alphanumeric(request.number)
+    headers = {
+        "X-IBM-Client-Id": client,
+        "X-IBM-Client-Secret": secret,
+        "X-Accept-RMG-Terms": "yes",
+    }
+    answer = await fetch.get(["mailpieces", "v2", number, "events"], headers=headers)
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the mail piece, or the error code that stands for it."""
+    refuse(status, headers, body)
+    answer = decode(body, _Answer)
+    piece = answer.piece or _Piece()
+    if status == HTTPStatus.OK and piece.events:
+        return _tracking(piece, number)
+    return _judge([*(answer.errors or ()), *([piece.error] if piece.error else ())], answer, status)
+
+
+def _judge(errors: list[_Error], answer: _Answer, status: int) -> Tracking:
+    codes = {error.code for error in errors}
+    said = next((told for error in errors if (told := text(error.said))), "no reason given")
+    if codes & INVALID:
+        raise InvalidNumber(said)
+    if codes & NOT_YET:
+        return NOT_FOUND_YET
+    if codes & DOWN or str(answer.status).startswith("5"):
+        raise CourierDown(said)
+    if codes & TOO_MANY:
+        raise RateLimited(said)
+    if codes & OURS:
+        raise RequestRefused(said)
+    if status == HTTPStatus.BAD_REQUEST and errors:
+        raise RequestRefused(said)
+    raise unexpected(status, "neither events nor a known error code")
+
+
+def _tracking(piece: _Piece, number: str) -> Tracking:
+    summary = piece.summary or _Summary()
+    names = {piece.number, summary.barcode, summary.unique} - {None}
+    if names and number not in names:
+        raise WrongNumber(f"asked for {number}, answered about another mail piece")
+    listed = piece.events or []
+    pairs = [(_checkpoint(event), _known(event)) for event in listed]
+    backwards = pairs[0][0].checkpoint_time >= pairs[-1][0].checkpoint_time
+    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=backwards)
+    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
+    category = CATEGORIES.get((text(summary.category) or "").upper())
+    status = Status(last.tag, last.subtag) if last else category or words.IN_TRANSIT
+    delivery = last if last and status.tag is Tag.DELIVERED else None
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=events,
+        expected_delivery=text(piece.expected.date) if piece.expected else None,
+        delivered_at=delivery.checkpoint_time if delivery else None,
+        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+        signed_by=text(piece.signature.by) if delivery and piece.signature else None,
+        origin=text(summary.origin),
+        destination=text(summary.destination),
+    )
+
+
+def _checkpoint(event: _Event) -> Checkpoint:
+    moment = read_iso(event.at or "")
+    status = _known(event) or words.IN_TRANSIT
+    return Checkpoint(
+        checkpoint_time=moment.local,
+        checkpoint_offset=moment.offset,
+        checkpoint_utc=moment.utc,
+        message=text(event.what) or "",
+        tag=status.tag,
+        subtag=status.subtag,
+        location=text(event.place),
+        raw_tag=text(event.code),
+    )
+
+
+def _known(event: _Event) -> Status | None:
+    said = text(event.what) or ""
+    known = CODES.get(event.code or "")
+    return unless_denied(known, said) if known else recognise(said)

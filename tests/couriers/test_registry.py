@@ -1,0 +1,175 @@
+"""Which courier a slug means, and what every courier promises."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from loopback import Courier as AnyCourier
+from loopback import FetchFor, RecordingPermit
+
+from couriers import json_feed, usps
+from couriers.courier import Courier
+from couriers.registry import ALIASES, COURIERS, MODULES, BadCourierSettings, Registry
+from couriers.settings import CourierSettings, environment_name
+from tracking.errors import MissingField
+from tracking.request import FIELDS, Number, Slug, TrackingRequest, parse_slug
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "couriers.md"
+EVERY: dict[str, Courier] = {str(slug): courier for slug, courier in COURIERS.items()}
+EVERY.update(MODULES)
+
+
+def section(slug: str, **more: object) -> CourierSettings:
+    return CourierSettings(slug=Slug(slug), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [
+        ("usps", "usps"),
+        ("hkpost", "hong-kong-post"),
+        ("dpduk", "dpd-uk"),
+        ("dpd-uk", "dpd-uk"),
+        ("USPS", None),
+        ("nobody", None),
+        ("", None),
+        ("__class__", None),
+        ("couriers.usps", None),
+    ],
+)
+def test_a_slug_is_looked_up_and_never_imported(text: str, slug: str | None) -> None:
+    assert Registry().resolve(text) == slug
+
+
+def test_a_courier_without_settings_has_its_modules_addresses() -> None:
+    registry = Registry()
+
+    assert registry.courier(Slug("usps")) is usps
+    assert registry.settings(Slug("usps")).base_url == usps.BASE_URL
+    assert registry.settings(Slug("usps")).token_url == usps.TOKEN_URL
+
+
+def test_settings_go_before_the_modules_own() -> None:
+    registry = Registry([section("usps", base_url="http://127.0.0.1:1/usps")])
+
+    assert registry.settings(Slug("usps")).base_url == "http://127.0.0.1:1/usps"
+    assert registry.settings(Slug("usps")).token_url == usps.TOKEN_URL
+
+
+def test_an_alias_in_the_configuration_means_its_courier() -> None:
+    registry = Registry([section("hkpost", keep="-")])
+
+    assert registry.settings(Slug("hong-kong-post")).keep == "-"
+    assert registry.settings(Slug("hong-kong-post")).slug == "hong-kong-post"
+
+
+def test_a_feed_makes_a_new_slug_and_may_stand_in_for_an_old_one() -> None:
+    url = "http://127.0.0.1:1/feed"
+    slugs = ("my-courier", "usps")
+    registry = Registry(section(slug, module="json_feed", base_url=url) for slug in slugs)
+
+    assert registry.resolve("my-courier") == "my-courier"
+    assert registry.courier(Slug("my-courier")) is json_feed
+    assert registry.courier(Slug("usps")) is json_feed
+    assert "my-courier" in registry.slugs
+
+
+@pytest.mark.parametrize(
+    ("sections", "told"),
+    [
+        ([section("acme", module="jsonfeed", base_url="http://x")], "couriers.acme.module"),
+        ([section("acme", base_url="http://x")], "couriers.acme: no courier"),
+        ([section("acme", module="json_feed")], "couriers.acme.base_url"),
+        ([section("usps", base_url="usps.example")], "couriers.usps.base_url"),
+        ([section("usps", token_url="http://a?b=c")], "couriers.usps.token_url"),  # noqa: S106 - an address
+        ([section("hkpost"), section("hong-kong-post")], "twice"),
+        ([section("usps", credentials={"client_id": "a\nb"})], "couriers.usps.client_id"),
+    ],
+)
+def test_settings_that_cannot_work_stop_the_start_and_name_the_setting(
+    sections: list[CourierSettings], told: str
+) -> None:
+    with pytest.raises(BadCourierSettings, match=re.escape(told)):
+        Registry(sections)
+
+
+def test_a_bad_credential_is_not_shown() -> None:
+    with pytest.raises(BadCourierSettings) as failed:
+        Registry([section("usps", credentials={"client_id": "hidden\n"})])
+
+    assert "hidden" not in str(failed.value)
+
+
+def test_settings_do_not_show_their_secrets() -> None:
+    assert "hidden" not in repr(section("usps", credentials={"client_secret": "hidden"}))
+
+
+@pytest.mark.parametrize("slug", sorted(EVERY))
+def test_every_courier_keeps_the_promises_of_its_protocol(slug: str) -> None:
+    courier = EVERY[slug]
+
+    assert courier.NAME
+    assert courier.VERIFIED
+    assert courier.CREDENTIALS_FROM
+    assert set(courier.REQUIRED_FIELDS) <= set(FIELDS)
+    assert all(re.fullmatch(r"[a-z][a-z0-9_]*", key) for key in courier.CREDENTIALS)
+    assert all(isinstance(pattern, re.Pattern) for pattern in courier.PATTERNS)
+    assert callable(courier.parse)
+    assert callable(courier.track)
+
+
+@pytest.mark.parametrize("slug", sorted(COURIERS))
+def test_every_slug_is_one_and_no_alias_is(slug: str) -> None:
+    assert parse_slug(slug) == slug
+    assert slug not in ALIASES
+
+
+@pytest.mark.parametrize("slug", sorted(EVERY))
+def test_every_courier_has_its_row_in_the_documentation(slug: str) -> None:
+    courier = EVERY[slug]
+    [row] = [line for line in DOCS.read_text().splitlines() if line.startswith(f"| `{slug}`")]
+
+    for key in courier.CREDENTIALS:
+        assert f"`{key}`" in row
+
+
+def test_the_name_of_a_variable_follows_the_contract() -> None:
+    assert environment_name("royal-mail", "client_id") == "TRACKER_COURIERS__ROYAL_MAIL__CLIENT_ID"
+
+
+def test_the_countries_are_not_loaded_before_they_are_needed() -> None:
+    code = "import couriers.registry, sys; print('pycountry' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert told.stdout.strip() == "False"
+
+
+async def test_what_a_courier_needs_besides_the_number_is_checked_before_it_is_asked(
+    fetch_for: FetchFor, permit: RecordingPermit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usps, "REQUIRED_FIELDS", ("tracking_postal_code",))
+    request = TrackingRequest(Slug("usps"), Number("9400100000000000000017"), "9400")
+    with pytest.raises(MissingField) as failed:
+        await Registry().track(fetch_for("http://127.0.0.1:1"), request)
+
+    assert failed.value.field == "tracking_postal_code"
+    assert permit.steps == []
+
+
+async def test_the_registry_asks_the_courier_of_the_request(
+    courier: AnyCourier, fetch_for: FetchFor
+) -> None:
+    async def site(_: web.BaseRequest) -> web.Response:
+        return web.json_response({"tag": "InTransit", "checkpoints": []})
+
+    url = await courier(site)
+    registry = Registry([section("my-courier", module="json_feed", base_url=url)])
+    request = TrackingRequest(Slug("my-courier"), Number("ABCD1"), "ABCD1")
+    told = await registry.track(fetch_for(url, slug="my-courier"), request)
+
+    assert told.tag == "InTransit"

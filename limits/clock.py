@@ -42,7 +42,10 @@ class Clock:
         """Note one exchange: monotonic seconds before and after, Redis' microseconds between."""
         low, high = time_us / MICRO - after, time_us / MICRO - before
         current = self._current
-        if current is None or after - current.began > BUCKET_SECONDS:
+        if current is None or after - current.began > 2 * BUCKET_SECONDS:
+            # What was known long ago says nothing: clocks drift apart without any step.
+            self._previous, self._current = None, _Bucket(before, low, high)
+        elif after - current.began > BUCKET_SECONDS:
             self._previous, self._current = current, _Bucket(before, low, high)
         else:
             current.low, current.high = max(current.low, low), min(current.high, high)

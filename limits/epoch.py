@@ -8,6 +8,7 @@ time-out, because calls may run that nobody counts any more.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 
 from limits import keys
 from limits.scripts import Scripts
@@ -16,8 +17,15 @@ from limits.scripts import Scripts
 class Epoch:
     """The name that every script is told, so that a Redis that forgot refuses it."""
 
-    def __init__(self, scripts: Scripts, quiet_seconds: float) -> None:
+    def __init__(
+        self,
+        scripts: Scripts,
+        quiet_seconds: float,
+        lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`lost` hears of it when Redis forgot what it knew."""
         self._scripts = scripts
+        self._lost = lost
         self._quiet_us = round(quiet_seconds * 1_000_000)
         self.name = ""
         self.losses = 0
@@ -31,4 +39,5 @@ class Epoch:
         self.name = str(name)
         if known and known != self.name:
             self.losses += 1
+            self._lost()
         return known != self.name

@@ -127,6 +127,7 @@ class Scripts:
             if any(isinstance(reply, NoScriptError) for reply in replies):
                 replies = await self._load_and_repeat(batch, replies)
         except (TimeoutError, RedisError, OSError) as error:
+            self._tell(error)
             for waiting in batch:
                 _fail(waiting, error)
             return

@@ -16,6 +16,7 @@ from tracking.errors import LimitsDown
 from tracking.operation import State
 from tracking.request import Number, Slug
 
+HOUR_MS = 3_600_000
 PLACES_READ = 1_000_000
 """How deep a list is searched for a number's place; reading further would hold up Redis."""
 
@@ -106,9 +107,7 @@ class View:
             record = json.loads(await self._redis.hget(names.wait_inflight, call) or "{}")
             return Place(State.RUNNING, "", attempts=record.get("attempts", 0))
         text = await self._redis.hget(names.wait_requests, number)
-        if not text:
-            return None
-        record = json.loads(text)
+        record = json.loads(text or "{}")  # none: it may have been pushed by hand
         attempts = record.get("attempts", 0)
         if record.get("state") == "behind":
             return Place(State.WAITING, "behind", attempts=attempts)
@@ -121,6 +120,8 @@ class View:
         waiting = names.wait_list_automatic if automatic else names.wait_list
         ahead = await self._redis.lpos(waiting, number, maxlen=PLACES_READ)
         if not isinstance(ahead, int):
+            if not text:
+                return None
             return Place(State.WAITING, "automatic" if automatic else "manual", attempts=attempts)
         pause = max(0, await self._redis.pttl(names.calls_paused)) / 1000
         others = await self._redis.llen(names.wait_list if automatic else names.wait_list_automatic)
@@ -146,16 +147,12 @@ class View:
         pipeline.lindex(names.wait_list, 0)
         pipeline.lindex(names.wait_list_automatic, 0)
         pipeline.get(names.calls_paused)
-        pipeline.pttl(names.calls_paused)
         pipeline.hgetall(names.counts)
         running, started, manual, automatic, later, *rest = await pipeline.execute()
-        first, first_automatic, why, pause_ms, counts = rest
+        first, first_automatic, why, counts = rest
         heads = [number for number in (first, first_automatic) if number]
         oldest = await self._oldest_age(names, heads, now_ms) if heads else None
-        paused = pause_ms / 1000 if pause_ms > 0 else None
-        waiting = manual + automatic
-        bound_by = _bound_by(rules, running, waiting, paused=paused is not None)
-        until = paused if paused is not None else waiting * await self._seconds_each(slug)
+        bound_by, until = await self._binds(slug, running, manual + automatic)
         return SlugView(
             slug=slug,
             running=running,
@@ -167,7 +164,7 @@ class View:
             waiting_later=later,
             oldest_age_seconds=oldest,
             bound_by=bound_by,
-            until_seconds=until if bound_by else None,
+            until_seconds=until,
             paused_why=why or "",
             counts={name: int(count) for name, count in counts.items()},
         )
@@ -176,6 +173,26 @@ class View:
         texts = await self._redis.hmget(names.wait_requests, heads)
         since = [json.loads(text)["since"] for text in texts if text]
         return max(0.0, (now_ms - min(since, default=now_ms)) / 1000)
+
+    async def _binds(self, slug: Slug, running: int, waiting: int) -> tuple[str, float | None]:
+        """What those who wait are waiting for, and for how many seconds."""
+        names, rules = keys.of_slug(slug), self._rules_of(slug)
+        pause_ms = await self._redis.pttl(names.calls_paused)
+        if pause_ms > 0:
+            return "paused", pause_ms / 1000
+        if not waiting:
+            return "", None
+        now_ms = await self._now_ms()
+        if rules.per_day and int(await self._redis.get(names.calls_day) or 0) >= rules.per_day:
+            return "per_day", max(0, await self._redis.pexpiretime(names.calls_day) - now_ms) / 1000
+        if rules.per_hour:
+            place = -rules.per_hour  # the start that must be an hour old before the next one
+            first = await self._redis.zrange(names.calls_hour, place, place, withscores=True)
+            hour_ends_ms = float(first[0][1]) / 1000 + HOUR_MS if first else 0.0
+            if hour_ends_ms > now_ms:
+                return "per_hour", (hour_ends_ms - now_ms) / 1000
+        bound_by = "concurrency" if running >= rules.concurrent else "rate"
+        return bound_by, waiting * await self._seconds_each(slug)
 
     async def _seconds_each(self, slug: Slug) -> float:
         rules = self._rules_of(slug)
@@ -186,11 +203,3 @@ class View:
     async def _now_ms(self) -> int:
         seconds, micros = await self._redis.time()
         return int(seconds) * 1000 + int(micros) // 1000
-
-
-def _bound_by(rules: Rules, running: int, waiting: int, *, paused: bool) -> str:
-    if paused:
-        return "paused"
-    if not waiting:
-        return ""
-    return "concurrency" if running >= rules.concurrent else "rate"

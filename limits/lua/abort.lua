@@ -15,7 +15,7 @@ Returns  {now, grants, why, ask, put}, as in take.lua
 reap()
 local number, record = land(ARGV[3])
 if number then
-  give_start_back(ARGV[3])
+  give_start_back(ARGV[3], record)
   wait_again(record)
   put_head(number, record)
   pause(tonumber(ARGV[4]), ARGV[5])

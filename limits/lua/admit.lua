@@ -25,12 +25,6 @@ local function end_now(verdict)
   return { now, 'ended', verdict.state }
 end
 
-local function fresh(text)
-  local answer = text and text ~= '' and cjson.decode(text)
-  local fits = answer and now_ms - answer.observed <= (request.age or rules.max_age_ms)
-  return fits and answer or nil
-end
-
 local function parked(why)
   project()
   if waits() > 0 or call('EXISTS', LATER) == 1 then
@@ -43,10 +37,12 @@ end
 -- The job of a call that runs: its worker vanished, so it goes on here, at once, with a new permit.
 -- The old lease stays taken until it ends, because the old call may still be at the courier.
 local function go_on(old, record)
-  record.deaths = (record.deaths or 0) + 1
-  call('HINCRBY', COUNTS, 'taken_over', 1)
-  if record.deaths > rules.deaths then
-    record.dying = true
+  if not record.dying then
+    record.deaths = (record.deaths or 0) + 1
+    record.dying = record.deaths > rules.deaths or nil
+    call('HINCRBY', COUNTS, 'taken_over', 1)
+  end
+  if record.dying then
     write_record(INFLIGHT, old, record)
     return { now, 'dying', granted_before(old) }
   end
@@ -65,14 +61,14 @@ if not quiet_until() then return { now, 'epoch' } end
 local state = state_of(request.id or request.job)
 if ENDED[state] then return { now, 'ended', state } end
 if request.till and request.till <= now_ms then return end_now(EXPIRED) end
-local answer = fresh(call('GET', ANSWER .. number)) or fresh(ARGV[5])
+local answer = fresh(call('GET', ANSWER .. number), request.age) or fresh(ARGV[5], request.age)
 if answer then return end_now(answer) end
 
 local runs = running(number)
 local flying = runs and read_record(INFLIGHT, runs)
 if flying and flying.job == request.job then return go_on(runs, flying) end
-local carried = flying and not request.id and flying.anon and flying.anon.id == request.job
-if carried then return parked('known') end
+local known = flying and not request.id and flying.anon
+if known and (known.id == request.job or known.last == request.job) then return parked('known') end
 local record = read_record(REQUESTS, number)
 if record then
   promote(number, record, request)

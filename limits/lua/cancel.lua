@@ -19,25 +19,39 @@ local function drop(number, record)
   call('HDEL', REQUESTS, number)
 end
 
+-- Of more than 100 operations of a call only the newest say RUNNING; all came before its grant.
+local function runs(id, operation)
+  local call_id = operation and running(operation.n)
+  local flying = call_id and read_record(INFLIGHT, call_id)
+  return state_of(id) == 'RUNNING' or flying and operation.at * 1000 <= tonumber(flying.granted)
+end
+
 local function cancel_one(id)
   local operation = read_record(REQUESTS, '#' .. id)
-  local state = state_of(id)
-  if state == 'RUNNING' or not end_operation(id, BY_HAND, STATUS_KEEP_MS) then return 0 end
+  if runs(id, operation) or not end_operation(id, BY_HAND, STATUS_KEEP_MS) then return 0 end
   local record = operation and read_record(REQUESTS, operation.n)
-  if record then
-    record.ids = (record.ids or 1) - 1
+  if not record then return 1 end
+  record.ids = (record.ids or 1) - 1
+  local deserted = record.ids <= 0 and not record.anon
+  if deserted and end_where(record, BY_HAND, everyone) then
+    drop(operation.n, record)
+  else
+    -- Of a long chain the rest goes when its turn comes, without a call.
     write_record(REQUESTS, operation.n, record)
-    if record.ids <= 0 and not record.anon then
-      end_where(record, BY_HAND, everyone)
-      drop(operation.n, record)
-    end
   end
+  return 1
+end
+
+-- Without a record it was pushed by hand.
+local function cancel_pushed(number)
+  if call('LREM', MANUAL, 0, number) + call('LREM', AUTOMATIC, 0, number) == 0 then return 0 end
+  end_operation('hand-' .. digits(now) .. number, BY_HAND, ANONYMOUS_KEEP_MS)
   return 1
 end
 
 local function cancel_number(number)
   local record = read_record(REQUESTS, number)
-  if not record then return 0, 0 end
+  if not record then return cancel_pushed(number), 0 end
   local before = tonumber(call('HGET', COUNTS, 'CANCELLED') or 0)
   local looked = end_where(record, BY_HAND, everyone)
   local cancelled = tonumber(call('HGET', COUNTS, 'CANCELLED') or 0) - before

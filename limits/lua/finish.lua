@@ -19,7 +19,7 @@ local id, verdict, number = ARGV[3], cjson.decode(ARGV[4]), ARGV[5]
 verdict.started = verdict.observed
 
 local function serves(at, age)
-  return at <= verdict.observed or now_ms - verdict.observed <= (age or rules.max_age_ms)
+  return at <= verdict.observed or now_ms - verdict.observed < (age or rules.max_age_ms)
 end
 
 -- Returns false when there are more to look at.
@@ -47,26 +47,27 @@ local function count_time(granted)
   call('HSET', COUNTS, 'call_us', digits(average + (took - average) / 8))
 end
 
-reap()
-local more = 0
-local landing = call('ZREM', LEASES, id) == 1
-local record = read_record(INFLIGHT, id)
-if record and landing then count_time(record.granted) end
-if verdict.answered then
+-- An answer that comes late, for a call that was taken over, must not replace a newer one.
+local function remember(late)
+  local known = late and call('GET', ANSWER .. number)
+  if known and cjson.decode(known).observed >= verdict.observed then return end
   call('SET', ANSWER .. number, ARGV[4], 'PX', rules.answer_ms)
+end
+
+reap()
+local record = read_record(INFLIGHT, id)
+if verdict.answered then
+  remember(not record)
   call('DEL', BREAKER)
 end
 local ended = not record or end_where(record, verdict, everyone)
 if not ended or not answer_waiting() then
-  more = 1
+  -- The lease stays until all have ended, so that no sweep takes the call for a lost one.
   if record then write_record(INFLIGHT, id, record) end
-else
-  land(id)
-end
-
-if more == 1 then
   project()
-  return { now, more, {}, 'more', 0, 0 }
+  return { now, 1, {}, 'more', 0, 0 }
 end
+if record and call('ZSCORE', LEASES, id) then count_time(record.granted) end
+land(id)
 local grants, why, ask, put = turn(ARGV[6], ARGV[7], false)
-return { now, more, grants, why, ask, put }
+return { now, 0, grants, why, ask, put }

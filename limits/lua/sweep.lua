@@ -28,9 +28,9 @@ end
 
 -- Records whose number is in no list (somebody deleted the list): back in line.
 local function relist()
-  if waits() > 0 or call('EXISTS', LATER, INFLIGHT) > 0 then return end
+  if waits() > 0 or call('EXISTS', LATER) == 1 then return end
   for _, field in ipairs(call('HKEYS', REQUESTS)) do
-    if not string.find(field, '^[#!]') then
+    if not string.find(field, '^[#!]') and not running(field) then
       put_tail(field, read_record(REQUESTS, field))
       call('HINCRBY', COUNTS, 'relisted', 1)
     end
@@ -63,7 +63,7 @@ local put, left = 0, waits()
 if left > 0 then
   raise_flag(left)
   put = call_drainer(ARGV[3])
-elseif call('EXISTS', LATER, INFLIGHT, REQUESTS) == 0 then
+elseif at_rest() and call('EXISTS', INFLIGHT, REQUESTS) == 0 then
   call('SREM', SLUGS, rules.slug)
 end
 return { now, swept, dying, put }

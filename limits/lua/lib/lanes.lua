@@ -7,6 +7,7 @@ report costs a little time and never breaks the limit.
 ]]
 local DAY_US = 86400000000
 local HOUR_US = 3600000000
+local SECOND_US = 1000000
 
 -- When a clock steps back, nothing may reach further than what could be granted now.
 local function clamp(key, most)
@@ -15,11 +16,37 @@ local function clamp(key, most)
   end
 end
 
+-- The two counters that operators read.
+local function project()
+  local calls = call('ZCARD', LEASES)
+  if calls == 0 then
+    call('DEL', CALLS)
+  elseif not call('SET', CALLS, calls, 'XX', 'KEEPTTL') then
+    call('SET', CALLS, calls, 'PX', 60000)
+  end
+  local starts = call('ZCARD', STARTS)
+  if starts == 0 then
+    call('DEL', SECOND)
+  else
+    call('SET', SECOND, starts, 'XX', 'KEEPTTL')
+  end
+end
+
 local function reap()
-  call('ZREMRANGEBYSCORE', LEASES, '-inf', now)
-  call('ZREMRANGEBYSCORE', STARTS, '-inf', now)
+  local gone = call('ZREMRANGEBYSCORE', LEASES, '-inf', now)
+    + call('ZREMRANGEBYSCORE', STARTS, '-inf', now)
   clamp(LEASES, now + rules.lease_us)
   clamp(STARTS, now + rules.ahead_us + rules.late_us + rules.window_us)
+  if gone > 0 then project() end
+end
+
+-- Returns the score at which fewer than `most` members will be left, with its member; nil when
+-- fewer are left now. There may be more than `most`, where the rule was a higher one before.
+local function frees(key, most)
+  local surplus = call('ZCARD', key) - most
+  if surplus < 0 then return nil end
+  local found = call('ZRANGE', key, surplus, surplus, 'WITHSCORES')
+  return tonumber(found[2]), found[1]
 end
 
 local function day_ends()
@@ -29,14 +56,18 @@ end
 
 -- Returns nil when no quota binds, else its name and when to look again.
 local function quota()
+  local latest = now + rules.ahead_us + rules.late_us
   if rules.per_hour then
-    call('ZREMRANGEBYSCORE', HOUR, '-inf', now - HOUR_US)
-    if call('ZCARD', HOUR) >= rules.per_hour then
-      return 'per_hour', tonumber(call('ZRANGE', HOUR, 0, 0, 'WITHSCORES')[2]) + HOUR_US
-    end
+    local span = HOUR_US + rules.window_us - SECOND_US
+    call('ZREMRANGEBYSCORE', HOUR, '-inf', now - span)
+    clamp(HOUR, latest)
+    local first = frees(HOUR, rules.per_hour)
+    if first then return 'per_hour', first + span end
   end
-  if rules.per_day and tonumber(call('GET', DAY) or 0) >= rules.per_day then
-    return 'per_day', day_ends()
+  if rules.per_day then
+    -- What could leave after the reset would count before it.
+    local used_up = tonumber(call('GET', DAY) or 0) >= rules.per_day
+    if used_up or latest >= day_ends() then return 'per_day', day_ends() end
   end
   return nil
 end
@@ -45,10 +76,9 @@ end
 local function free_lane()
   local why, ask = quota()
   if why then return nil, why, ask end
-  if call('ZCARD', STARTS) < rules.per_second then return now, nil end
-  local first = call('ZRANGE', STARTS, 0, 0, 'WITHSCORES')
-  local free = tonumber(first[2])
-  if free <= now + rules.ahead_us then return math.max(now, free), first[1] end
+  local free, lane = frees(STARTS, rules.per_second)
+  if not free then return now, nil end
+  if free <= now + rules.ahead_us then return math.max(now, free), lane end
   ask = free - rules.ahead_us
   -- Not reported yet: the report will move it forward by up to late_us.
   if free > now + rules.window_us then ask = math.max(now + 50000, ask - rules.late_us) end
@@ -65,9 +95,8 @@ local function opening()
   local most = rules.concurrent
   -- After a pause one call tries whether the courier answers again.
   if call('EXISTS', BREAKER) == 1 then most = 1 end
-  if call('ZCARD', LEASES) >= most then
-    return nil, 'concurrency', tonumber(call('ZRANGE', LEASES, 0, 0, 'WITHSCORES')[2])
-  end
+  local ends = frees(LEASES, most)
+  if ends then return nil, 'concurrency', ends end
   return free_lane()
 end
 
@@ -76,8 +105,8 @@ local function start(id, at, lane)
   call('ZADD', STARTS, at + rules.late_us + rules.window_us, id)
   call('PEXPIRE', STARTS, math.ceil((rules.ahead_us + rules.late_us + rules.window_us) / 1000))
   if rules.per_hour then
-    call('ZADD', HOUR, at, id)
-    call('PEXPIRE', HOUR, (HOUR_US + rules.ahead_us) / 1000)
+    call('ZADD', HOUR, at + rules.late_us, id)
+    call('PEXPIRE', HOUR, (HOUR_US + rules.ahead_us + rules.late_us) / 1000)
   end
   if rules.per_day then
     call('INCR', DAY)
@@ -86,12 +115,16 @@ local function start(id, at, lane)
 end
 
 -- Only for a request that certainly did not leave.
-local function give_start_back(id)
-  call('ZREM', STARTS, id)
-  if rules.per_hour then call('ZREM', HOUR, id) end
-  if rules.per_day and call('EXISTS', DAY) == 1 and tonumber(call('GET', DAY)) > 0 then
-    call('DECR', DAY)
+local function give_start_back(id, record)
+  if tonumber(record.at) > now then
+    -- Until then its lane is still in use by the start before.
+    call('ZADD', STARTS, 'XX', record.at, id)
+  else
+    call('ZREM', STARTS, id)
   end
+  if rules.per_hour then call('ZREM', HOUR, id) end
+  local today = rules.per_day and tonumber(record.granted) >= day_ends() - DAY_US
+  if today and tonumber(call('GET', DAY) or 0) > 0 then call('DECR', DAY) end
 end
 
 -- Stops the slug for all workers. pause_ms: 0 for "longer each time", from one minute to one hour.

@@ -51,6 +51,14 @@ local function end_operation(id, verdict, keep_ms)
   return true
 end
 
+-- The answer in `text`, if it is at most `age` ms old (nil: the default); one of the future is of
+-- before a step back of the clock.
+local function fresh(text, age)
+  local answer = text and text ~= '' and cjson.decode(text)
+  local old = answer and now_ms - answer.observed
+  return old and old >= 0 and old < (age or rules.max_age_ms) and answer or nil
+end
+
 -- Takes the next operation with an id off the record. Returns its id and itself, or nil.
 local function next_operation(record)
   while record.heads and #record.heads > 0 do
@@ -65,13 +73,20 @@ local function next_operation(record)
   return nil
 end
 
--- Ends at most AT_ONCE operations that `ends(at, age, till)` names; the others stay on the record.
+local function everyone() return true end
+
+-- Ends at most AT_ONCE operations that `ends(at, age, till)` names; the others stay on the record,
+-- but for those that ended otherwise (cancelled).
 -- Returns true when every operation was looked at; else call again with the same record.
 local function end_where(record, verdict, ends)
+  if ends == everyone and record.kept then
+    for _, head in ipairs(record.kept) do table.insert(record.heads, head) end
+    record.kept, record.kept_ids = nil, nil
+  end
   for _ = 1, AT_ONCE do
     local id, operation = next_operation(record)
     if not id then break end
-    if ends(operation.at, operation.age, operation.till) then
+    if ENDED[state_of(id)] or ends(operation.at, operation.age, operation.till) then
       end_operation(id, verdict, STATUS_KEEP_MS)
       call('HDEL', REQUESTS, '#' .. id)
     else
@@ -91,8 +106,6 @@ local function end_where(record, verdict, ends)
   end
   return true
 end
-
-local function everyone() return true end
 
 local function nobody_left(record)
   return not record.anon and not record.heads

@@ -2,8 +2,9 @@
 record: everybody who waits for one number, as one JSON value.
 
   since     ms   arrival of the oldest request
-  anon      requests without an id, as one operation: id (key of the first job), count, at (ms, the
-            newest arrival), age (ms, the strictest max_age), till (ms, the last expiry)
+  anon      requests without an id, as one operation: id (key of the first job), last (key of the
+            newest one), count, at (ms, the newest arrival), age (ms, the strictest max_age),
+            till (ms, the last expiry)
   heads     ids of operations; each field #<id> of wait_requests links to the one before it
   ids       how many operations with an id there are
   job       key of the job that still stands in the tube for this record (granted directly)
@@ -30,11 +31,17 @@ local function record_of(request)
   return { since = now_ms, auto = request.auto }
 end
 
+-- Whether an operation is carried by a record that waits or runs.
+local function carried(operation)
+  return operation and (call('HEXISTS', REQUESTS, operation.n) == 1
+    or call('HEXISTS', INFLIGHT, '=' .. operation.n) == 1)
+end
+
 -- Returns false when this very request was in already: the same id, or the same job again.
 local function join(record, request)
   if request.id then
     local field = '#' .. request.id
-    if call('HEXISTS', REQUESTS, field) == 1 then return false end
+    if carried(read_record(REQUESTS, field)) then return false end
     local operation = { n = request.number, at = now_ms, age = request.age, till = request.till }
     record.heads = record.heads or {}
     operation.prev = record.heads[1]
@@ -47,8 +54,8 @@ local function join(record, request)
       { id = request.job, count = 1, at = now_ms, age = request.age, till = request.till }
   else
     local anon = record.anon
-    if anon.id == request.job then return false end
-    anon.count, anon.at = anon.count + 1, now_ms
+    if anon.id == request.job or anon.last == request.job then return false end
+    anon.count, anon.at, anon.last = anon.count + 1, now_ms, request.job
     anon.age = math.min(anon.age or rules.max_age_ms, request.age or rules.max_age_ms)
     anon.till = anon.till and request.till and math.max(anon.till, request.till) or nil
   end
@@ -74,6 +81,7 @@ local function merged(old, new)
   if old.anon and new.anon then
     local anon = old.anon
     anon.count, anon.at = anon.count + new.anon.count, math.max(anon.at, new.anon.at)
+    anon.last = new.anon.last or new.anon.id
     anon.age = math.min(anon.age or rules.max_age_ms, new.anon.age or rules.max_age_ms)
     anon.till = anon.till and new.anon.till and math.max(anon.till, new.anon.till) or nil
   else

@@ -36,13 +36,20 @@ end
 
 -- quiet: µs until which nobody starts, or nil when this Redis is not the one the worker knew.
 local function quiet_until()
-  local name, quiet = string.match(call('GET', EPOCH) or '', '^(%S+) (%d+)$')
-  if name == rules.epoch then return tonumber(quiet) end
-  return nil
+  local name, text = string.match(call('GET', EPOCH) or '', '^(%S+) (%d+)$')
+  if name ~= rules.epoch then return nil end
+  local quiet = tonumber(text)
+  -- It is shorter than a lease, so further ahead it lies only because the clock stepped back.
+  if quiet > now + rules.lease_us then
+    quiet = now + rules.lease_us
+    call('SET', EPOCH, name .. ' ' .. digits(quiet))
+  end
+  return quiet
 end
 
 -- A lane that went to another call since is left alone (XX); up or down, the report is the truth.
 local reports = cjson.decode(ARGV[2])
 for i = 1, #reports, 2 do
   call('ZADD', STARTS, 'XX', reports[i + 1] + rules.window_us, reports[i])
+  if rules.per_hour then call('ZADD', HOUR, 'XX', reports[i + 1], reports[i]) end
 end

@@ -1,5 +1,5 @@
 --[[
-turns: whose turn it is, who asks next, and the projections that operators read.
+turns: whose turn it is, who asks next, and the flag that tells operators until when.
 ]]
 local LOOK_AT_ONCE = 100
 local ASK_AT_LEAST_US = 30000000
@@ -10,21 +10,27 @@ local function expired(_, _, till) return till ~= nil and till <= now_ms end
 
 local EXPIRED = { state = 'CANCELLED', output = '{"reason":"expired"}' }
 
--- Returns the record of a number that was popped, or nil when nobody wants it (any more).
+-- Returns the record of a number that was popped, nil when nobody wants it (any more), or false
+-- when more of its operations are to be looked at; it is the first in line again then.
 -- A number without a record was pushed by hand, or by the original system: one plain request.
-local function wanted(number, list, base)
+local function wanted(number, base)
   local record = read_record(REQUESTS, number)
   if not record then
-    return { since = now_ms, anon = { id = 'hand-' .. base .. number, count = 1, at = now_ms } }
+    local id, answer = 'hand-' .. base .. number, fresh(call('GET', ANSWER .. number))
+    if answer and end_operation(id, answer, ANONYMOUS_KEEP_MS) then return nil end
+    return { since = now_ms, anon = { id = id, count = 1, at = now_ms } }
   end
   if record.state == 'later' then call('ZREM', LATER, number) end
-  local tills = record.tills or (record.anon and record.anon.till)
-  if tills and not end_where(record, EXPIRED, expired) then
+  local anon = record.anon
+  local cancelled = not anon and (record.ids or 0) <= 0
+  local doubt = cancelled or record.tills or record.kept or (anon and anon.till)
+  if doubt and not end_where(record, EXPIRED, expired) then
+    record.state = nil
     write_record(REQUESTS, number, record)
-    call('LPUSH', list, number)
-    return nil
+    call('LPUSH', list_of(record), number)
+    return false
   end
-  if not running(number) then call('HDEL', REQUESTS, number) end
+  if nobody_left(record) or not running(number) then call('HDEL', REQUESTS, number) end
   return not nobody_left(record) and record or nil
 end
 
@@ -37,9 +43,10 @@ local function take(base, room)
     if #grants >= room then return grants, 'room', now end
     local at, lane, ask = opening()
     if not at then return grants, lane, ask end
-    local number, list = pop()
+    local number = pop()
     if not number then return grants, 'empty', nil end
-    local record = wanted(number, list, base)
+    local record = wanted(number, base)
+    if record == false then return grants, 'more', now end
     if record and running(number) then
       put_behind(number, record)
     elseif record then
@@ -59,21 +66,6 @@ local function taken_before(base)
   return grants
 end
 
-local function project()
-  local calls = call('ZCARD', LEASES)
-  if calls == 0 then
-    call('DEL', CALLS)
-  elseif not call('SET', CALLS, calls, 'XX', 'KEEPTTL') then
-    call('SET', CALLS, calls, 'PX', 60000)
-  end
-  local starts = call('ZCARD', STARTS)
-  if starts == 0 then
-    call('DEL', SECOND)
-  else
-    call('SET', SECOND, starts, 'XX', 'KEEPTTL')
-  end
-end
-
 -- The flag's TTL is the estimate of when the last one that waits is due.
 local function raise_flag(waiting)
   local average_us = tonumber(call('HGET', COUNTS, 'call_us') or 0)
@@ -86,6 +78,8 @@ end
 
 local function drainer()
   local token, at = string.match(call('GET', DRAINER) or '', '^(%S+) (%d+)$')
+  -- Named when the clock was ahead: it steps back, and the time to live grows with it.
+  if token and tonumber(at) > now + ASK_AT_LEAST_US then return nil end
   return token, tonumber(at)
 end
 
@@ -134,10 +128,16 @@ local function settle(who, why, ask, claims)
   return digits(ask), 0
 end
 
--- What take does, and every script that frees a slot does next.
+-- What take does, and every script that frees a slot does next. Sent again it answers the same.
 local function turn(base, room, claims)
-  local grants, why, looked_again = taken_before(base), 'more', now
-  if #grants == 0 then grants, why, looked_again = take(base, tonumber(room)) end
-  local ask, put = settle(base, why, looked_again, claims)
+  local grants, why, look_again = taken_before(base), 'room', now
+  if #grants == 0 then
+    grants, why, look_again = take(base, tonumber(room))
+  elseif #grants < tonumber(room) then
+    local at
+    at, why, look_again = opening()
+    if at then why, look_again = 'more', now end
+  end
+  local ask, put = settle(base, why, look_again, claims)
   return grants, why, ask, put
 end

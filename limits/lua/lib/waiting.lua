@@ -83,7 +83,7 @@ local function promote(number, record, request)
   record.auto = nil
 end
 
--- The next number: the MANUAL list, but every fourth time the AUTOMATIC one while both wait.
+-- The next number: of the MANUAL list, but every fourth time of the AUTOMATIC one while both wait.
 local function pop()
   local manual, automatic = call('LLEN', MANUAL), call('LLEN', AUTOMATIC)
   if manual == 0 and automatic == 0 then return nil end
@@ -91,11 +91,7 @@ local function pop()
   if manual > 0 and automatic > 0 and call('HINCRBY', REQUESTS, '!turn', 1) % 4 == 0 then
     list = AUTOMATIC
   end
-  return call('LPOP', list), list
-end
-
--- After a call of its number ended: whom its answer does not serve gets in line.
-local function release_behind(number)
-  local record = read_record(REQUESTS, number)
-  if record and record.state == 'behind' then put_tail(number, record) end
+  -- Pushed by hand it may be anything. A courier refuses dots; other bytes could break a reply.
+  local number = string.gsub(call('LPOP', list), '[^%w ._/-]', '.')
+  return number ~= '' and number or '.'
 end

@@ -1,0 +1,84 @@
+"""Workers on the session's Redis, which is emptied before each test.
+
+============ ===================================================================================
+fixture      is
+============ ===================================================================================
+`redis`      a client that looks behind the scenes
+`hire`       makes a `Worker` with the rules that are given, on a connection of its own
+`worker`     a worker whose rules do not limit the rate
+`busy`       a worker whose only slot is taken by the number BUSY, so that all others wait
+`free`       a worker with slots for all that wait for `busy`
+`usps`       a worker with the limits of the contract: 20 in flight, 2 started in any second
+============ ===================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+import pytest
+from limits_bench import FAST, Hire, Worker
+from redis.asyncio import Redis
+
+from limits.clock import Clock
+from limits.connect import RedisAddress, open_redis
+from limits.epoch import Epoch
+from limits.limiter import Limiter, Policy
+from limits.rules import Rules
+from limits.scripts import Notice, Scripts
+
+PLAIN = Policy()
+
+
+@pytest.fixture
+async def redis(redis_url: str) -> AsyncIterator[Redis]:
+    async with Redis.from_url(redis_url, decode_responses=True) as client:
+        yield client
+
+
+@pytest.fixture
+async def hire(redis_url: str) -> AsyncIterator[Hire]:
+    async with AsyncExitStack() as closing:
+
+        async def make(
+            rules: Rules = FAST,
+            policy: Policy = PLAIN,
+            quiet_seconds: float = 30.0,
+            notice: Notice = lambda _: None,
+        ) -> Worker:
+            client = open_redis(RedisAddress(redis_url))
+            closing.push_async_callback(client.aclose)
+            clock = Clock()
+            scripts = Scripts(client, clock, notice)
+            epoch = Epoch(scripts, quiet_seconds)
+            limiter = Limiter(scripts, clock, epoch, lambda _: rules, policy)
+            closing.push_async_callback(limiter.close)
+            await limiter.start()
+            return Worker(limiter, scripts, clock, epoch, rules, policy)
+
+        yield make
+
+
+@pytest.fixture
+async def worker(hire: Hire) -> Worker:
+    return await hire()
+
+
+@pytest.fixture
+async def usps(hire: Hire) -> Worker:
+    return await hire(Rules())
+
+
+@pytest.fixture
+async def busy(hire: Hire) -> Worker:
+    crowded = await hire(replace(FAST, concurrent=1))
+    await crowded.granted("BUSY", job="job-of-busy")
+    return crowded
+
+
+@pytest.fixture
+async def free(hire: Hire, busy: Worker) -> Worker:
+    assert busy
+    return await hire()

@@ -1,0 +1,216 @@
+"""What the tests of limits share: workers on a real Redis, requests, and a hand behind the scenes.
+
+Time is not waited for where Redis can be told that it went by: a lease that ended has a score in
+the past, and so has a lane that is free again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from redis.asyncio import Redis
+
+from limits.clock import Clock
+from limits.epoch import Epoch
+from limits.keys import SlugKeys, of_slug
+from limits.limiter import Limiter, Policy
+from limits.replies import write_request, write_rules
+from limits.rules import Rules
+from limits.scripts import Scripts
+from tracking.call import Admission, Call, Ended, Granted, Parked, Turn, Verdict
+from tracking.operation import State
+from tracking.request import Number, Slug, TrackingRequest
+
+USPS = Slug("usps")
+KEYS: SlugKeys = of_slug(USPS)
+
+FAST = Rules(per_second=1000)
+"""For what has nothing to do with the rate."""
+
+ANSWERED = Verdict(State.SUCCESS, {"tag": "Delivered"}, "usps:stored")
+DEAD = Verdict(State.ERROR, {"error": "courier_down"}, answered=False)
+
+_jobs = itertools.count(1)
+
+
+def asked(number: str = "N001", **fields: Any) -> TrackingRequest:
+    """A request as the tubes decode it."""
+    fields = {"given": number, "slug": USPS, **fields}
+    return TrackingRequest(number=Number(number), **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One process's limits, on a connection of its own."""
+
+    limiter: Limiter
+    scripts: Scripts
+    clock: Clock
+    epoch: Epoch
+    rules: Rules
+    policy: Policy
+
+    async def admit(self, number: str = "N001", job: str | None = None, **fields: Any) -> Admission:
+        """Ask for a call, for a job that is new unless it is named."""
+        return await self.limiter.admit(asked(number, **fields), job or f"job-{next(_jobs)}")
+
+    async def admit_with(self, answer: Verdict, number: str = "N001", **fields: Any) -> Admission:
+        """Ask for a call with a stored answer in hand."""
+        return await self.limiter.admit(asked(number, **fields), f"job-{next(_jobs)}", answer)
+
+    async def granted(self, number: str = "N001", job: str | None = None, **fields: Any) -> Call:
+        admission = await self.admit(number, job, **fields)
+        assert isinstance(admission, Granted), admission
+        return admission.call
+
+    async def parked(self, number: str = "N001", job: str | None = None, **fields: Any) -> Parked:
+        admission = await self.admit(number, job, **fields)
+        assert isinstance(admission, Parked), admission
+        return admission
+
+    async def ended(self, number: str = "N001", job: str | None = None, **fields: Any) -> State:
+        admission = await self.admit(number, job, **fields)
+        assert isinstance(admission, Ended), admission
+        return admission.state
+
+    async def take(self, room: int = 10, *, claims: bool = False) -> Turn:
+        return await self.limiter.take(USPS, room, claims=claims)
+
+    async def taken(self) -> Call:
+        """The one call whose turn it is."""
+        (call,) = (await self.take(1)).calls
+        return call
+
+    async def finish(self, call: Call, verdict: Verdict = ANSWERED, room: int = 0) -> Turn:
+        return await self.limiter.finish(call, verdict, room)
+
+    async def raw(self, script: str, *args: Any, reports: list[Any] | None = None) -> list[Any]:
+        """What a script itself answers."""
+        settings: dict[str, object] = {
+            "epoch": self.epoch.name,
+            "token": self.limiter.token,
+            "deaths": self.policy.deaths,
+            "max_age_ms": round(self.policy.max_age * 1000),
+        }
+        rules = write_rules(USPS, self.rules, settings)
+        written = json.dumps(reports or [])
+        return list(await self.scripts.run(script, KEYS, (rules, written, *args)))
+
+    async def raw_admit(
+        self, call_id: str, number: str = "N001", job: str | None = None, **fields: Any
+    ) -> list[Any]:
+        return await self.raw_admit_reporting([], call_id, number, job, **fields)
+
+    async def raw_admit_reporting(
+        self,
+        reports: list[Any],
+        call_id: str,
+        number: str = "N001",
+        job: str | None = None,
+        **fields: Any,
+    ) -> list[Any]:
+        request = write_request(asked(number, **fields), job or f"job-of-{call_id}")
+        return await self.raw("admit", call_id, request, b"", reports=reports)
+
+
+Hire = Callable[..., Awaitable[Worker]]
+"""Makes a worker; takes its rules, its policy and its quiet time after a loss."""
+
+
+def verdict(observed_ms: int, **other: Any) -> bytes:
+    """A verdict as finish.lua reads it."""
+    plain = {"state": "SUCCESS", "output": "{}", "observed": observed_ms, "answered": True}
+    return json.dumps({**plain, **other}).encode()
+
+
+async def sent(call: Call) -> Call:
+    """Spend a call's permit: its request left just now."""
+    await call.permit.before_send()
+    call.permit.after_send()
+    return call
+
+
+async def redis_us(redis: Redis) -> int:
+    """Redis' clock, in microseconds."""
+    seconds, micros = await redis.time()
+    return int(seconds) * 1_000_000 + int(micros)
+
+
+async def a_second_goes_by(redis: Redis) -> None:
+    """All lanes are free again."""
+    await _all_past(redis, KEYS.call_starts)
+
+
+async def the_lease_ends(redis: Redis, *calls: Call) -> None:
+    """The workers of these calls have not been heard of for a lease."""
+    await redis.zadd(KEYS.calls_leases, {call.id: 1 for call in calls}, xx=True)
+
+
+async def retries_are_due(redis: Redis) -> None:
+    await _all_past(redis, KEYS.wait_later)
+
+
+async def _all_past(redis: Redis, key: str) -> None:
+    members = await redis.zrange(key, 0, -1)
+    if members:
+        await redis.zadd(key, dict.fromkeys(members, 1), xx=True)
+
+
+async def status(redis: Redis, operation: str) -> dict[str, Any] | None:
+    text = await redis.get(f"{KEYS.status}{operation}")
+    return json.loads(text) if text else None
+
+
+async def state(redis: Redis, operation: str) -> str | None:
+    found = await status(redis, operation)
+    return found["status"] if found else None
+
+
+async def counted(redis: Redis, *names: str) -> tuple[int, ...]:
+    """Counters by name; 0 for what never happened."""
+    return tuple(int(count or 0) for count in await redis.hmget(KEYS.counts, names))
+
+
+def read(value: Any) -> Any:
+    """A reply or a value with its JSON texts read: their members come in any order."""
+    match value:
+        case str() if value[:1] in "{[" and value:
+            return json.loads(value)
+        case list():
+            return [read(each) for each in value]
+        case dict():
+            return {name: read(each) for name, each in value.items()}
+        case _:
+            return value
+
+
+async def everything(redis: Redis) -> dict[str, Any]:
+    """All that Redis holds, but for the times to live."""
+    held: dict[str, Any] = {}
+    for key in sorted(await redis.keys()):
+        match await redis.type(key):
+            case "string":
+                held[key] = await redis.get(key)
+            case "list":
+                held[key] = await redis.lrange(key, 0, -1)
+            case "hash":
+                held[key] = await redis.hgetall(key)
+            case "zset":
+                held[key] = await redis.zrange(key, 0, -1, withscores=True)
+            case "set":
+                held[key] = sorted(await redis.smembers(key))
+    return {key: read(value) for key, value in held.items()}
+
+
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 10.0) -> None:
+    """Wait for a condition; fails when it does not come true in time."""
+    deadline = time.monotonic() + seconds
+    while not await condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.01)

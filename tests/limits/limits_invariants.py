@@ -1,0 +1,154 @@
+"""What must be true of one courier's keys after every single script (DESIGN §7)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from limits_bench import KEYS
+from redis import Redis
+
+from limits.rules import Rules
+
+ENDS = ("SUCCESS", "ERROR", "CANCELLED")
+DAY_MS = 86_400_000
+
+LIVES_AT_MOST_MS = {
+    KEYS.calls_number: 60_000,
+    KEYS.sec_calls: 1_000,
+    KEYS.calls_leases: 60_000,
+    KEYS.call_starts: 2_170,
+    KEYS.wait_drainer: 35_000,
+    KEYS.wait_list_activated: DAY_MS,
+    KEYS.calls_paused: DAY_MS,
+    KEYS.calls_breaker: DAY_MS,
+    KEYS.calls_hour: 3_601_150,
+    KEYS.calls_day: DAY_MS,
+}
+NEVER_EXPIRES = {
+    KEYS.wait_list,
+    KEYS.wait_list_automatic,
+    KEYS.wait_later,
+    KEYS.wait_requests,
+    KEYS.wait_inflight,
+    KEYS.counts,
+    KEYS.slugs,
+    KEYS.epoch,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything of one courier, read in one step."""
+
+    lists: dict[str, list[str]]
+    later: list[str]
+    records: dict[str, dict[str, Any]]
+    operations: dict[str, dict[str, Any]]
+    flying: dict[str, dict[str, Any]]
+    index: dict[str, str]
+    leases: list[str]
+    starts: list[str]
+
+
+def take_snapshot(redis: Redis) -> Snapshot:
+    pipeline = redis.pipeline(transaction=True)
+    pipeline.lrange(KEYS.wait_list, 0, -1)
+    pipeline.lrange(KEYS.wait_list_automatic, 0, -1)
+    pipeline.zrange(KEYS.wait_later, 0, -1)
+    pipeline.hgetall(KEYS.wait_requests)
+    pipeline.hgetall(KEYS.wait_inflight)
+    pipeline.zrange(KEYS.calls_leases, 0, -1)
+    pipeline.zrange(KEYS.call_starts, 0, -1)
+    manual, automatic, later, requests, inflight, leases, starts = pipeline.execute()
+    records = {n: json.loads(text) for n, text in requests.items() if n[0] not in "#!"}
+    operations = {n[1:]: json.loads(text) for n, text in requests.items() if n[0] == "#"}
+    flying = {n: json.loads(text) for n, text in inflight.items() if n[0] != "="}
+    index = {n[1:]: text for n, text in inflight.items() if n[0] == "="}
+    lists = {"manual": manual, "automatic": automatic}
+    return Snapshot(lists, later, records, operations, flying, index, leases, starts)
+
+
+def check(redis: Redis, rules: Rules, by_hand: set[str]) -> Snapshot:
+    """Fail on the first thing that is not as it must be. `by_hand`: numbers pushed by hand."""
+    seen = take_snapshot(redis)
+    _limits_hold(seen, rules)
+    _projections_are_right(redis, seen)
+    _everybody_waits_in_one_place(seen, by_hand)
+    _operations_hang_on_one_record(seen)
+    _ends_are_counted_once(redis)
+    _keys_live_as_long_as_documented(redis)
+    return seen
+
+
+def _limits_hold(seen: Snapshot, rules: Rules) -> None:
+    assert len(seen.leases) <= rules.concurrent
+    assert len(seen.starts) <= rules.per_second
+    assert seen.index == {record["n"]: call_id for call_id, record in seen.flying.items()}
+
+
+def _projections_are_right(redis: Redis, seen: Snapshot) -> None:
+    calls, second = redis.mget(KEYS.calls_number, KEYS.sec_calls)
+    assert int(calls or 0) == len(seen.leases)
+    assert calls != "0"
+    assert second is None or 0 < int(second) == len(seen.starts)
+    somebody_waits = any(seen.lists.values()) or bool(seen.later)
+    assert bool(redis.exists(KEYS.wait_list_activated)) == somebody_waits
+
+
+def _everybody_waits_in_one_place(seen: Snapshot, by_hand: set[str]) -> None:
+    places = Counter(number for listed in seen.lists.values() for number in listed)
+    places.update(seen.later)
+    twice = {number for number, count in places.items() if count > 1}
+    assert twice <= by_hand
+    for number, record in seen.records.items():
+        match record.get("state"):
+            case None:
+                assert number in seen.lists["automatic" if record.get("auto") else "manual"]
+            case "later":
+                assert number in seen.later
+            case "behind":
+                assert number in seen.index
+                assert number not in places or number in by_hand
+    assert set(places) <= set(seen.records) | by_hand
+
+
+def _operations_hang_on_one_record(seen: Snapshot) -> None:
+    reached: Counter[str] = Counter()
+    for record in (*seen.records.values(), *seen.flying.values()):
+        heads = [*(record.get("heads") or ()), *(record.get("kept") or ())]
+        while heads:
+            operation = heads.pop()
+            reached[operation] += 1
+            if previous := seen.operations[operation].get("prev"):
+                heads.append(previous)
+    assert reached == Counter(seen.operations.keys())
+
+
+def _ends_are_counted_once(redis: Redis) -> None:
+    counts = redis.hgetall(KEYS.counts)
+    assert all(int(count) >= 0 for count in counts.values())
+    assert sum(int(counts.get(end, 0)) for end in ENDS) == len(ended(redis))
+
+
+def _keys_live_as_long_as_documented(redis: Redis) -> None:
+    names = redis.keys()
+    pipeline = redis.pipeline(transaction=False)
+    for name in names:
+        pipeline.pttl(name)
+    for name, left_ms in zip(names, pipeline.execute(), strict=True):
+        if name in NEVER_EXPIRES:
+            assert left_ms == -1, name
+        else:
+            most_ms = LIVES_AT_MOST_MS.get(name, DAY_MS)
+            assert left_ms == -2 or 0 <= left_ms <= most_ms, (name, left_ms)
+
+
+def ended(redis: Redis) -> dict[str, str]:
+    """The state of every operation that has ended, by its id."""
+    names = redis.keys(f"{KEYS.status}*")
+    states = [json.loads(text)["status"] for text in (redis.mget(names) if names else []) if text]
+    found = zip((name.removeprefix(KEYS.status) for name in names), states, strict=True)
+    return {operation: state for operation, state in found if state in ENDS}

@@ -1,0 +1,239 @@
+"""Cancelling ends what waits, by number or by id, and leaves alone what runs."""
+
+from __future__ import annotations
+
+import pytest
+from limits_bench import (
+    DEAD,
+    KEYS,
+    Worker,
+    counted,
+    retries_are_due,
+    state,
+    status,
+    verdict,
+)
+from redis.asyncio import Redis
+
+from tracking.call import Granted
+from tracking.operation import State
+from tracking.request import Origin
+
+LONG_CHAIN = 250
+
+
+async def cancel_number(worker: Worker, number: str = "N001") -> int:
+    total, more = 0, 1
+    while more:
+        _, cancelled, more = await worker.raw("cancel", number, "")
+        total += cancelled
+    return total
+
+
+async def cancel_id(worker: Worker, operation: str) -> int:
+    _, cancelled, more = await worker.raw("cancel", "", operation)
+    assert more == 0
+    return int(cancelled)
+
+
+async def test_all_that_wait_for_a_number_end_cancelled(busy: Worker, redis: Redis) -> None:
+    await busy.parked("N001", id="op-1")
+    await busy.parked("N001", id="op-2")
+    await busy.parked("N001", job="job-3")
+
+    assert await cancel_number(busy) == 3
+
+    assert await state(redis, "op-1") == await state(redis, "op-2") == "CANCELLED"
+    assert await state(redis, "job-3") == "CANCELLED"
+    assert await counted(redis, "CANCELLED") == (3,)
+    assert await redis.exists(KEYS.wait_list, KEYS.wait_requests) == 0
+
+
+async def test_a_cancelled_operation_says_why(busy: Worker, redis: Redis) -> None:
+    await busy.parked("N001", id="op-1")
+    await cancel_id(busy, "op-1")
+
+    found = await status(redis, "op-1")
+
+    assert found is not None
+    assert (found["status"], found["output"]) == ("CANCELLED", {"reason": "cancelled"})
+    assert found["finishedAt"] is not None
+
+
+async def test_when_the_last_one_is_cancelled_flag_and_drainer_go(
+    busy: Worker, redis: Redis
+) -> None:
+    await busy.parked("N001", id="op-1")
+
+    await cancel_id(busy, "op-1")
+
+    left = (KEYS.wait_list, KEYS.wait_requests, KEYS.wait_drainer, KEYS.wait_list_activated)
+    assert await redis.exists(*left) == 0
+
+
+async def test_one_of_several_is_cancelled_by_its_id(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    for operation in ("op-1", "op-2", "op-3"):
+        await busy.parked("N001", id=operation)
+
+    assert await cancel_id(busy, "op-2") == 1
+    call = await free.taken()
+    await free.finish(call)
+
+    assert call.requests == 2
+    assert await counted(redis, "SUCCESS", "CANCELLED") == (2, 1)
+    assert await state(redis, "op-2") == "CANCELLED"
+    assert await redis.exists(KEYS.wait_requests) == 0
+
+
+async def test_a_number_that_a_request_without_an_id_wants_too_stays_in_line(
+    busy: Worker, free: Worker
+) -> None:
+    await busy.parked("N001", id="op-1")
+    await busy.parked("N001")
+
+    assert await cancel_id(busy, "op-1") == 1
+
+    assert (await free.taken()).requests == 1
+
+
+async def test_an_id_that_nobody_has_seen_is_cancelled_in_advance(
+    worker: Worker, redis: Redis
+) -> None:
+    assert await cancel_id(worker, "op-1") == 1
+
+    assert await worker.ended("N001", id="op-1") is State.CANCELLED
+    assert await counted(redis, "CANCELLED", "calls") == (1, 0)
+
+
+async def test_what_ended_stays_as_it_ended(worker: Worker, redis: Redis) -> None:
+    await worker.finish(await worker.granted("N001", id="op-1"))
+
+    assert await cancel_id(worker, "op-1") == 0
+    assert await cancel_number(worker) == 0
+    assert await state(redis, "op-1") == "SUCCESS"
+
+
+async def test_what_runs_is_not_touched(worker: Worker, redis: Redis) -> None:
+    call = await worker.granted("N001", id="op-1")
+
+    assert await cancel_id(worker, "op-1") == 0
+    assert await cancel_number(worker) == 0
+    await worker.finish(call)
+
+    assert await state(redis, "op-1") == "SUCCESS"
+    assert await counted(redis, "SUCCESS", "CANCELLED") == (1, 0)
+
+
+async def test_whoever_waits_behind_a_running_call_can_be_cancelled(
+    worker: Worker, redis: Redis
+) -> None:
+    call = await worker.granted("N001", id="op-1")
+    await worker.parked("N001", id="op-2")
+
+    assert await cancel_number(worker) == 1
+    await worker.finish(call)
+
+    assert await state(redis, "op-1") == "SUCCESS"
+    assert await state(redis, "op-2") == "CANCELLED"
+
+
+async def test_a_retry_is_cancelled_wherever_it_waits(worker: Worker, redis: Redis) -> None:
+    await worker.limiter.retry(await worker.granted("N001", id="op-1"), 60.0, 0)
+
+    assert await cancel_number(worker) == 1
+    await retries_are_due(redis)
+
+    assert (await worker.take()).calls == ()
+    assert await redis.exists(KEYS.wait_later, KEYS.wait_requests) == 0
+
+
+async def test_an_automatic_request_is_cancelled_in_its_own_list(
+    busy: Worker, redis: Redis
+) -> None:
+    await busy.parked("N001", id="op-1", origin=Origin.AUTOMATIC)
+    await busy.parked("N002", id="op-2", origin=Origin.AUTOMATIC)
+
+    assert await cancel_number(busy) == 1
+
+    assert await redis.lrange(KEYS.wait_list_automatic, 0, -1) == ["N002"]
+
+
+async def test_a_number_pushed_by_hand_is_cancelled(worker: Worker, redis: Redis) -> None:
+    await redis.rpush(KEYS.wait_list, "N001", "N002")
+
+    assert await cancel_number(worker) == 1
+
+    assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N002"]
+    assert await counted(redis, "CANCELLED") == (1,)
+
+
+async def chain(worker: Worker) -> list[str]:
+    operations = [f"op-{n}" for n in range(LONG_CHAIN)]
+    for operation in operations:
+        await worker.parked("N001", id=operation)
+    return operations
+
+
+async def test_a_long_chain_ends_in_several_calls_each_once(busy: Worker, redis: Redis) -> None:
+    await chain(busy)
+
+    assert await cancel_number(busy) == LONG_CHAIN
+
+    assert await counted(redis, "CANCELLED") == (LONG_CHAIN,)
+    assert await redis.exists(KEYS.wait_list, KEYS.wait_requests) == 0
+
+
+async def test_a_long_chain_cancelled_one_by_one_is_gone_without_a_call(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    for operation in await chain(busy):
+        assert await cancel_id(busy, operation) == 1
+
+    while await redis.exists(KEYS.wait_list):
+        assert (await free.take()).calls == ()
+
+    assert await counted(redis, "CANCELLED") == (LONG_CHAIN,)
+    assert await redis.exists(KEYS.wait_requests) == 0
+
+
+@pytest.mark.parametrize("which", ["op-0", f"op-{LONG_CHAIN - 1}"], ids=["oldest", "newest"])
+async def test_of_a_long_chain_that_runs_none_is_touched(
+    busy: Worker, free: Worker, redis: Redis, which: str
+) -> None:
+    await chain(busy)
+    call = await free.taken()
+
+    assert await cancel_id(busy, which) == 0
+    await free.finish(call)
+
+    assert await counted(redis, "SUCCESS", "CANCELLED") == (LONG_CHAIN, 0)
+
+
+async def test_a_cancel_between_two_steps_of_a_finish_loses_nobody(
+    worker: Worker, redis: Redis
+) -> None:
+    """The first step has looked at 100 of those behind and kept the ones it does not serve."""
+    now, *_ = await worker.raw_admit("c")
+    for n in range(LONG_CHAIN):
+        await worker.parked("N001", id=f"op-{n}", max_age=0.0)
+    _, more, *_ = await worker.raw("finish", "c", verdict(now // 1000 - 1), "N001", "b", 0)
+    assert more == 1
+
+    await cancel_number(worker)
+
+    assert await counted(redis, "CANCELLED") == (LONG_CHAIN,)
+    assert await redis.hlen(KEYS.wait_requests) == 0
+
+
+async def test_a_cancelled_id_stays_cancelled_and_its_number_can_be_asked_for(
+    worker: Worker,
+) -> None:
+    call = await worker.granted("N001")
+    await worker.parked("N001", id="op-1")
+    await cancel_number(worker)
+    await worker.finish(call, DEAD)
+
+    assert await worker.ended("N001", id="op-1") is State.CANCELLED
+    assert isinstance(await worker.admit("N001", id="op-2"), Granted)

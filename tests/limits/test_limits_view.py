@@ -1,0 +1,200 @@
+"""What people are shown: per courier, per number, per operation; reading changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from limits_bench import DEAD, FAST, KEYS, USPS, Hire, Worker, everything
+from redis.asyncio import Redis
+
+from limits.rules import Rules
+from limits.view import Place, SlugView, View
+from tracking.call import Pause
+from tracking.errors import LimitsDown
+from tracking.operation import State
+from tracking.request import Number, Origin, Slug
+
+N001 = Number("N001")
+
+
+def view_of(redis: Redis, rules: Rules = FAST) -> View:
+    return View(redis, lambda _: rules)
+
+
+async def slug_view(redis: Redis, rules: Rules = FAST) -> SlugView:
+    (view,) = await view_of(redis, rules).slugs([USPS])
+    return view
+
+
+async def test_a_courier_at_rest_shows_nothing_but_its_limits(redis: Redis) -> None:
+    view = await slug_view(redis, Rules())
+
+    assert (view.running, view.concurrent, view.per_second) == (0, 20, 2)
+    assert (view.bound_by, view.until_seconds, view.oldest_age_seconds) == ("", None, None)
+
+
+async def test_a_courier_shows_what_runs_and_what_waits_where(busy: Worker, redis: Redis) -> None:
+    await busy.parked("N001")
+    await busy.parked("N002", origin=Origin.AUTOMATIC)
+    await redis.zadd(KEYS.wait_later, {"N003": 9e15})
+
+    view = await slug_view(redis, busy.rules)
+
+    assert (view.running, view.started_last_second) == (1, 1)
+    assert (view.waiting_manual, view.waiting_automatic, view.waiting_later) == (1, 1, 1)
+    assert view.oldest_age_seconds is not None
+    assert 0 <= view.oldest_age_seconds < 60
+    assert view.counts["calls"] == 1
+
+
+async def test_all_couriers_with_work_are_shown_by_name_and_those_asked_for(
+    worker: Worker, redis: Redis
+) -> None:
+    await worker.granted("N001", slug="zeta")
+    await worker.granted("N001", slug="alpha")
+
+    views = await view_of(redis).slugs([Slug("gls"), Slug("zeta")])
+
+    assert [view.slug for view in views] == ["alpha", "gls", "zeta"]
+
+
+async def test_a_slot_binds(busy: Worker, redis: Redis) -> None:
+    await busy.parked("N001")
+
+    assert (await slug_view(redis, busy.rules)).bound_by == "concurrency"
+
+
+async def test_the_rate_binds_until_the_last_that_waits_is_due(usps: Worker, redis: Redis) -> None:
+    for n in range(6):
+        await usps.admit(f"N{n:03}")
+
+    view = await slug_view(redis, usps.rules)
+
+    assert (view.bound_by, view.until_seconds) == ("rate", pytest.approx(4 * 0.51))
+
+
+async def test_a_pause_binds_and_says_why(worker: Worker, redis: Redis) -> None:
+    await worker.limiter.hand_back(await worker.granted(), 0, Pause("429", seconds=40.0))
+
+    view = await slug_view(redis)
+
+    assert (view.bound_by, view.paused_why) == ("paused", "429")
+    assert view.until_seconds == pytest.approx(40.0, abs=5.0)
+
+
+@pytest.mark.parametrize(
+    ("quota", "name", "most"),
+    [({"per_hour": 1}, "per_hour", 3602), ({"per_day": 1}, "per_day", 86400)],
+)
+async def test_a_quota_binds_until_it_ends(
+    hire: Hire, redis: Redis, quota: dict[str, int], name: str, most: float
+) -> None:
+    worker = await hire(replace(FAST, **quota))
+    await worker.granted("N001")
+    await worker.parked("N002")
+
+    view = await slug_view(redis, worker.rules)
+
+    assert view.bound_by == name
+    assert view.until_seconds is not None
+    assert 0 < view.until_seconds <= most
+
+
+async def test_a_number_that_runs_has_no_place_in_line(worker: Worker, redis: Redis) -> None:
+    await worker.granted()
+
+    assert await view_of(redis).place(USPS, N001) == Place(State.RUNNING, "")
+
+
+async def test_a_number_in_line_shows_how_many_are_ahead_and_when_it_is_due(
+    busy: Worker, redis: Redis
+) -> None:
+    for number in ("A001", "A002", "A003", "N001"):
+        await busy.parked(number)
+    await busy.parked("AUTO", origin=Origin.AUTOMATIC)
+
+    place = await view_of(redis, Rules()).place(USPS, N001)
+
+    assert place == Place(State.WAITING, "manual", ahead=4, eta_seconds=pytest.approx(5 * 0.51))
+
+
+async def test_an_automatic_request_lets_three_others_go_first(busy: Worker, redis: Redis) -> None:
+    for n in range(9):
+        await busy.parked(f"M{n:03}")
+    await busy.parked("N001", origin=Origin.AUTOMATIC)
+
+    place = await view_of(redis).place(USPS, N001)
+
+    assert place is not None
+    assert (place.list, place.ahead) == ("automatic", 3)
+
+
+async def test_a_retry_shows_when_it_is_due(worker: Worker, redis: Redis) -> None:
+    await worker.limiter.retry(await worker.granted(), 90.0, 0)
+
+    place = await view_of(redis).place(USPS, N001)
+
+    eta = pytest.approx(90.0, abs=5.0)
+    assert place == Place(State.WAITING, "later", eta_seconds=eta, attempts=1)
+
+
+async def test_a_number_pushed_by_hand_has_its_place(busy: Worker, redis: Redis) -> None:
+    await redis.rpush(KEYS.wait_list, "N000", "N001")
+
+    place = await view_of(redis).place(USPS, N001)
+
+    assert place is not None
+    assert (place.state, place.ahead) == (State.WAITING, 1)
+    assert busy.rules.concurrent == 1
+
+
+async def test_a_number_that_nobody_waits_for_has_no_place(redis: Redis) -> None:
+    assert await view_of(redis).place(USPS, N001) is None
+
+
+async def test_an_operation_is_followed_from_waiting_to_its_end(
+    worker: Worker, redis: Redis
+) -> None:
+    view = view_of(redis)
+    assert await view.operation("op-1") is None
+
+    call = await worker.granted()
+    await worker.parked(id="op-1")
+    waits = await view.operation("op-1")
+    (second,) = (await worker.finish(call, DEAD, 1)).calls
+    runs = await view.operation("op-1")
+    await worker.finish(second)
+    ended = await view.operation("op-1")
+
+    assert waits == {
+        "status": "WAITING",
+        "startedAt": None,
+        "finishedAt": None,
+        "output": None,
+        "tracking": "usps:N001",
+    }
+    assert runs is not None
+    assert ended is not None
+    assert (runs["status"], ended["status"]) == ("RUNNING", "SUCCESS")
+    assert runs.keys() == ended.keys() == waits.keys()
+
+
+async def test_reading_changes_nothing(busy: Worker, redis: Redis) -> None:
+    await busy.parked("N001", id="op-1")
+    before = await everything(redis)
+    view = view_of(redis, Rules(per_hour=5, per_day=5))
+
+    await view.slugs([USPS])
+    await view.place(USPS, N001)
+    await view.operation("op-1")
+
+    assert await everything(redis) == before
+
+
+async def test_without_redis_every_view_says_so() -> None:
+    async with Redis.from_url("redis://127.0.0.1:1/0", decode_responses=True) as away:
+        view = view_of(away)
+        for reading in (view.slugs(), view.operation("op-1"), view.place(USPS, N001)):
+            with pytest.raises(LimitsDown):
+                await reading

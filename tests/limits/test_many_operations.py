@@ -1,0 +1,159 @@
+"""Thousands of operations on one number: in steps of a hundred, each once, in linear time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from limits_bench import (
+    ANSWERED,
+    KEYS,
+    Worker,
+    counted,
+    redis_us,
+    state,
+    the_lease_ends,
+    until,
+    verdict,
+)
+from redis.asyncio import Redis
+
+
+async def crowd(worker: Worker, count: int, number: str = "N001", **fields: Any) -> None:
+    asked = (worker.parked(number, id=f"{number}-{n}", **fields) for n in range(count))
+    await asyncio.gather(*asked)
+
+
+async def redis_seconds(redis: Redis) -> float:
+    """How long Redis has been at work."""
+    return float((await redis.info("cpu"))["used_cpu_user"])
+
+
+async def states(redis: Redis, count: int) -> set[str | None]:
+    return {await state(redis, f"N001-{n}") for n in range(count)}
+
+
+async def test_a_thousand_operations_end_each_once(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await crowd(busy, 1000)
+    call = await free.taken()
+    assert call.requests == 1000
+    assert len(call.operations) == 100
+
+    await free.finish(call)
+
+    assert await states(redis, 1000) == {"SUCCESS"}
+    assert await counted(redis, "SUCCESS") == (1000,)
+    assert await redis.exists(KEYS.wait_requests) == 0
+
+
+async def test_a_thousand_operations_end_in_ten_steps(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await crowd(busy, 1000)
+    call = await free.taken()
+    ends = verdict(call.granted_us // 1000)
+
+    ended = []
+    more = 1
+    while more:
+        _, more, *_ = await free.raw("finish", call.id, ends, "N001", "b", 0)
+        ended += await counted(redis, "SUCCESS")
+
+    assert ended[:10] == list(range(100, 1001, 100))
+    assert len(ended) <= 11
+
+
+async def test_the_slot_of_a_call_stays_taken_until_all_its_operations_have_ended(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    """A sweep in between would else take the call for a lost one, and have it made again."""
+    await crowd(busy, 150)
+    call = await free.taken()
+    ends = verdict(call.granted_us // 1000)
+    _, more, *_ = await free.raw("finish", call.id, ends, "N001", "b", 0)
+    assert more == 1
+
+    _, swept, *_ = await free.raw("sweep", "s")
+
+    assert swept == 0
+    await free.raw("finish", call.id, ends, "N001", "b", 0)
+    assert await counted(redis, "SUCCESS", "swept") == (150, 0)
+    assert await redis.zcard(KEYS.calls_leases) == 1  # of BUSY
+
+
+async def test_a_worker_that_vanishes_half_way_through_a_finish_leaves_the_rest_to_others(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await crowd(busy, 250)
+    call = await free.taken()
+    await free.raw("finish", call.id, verdict(call.granted_us // 1000), "N001", "b", 0)
+
+    await the_lease_ends(redis, call)
+    await free.raw("sweep", "s")
+    again = await free.taken()
+    await free.finish(again)
+
+    assert again.requests >= 150
+    assert await counted(redis, "SUCCESS") == (250,)
+    assert await states(redis, 250) == {"SUCCESS"}
+
+
+async def test_those_behind_a_call_end_with_it_in_steps_and_the_others_are_called(
+    worker: Worker, redis: Redis
+) -> None:
+    call = await worker.granted("N001")
+    start = await redis_us(redis) // 1000
+
+    async def later() -> bool:
+        return await redis_us(redis) // 1000 > start + 1
+
+    await until(later)
+    await crowd(worker, 250)
+    await asyncio.gather(
+        *(worker.parked("N001", id=f"strict-{n}", max_age=0.0) for n in range(150))
+    )
+
+    (second,) = (await worker.finish(call, ANSWERED, 5)).calls
+    assert second.requests == 150
+    assert await states(redis, 250) == {"SUCCESS"}
+    await worker.finish(second)
+
+    assert await counted(redis, "SUCCESS") == (401,)
+    assert await redis.exists(KEYS.wait_requests) == 0
+
+
+async def test_hundreds_that_expire_are_looked_at_in_steps(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    soon = await redis_us(redis) / 1_000_000 + 1.0
+    await crowd(busy, 250, expires_at=soon)
+    await busy.parked("N001", id="patient")
+
+    async def over() -> bool:
+        return await redis_us(redis) / 1_000_000 > soon
+
+    await until(over)
+    calls = []
+    while await redis.llen(KEYS.wait_list):
+        calls += (await free.take()).calls
+
+    assert [call.operations for call in calls] == [("patient",)]
+    assert await states(redis, 250) == {"CANCELLED"}
+
+
+async def test_the_time_for_ids_on_one_number_grows_no_faster_than_their_count(
+    worker: Worker, redis: Redis
+) -> None:
+    """Ten times as many take about ten times as long, and not a hundred times."""
+    seconds = []
+    for number, count in (("N001", 1_000), ("N002", 10_000)):
+        before = await redis_seconds(redis)
+        call = await worker.granted(number)
+        await crowd(worker, count, number)
+        await worker.finish(call)
+        seconds.append(await redis_seconds(redis) - before)
+
+    assert await counted(redis, "SUCCESS") == (11_002,)
+    assert seconds[1] < 40 * seconds[0]

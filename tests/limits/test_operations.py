@@ -1,0 +1,207 @@
+"""The same id is the same operation; requests without one join; an end is told once and kept."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+import pytest
+from limits_bench import (
+    ANSWERED,
+    DEAD,
+    KEYS,
+    Worker,
+    counted,
+    sent,
+    state,
+    status,
+    verdict,
+)
+from redis.asyncio import Redis
+
+from tracking.call import Parked, Verdict
+from tracking.operation import State
+
+ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+async def test_an_id_put_twice_while_it_waits_is_one_operation(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await busy.parked("N001", id="op-1")
+    await busy.parked("N001", id="op-1")
+
+    call = await free.taken()
+    await free.finish(call)
+
+    assert (call.operations, call.requests) == (("op-1",), 1)
+    assert await counted(redis, "SUCCESS") == (1,)
+
+
+async def test_an_id_put_twice_while_it_runs_is_one_operation(worker: Worker, redis: Redis) -> None:
+    call = await worker.granted("N001", id="op-1")
+
+    assert await worker.admit("N001", id="op-1") == Parked("known")
+    turn = await worker.finish(call, ANSWERED, 5)
+
+    assert turn.calls == ()
+    assert await counted(redis, "SUCCESS", "calls") == (1, 1)
+    assert await redis.exists(KEYS.wait_requests) == 0
+
+
+@pytest.mark.parametrize("end", [ANSWERED, DEAD], ids=["answered", "dead"])
+async def test_an_id_put_again_after_its_end_is_told_the_end(
+    worker: Worker, redis: Redis, end: Verdict
+) -> None:
+    await worker.finish(await worker.granted("N001", id="op-1"), end)
+
+    assert await worker.ended("N001", id="op-1") is end.state
+    assert await counted(redis, end.state) == (1,)
+
+
+async def test_an_id_put_again_for_another_number_is_still_the_same_operation(
+    busy: Worker, redis: Redis
+) -> None:
+    await busy.parked("N001", id="op-1")
+
+    assert await busy.admit("N002", id="op-1") == Parked("known")
+    assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N001"]
+
+
+async def test_an_id_whose_record_is_lost_is_admitted_anew(worker: Worker, redis: Redis) -> None:
+    await redis.hset(KEYS.wait_requests, "#op-1", '{"n":"GONE","at":1}')
+
+    call = await worker.granted("N001", id="op-1")
+
+    assert call.operations == ("op-1",)
+
+
+async def test_two_ids_for_one_number_are_answered_by_one_call(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await busy.parked("N001", id="op-1")
+    await busy.parked("N001", id="op-2")
+
+    call = await free.taken()
+    await free.finish(call)
+
+    assert set(call.operations) == {"op-1", "op-2"}
+    assert await state(redis, "op-1") == await state(redis, "op-2") == "SUCCESS"
+    assert await counted(redis, "SUCCESS") == (2,)
+
+
+async def test_requests_without_an_id_join_and_are_counted(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    for _ in range(3):
+        await busy.parked("N001")
+    await busy.parked("N001", id="op-1")
+
+    call = await free.taken()
+    await free.finish(call)
+
+    assert (call.requests, call.operations) == (4, ("op-1",))
+    assert await counted(redis, "SUCCESS") == (2,)  # the joined ones are one operation
+
+
+async def test_the_newest_inputs_win_and_fill_gaps(busy: Worker, free: Worker) -> None:
+    old = {"tracking_postal_code": "10115", "tracking_key": "k"}
+    new = {"tracking_postal_code": "20095", "tracking_state": "HH"}
+    await busy.parked("N001", given="n-001", fields=old, traceparent="old")
+    await busy.parked("N001", given="N 001", fields=new, traceparent="new")
+
+    request = (await free.taken()).request
+
+    assert request.given == "n-001"
+    assert request.fields == {**old, **new}
+    assert request.traceparent == "new"
+
+
+async def test_a_status_holds_exactly_what_the_contract_lists(worker: Worker, redis: Redis) -> None:
+    call = await worker.granted("N001", id="op-1")
+    running = await status(redis, "op-1")
+    await worker.finish(call, Verdict(State.SUCCESS, {"tag": "In/Transit"}, "usps:N001"))
+    ended = await status(redis, "op-1")
+
+    assert running is not None
+    assert ended is not None
+    assert running.keys() == {"status", "startedAt", "finishedAt", "output", "tracking"}
+    assert running["status"] == "RUNNING"
+    assert (running["finishedAt"], running["output"], running["tracking"]) == (None, None, None)
+    started = ended.pop("startedAt")
+    finished = ended.pop("finishedAt")
+    assert ended == {"status": "SUCCESS", "output": {"tag": "In/Transit"}, "tracking": "usps:N001"}
+    assert running["startedAt"] == started
+    assert ISO.fullmatch(started)
+    assert started <= finished
+
+
+async def test_a_status_is_kept_for_a_day(worker: Worker, redis: Redis) -> None:
+    await worker.finish(await worker.granted("N001", id="op-1"))
+
+    assert 86_000 < await redis.ttl(f"{KEYS.status}op-1") <= 86_400
+
+
+async def test_the_end_of_a_job_without_an_id_is_kept_for_minutes(
+    worker: Worker, redis: Redis
+) -> None:
+    await worker.finish(await worker.granted("N001", job="job-1"))
+
+    assert await worker.ended("N001", job="job-1", max_age=0) is State.SUCCESS
+    assert 0 < await redis.ttl(f"{KEYS.status}job-1") <= 900
+
+
+async def test_a_call_to_be_repeated_waits_again(worker: Worker, redis: Redis) -> None:
+    call = await worker.granted("N001", id="op-1")
+    assert await state(redis, "op-1") == "RUNNING"
+
+    await worker.limiter.retry(call, 60.0, 0)
+
+    assert await state(redis, "op-1") is None  # WAITING is read from the waiting hash
+    assert await redis.hexists(KEYS.wait_requests, "#op-1")
+
+
+async def test_attempts_count_answers_to_be_repeated(worker: Worker) -> None:
+    call = await sent(await worker.granted("N001"))
+
+    for attempts in (1, 2):
+        (call,) = (await worker.limiter.retry(call, 0.0, 1)).calls
+        assert call.attempts == attempts
+
+    (handed_back,) = (await worker.limiter.hand_back(call, 1)).calls
+    assert (handed_back.attempts, handed_back.deaths) == (2, 0)
+
+
+@pytest.mark.parametrize("number", ["N001", "N002"])
+async def test_an_error_that_the_courier_answered_is_an_answer_for_its_number_only(
+    worker: Worker, number: str
+) -> None:
+    refused = Verdict(State.ERROR, {"error": "invalid_number"})
+    await worker.finish(await worker.granted("N001"), refused)
+
+    admission = await worker.admit(number)
+
+    assert getattr(admission, "state", None) is (State.ERROR if number == "N001" else None)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        dt.datetime(1970, 1, 1, tzinfo=dt.UTC),
+        dt.datetime(1999, 12, 31, 23, 59, 59, 999_000, tzinfo=dt.UTC),
+        dt.datetime(2000, 2, 29, 12, tzinfo=dt.UTC),
+        dt.datetime(2024, 2, 29, 0, 0, 0, 7_000, tzinfo=dt.UTC),
+        dt.datetime(2025, 3, 1, tzinfo=dt.UTC),
+        dt.datetime(2099, 12, 31, 4, 5, 6, 78_000, tzinfo=dt.UTC),
+    ],
+    ids=str,
+)
+async def test_times_are_iso_8601_in_utc(worker: Worker, redis: Redis, moment: dt.datetime) -> None:
+    await worker.raw_admit("c", id="op-1")
+    observed = round(moment.timestamp() * 1000)
+
+    await worker.raw("finish", "c", verdict(observed), "N001", "b", 0)
+
+    found = await status(redis, "op-1")
+    assert found is not None
+    assert found["startedAt"] == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

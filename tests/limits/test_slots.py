@@ -1,0 +1,226 @@
+"""At most twenty calls in flight, and what else keeps a call from starting."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+import pytest
+from limits_bench import ANSWERED, FAST, KEYS, USPS, Hire, Worker, redis_us, sent, the_lease_ends
+from redis.asyncio import Redis
+
+from limits.rules import Rules
+from tracking.call import Granted, Pause
+
+HOUR_US = 3_600_000_000
+
+
+async def twenty(worker: Worker) -> list[str]:
+    return [(await worker.granted(f"N{n:03}")).id for n in range(20)]
+
+
+async def test_twenty_calls_run_at_once_and_the_next_one_waits(
+    worker: Worker, redis: Redis
+) -> None:
+    await twenty(worker)
+
+    assert (await worker.parked("N999")).why == "concurrency"
+    assert await redis.get(KEYS.calls_number) == "20"
+    assert 0 < await redis.pttl(KEYS.calls_number) <= 60_000
+
+
+async def test_of_forty_at_once_with_one_free_slot_one_is_granted(hire: Hire) -> None:
+    workers = [await hire() for _ in range(4)]
+    for n in range(19):
+        await workers[0].granted(f"N{n:03}")
+
+    admissions = await asyncio.gather(
+        *(worker.admit(f"M{i}{n:03}") for i, worker in enumerate(workers) for n in range(10))
+    )
+
+    assert sum(isinstance(admission, Granted) for admission in admissions) == 1
+
+
+async def test_a_freed_slot_goes_to_the_next_in_line_in_the_same_reply(hire: Hire) -> None:
+    worker = await hire(replace(FAST, concurrent=1))
+    running = await worker.granted("N001")
+    await worker.parked("N002")
+
+    turn = await worker.finish(running, room=5)
+
+    assert [call.request.number for call in turn.calls] == ["N002"]
+
+
+async def test_the_slot_of_a_dead_worker_comes_back_when_its_lease_ends(
+    hire: Hire, redis: Redis
+) -> None:
+    worker = await hire(replace(FAST, concurrent=1))
+    dead = await worker.granted("N001")
+    await worker.parked("N002")
+
+    await the_lease_ends(redis, dead)
+    turn = await worker.take()
+
+    assert [call.request.number for call in turn.calls] == ["N002"]
+
+
+async def test_a_lease_lasts_as_long_as_the_rules_say(hire: Hire, redis: Redis) -> None:
+    worker = await hire(replace(FAST, lease_seconds=40.0))
+
+    now, _, grant = await worker.raw_admit("c")
+
+    assert await redis.zscore(KEYS.calls_leases, grant[0]) == now + 40_000_000
+
+
+async def test_whoever_waits_for_a_slot_asks_when_the_oldest_lease_ends(
+    hire: Hire, redis: Redis
+) -> None:
+    worker = await hire(replace(FAST, concurrent=2))
+    await worker.raw_admit("a", "N001")
+    await worker.raw_admit("b", "N002")
+    ends = await redis_us(redis) + 3_000_000
+    await redis.zadd(KEYS.calls_leases, {"b": ends})
+    await worker.parked("N003")
+
+    _, _, why, ask, _ = await worker.raw("take", "t", 5, 1)
+
+    assert (why, int(ask)) == ("concurrency", ends)
+
+
+async def test_a_pause_stops_the_courier_for_every_worker(hire: Hire, redis: Redis) -> None:
+    one, other = await hire(), await hire()
+    call = await sent(await one.granted("N001"))
+
+    turn = await one.limiter.hand_back(call, 5, Pause("429", seconds=20.0))
+
+    assert turn.calls == ()
+    assert turn.ask_again is not None
+    assert turn.ask_again - time.monotonic() == pytest.approx(20.0, abs=2.0)
+    assert (await other.parked("N002")).why == "queue"
+    _, grants, why, *_ = await other.raw("take", "t", 5, 1)
+    assert (grants, why) == ([], "paused")
+    assert await redis.get(KEYS.calls_paused) == "429"
+
+
+async def test_a_shorter_pause_does_not_shorten_a_longer_one(worker: Worker, redis: Redis) -> None:
+    first, second = await worker.granted("N001"), await worker.granted("N002")
+
+    await worker.limiter.hand_back(first, 0, Pause("long", seconds=60.0))
+    await worker.limiter.hand_back(second, 0, Pause("short", seconds=1.0))
+
+    assert await redis.pttl(KEYS.calls_paused) > 50_000
+
+
+async def test_pauses_without_a_time_grow_from_a_minute_to_an_hour(
+    worker: Worker, redis: Redis
+) -> None:
+    seconds = []
+    for _ in range(8):
+        await redis.delete(KEYS.calls_paused)
+        admission = await worker.admit("N001")
+        call = admission.call if isinstance(admission, Granted) else await worker.taken()
+        await worker.limiter.hand_back(call, 0, Pause("auth_failed"))
+        seconds.append(round(await redis.pttl(KEYS.calls_paused) / 1000))
+
+    assert seconds == [60, 120, 240, 480, 960, 1920, 3600, 3600]
+    assert 0 < await redis.ttl(KEYS.calls_breaker) <= 86_400
+
+
+async def test_calls_that_fail_together_are_one_failure(worker: Worker, redis: Redis) -> None:
+    calls = [await worker.granted(f"N{n:03}") for n in range(3)]
+
+    for call in calls:
+        await worker.limiter.hand_back(call, 0, Pause("auth_failed"))
+
+    assert await redis.get(KEYS.calls_breaker) == "1"
+
+
+async def test_after_a_pause_one_call_alone_tries_and_its_answer_lets_all_go(
+    worker: Worker, redis: Redis
+) -> None:
+    failed = await worker.granted("N001")
+    await worker.limiter.hand_back(failed, 0, Pause("auth_failed"))
+    await worker.parked("N002")
+    await worker.parked("N003")
+    await redis.delete(KEYS.calls_paused)
+
+    (probe,) = (await worker.take()).calls
+    turn = await worker.limiter.finish(probe, ANSWERED, 10)
+
+    assert probe.request.number == "N001"
+    assert [call.request.number for call in turn.calls] == ["N002", "N003"]
+
+
+async def quota(hire: Hire, **of: int) -> Worker:
+    return await hire(replace(FAST, **of))
+
+
+async def test_an_hourly_quota_slides_by_the_single_start(hire: Hire, redis: Redis) -> None:
+    worker = await quota(hire, per_hour=2)
+    await worker.raw_admit("a", "N001")
+    await worker.raw_admit("b", "N002")
+    assert (await worker.parked("N003")).why == "per_hour"
+
+    frees = await redis_us(redis) + 5_000_000
+    await redis.zadd(KEYS.calls_hour, {"a": frees - HOUR_US})
+    _, _, why, ask, _ = await worker.raw("take", "t", 5, 1)
+    assert why == "per_hour"
+    assert 0 <= int(ask) - frees <= 20_000  # and the guard
+
+    await redis.zadd(KEYS.calls_hour, {"a": await redis_us(redis) - HOUR_US - 100_000})
+    (call,) = (await worker.take()).calls
+    assert call.request.number == "N003"
+    assert await redis.pttl(KEYS.calls_hour) <= HOUR_US / 1000 + 2_000
+
+
+async def test_an_hour_begins_with_the_send_and_not_with_the_grant(
+    hire: Hire, redis: Redis
+) -> None:
+    worker = await quota(hire, per_hour=1)
+    now, *_ = await worker.raw_admit("a", "N001")
+    unreported = await redis.zscore(KEYS.calls_hour, "a")
+
+    await worker.raw("started", reports=["a", now + 700_000])
+
+    assert unreported == now + 1_000_000
+    assert await redis.zscore(KEYS.calls_hour, "a") == now + 700_000
+
+
+async def test_a_daily_quota_ends_at_the_couriers_reset(hire: Hire, redis: Redis) -> None:
+    day = 86_400_000_000
+    now = await redis_us(redis)
+    resets_at = (now // 1_000_000 + 7_200) % 86_400
+    worker = await quota(hire, per_day=1, day_resets_at_seconds=resets_at)
+    await worker.granted("N001")
+
+    assert (await worker.parked("N002")).why == "per_day"
+    ends = await redis.pexpiretime(KEYS.calls_day) * 1000
+    assert (ends - resets_at * 1_000_000) % day == 0
+    assert now < ends <= now + 7_200_000_000
+
+    await redis.delete(KEYS.calls_day)  # as at the reset
+    assert (await worker.taken()).request.number == "N002"
+
+
+async def test_no_call_is_granted_that_could_start_after_the_reset_it_is_counted_before(
+    hire: Hire, redis: Redis
+) -> None:
+    now = await redis_us(redis)
+    resets_at = (now // 1_000_000 + 1) % 86_400
+    worker = await quota(hire, per_day=5, day_resets_at_seconds=resets_at)
+
+    assert (await worker.parked("N001")).why == "per_day"
+
+
+@pytest.mark.parametrize("rules", [Rules(per_hour=1), Rules(per_day=1)], ids=str)
+async def test_a_quota_gets_back_what_certainly_did_not_start(
+    hire: Hire, redis: Redis, rules: Rules
+) -> None:
+    worker = await hire(rules)
+    call = await worker.granted("N001")
+
+    turn = await worker.limiter.hand_back(call, 1)
+
+    assert [again.request.number for again in turn.calls] == ["N001"]
+    assert await redis.get(f"calls_day:{USPS}") in {None, "1"}

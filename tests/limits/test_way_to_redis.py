@@ -1,0 +1,96 @@
+"""The way to Redis and back: shared, repeated, told of, and gone for a while."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from limits_bench import KEYS, USPS, Hire, Worker, counted
+from redis.asyncio import Redis
+
+from devstack.stack import Stack
+from limits.connect import RedisAddress, answers, open_redis, shared_secret
+from tracking.call import Granted
+from tracking.errors import LimitsDown
+
+
+@pytest.fixture
+def mortal(stack: Stack, redis_url: str) -> Stack:
+    """The servers, of which Redis may be killed."""
+    if not stack.redis.ours:
+        pytest.skip(f"the Redis at {redis_url} was not started here, so it is left alone")
+    return stack
+
+
+async def test_nothing_can_be_asked_while_redis_is_away_and_all_goes_on_after_it(
+    worker: Worker, mortal: Stack, redis: Redis
+) -> None:
+    call = await worker.granted("N001", id="op-1")
+    mortal.redis.kill()
+
+    with pytest.raises(LimitsDown, match="admit"):
+        await worker.admit("N002")
+    mortal.redis.start()
+    await worker.finish(call)
+
+    assert isinstance(await worker.admit("N002"), Granted)
+    assert await counted(redis, "SUCCESS") == (1,)
+
+
+async def test_it_is_told_once_that_redis_is_away_and_once_that_it_is_back(
+    mortal: Stack, hire: Hire
+) -> None:
+    heard: list[Exception | None] = []
+    worker = await hire(notice=heard.append)
+    mortal.redis.kill()
+    for _ in range(2):
+        with pytest.raises(LimitsDown):
+            await worker.admit("N001")
+
+    mortal.redis.start()
+    await worker.admit("N001")
+    await worker.admit("N002")
+
+    assert [error is None for error in heard] == [False, True]
+
+
+async def test_a_probe_tells_whether_redis_answers(redis_url: str) -> None:
+    client = open_redis(RedisAddress(redis_url))
+    away = open_redis(RedisAddress("redis://127.0.0.1:1/0"))
+
+    assert await answers(client)
+    assert not await answers(away)
+    await client.aclose()
+    await away.aclose()
+
+
+async def test_the_first_to_ask_for_a_secret_sets_it_for_all(redis: Redis) -> None:
+    assert await shared_secret(redis, "tracking:secret", "first") == "first"
+    assert await shared_secret(redis, "tracking:secret", "second") == "first"
+
+
+async def test_a_thousand_steps_at_once_share_the_way_and_each_has_its_own_reply(
+    worker: Worker,
+) -> None:
+    slugs = [f"slug-{n}" for n in range(1000)]
+
+    admissions = await asyncio.gather(*(worker.admit("N001", slug=slug) for slug in slugs))
+
+    assert [admission.call.request.slug for admission in admissions] == slugs
+
+
+async def test_a_reply_for_a_caller_that_gave_up_disturbs_nobody(
+    worker: Worker, redis: Redis
+) -> None:
+    tasks = [asyncio.create_task(worker.admit(f"N{n:03}")) for n in range(3)]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+
+    first, second, third = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert isinstance(first, Granted)
+    assert isinstance(second, asyncio.CancelledError)
+    assert isinstance(third, Granted)
+    lost = set(await redis.zrange(KEYS.calls_leases, 0, -1)) - {first.call.id, third.call.id}
+    assert len(lost) == 1
+    assert (await worker.limiter.sweep([USPS]))[0].swept == 0  # until its lease ends

@@ -158,7 +158,9 @@ class Fetch:
             ) as response:
                 body = await _capped(response)
                 named = {name.lower(): value for name, value in response.headers.items()}
-                return Answer(response.status, {"date": formatdate(usegmt=True)} | named, body)
+                if "date" not in named:
+                    named["date"] = formatdate(usegmt=True)
+                return Answer(response.status, named, body)
         except (aiohttp.ClientError, OSError) as broken:
             # The text of aiohttp's errors may hold the address, and that a key or a number.
             raise CourierDown(f"{type(broken).__name__} while asking {url.host}") from broken

@@ -34,6 +34,7 @@ class TokenCourier:
         self.lifetime: object = "28799"
         self.token_answer: web.Response | None = None
         self.hold: asyncio.Event | None = None
+        self.asked_for_a_token = asyncio.Event()
 
     async def __call__(self, request: web.BaseRequest) -> web.Response:
         if request.path == "/token":
@@ -46,6 +47,7 @@ class TokenCourier:
     async def _token(self, request: web.BaseRequest) -> web.Response:
         self.given += 1
         self.posted.append(json.loads(await request.read()))
+        self.asked_for_a_token.set()
         if self.hold is not None:
             await self.hold.wait()
         if self.token_answer is not None:
@@ -90,7 +92,8 @@ async def test_many_calls_at_once_share_one_renewal(
         )
         for _ in range(20)
     ]
-    await asyncio.sleep(0.1)
+    # Every call began before the first of them reached the token endpoint.
+    await asyncio.wait_for(tokens_of.asked_for_a_token.wait(), 5)
     tokens_of.hold.set()
     answers = await asyncio.gather(*calls)
 

@@ -9,7 +9,7 @@ from service.cli.catalogue import Catalogue
 from service.cli.exits import Exit
 from service.cli.paper import say, say_json
 from service.cli.settings import loaded
-from service.cli.stores import limiter_of
+from service.cli.stores import canceller_of
 from service.config.schema import Config
 from tracking.request import Number, Slug
 
@@ -29,5 +29,5 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _cancel(config: Config, slug: Slug, number: Number, identity: str | None) -> int:
-    async with limiter_of(config) as limiter:
-        return await limiter.cancel(slug, number, identity)
+    async with canceller_of(config) as canceller:
+        return await canceller.cancel(slug, number, identity)

@@ -14,11 +14,8 @@ from pymongo.errors import PyMongoError
 from pymongo.write_concern import WriteConcern
 from redis.asyncio import Redis
 
-from limits.clock import Clock
+from limits.cancelling import Canceller
 from limits.connect import open_redis
-from limits.epoch import Epoch
-from limits.limiter import Limiter, Policy
-from limits.scripts import Scripts
 from limits.view import View
 from service.config.handover import redis_address, rules_for
 from service.config.schema import Config
@@ -82,16 +79,7 @@ async def findings_of(config: Config) -> list[Finding]:
 
 
 @asynccontextmanager
-async def limiter_of(config: Config) -> AsyncIterator[Limiter]:
-    """Open what decides in Redis. Its methods raise LimitsDown."""
+async def canceller_of(config: Config) -> AsyncIterator[Canceller]:
+    """Open what cancels. Its method raises LimitsDown."""
     async with redis_of(config) as redis:
-        clock = Clock()
-        scripts = Scripts(redis, clock)
-        epoch = Epoch(scripts, config.limits.call_timeout_seconds)
-        policy = Policy(max_age=config.requests.max_age_seconds, deaths=config.retry.deaths)
-        limiter = Limiter(scripts, clock, epoch, functools.partial(rules_for, config), policy)
-        try:
-            await limiter.start()
-            yield limiter
-        finally:
-            await limiter.close()
+        yield Canceller(redis, functools.partial(rules_for, config))

@@ -36,8 +36,10 @@ class Epoch:
         _, name, _ = await self._scripts.run(
             "epoch", [keys.EPOCH], [known, secrets.token_hex(6), self._quiet_us]
         )
-        self.name = str(name)
-        if known and known != self.name:
+        before, self.name = self.name, str(name)
+        changed = before != self.name
+        # Many steps may find the loss at once; the first to come back tells it.
+        if changed and known:
             self.losses += 1
             self._lost()
-        return known != self.name
+        return changed

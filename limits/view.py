@@ -184,7 +184,7 @@ class View:
             return "", None
         now_ms = await self._now_ms()
         if rules.per_day and int(await self._redis.get(names.calls_day) or 0) >= rules.per_day:
-            return "per_day", max(0, await self._redis.pexpiretime(names.calls_day) - now_ms) / 1000
+            return "per_day", max(0, await self._redis.pttl(names.calls_day)) / 1000
         if rules.per_hour:
             place = -rules.per_hour  # the start that must be an hour old before the next one
             first = await self._redis.zrange(names.calls_hour, place, place, withscores=True)

@@ -6,6 +6,7 @@ import pytest
 from limits_bench import (
     DEAD,
     KEYS,
+    USPS,
     Worker,
     counted,
     retries_are_due,
@@ -15,9 +16,10 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
+from limits.cancelling import Canceller
 from tracking.call import Granted
 from tracking.operation import State
-from tracking.request import Origin
+from tracking.request import Number, Origin
 
 LONG_CHAIN = 250
 
@@ -58,6 +60,22 @@ async def test_a_cancelled_operation_says_why(busy: Worker, redis: Redis) -> Non
     assert found is not None
     assert (found["status"], found["output"]) == ("CANCELLED", {"reason": "cancelled"})
     assert found["finishedAt"] is not None
+
+
+async def test_people_cancel_by_number_or_by_id_whatever_the_length_of_the_chain(
+    busy: Worker, redis: Redis
+) -> None:
+    canceller = Canceller(redis, lambda _: busy.rules)
+    await chain(busy)
+    await busy.parked("N002", id="one")
+    await busy.parked("N002", id="other")
+
+    assert await canceller.cancel(USPS, Number("N001")) == LONG_CHAIN
+    assert await canceller.cancel(USPS, Number("N002"), "one") == 1
+    assert await canceller.cancel(USPS, Number("N009")) == 0
+
+    assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N002"]
+    assert await counted(redis, "CANCELLED") == (LONG_CHAIN + 1,)
 
 
 async def test_when_the_last_one_is_cancelled_flag_and_drainer_go(

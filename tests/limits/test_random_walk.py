@@ -38,6 +38,7 @@ ROOM = st.integers(0, 3)
 SENT = st.sampled_from([1, 1, 2])
 SOONEST_MS = -60_000
 SETTLES_NOTHING = {"admit", "cancel"}
+GIVES_DUTIES = {"take", "finish", "retry", "requeue", "abort", "sweep"}
 SOONEST_FLAG_SECONDS = 0.9
 
 
@@ -58,6 +59,8 @@ class Walk(RuleBasedStateMachine):
         self.asked_for: set[str] = set()
         self.by_hand: set[str] = set()
         self.leap: list[tuple[str, str]] = []
+        self.drain_jobs = 0
+        self.asking: set[str] = set()
         self.made = 0
         self.settled_at = 0.0
 
@@ -76,6 +79,10 @@ class Walk(RuleBasedStateMachine):
             reply = self.redis.eval(self.texts[name], len(KEYS), *KEYS, rules, "[]", *args)
         if name not in SETTLES_NOTHING and not (name == "finish" and reply[1] == 1):
             self.settled_at = began
+        if name in GIVES_DUTIES or reply[1] == "parked":
+            self.drain_jobs += reply[-1]
+        if name in GIVES_DUTIES - {"sweep"} and int(reply[-2]):
+            self.asking.add(worker)
         return list(reply)
 
     def hold(self, grants: list[list[str]]) -> None:
@@ -135,7 +142,12 @@ class Walk(RuleBasedStateMachine):
 
     @rule(room=ROOM, claims=st.integers(0, 1), sent=SENT, worker=st.sampled_from(["w1", "w2"]))
     def take(self, room: int, claims: int, sent: int, worker: str) -> None:
+        """A process asks: because of a drain job, which it deletes then, or by its own clock."""
+        claims = min(claims, self.drain_jobs)
+        if not claims:
+            self.asking.discard(worker)
         self.hold(self.run("take", self.new("t"), room, claims, sent=sent, worker=worker)[1])
+        self.drain_jobs -= claims
 
     def any_call(self, pick: int) -> tuple[str, str, int]:
         """One of the calls that live, or one that never was: which rules apply must not depend on
@@ -191,8 +203,15 @@ class Walk(RuleBasedStateMachine):
     @rule()
     def a_minute_goes_by(self) -> None:
         self._all_past(KEYS.wait_later)
-        self.redis.delete(KEYS.wait_drainer)
         self.a_second_goes_by()
+
+    @rule()
+    def the_drainers_vanish(self) -> None:
+        """With all drain jobs; what they were appointed to do ends by its time to live."""
+        self.drain_jobs = 0
+        self.asking.clear()
+        self.redis.delete(KEYS.wait_drainer)
+        self.sweep(1)
 
     def _all_past(self, key: str) -> None:
         """Just before the next script, which is the first to see it."""
@@ -202,6 +221,11 @@ class Walk(RuleBasedStateMachine):
     def flag_is_new(self) -> bool:
         """It lives for a second at least; who looks later, on a busy machine, may find it gone."""
         return time.monotonic() - self.settled_at < SOONEST_FLAG_SECONDS
+
+    @invariant()
+    def whoever_waits_will_be_asked_for(self) -> None:
+        waits = (KEYS.wait_list, KEYS.wait_list_automatic, KEYS.wait_later)
+        assert not self.redis.exists(*waits) or self.drain_jobs or self.asking
 
     @invariant()
     def all_is_as_it_must_be(self) -> None:

@@ -124,6 +124,15 @@ async def test_workers_agree_on_one_new_epoch(hire: Hire, redis: Redis) -> None:
     assert (await late.parked("N003")).why == "queue"
 
 
+async def test_a_loss_that_many_steps_find_at_once_is_one_loss(hire: Hire, redis: Redis) -> None:
+    worker = await hire(quiet_seconds=QUIET)
+    await redis.flushdb()
+
+    await asyncio.gather(*(worker.admit(f"N{n:03}") for n in range(10)))
+
+    assert worker.epoch.losses == 1
+
+
 async def test_a_worker_that_only_drains_learns_the_new_epoch_too(hire: Hire, redis: Redis) -> None:
     worker = await hire(quiet_seconds=QUIET)
     await redis.flushdb()

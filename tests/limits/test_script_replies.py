@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from limits_bench import (
     KEYS,
-    USPS,
     Hire,
     Worker,
     redis_us,
@@ -116,6 +116,46 @@ async def test_take_names_what_binds_and_when_to_ask_again(usps: Worker, redis: 
     assert [grant[0] for grant in grants] == ["b:1", "b:2"]
     assert (why, put) == ("rate", 0)
     assert now < int(ask) <= now + 2_020_000
+
+
+@pytest.mark.parametrize(
+    ("rules", "why"),
+    [
+        (Rules(), "rate"),
+        (ONE, "concurrency"),
+        (Rules(per_second=1000, per_hour=1), "per_hour"),
+        (Rules(per_second=1000, per_day=1), "per_day"),
+        (Rules(per_second=1000), "empty"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_take_names_the_limit_that_binds(
+    hire: Hire, redis: Redis, rules: Rules, why: str
+) -> None:
+    worker = await hire(rules)
+    await redis.rpush(KEYS.wait_list, "N001", "N002", "N003")
+
+    _, _, named, *_ = await worker.raw("take", "b", 5, 0)
+
+    assert named == why
+
+
+@pytest.mark.parametrize("why", ["paused", "quiet", "epoch"])
+async def test_take_names_what_stops_the_courier(worker: Worker, redis: Redis, why: str) -> None:
+    soon_us = await redis_us(redis) + 30_000_000
+    await redis.rpush(KEYS.wait_list, "N001")
+    match why:
+        case "paused":
+            await redis.set(KEYS.calls_paused, "429", px=30_000)
+        case "quiet":
+            await redis.set(KEYS.epoch, f"{worker.epoch.name} {soon_us}")
+        case "epoch":
+            await redis.set(KEYS.epoch, f"stranger {soon_us}")
+
+    now, grants, named, ask, put = await worker.raw("take", "b", 5, 0)
+
+    assert (grants, named, put) == ([], why, 0)
+    assert now < int(ask) <= now + 30_000_000
 
 
 async def test_take_without_room_hands_the_slug_over(worker: Worker, redis: Redis) -> None:
@@ -233,27 +273,3 @@ async def test_sweep_names_the_calls_over_which_too_many_workers_vanished(
 
     assert (swept, put) == (0, 0)
     assert dying[0] == call.id
-
-
-async def test_survey_names_each_slug_with_work_once(worker: Worker, redis: Redis) -> None:
-    await worker.granted()
-    await redis.rpush(KEYS.wait_list, "N002")
-    await redis.rpush("wait_list_automatic:dpd-uk", "N003")
-    lists = [KEYS.wait_list, KEYS.wait_list_automatic]
-    others = ["wait_list:dpd-uk", "wait_list_automatic:dpd-uk", "wait_list:gls", "x"]
-
-    keys, known = [KEYS.slugs, *lists, *others], [USPS, "dpd-uk", "gls"]
-    found = await worker.scripts.run("survey", keys, known)
-
-    assert sorted(found) == ["dpd-uk", USPS]
-
-
-async def test_epoch_answers_the_name_to_work_with_and_the_end_of_the_quiet(
-    worker: Worker,
-) -> None:
-    args = [KEYS.epoch], ["lost", "new", 5_000_000]
-
-    now, name, quiet = await worker.scripts.run("epoch", *args)
-
-    assert name == worker.epoch.name
-    assert int(quiet) == now + 5_000_000

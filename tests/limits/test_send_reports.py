@@ -117,6 +117,7 @@ async def test_a_send_measured_while_redis_was_away_is_reported_when_it_is_back(
         await worker.take()
 
     stack.redis.start()
+    await redis.connection_pool.disconnect()  # what looks behind the scenes was cut off as well
     await worker.take()
 
     free = await redis.zscore(KEYS.call_starts, call.id)

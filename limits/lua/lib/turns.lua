@@ -115,14 +115,15 @@ local function settle(who, why, ask, claims)
   local waiting = waits()
   raise_flag(waiting)
   local token, at = drainer()
+  local came_for_it = claims and token and string.sub(token, 1, 5) == 'tube:'
   if why == 'room' then
     -- This process is full, or shares: it hands the slug over through the tube.
-    if token == rules.token then call('DEL', DRAINER) end
+    if token == rules.token or came_for_it and token ~= 'tube:' .. who then call('DEL', DRAINER) end
     return 0, call_drainer(who)
   end
   if waiting == 0 then ask = call('ZRANGE', LATER, 0, 0, 'WITHSCORES')[2] * 1000 end
   ask = math.min(ask or now, now + ASK_AT_LEAST_US)
-  local ours = not token or token == rules.token or (claims and string.sub(token, 1, 5) == 'tube:')
+  local ours = not token or token == rules.token or came_for_it
   if not ours and at <= ask + 20000 then return 0, 0 end
   appoint(rules.token, ask)
   return digits(ask), 0

@@ -224,8 +224,9 @@ class Walk(RuleBasedStateMachine):
 
     @invariant()
     def whoever_waits_will_be_asked_for(self) -> None:
-        waits = (KEYS.wait_list, KEYS.wait_list_automatic, KEYS.wait_later)
-        assert not self.redis.exists(*waits) or self.drain_jobs or self.asking
+        """A retry that is not due may be left to the sweep, which comes every few seconds."""
+        waits = self.redis.exists(KEYS.wait_list, KEYS.wait_list_automatic)
+        assert not waits or self.drain_jobs or self.asking
 
     @invariant()
     def all_is_as_it_must_be(self) -> None:
@@ -251,7 +252,7 @@ class Walk(RuleBasedStateMachine):
 @pytest.mark.parametrize("at_once", [100, 2])
 def test_the_invariants_hold_after_every_script_of_any_walk(redis_url: str, at_once: int) -> None:
     walks = settings(
-        max_examples=25,
+        max_examples=40,
         stateful_step_count=40,
         deadline=None,
         derandomize=True,

@@ -1,90 +1,52 @@
-"""Runs the Lua scripts: what accumulates during one round trip goes out as one pipeline.
+"""The way to Redis and back: what accumulates during one round trip goes out together.
 
-A caller awaits one script and reads as one step; many callers share the way to Redis and back.
-Scripts travel by hash. When Redis has forgotten them (restart, SCRIPT FLUSH) they are loaded and
-the ones it refused are sent again: a refused script has done nothing.
+A caller awaits one step and reads as one step. All steps of one kind become one script, of whatever
+slugs they are, and the scripts of one round trip one pipeline. Scripts travel by hash. When Redis
+has forgotten them (restart, SCRIPT FLUSH) they are loaded and sent again: a refused script has done
+nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from limits.clock import Clock
+from limits.script import Script, load
 from tracking.errors import LimitsDown
 
-LIBRARY = ("slug", "record", "operations", "lanes", "waiting", "flight", "turns")
-"""The parts that scripts of one slug share, in the order in which they need each other."""
-
-ALONE = ("epoch", "survey")
-"""Scripts that belong to no slug and use no part of the library."""
-
-OF_SLUG = (
-    "abort",
-    "admit",
-    "again",
-    "cancel",
-    "finish",
-    "requeue",
-    "retry",
-    "started",
-    "sweep",
-    "take",
-)
-
 MOST_AT_ONCE = 200
-"""Scripts in one pipeline; more would make Redis deaf for others for several milliseconds."""
+"""Steps in one pipeline; more would make Redis deaf for others for several milliseconds."""
 
+MOST_IN_ONE = 100
+"""Steps in one script, for the same reason: nobody else is served while a script runs."""
 
 Notice = Callable[[Exception | None], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """One operation: its whole text and the hash by which Redis knows it."""
-
-    name: str
-    text: str
-    sha: str
+Value = str | bytes | int
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _Step:
     script: Script
     keys: Sequence[str]
-    args: Sequence[str | bytes | int]
+    args: Sequence[Value]
     reply: asyncio.Future[Any]
 
 
-def load() -> dict[str, Script]:
-    """Read all scripts from the package; the shared parts are put in front of each."""
-    folder = files("limits") / "lua"
-    library = "".join((folder / "lib" / f"{name}.lua").read_text() for name in LIBRARY)
-    scripts = {}
-    for name in (*OF_SLUG, *ALONE):
-        text = (folder / f"{name}.lua").read_text()
-        whole = text if name in ALONE else library + text
-        sha = hashlib.sha1(whole.encode(), usedforsecurity=False).hexdigest()
-        scripts[name] = Script(name, whole, sha)
-    return scripts
-
-
 class Scripts:
-    """The way to Redis and back. One pipeline is under way at a time; the next one fills up."""
+    """One pipeline is under way at a time; the next one fills up."""
 
     def __init__(
         self,
         redis: Redis,
         clock: Clock,
-        notice: Callable[[Exception | None], None] = lambda _: None,
+        notice: Notice = lambda _: None,
     ) -> None:
         """`notice` hears of it when Redis goes away (the error) and when it is back (None)."""
         self._redis = redis
@@ -92,15 +54,15 @@ class Scripts:
         self._notice = notice
         self._away = False
         self._scripts = load()
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_Step] = []
         self._sender: asyncio.Task[None] | None = None
 
     async def run(
-        self, name: str, keys: Sequence[str], args: Sequence[str | bytes | int]
+        self, name: str, keys: Sequence[str], args: Sequence[Value]
     ) -> Any:  # each script has replies of its own; limiter.py reads them
-        """Run one script. Raises LimitsDown; it may have run then, so repeat it as it is."""
+        """Run one step. Raises LimitsDown; it may have run then, so repeat it as it is."""
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(self._scripts[name], keys, args, reply))
+        self._waiting.append(_Step(self._scripts[name], keys, args, reply))
         if self._sender is None:
             self._sender = asyncio.create_task(self._send_all())
         return await reply
@@ -113,67 +75,123 @@ class Scripts:
     async def _send_all(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = (
+                steps, self._waiting = (
                     self._waiting[:MOST_AT_ONCE],
                     self._waiting[MOST_AT_ONCE:],
                 )
-                await self._send(batch)
+                await self._send(list(_together(steps)))
         finally:
             self._sender = None
 
-    async def _send(self, batch: list[_Waiting]) -> None:
+    async def _send(self, groups: list[list[_Step]]) -> None:
         try:
-            replies = await self._exchange(batch)
-            if any(isinstance(reply, NoScriptError) for reply in replies):
-                replies = await self._load_and_repeat(batch, replies)
+            replies = await self._exchange(groups)
+            forgotten = [
+                index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)
+            ]
+            if forgotten:
+                await self._load({groups[index][0].script for index in forgotten})
+                again = await self._exchange([groups[index] for index in forgotten])
+                for index, reply in zip(forgotten, again, strict=True):
+                    replies[index] = reply
         except (TimeoutError, RedisError, OSError) as error:
             self._tell(error)
-            for waiting in batch:
-                _fail(waiting, error)
+            for group in groups:
+                _fail(group, error)
             return
         except BaseException:
-            for waiting in batch:
-                waiting.reply.cancel()
+            for group in groups:
+                for step in group:
+                    step.reply.cancel()
             raise
         self._tell(None)
-        for waiting, reply in zip(batch, replies, strict=True):
-            if isinstance(reply, Exception):
-                _fail(waiting, reply)
-            elif not waiting.reply.done():
-                waiting.reply.set_result(reply)
+        for group, reply in zip(groups, replies, strict=True):
+            await self._settle(group, reply)
+
+    async def _settle(self, group: list[_Step], reply: Any) -> None:
+        if isinstance(reply, ResponseError) and len(group) > 1:
+            # What the server will not do for one of them must not take the others along.
+            await self._send([[step] for step in group])
+        elif isinstance(reply, Exception):
+            _fail(group, reply)
+        else:
+            for step, own in zip(group, reply if _batches(group) else [reply], strict=True):
+                if not step.reply.done():
+                    step.reply.set_result(own)
 
     def _tell(self, error: Exception | None) -> None:
         if self._away != (error is not None):
             self._away = error is not None
             self._notice(error)
 
-    async def _exchange(self, batch: Sequence[_Waiting]) -> list[Any]:
+    async def _exchange(self, groups: Sequence[list[_Step]]) -> list[Any]:
         pipeline = self._redis.pipeline(transaction=False)
-        for waiting in batch:
-            pipeline.execute_command(
-                "EVALSHA", waiting.script.sha, len(waiting.keys), *waiting.keys, *waiting.args
-            )
+        for group in groups:
+            keys, args = _written(group)
+            pipeline.execute_command("EVALSHA", group[0].script.sha, len(keys), *keys, *args)
         before = time.monotonic()
         replies: list[Any] = await pipeline.execute(raise_on_error=False)
         after = time.monotonic()
         for reply in replies:
-            if isinstance(reply, list) and reply and isinstance(reply[0], int):
-                self._clock.observe(before, reply[0], after)
+            if (instant := _instant(reply)) is not None:
+                self._clock.observe(before, instant, after)
         return replies
 
-    async def _load_and_repeat(self, batch: list[_Waiting], replies: list[Any]) -> list[Any]:
-        refused = [index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
-        for script in {batch[index].script for index in refused}:
+    async def _load(self, scripts: Iterable[Script]) -> None:
+        for script in scripts:
             await self._redis.script_load(script.text)
-        again = await self._exchange([batch[index] for index in refused])
-        for index, reply in zip(refused, again, strict=True):
-            replies[index] = reply
-        return replies
 
 
-def _fail(waiting: _Waiting, error: Exception) -> None:
-    if waiting.reply.done():
-        return
-    down = LimitsDown(f"Redis did not do {waiting.script.name}: {error}")
-    down.__cause__ = error
-    waiting.reply.set_exception(down)
+def _together(steps: Iterable[_Step]) -> Iterable[list[_Step]]:
+    """Steps of one kind in one group, each kind in its order; what does not batch goes alone."""
+    groups: dict[str, list[_Step]] = {}
+    for step in steps:
+        if not step.script.batches:
+            yield [step]
+            continue
+        group = groups.setdefault(step.script.name, [])
+        if len(group) == MOST_IN_ONE:
+            yield group
+            group = groups[step.script.name] = []
+        group.append(step)
+    yield from groups.values()
+
+
+def _batches(group: Sequence[_Step]) -> bool:
+    return group[0].script.batches
+
+
+def _written(group: Sequence[_Step]) -> tuple[Sequence[Value], Sequence[Value]]:
+    """Keys and arguments of one script, in the order of lua/lib/batch.lua."""
+    first = group[0]
+    if not first.script.batches:
+        return first.keys, first.args
+    # A slug is its keys and its rules: the rules of one slug may change between two steps.
+    slugs: dict[tuple[Any, Any], int] = {}
+    keys: list[Value] = []
+    requests: list[Value] = []
+    for step in group:
+        slug = (step.keys[0], step.args[0])
+        index = slugs.get(slug)
+        if index is None:
+            index = slugs[slug] = len(slugs) + 1
+            keys.extend(step.keys)
+        requests.append(index)
+        requests.extend(step.args[1:])
+    rules = [rules for _, rules in slugs]
+    return keys, [len(slugs), len(first.args), *rules, *requests]
+
+
+def _instant(reply: Any) -> int | None:
+    """Redis' time in a reply, in µs; the first of a batch, where all have the same."""
+    while isinstance(reply, list) and reply:
+        reply = reply[0]
+    return reply if isinstance(reply, int) else None
+
+
+def _fail(group: Sequence[_Step], error: Exception) -> None:
+    for step in group:
+        if not step.reply.done():
+            down = LimitsDown(f"Redis did not do {step.script.name}: {error}")
+            down.__cause__ = error
+            step.reply.set_exception(down)

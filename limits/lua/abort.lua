@@ -13,7 +13,7 @@ ARGV[7]  room      as in take.lua
 Returns  {now, grants, why, ask, put}, as in take.lua
 ]]
 reap()
-local number, record = land(ARGV[3])
+local number, record = land_to_wait(ARGV[3])
 if number then
   give_start_back(ARGV[3], record)
   wait_again(record)

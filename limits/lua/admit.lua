@@ -20,18 +20,18 @@ local id, request = ARGV[3], cjson.decode(ARGV[4])
 local number = request.number
 
 local function end_now(verdict)
-  end_operation(request.id or request.job, verdict,
-    request.id and STATUS_KEEP_MS or ANONYMOUS_KEEP_MS)
+  if request.id then
+    end_operation(request.id, verdict)
+  else
+    end_anonymous(request.job, verdict)
+  end
   return { now, 'ended', verdict.state }
 end
 
 local function parked(why)
-  project()
-  if waits() > 0 or call('EXISTS', LATER) == 1 then
-    raise_flag(waits())
-    return { now, 'parked', why, call_drainer(id) }
-  end
-  return { now, 'parked', why, 0 }
+  if nobody_waits() then return { now, 'parked', why, 0 } end
+  raise_flag(waits())
+  return { now, 'parked', why, call_drainer(id) }
 end
 
 -- The job of a call that runs: its worker vanished, so it goes on here, at once, with a new permit.
@@ -40,7 +40,7 @@ local function go_on(old, record)
   if not record.dying then
     record.deaths = (record.deaths or 0) + 1
     record.dying = record.deaths > rules.deaths or nil
-    call('HINCRBY', COUNTS, 'taken_over', 1)
+    count('taken_over')
   end
   if record.dying then
     write_record(INFLIGHT, old, record)
@@ -55,20 +55,23 @@ local function go_on(old, record)
 end
 
 reap()
-local before = granted_before(id)
-if before then return { now, 'granted', before } end
+local calls = call('HMGET', INFLIGHT, id, '=' .. number)
+if calls[1] then return { now, 'granted', granted_before(id) } end
 if not quiet_until() then return { now, 'epoch' } end
-local state = state_of(request.id or request.job)
+local known = call('MGET', STATUS .. (request.id or request.job), ANSWER .. number)
+local state = known[1] and cjson.decode(known[1]).status
 if ENDED[state] then return { now, 'ended', state } end
 if request.till and request.till <= now_ms then return end_now(EXPIRED) end
-local answer = fresh(call('GET', ANSWER .. number), request.age) or fresh(ARGV[5], request.age)
+local answer = fresh(known[2], request.age) or fresh(ARGV[5], request.age)
 if answer then return end_now(answer) end
 
-local runs = running(number)
+local runs = calls[2]
 local flying = runs and read_record(INFLIGHT, runs)
 if flying and flying.job == request.job then return go_on(runs, flying) end
-local known = flying and not request.id and flying.anon
-if known and (known.id == request.job or known.last == request.job) then return parked('known') end
+local joined = flying and not request.id and flying.anon
+if joined and (joined.id == request.job or joined.last == request.job) then
+  return parked('known')
+end
 local record = read_record(REQUESTS, number)
 if record then
   promote(number, record, request)
@@ -76,16 +79,20 @@ if record then
   write_record(REQUESTS, number, record)
   return parked(record.state or 'queue')
 end
-if waits() >= rules.max_waiting then return { now, 'full', waits() } end
+local idle = nobody_waits()
+if not idle and waits() >= rules.max_waiting then return { now, 'full', waits() } end
 record = record_of(request)
 if not join(record, request) then return parked('known') end
 if flying then
   put_behind(number, record)
   return parked('running')
 end
-move_due()
+if not idle then
+  move_due()
+  idle = waits() == 0
+end
 local at, lane = nil, 'queue'
-if waits() == 0 then at, lane = opening() end
+if idle then at, lane = opening() end
 if not at then
   put_tail(number, record)
   return parked(lane)

@@ -19,5 +19,4 @@ if not quiet_until() or not call('ZSCORE', LEASES, ARGV[4]) then return { now, '
 local at, lane, ask = free_lane()
 if not at then return { now, 'wait', digits(ask) } end
 start(id, at, lane)
-call('SET', SECOND, call('ZCARD', STARTS), 'PX', 1000)
 return { now, 'granted', digits(at) }

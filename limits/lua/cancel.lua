@@ -28,7 +28,7 @@ end
 
 local function cancel_one(id)
   local operation = read_record(REQUESTS, '#' .. id)
-  if runs(id, operation) or not end_operation(id, BY_HAND, STATUS_KEEP_MS) then return 0 end
+  if runs(id, operation) or not end_operation(id, BY_HAND) then return 0 end
   local record = operation and read_record(REQUESTS, operation.n)
   if not record then return 1 end
   record.ids = (record.ids or 1) - 1
@@ -45,16 +45,16 @@ end
 -- Without a record it was pushed by hand.
 local function cancel_pushed(number)
   if call('LREM', MANUAL, 0, number) + call('LREM', AUTOMATIC, 0, number) == 0 then return 0 end
-  end_operation('hand-' .. digits(now) .. number, BY_HAND, ANONYMOUS_KEEP_MS)
+  end_anonymous('hand-' .. digits(now) .. number, BY_HAND)
   return 1
 end
 
 local function cancel_number(number)
   local record = read_record(REQUESTS, number)
   if not record then return cancel_pushed(number), 0 end
-  local before = tonumber(call('HGET', COUNTS, 'CANCELLED') or 0)
+  local before = touched.counts.CANCELLED or 0
   local looked = end_where(record, BY_HAND, everyone)
-  local cancelled = tonumber(call('HGET', COUNTS, 'CANCELLED') or 0) - before
+  local cancelled = (touched.counts.CANCELLED or 0) - before
   if looked then drop(number, record) else write_record(REQUESTS, number, record) end
   return cancelled, looked and 0 or 1
 end
@@ -65,6 +65,5 @@ if ARGV[4] ~= '' then
 else
   cancelled, more = cancel_number(ARGV[3])
 end
-project()
 at_rest()
 return { now, cancelled, more }

@@ -41,6 +41,7 @@ local function answer_waiting()
   return looked
 end
 
+-- How long calls take matters for the estimate only, so only while somebody waits.
 local function count_time(granted)
   local took = now - tonumber(granted)
   local average = tonumber(call('HGET', COUNTS, 'call_us') or took)
@@ -64,10 +65,8 @@ local ended = not record or end_where(record, verdict, everyone)
 if not ended or not answer_waiting() then
   -- The lease stays until all have ended, so that no sweep takes the call for a lost one.
   if record then write_record(INFLIGHT, id, record) end
-  project()
   return { now, 1, {}, 'more', 0, 0 }
 end
-if record and call('ZSCORE', LEASES, id) then count_time(record.granted) end
-land(id)
+if land(id, record) and record and not nobody_waits() then count_time(record.granted) end
 local grants, why, ask, put = turn(ARGV[6], ARGV[7], false)
 return { now, 0, grants, why, ask, put }

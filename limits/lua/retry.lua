@@ -12,10 +12,10 @@ ARGV[6]  room      as in take.lua
 Returns  {now, grants, why, ask, put}, as in take.lua
 ]]
 reap()
-local number, record = land(ARGV[3])
+local number, record = land_to_wait(ARGV[3])
 if number then
   record.attempts = (record.attempts or 0) + 1
-  call('HINCRBY', COUNTS, 'retried', 1)
+  count('retried')
   wait_again(record)
   put_later(number, record, now_ms + tonumber(ARGV[4]))
 end

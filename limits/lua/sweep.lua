@@ -28,15 +28,18 @@ end
 
 -- Records whose number is in no list (somebody deleted the list): back in line.
 local function relist()
-  if waits() > 0 or call('EXISTS', LATER) == 1 then return end
+  if not nobody_waits() then return end
   for _, field in ipairs(call('HKEYS', REQUESTS)) do
     if not string.find(field, '^[#!]') and not running(field) then
       put_tail(field, read_record(REQUESTS, field))
-      call('HINCRBY', COUNTS, 'relisted', 1)
+      count('relisted')
     end
   end
 end
 
+-- A clock that stepped back must not keep a dead worker's slot for the length of its step.
+clamp(LEASES, now + rules.lease_us)
+clamp(STARTS, now + rules.ahead_us + rules.late_us + rules.window_us)
 reap()
 local swept, dying = 0, {}
 if call('HLEN', INFLIGHT) > 0 then
@@ -48,17 +51,17 @@ if call('HLEN', INFLIGHT) > 0 then
       write_record(INFLIGHT, id, record)
       table.insert(dying, granted_before(id))
     else
-      local number = land(id)
+      local number = record.n
+      land(id, record)
       wait_again(record)
       put_head(number, record)
-      call('HINCRBY', COUNTS, 'swept', 1)
+      count('swept')
       swept = swept + 1
     end
   end
 end
 relist()
 move_due()
-project()
 local put, left = 0, waits()
 if left > 0 then
   raise_flag(left)

@@ -24,7 +24,7 @@ from redis import Redis
 
 from limits.replies import write_request, write_rules
 from limits.rules import Rules
-from limits.scripts import load
+from limits.script import load
 from tracking.request import Origin
 
 RULES = Rules(concurrent=3, per_second=2, max_waiting=4, per_hour=1000, per_day=1000)
@@ -40,6 +40,11 @@ SOONEST_MS = -60_000
 SETTLES_NOTHING = {"admit", "cancel"}
 GIVES_DUTIES = {"take", "finish", "retry", "requeue", "abort", "sweep"}
 SOONEST_FLAG_SECONDS = 0.9
+
+
+def one(rules: bytes, args: tuple[Any, ...]) -> list[Any]:
+    """The arguments of a script for one request (lua/lib/batch.lua)."""
+    return [1, 2 + len(args), rules, 1, "[]", *args]
 
 
 class Walk(RuleBasedStateMachine):
@@ -76,7 +81,7 @@ class Walk(RuleBasedStateMachine):
         rules = write_rules(USPS, RULES, same)
         began = time.monotonic()
         for _ in range(sent):
-            reply = self.redis.eval(self.texts[name], len(KEYS), *KEYS, rules, "[]", *args)
+            reply = self.redis.eval(self.texts[name], len(KEYS), *KEYS, *one(rules, args))[0]
         if name not in SETTLES_NOTHING and not (name == "finish" and reply[1] == 1):
             self.settled_at = began
         if name in GIVES_DUTIES or reply[1] == "parked":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 
 from limits_bench import (
     FAST,
@@ -16,7 +17,7 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
-from limits.scripts import load
+from limits.script import load
 from tracking.call import Granted, Parked
 from tracking.errors import LimitsDown
 
@@ -165,10 +166,23 @@ async def test_leases_and_lanes_of_a_clock_that_stepped_back_are_clamped(
     await redis.zadd(KEYS.calls_leases, {call.id: ahead})
     await redis.zadd(KEYS.call_starts, {call.id: ahead})
 
-    now, *_ = await worker.raw("take", "t", 5, 0)
+    now, *_ = await worker.raw("sweep", "s")
 
     assert await redis.zscore(KEYS.calls_leases, call.id) == now + 60_000_000
     assert await redis.zscore(KEYS.call_starts, call.id) == now + 150_000 + 1_000_000 + 1_020_000
+
+
+async def test_a_lane_of_a_clock_that_stepped_back_binds_for_seconds_only(
+    hire: Hire, redis: Redis
+) -> None:
+    worker = await hire(replace(FAST, per_second=1))
+    call = await worker.granted("N001")
+    await redis.zadd(KEYS.call_starts, {call.id: await redis_us(redis) + HOUR_US})
+    await redis.rpush(KEYS.wait_list, "N002")
+
+    now, _, why, ask, _ = await worker.raw("take", "t", 5, 1)
+
+    assert (why, int(ask) <= now + 3_000_000) == ("rate", True)
 
 
 async def test_a_quiet_time_of_a_clock_that_stepped_back_is_clamped(
@@ -176,11 +190,12 @@ async def test_a_quiet_time_of_a_clock_that_stepped_back_is_clamped(
 ) -> None:
     ahead = await redis_us(redis) + HOUR_US
     await redis.set(KEYS.epoch, f"{worker.epoch.name} {ahead}")
+    await redis.rpush(KEYS.wait_list, "N001")
 
-    now, _, why, ask, _ = await worker.raw("take", "t", 5, 0)
+    now, _, why, *_ = await worker.raw("take", "t", 5, 1)
     name, quiet = (await redis.get(KEYS.epoch)).split()
 
-    assert (why, ask) == ("quiet", 0)
+    assert why == "quiet"
     assert (name, int(quiet)) == (worker.epoch.name, now + 60_000_000)
 
 

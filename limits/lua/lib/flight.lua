@@ -6,25 +6,29 @@ local function running(number)
   return call('HGET', INFLIGHT, '=' .. number)
 end
 
--- Returns {call id, start in µs, grant in µs, record} for the reply.
+local function reply_of(id, record, text, ids)
+  local named = ids and cjson.encode({ ids = ids }) or '{}'
+  return { id, record.at, record.granted, text, named }
+end
+
+-- Returns {call id, start in µs, grant in µs, record, {ids: of at most 100 operations}}.
 local function grant(id, number, record, at, lane)
   start(id, at, lane)
   call('ZADD', LEASES, now + rules.lease_us, id)
-  call('PEXPIRE', LEASES, math.ceil(rules.lease_us / 1000))
-  call('SET', CALLS, call('ZCARD', LEASES), 'PX', 60000)
-  call('SET', SECOND, call('ZCARD', STARTS), 'PX', 1000)
-  call('SADD', SLUGS, rules.slug)
-  call('HINCRBY', COUNTS, 'calls', 1)
+  touched.leased = true
+  count('calls')
   record.state, record.n, record.at, record.granted = nil, number, digits(at), digits(now)
   local text = cjson.encode(record)
   call('HSET', INFLIGHT, id, text, '=' .. number, id)
+  if not record.heads then return reply_of(id, record, text) end
   local ids = ids_of(record)
   for _, operation in ipairs(ids) do
     if not ENDED[state_of(operation)] then
-      write_status(operation, 'RUNNING', { started = now_ms }, STATUS_KEEP_MS)
+      local status = status_text('RUNNING', { started = now_ms })
+      call('SET', STATUS .. operation, status, 'PX', STATUS_KEEP_MS)
     end
   end
-  return { id, digits(at), digits(now), text, cjson.encode({ ids = ids }) }
+  return reply_of(id, record, text, ids)
 end
 
 -- A grant that was made before: the reply was lost and the script is sent again.
@@ -32,16 +36,28 @@ local function granted_before(id)
   local text = call('HGET', INFLIGHT, id)
   if not text then return nil end
   local record = cjson.decode(text)
-  return { id, record.at, record.granted, text, cjson.encode({ ids = ids_of(record) }) }
+  return reply_of(id, record, text, record.heads and ids_of(record))
 end
 
--- Takes a call out of flight. Returns its number and record, or nil when it is not ours (any more).
-local function land(id)
-  call('ZREM', LEASES, id)
+-- Takes a call out of flight. Returns whether its lease was still there.
+local function land(id, record)
+  local leased = call('ZREM', LEASES, id) == 1
+  if leased then touched.changed = true end
+  if not record then return leased end
+  if running(record.n) == id then
+    call('HDEL', INFLIGHT, id, '=' .. record.n)
+  else
+    call('HDEL', INFLIGHT, id)
+  end
+  return leased
+end
+
+-- The same for a call that goes back to wait. Returns its number and record, or nil when it is not
+-- ours (any more).
+local function land_to_wait(id)
   local record = read_record(INFLIGHT, id)
+  land(id, record)
   if not record then return nil end
-  call('HDEL', INFLIGHT, id)
-  if running(record.n) == id then call('HDEL', INFLIGHT, '=' .. record.n) end
   return record.n, record
 end
 
@@ -50,4 +66,31 @@ local function wait_again(record)
   for _, id in ipairs(ids_of(record)) do
     if state_of(id) == 'RUNNING' then call('DEL', STATUS .. id) end
   end
+end
+
+-- The counters that operators read, and the ends of what expires; once for each slug.
+local function close()
+  if touched.leased then
+    call('PEXPIRE', LEASES, math.ceil(rules.lease_us / 1000))
+    call('SADD', SLUGS, rules.slug)
+  end
+  if touched.started then
+    call('PEXPIRE', STARTS, math.ceil((rules.ahead_us + rules.late_us + rules.window_us) / 1000))
+  end
+  if touched.changed then
+    local calls, starts = call('ZCARD', LEASES), call('ZCARD', STARTS)
+    if calls == 0 then
+      call('DEL', CALLS)
+    elseif touched.leased or not call('SET', CALLS, calls, 'XX', 'KEEPTTL') then
+      call('SET', CALLS, calls, 'PX', 60000)
+    end
+    if starts == 0 then
+      call('DEL', SECOND)
+    elseif touched.started then
+      call('SET', SECOND, starts, 'PX', 1000)
+    else
+      call('SET', SECOND, starts, 'XX', 'KEEPTTL')
+    end
+  end
+  for name, by in pairs(touched.counts) do call('HINCRBY', COUNTS, name, by) end
 end

@@ -16,35 +16,22 @@ local function clamp(key, most)
   end
 end
 
--- The two counters that operators read.
-local function project()
-  local calls = call('ZCARD', LEASES)
-  if calls == 0 then
-    call('DEL', CALLS)
-  elseif not call('SET', CALLS, calls, 'XX', 'KEEPTTL') then
-    call('SET', CALLS, calls, 'PX', 60000)
-  end
-  local starts = call('ZCARD', STARTS)
-  if starts == 0 then
-    call('DEL', SECOND)
-  else
-    call('SET', SECOND, starts, 'XX', 'KEEPTTL')
-  end
-end
-
+-- Once for each slug: the time does not move while a script runs.
 local function reap()
+  if touched.reaped then return end
+  touched.reaped = true
   local gone = call('ZREMRANGEBYSCORE', LEASES, '-inf', now)
     + call('ZREMRANGEBYSCORE', STARTS, '-inf', now)
-  clamp(LEASES, now + rules.lease_us)
-  clamp(STARTS, now + rules.ahead_us + rules.late_us + rules.window_us)
-  if gone > 0 then project() end
+  if gone > 0 then touched.changed = true end
 end
 
 -- Returns the score at which fewer than `most` members will be left, with its member; nil when
 -- fewer are left now. There may be more than `most`, where the rule was a higher one before.
-local function frees(key, most)
+-- `reach`: how far ahead a score can lie, unless the clock stepped back.
+local function frees(key, most, reach)
   local surplus = call('ZCARD', key) - most
   if surplus < 0 then return nil end
+  clamp(key, reach)
   local found = call('ZRANGE', key, surplus, surplus, 'WITHSCORES')
   return tonumber(found[2]), found[1]
 end
@@ -60,8 +47,7 @@ local function quota()
   if rules.per_hour then
     local span = HOUR_US + rules.window_us - SECOND_US
     call('ZREMRANGEBYSCORE', HOUR, '-inf', now - span)
-    clamp(HOUR, latest)
-    local first = frees(HOUR, rules.per_hour)
+    local first = frees(HOUR, rules.per_hour, latest)
     if first then return 'per_hour', first + span end
   end
   if rules.per_day then
@@ -76,7 +62,8 @@ end
 local function free_lane()
   local why, ask = quota()
   if why then return nil, why, ask end
-  local free, lane = frees(STARTS, rules.per_second)
+  local reach = now + rules.ahead_us + rules.late_us + rules.window_us
+  local free, lane = frees(STARTS, rules.per_second, reach)
   if not free then return now, nil end
   if free <= now + rules.ahead_us then return math.max(now, free), lane end
   ask = free - rules.ahead_us
@@ -90,12 +77,14 @@ local function opening()
   local quiet = quiet_until()
   if not quiet then return nil, 'epoch', now + 1000000 end
   if quiet > now then return nil, 'quiet', quiet end
-  local paused = call('PTTL', PAUSED)
-  if paused > 0 then return nil, 'paused', now + paused * 1000 end
   local most = rules.concurrent
-  -- After a pause one call tries whether the courier answers again.
-  if call('EXISTS', BREAKER) == 1 then most = 1 end
-  local ends = frees(LEASES, most)
+  if call('EXISTS', PAUSED, BREAKER) > 0 then
+    local paused = call('PTTL', PAUSED)
+    if paused > 0 then return nil, 'paused', now + paused * 1000 end
+    -- After a pause one call tries whether the courier answers again.
+    if call('EXISTS', BREAKER) == 1 then most = 1 end
+  end
+  local ends = frees(LEASES, most, now + rules.lease_us)
   if ends then return nil, 'concurrency', ends end
   return free_lane()
 end
@@ -103,7 +92,7 @@ end
 local function start(id, at, lane)
   if lane then call('ZREM', STARTS, lane) end
   call('ZADD', STARTS, at + rules.late_us + rules.window_us, id)
-  call('PEXPIRE', STARTS, math.ceil((rules.ahead_us + rules.late_us + rules.window_us) / 1000))
+  touched.started, touched.changed = true, true
   if rules.per_hour then
     call('ZADD', HOUR, at + rules.late_us, id)
     call('PEXPIRE', HOUR, (HOUR_US + rules.ahead_us + rules.late_us) / 1000)
@@ -121,6 +110,7 @@ local function give_start_back(id, record)
     call('ZADD', STARTS, 'XX', record.at, id)
   else
     call('ZREM', STARTS, id)
+    touched.changed = true
   end
   if rules.per_hour then call('ZREM', HOUR, id) end
   local today = rules.per_day and tonumber(record.granted) >= day_ends() - DAY_US

@@ -12,11 +12,11 @@ local AT_ONCE = 100
 
 local ENDED = { SUCCESS = true, ERROR = true, CANCELLED = true }
 
-local function iso(ms)
-  if not ms then return 'null' end
-  local seconds = math.floor(ms / 1000)
-  local days = math.floor(seconds / 86400)
-  local rest = seconds - days * 86400
+local dates = {}
+
+-- Days since 1970 as YYYY-MM-DD.
+local function date_of(days)
+  if dates[days] then return dates[days] end
   -- Days to a date: H. Hinnant's civil_from_days, for years after 1970.
   local z = days + 719468
   local era = math.floor(z / 146097)
@@ -27,8 +27,18 @@ local function iso(ms)
   local month = math.floor((5 * doy + 2) / 153)
   local day = doy - math.floor((153 * month + 2) / 5) + 1
   month = month < 10 and month + 3 or month - 9
-  return string.format('"%04d-%02d-%02dT%02d:%02d:%02d.%03dZ"', y + era * 400 + (month <= 2 and 1
-    or 0), month, day, math.floor(rest / 3600), math.floor(rest / 60) % 60, rest % 60, ms % 1000)
+  local year = y + era * 400 + (month <= 2 and 1 or 0)
+  dates[days] = string.format('%04d-%02d-%02d', year, month, day)
+  return dates[days]
+end
+
+local function iso(ms)
+  if not ms then return 'null' end
+  local seconds = math.floor(ms / 1000)
+  local days = math.floor(seconds / 86400)
+  local rest = seconds - days * 86400
+  return string.format('"%sT%02d:%02d:%02d.%03dZ"', date_of(days), math.floor(rest / 3600),
+    math.floor(rest / 60) % 60, rest % 60, ms % 1000)
 end
 
 local function state_of(id)
@@ -36,18 +46,26 @@ local function state_of(id)
   return text and cjson.decode(text).status or nil
 end
 
-local function write_status(id, state, verdict, keep_ms)
+local function status_text(state, verdict)
   local ends = ENDED[state] and now_ms or nil
-  call('SET', STATUS .. id, '{"status":"' .. state .. '","startedAt":' .. iso(verdict.started)
+  return '{"status":"' .. state .. '","startedAt":' .. iso(verdict.started)
     .. ',"finishedAt":' .. iso(ends) .. ',"output":' .. (verdict.output or 'null')
-    .. ',"tracking":' .. (verdict.tracking and cjson.encode(verdict.tracking) or 'null') .. '}',
-    'PX', keep_ms)
+    .. ',"tracking":' .. (verdict.tracking and cjson.encode(verdict.tracking) or 'null') .. '}'
 end
 
-local function end_operation(id, verdict, keep_ms)
+-- Returns false when it had ended before.
+local function end_operation(id, verdict)
   if ENDED[state_of(id)] then return false end
-  write_status(id, verdict.state, verdict, keep_ms)
-  call('HINCRBY', COUNTS, verdict.state, 1)
+  call('SET', STATUS .. id, status_text(verdict.state, verdict), 'PX', STATUS_KEEP_MS)
+  count(verdict.state)
+  return true
+end
+
+-- The same for requests without an id: they are never RUNNING, so what is there is an end.
+local function end_anonymous(id, verdict)
+  local text = status_text(verdict.state, verdict)
+  if not call('SET', STATUS .. id, text, 'PX', ANONYMOUS_KEEP_MS, 'NX') then return false end
+  count(verdict.state)
   return true
 end
 
@@ -87,7 +105,7 @@ local function end_where(record, verdict, ends)
     local id, operation = next_operation(record)
     if not id then break end
     if ENDED[state_of(id)] or ends(operation.at, operation.age, operation.till) then
-      end_operation(id, verdict, STATUS_KEEP_MS)
+      end_operation(id, verdict)
       call('HDEL', REQUESTS, '#' .. id)
     else
       record.kept = record.kept or {}
@@ -101,7 +119,7 @@ local function end_where(record, verdict, ends)
   record.heads, record.ids, record.kept, record.kept_ids = record.kept, record.kept_ids, nil, nil
   local anon = record.anon
   if anon and ends(anon.at, anon.age, anon.till) then
-    end_operation(anon.id, verdict, ANONYMOUS_KEEP_MS)
+    end_anonymous(anon.id, verdict)
     record.anon = nil
   end
   return true

@@ -17,7 +17,7 @@ local function wanted(number, base)
   local record = read_record(REQUESTS, number)
   if not record then
     local id, answer = 'hand-' .. base .. number, fresh(call('GET', ANSWER .. number))
-    if answer and end_operation(id, answer, ANONYMOUS_KEEP_MS) then return nil end
+    if answer and end_anonymous(id, answer) then return nil end
     return { since = now_ms, anon = { id = id, count = 1, at = now_ms } }
   end
   if record.state == 'later' then call('ZREM', LATER, number) end
@@ -94,13 +94,13 @@ local function call_drainer(who)
   if token == 'tube:' .. who then return 1 end
   if token then return 0 end
   call('SET', DRAINER, 'tube:' .. who .. ' ' .. digits(now), 'PX', TUBE_MS)
-  call('HINCRBY', COUNTS, 'drains', 1)
+  count('drains')
   return 1
 end
 
 -- Nobody waits: flag and drainer go in this same step, so that the next one parked calls anew.
 local function at_rest()
-  if waits() > 0 or call('EXISTS', LATER) == 1 then return false end
+  if not nobody_waits() then return false end
   call('DEL', DRAINER, FLAG)
   call('HDEL', REQUESTS, '!turn')
   return true
@@ -110,7 +110,6 @@ end
 -- tube, so it may step in where the tube was asked.
 -- Returns ask (µs at which this process must ask again, 0 for never) and put (1: put a drain job).
 local function settle(who, why, ask, claims)
-  project()
   if at_rest() then return 0, 0 end
   local waiting = waits()
   raise_flag(waiting)
@@ -132,7 +131,9 @@ end
 -- What take does, and every script that frees a slot does next. Sent again it answers the same.
 local function turn(base, room, claims)
   local grants, why, look_again = taken_before(base), 'room', now
-  if #grants == 0 then
+  if #grants == 0 and call('EXISTS', MANUAL, AUTOMATIC, LATER, DRAINER, FLAG) == 0 then
+    return grants, tonumber(room) > 0 and 'empty' or 'room', 0, 0
+  elseif #grants == 0 then
     grants, why, look_again = take(base, tonumber(room))
   elseif #grants < tonumber(room) then
     local at

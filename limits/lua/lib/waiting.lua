@@ -14,6 +14,11 @@ local function waits()
   return call('LLEN', MANUAL) + call('LLEN', AUTOMATIC)
 end
 
+-- The same question, about those too who wait for the end of a backoff; one look is enough.
+local function nobody_waits()
+  return call('EXISTS', MANUAL, AUTOMATIC, LATER) == 0
+end
+
 local function put_tail(number, record)
   record.state = nil
   write_record(REQUESTS, number, record)

@@ -55,8 +55,9 @@ class Tracking:
     """A courier's whole answer about one number; checkpoints oldest first.
 
     No checkpoints and tag Pending mean "the courier does not know this number (yet)".
-    `delivered_at` and `expected_delivery` are the courier's text. `http_status` and `excerpt`
-    (at most 1 KiB, redacted) describe the last answer for the record of attempts.
+    `delivered_at` and `expected_delivery` are the courier's text. `unknown_codes` are status codes
+    that the courier's module has no meaning for: their events count as its words say. `http_status`
+    and `excerpt` (at most 1 KiB, redacted) describe the last answer for the record of attempts.
     """
 
     tag: Tag
@@ -68,6 +69,7 @@ class Tracking:
     signed_by: str | None = None
     origin: str | None = None
     destination: str | None = None
+    unknown_codes: tuple[str, ...] = ()
     http_status: int | None = None
     excerpt: str = ""
 
@@ -79,8 +81,12 @@ class Tracking:
     @property
     def active(self) -> bool:
         """False once nothing more is expected to happen to the parcel."""
-        final = self.delivered or self.tag is Tag.EXPIRED or self.subtag in FINAL_SUBTAGS
-        return not final
+        return is_active(self.tag, self.subtag)
+
+
+def is_active(tag: Tag, subtag: str) -> bool:
+    """Whether anything more is expected to happen to a parcel with this status."""
+    return not (tag is Tag.DELIVERED or tag is Tag.EXPIRED or subtag in FINAL_SUBTAGS)
 
 
 NOT_FOUND_YET = Tracking(tag=Tag.PENDING, subtag="Pending_001")

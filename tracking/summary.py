@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from tracking.checkpoint import Tracking
+from tracking.checkpoint import Tag, Tracking
 
 
 def output_of(tracking: Tracking) -> dict[str, object]:
     """The `output` of an operation that ended in SUCCESS; the rest is in the stored document."""
+    return summary(tracking.tag, tracking.subtag, len(tracking.checkpoints))
+
+
+def summary(tag: Tag, subtag: str, checkpoints: int) -> dict[str, object]:
+    """The same of an answer of which only this much is at hand; `checkpoints` is their number."""
     return {
-        "tag": tracking.tag.value,
-        "subtag": tracking.subtag,
-        "delivered": tracking.delivered,
-        "checkpoints": len(tracking.checkpoints),
+        "tag": tag.value,
+        "subtag": subtag,
+        "delivered": tag is Tag.DELIVERED,
+        "checkpoints": checkpoints,
     }

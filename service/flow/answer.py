@@ -80,8 +80,9 @@ class Asker:
                 call, error, Attempt(at, error.code, ms, error.http_status, error.excerpt)
             )
         except asyncio.CancelledError:
-            await self.hand_back(call)
-            raise
+            # This worker stops. The request waits in Redis now, so what follows a turn is due:
+            # a drain job for whoever goes on, and the end of its own job.
+            return await self.hand_back(call)
         self._spare.reach(FailPoint.AFTER_ANSWER)
         outcome = "answered" if tracking.checkpoints else "not_found"
         ms = round((time.monotonic() - began) * 1000)

@@ -42,6 +42,7 @@ class Drainer:
         self._due: dict[Slug, float] = {}
         self._since: dict[Slug, float] = {}
         self._sooner = asyncio.Event()
+        self._retired = False
 
     def look_again(self, slug: Slug, at: float) -> None:
         """Ask for `slug` at this instant of `time.monotonic()`; the sooner instant holds."""
@@ -63,8 +64,8 @@ class Drainer:
         await turns.go_on(slug, turn)
 
     async def run(self, turns: Turns) -> None:
-        """Ask for every slug when it is due, until cancelled."""
-        while True:
+        """Ask for every slug when it is due, until `retire`."""
+        while not self._retired:
             self._sooner.clear()
             wait = self._heap[0][0] - time.monotonic() if self._heap else None
             if wait is not None and wait <= 0:
@@ -75,6 +76,11 @@ class Drainer:
                     await self._sooner.wait()
             except TimeoutError:
                 continue
+
+    def retire(self) -> None:
+        """Let `run` end after what it asks just now: calls it is granted must not be lost."""
+        self._retired = True
+        self._sooner.set()
 
     async def hand_over(self, turns: Turns) -> None:
         """Give all slugs back to the tube, because this process stops."""

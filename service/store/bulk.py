@@ -153,7 +153,7 @@ class _Parcel:
             merged = _merged(document, write)
             document = merged.document
             self.past += merged.past
-        if document is None or document == self.stored:
+        if document is None or document is self.stored:
             return False
         revision = self.stored["revision"] + 1 if self.stored else 0
         self.merged = _encoded(document | {"revision": revision})

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import pymongo
 from bson.codec_options import CodecOptions
 from pymongo import MongoClient, WriteConcern
 from pymongo.collection import Collection
@@ -34,6 +35,7 @@ OPERATION_MS = 5_000
 long it takes to see that MongoDB is away."""
 
 PING_SECONDS = 0.5
+END_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Store:
         self._up = asyncio.Event()
         self._up.set()
         self._pinger: asyncio.Task[None] | None = None
+        self._closed = False
 
     @property
     def tracking(self) -> Collection[Document]:
@@ -102,16 +105,17 @@ class Store:
         await self._up.wait()
 
     async def close(self) -> None:
-        """End the threads and the connections."""
+        """End the threads and the connections; whatever is asked from now on is ResultsDown."""
+        self._closed = True
         if self._pinger is not None:
             self._pinger.cancel()
         self._writer.shutdown(wait=False)
         self._reader.shutdown(wait=False)
-        await asyncio.to_thread(self.client.close)
+        await asyncio.to_thread(self._end)
 
     async def _run(self, thread: ThreadPoolExecutor, step: Callable[..., T], *args: Any) -> T:
-        if not self._up.is_set():
-            raise ResultsDown("MongoDB is away")
+        if self._closed or not self._up.is_set():
+            raise ResultsDown("the store is closed" if self._closed else "MongoDB is away")
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(thread, functools.partial(step, *args))
@@ -119,6 +123,10 @@ class Store:
             if isinstance(error, ConnectionFailure) or error.timeout:
                 self._down(error)
             raise ResultsDown(f"MongoDB did not confirm: {error}") from error
+
+    def _end(self) -> None:
+        with pymongo.timeout(END_SECONDS):
+            self.client.close()  # says good-bye to the server, who may not listen
 
     def _collection(self, name: str) -> Collection[Document]:
         return self.client.get_database(self._names.database).get_collection(
@@ -128,7 +136,7 @@ class Store:
         )
 
     def _down(self, error: PyMongoError) -> None:
-        if self._up.is_set():
+        if self._up.is_set() and not self._closed:
             self._up.clear()
             self._notice(error)
             self._pinger = asyncio.create_task(self._ping())

@@ -15,7 +15,7 @@ from bson import Int64
 
 from service.store.schedule import Standing, next_check
 from tracking.call import Attempt, Call
-from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking, is_active
 from tracking.errors import CourierError
 from tracking.request import TrackingRequest
 
@@ -123,12 +123,11 @@ def content_of(tracking: Tracking) -> Document:
 
 def with_status(document: Document, tag: Tag, subtag: str, at: datetime) -> Document:
     """Give a document a tag and everything that follows from it."""
-    status = Tracking(tag=tag, subtag=subtag)
     document |= {
         "tag": tag.value,
         "subtag": subtag,
-        "delivered": status.delivered,
-        "active": status.active,
+        "delivered": tag is Tag.DELIVERED,
+        "active": is_active(tag, subtag),
     }
     return scheduled(document, at)
 
@@ -143,8 +142,8 @@ def scheduled(document: Document, at: datetime) -> Document:
 
 def with_attempt(document: Document, attempt: Attempt) -> Document:
     """Add an attempt unless it is there; the newest ATTEMPTS_MOST stay, oldest first."""
-    at = stored(attempt.at)
-    if all(each["at"] != at for each in document["attempts"]):
+    at, before = stored(attempt.at), document["attempts"]
+    if all(each["at"] != at for each in before):
         noted = {
             "at": at,
             "outcome": attempt.outcome,
@@ -152,7 +151,7 @@ def with_attempt(document: Document, attempt: Attempt) -> Document:
             "ms": attempt.ms,
             "excerpt": clean(attempt.excerpt, EXCERPT_MOST),
         }
-        attempts = sorted([*document["attempts"], noted], key=lambda each: each["at"])
+        attempts = sorted([*before, noted], key=lambda each: each["at"])
         document["attempts"] = attempts[-ATTEMPTS_MOST:]
     return document
 

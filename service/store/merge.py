@@ -37,7 +37,7 @@ from service.store.document import (
     with_status,
 )
 from service.store.schedule import EXPIRY
-from tracking.checkpoint import Tag, Tracking
+from tracking.checkpoint import Tag, is_active
 from tracking.errors import InvalidNumber
 
 REUSED_AFTER_END = timedelta(days=30)
@@ -66,10 +66,11 @@ class Merged:
 def merge(old: Document | None, write: Answer | Failure) -> Merged:
     """Apply one write to what is stored. Changes nothing in place.
 
-    The result's document is equal to `old` when there is nothing to write.
+    The result's document is `old` itself when there is nothing to write.
     """
     if isinstance(write, Failure):
-        return Merged(_failed(old, write))
+        document = _failed(old, write)
+        return Merged(old if old is not None and old == document else document)
     if old is not None and write.call.granted_us <= old["observed_us"]:
         return Merged(old)
     content = content_of(write.tracking)
@@ -86,8 +87,7 @@ def _answered(old: Document | None, answer: Answer, content: Document) -> Docume
     if changed:
         document |= content | {"updated_at": at}
     tag, subtag = Tag(document["tag"]), document["subtag"]
-    active = Tracking(tag=tag, subtag=subtag).active
-    if active and not changed and at - document["updated_at"] >= EXPIRY:
+    if not changed and is_active(tag, subtag) and at - document["updated_at"] >= EXPIRY:
         tag, subtag = Tag.EXPIRED, EXPIRED_SUBTAG
         document["updated_at"] = at
     document |= {
@@ -133,6 +133,8 @@ def _joined(document: Document, content: Document) -> Document:
 
 def _older(kept: list[Document], content: Document) -> list[Document]:
     oldest = content["checkpoints"][0]
+    if kept and kept[0] == oldest:
+        return []  # nearly always, and quickly
     older = [each for each in kept if _is_before(each, oldest)]
     if oldest in kept:
         return older
@@ -142,10 +144,9 @@ def _older(kept: list[Document], content: Document) -> list[Document]:
 
 def _differs(document: Document, content: Document) -> bool:
     differing = {name for name in CONTENT if document[name] != content[name]}
-    expired = document["tag"] == Tag.EXPIRED
-    still_active = Tracking(tag=Tag(content["tag"]), subtag=content["subtag"]).active
-    if expired and still_active and differing <= {"tag", "subtag"}:
-        return False  # it is us who call it Expired, because of just that
+    if document["tag"] == Tag.EXPIRED and is_active(Tag(content["tag"]), content["subtag"]):
+        # It is us who call it Expired, because nothing else has changed.
+        differing -= {"tag", "subtag"}
     return bool(differing)
 
 
@@ -153,8 +154,7 @@ def _is_reused(old: Document, content: Document) -> bool:
     if not old["checkpoints"] or not content["checkpoints"]:
         return False
     gap = _gap(old["checkpoints"][-1], content["checkpoints"][0])
-    status = Tracking(tag=Tag(old["tag"]), subtag=old["subtag"])
-    ended = not status.active and status.tag is not Tag.EXPIRED
+    ended = old["tag"] != Tag.EXPIRED and not is_active(Tag(old["tag"]), old["subtag"])
     return gap is not None and gap >= (REUSED_AFTER_END if ended else REUSED_AFTER_SILENCE)
 
 

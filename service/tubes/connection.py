@@ -9,7 +9,6 @@ a time-out) leaves it open which reply answers which command, so it ends the con
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -83,7 +82,10 @@ class PutRefused(TubesDown):
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """A live connection. All methods but `abort` are for its own thread, and raise TubesDown."""
+    """A live connection. All methods are for its own thread, and raise TubesDown.
+
+    `abandoned` counts the jobs that were held when it ended, `error` says why it did.
+    """
 
     server: str
     instance: str
@@ -91,7 +93,7 @@ class Connection:
     client: greenstalk.Client[bytes]
     held: dict[int, Reservation] = field(default_factory=dict)
     alive: bool = True
-    deadline_soon: bool = False
+    abandoned: int = 0
     error: str = ""
 
     @classmethod
@@ -112,10 +114,7 @@ class Connection:
         return cls(server, instance, wire, client)
 
     def reserve_ready(self, most: int) -> list[Reservation]:
-        """Reserve up to `most` jobs (at most AHEAD_MOST) that are ready now; never waits.
-
-        Sets `deadline_soon` when a held job has less than a second left.
-        """
+        """Reserve up to `most` jobs (at most AHEAD_MOST) that are ready now; never waits."""
         found = []
         with self._talk():
             self.wire.send_ahead([_RESERVE_NOW] * most)
@@ -170,24 +169,15 @@ class Connection:
             except _REFUSALS as error:
                 raise PutRefused(f"{self.server}: {error!r}") from error
 
-    def drop(self, reservation: Reservation) -> None:
-        """Forget a job that was settled. A later reservation of the same job stays."""
-        if self.held.get(reservation.raw.id) is reservation:
-            del self.held[reservation.raw.id]
-
     def close(self) -> None:
         """End the connection: beanstalkd makes what it held ready for others at once."""
         self.alive = False
+        self.abandoned += len(self.held)
         for reservation in self.held.values():
             reservation.lost = True
         self.held.clear()
         with suppress(OSError):
             self.client.close()
-
-    def abort(self) -> None:
-        """Make a thread that waits for a reply go on; may be called by any thread."""
-        with suppress(OSError):
-            self.wire.shutdown(socket.SHUT_RDWR)
 
     @contextmanager
     def _talk(self) -> Iterator[None]:
@@ -204,10 +194,7 @@ class Connection:
     def _reserved(self, seconds: int) -> greenstalk.Job[bytes] | None:
         try:
             return self.client.reserve(timeout=seconds)
-        except greenstalk.TimedOutError:
-            return None
-        except greenstalk.DeadlineSoonError:
-            self.deadline_soon = True
+        except (greenstalk.TimedOutError, greenstalk.DeadlineSoonError):
             return None
 
     def _hold(self, job: greenstalk.Job[bytes]) -> Reservation:

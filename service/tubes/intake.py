@@ -51,7 +51,7 @@ class Intake:
 
     @property
     def held(self) -> int:
-        """Jobs held; a server that waits for a job counts as one."""
+        """Jobs that were handed over and are not settled."""
         return self._room.taken
 
     @property
@@ -95,6 +95,8 @@ class Intake:
             reserver.abort()
         threads = [each.thread for each in self._reservers]
         await asyncio.gather(*(asyncio.to_thread(each.join, END_PATIENCE) for each in threads))
+        for reserver in self._reservers:
+            reserver.mailbox.shut()
 
     def _switch(self, mode: Mode) -> None:
         for reserver in self._reservers:

@@ -7,12 +7,10 @@ import selectors
 import time
 from dataclasses import dataclass, field
 
-import structlog
-
+from service.observe.events import Event
+from service.observe.log import emit
 from service.tubes.connection import HELD_MOST, Connection, Patience
 from tracking.errors import TubesDown
-
-log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 BACKOFF_FIRST, BACKOFF_MOST = 0.05, 5.0
 """Seconds before connecting again: doubled each time, and half of it by chance."""
@@ -42,6 +40,7 @@ class Links:
         self._selector = selector
         self._open: list[Connection] = []
         self._failures = 0
+        self._was_away = False
 
     def __len__(self) -> int:
         return len(self._open)
@@ -72,8 +71,11 @@ class Links:
         ended = [each for each in self._open if not each.alive]
         for connection in ended:
             self._forget(connection)
+        abandoned = sum(each.abandoned for each in ended)
+        if abandoned:
+            emit(Event.JOBS_LOST, server=self._source.server, jobs=abandoned, why=ended[0].error)
         if ended:
-            self._failed(ended[0].error or "the server closed the connection")
+            self._failed(ended[0].error)
         return bool(ended)
 
     def drop_all(self) -> None:
@@ -84,7 +86,7 @@ class Links:
     def abort(self) -> None:
         """Break off what the thread waits for; may be called by any thread."""
         for connection in tuple(self._open):
-            connection.abort()
+            connection.wire.abort()
 
     def _another(self) -> Connection | None:
         source = self._source
@@ -96,8 +98,10 @@ class Links:
             self._failed(str(error))
             return None
         if self.error is not None:
-            log.info("tubes_connected", server=source.server, tube=source.tube)
+            if self._was_away:
+                emit(Event.BACK, server=source.server)
             self.error = None
+            self._was_away = False
         self._open.append(connection)
         self._selector.register(connection.wire, selectors.EVENT_READ, connection)
         return connection
@@ -106,9 +110,10 @@ class Links:
         backoff = min(BACKOFF_FIRST * 2**self._failures, BACKOFF_MOST)
         self._failures = min(self._failures + 1, 16)
         self.open_at = time.monotonic() + backoff * random.uniform(0.5, 1)
-        if self.error is None:
-            log.warning("tubes_failed", server=self._source.server, error=error)
         if not self._open:
+            if not self._was_away:
+                emit(Event.AWAY, server=self._source.server, error=error)
+            self._was_away = True
             self.error = error
 
     def _forget(self, connection: Connection) -> None:

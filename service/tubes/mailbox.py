@@ -18,7 +18,8 @@ Events = list[tuple[selectors.SelectorKey, int]]
 class Mailbox:
     """Orders go to the thread once per turn of the loop; results come back in one call.
 
-    `post` and `round_trip` are for the loop, `wake` is for anybody, the rest for the thread.
+    `post`, `round_trip` and `shut` are for the loop, `wake` is for anybody; the rest is the
+    thread's.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -49,6 +50,14 @@ class Mailbox:
             self._visits.append(visit)
             self.wake()
             await visit
+
+    def shut(self) -> None:
+        """Wait for the thread no more: what is ordered has been overtaken by its end."""
+        self._open = False
+        self._send()
+        orders, visits = self.collect()
+        resolve(orders)
+        answer(visits)
 
     def wake(self) -> None:
         """Make the thread go once through everything it does."""
@@ -84,23 +93,16 @@ class Mailbox:
             self._loop.call_soon_threadsafe(function, *arguments)
 
     def close(self) -> None:
-        """The thread ends; what is ordered from now on has been overtaken by that."""
+        """The thread ends."""
         self._bell.close()
         self.ear.close()
-        self.call(self._shut)
+        self.call(self.shut)
 
     def _send(self) -> None:
         if self._turn:
             self._orders.append(self._turn)
             self._turn = []
             self.wake()
-
-    def _shut(self) -> None:
-        self._open = False
-        self._send()
-        orders, visits = self.collect()
-        resolve(orders)
-        answer(visits)
 
 
 def answer(visits: Iterable[Visit]) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-import structlog
-
+from service.observe.events import Event
+from service.observe.log import emit
 from service.tubes.connection import Connection, Reply, Verb
-from service.tubes.reservation import Reservation, by_connection
+from service.tubes.reservation import Reservation, by_connection, forget
 from tracking.errors import TubesDown
-
-log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 _NEEDS_PRIORITY = frozenset({Verb.BURY, Verb.RELEASE})
 
@@ -37,13 +36,11 @@ def carry_out(orders: Iterable[Order]) -> None:
     Nothing is done to a job whose connection has ended: it belongs to somebody else.
     """
     for connection, group in by_connection(orders, _reservation):
-        try:
+        with suppress(TubesDown):
             _carry_out(connection, group)
-        except TubesDown as error:
-            log.warning("jobs_lost", server=connection.server, jobs=len(group), error=str(error))
         for order in group:
             if order.settles:
-                connection.drop(order.reservation)
+                forget(order.reservation)
 
 
 def resolve(orders: Iterable[Order]) -> None:
@@ -65,7 +62,7 @@ def _carry_out(connection: Connection, orders: Sequence[Order]) -> None:
             continue
         for job, reply in zip(jobs, connection.tell(verb, jobs), strict=True):
             if reply is Reply.STUCK:
-                log.error("job_stuck", server=connection.server, job=job.raw.id, verb=verb.value)
+                emit(Event.JOB_STUCK, server=connection.server, job=job.raw.id, why=verb.value)
 
 
 def _needs_facts(order: Order) -> bool:

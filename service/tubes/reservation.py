@@ -19,7 +19,7 @@ class Reservation:
     """One job that we hold; belongs to the thread of its connection.
 
     `ttr` (seconds) and `priority` are not part of a reserve: None until `Connection.read_facts`.
-    `age` is seconds since the put. `touched_at` and `touch_at` are on `time.monotonic()`.
+    `age` is seconds since the put; at `touch_at` (`time.monotonic()`) it is to be touched.
     `lost`: it is not ours any more, because its TTR ran out or its connection ended.
     """
 
@@ -28,7 +28,6 @@ class Reservation:
     ttr: int | None = None
     priority: int | None = None
     age: float = 0.0
-    touched_at: float = 0.0
     touch_at: float = 0.0
     lost: bool = False
 
@@ -37,6 +36,13 @@ def is_held(reservation: Reservation) -> bool:
     """Whether a job is neither settled nor lost."""
     held = reservation.connection.held.get(reservation.raw.id)
     return held is reservation and not reservation.lost
+
+
+def forget(reservation: Reservation) -> None:
+    """Hold a job no more, because it was settled. A later reservation of the same job stays."""
+    held = reservation.connection.held
+    if held.get(reservation.raw.id) is reservation:
+        del held[reservation.raw.id]
 
 
 def by_connection(

@@ -21,19 +21,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 
-import structlog
-
-from service.tubes.connection import HELD_MOST, Connection
+from service.observe.log import emit_unexpected
+from service.tubes.connection import HELD_MOST, Connection, Verb
 from service.tubes.links import Links, Source
 from service.tubes.mailbox import Events, Mailbox, answer
 from service.tubes.orders import Order, carry_out, resolve
-from service.tubes.reservation import Reservation
+from service.tubes.reservation import Reservation, forget
 from service.tubes.room import Room
 from service.tubes.touches import Touches
 from service.tubes.wire import AHEAD_MOST
 from tracking.errors import TubesDown
-
-log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 WAIT_SECONDS = 10
 """How long one wait lasts: an idle worker wakes this often, and a dead link is noticed."""
@@ -43,6 +40,9 @@ BATCH_FIRST = 4
 
 POLL_LEAST, POLL_MOST = 0.02, 0.1
 """Seconds between questions while every connection holds something."""
+
+SLEEP_MOST = 3_600.0
+"""A job may have a TTR of 136 years; epoll refuses to wait for longer than 24 days."""
 
 
 class Mode(StrEnum):
@@ -112,9 +112,9 @@ class Reserver:
                 events = self.mailbox.sleep(self._selector, self._patience())
                 try:
                     self._turn(events)
-                except Exception:
-                    # A thread that died would hold its jobs untouched, and nobody would know.
-                    log.exception("reserver_failed", server=self.source.server)
+                except Exception as error:  # noqa: BLE001 - a defect must not end the thread
+                    # It would hold its jobs untouched, and nobody would know.
+                    emit_unexpected(error, server=self.source.server)
                     self._drop_all()
                     self._look_at = time.monotonic() + POLL_MOST
         finally:
@@ -126,7 +126,7 @@ class Reserver:
         """Seconds until there is something to do unasked."""
         moments = [self._touches.next_at, self._look_at, self._wait_ends if self._waiting else None]
         first = min((moment for moment in moments if moment is not None), default=None)
-        return None if first is None else max(0.0, first - time.monotonic())
+        return None if first is None else min(max(0.0, first - time.monotonic()), SLEEP_MOST)
 
     def _turn(self, events: Events) -> None:
         orders, visits = self.mailbox.collect()
@@ -153,7 +153,8 @@ class Reserver:
                 with suppress(TubesDown):
                     self._end_wait(connection)
             elif connection.alive:
-                connection.close()  # it was not asked anything: this is its end
+                connection.error = "the server closed the connection"  # it was asked nothing
+                connection.close()
         if self._waiting and time.monotonic() > self._wait_ends:
             self._waiting.error = "timed out"
             self._waiting.close()
@@ -191,8 +192,6 @@ class Reserver:
             self._hand_over(found)
             self._more = len(found) == share
             batch = min(batch * 4, AHEAD_MOST)
-            if connection.deadline_soon:
-                self._touches.touch_urgent(connection, time.monotonic())
         return True
 
     def _hand_over(self, found: list[Reservation]) -> None:
@@ -203,7 +202,8 @@ class Reserver:
             self._deliver(self.mailbox, found)
 
     def _begin_wait(self, connection: Connection) -> None:
-        if self._room.take(self, 1):
+        # No place is kept for what may never come: that would keep it from the other servers.
+        if self._room.is_open(self):
             self._waiting = connection
             self._wait_ends = time.monotonic() + WAIT_SECONDS + self.source.patience.reply
             connection.begin_wait(WAIT_SECONDS)
@@ -212,11 +212,15 @@ class Reserver:
         found = connection.end_wait(WAIT_SECONDS)
         self._waiting = None
         self._links.answered()
-        if found:
-            self._more = True
+        if found is None:
+            return
+        self._more = True
+        if self._room.take(self, 1):
             self._hand_over([found])
         else:
-            self._room.give(1, by=self)
+            connection.read_facts([found])
+            connection.tell(Verb.RELEASE, [found])
+            forget(found)
 
     def _stop_waiting(self) -> None:
         """End a wait the only way there is: with its connection, which holds nothing."""
@@ -232,11 +236,12 @@ class Reserver:
         self._forget_wait()
         if self.mode is not Mode.CLOSED and self._links.prune():
             self._look_at = time.monotonic()
+            if not self._links:
+                self._room.leave(self)  # a place kept for a server that is away is lost to others
 
     def _forget_wait(self) -> None:
         if self._waiting and not self._waiting.alive:
             self._waiting = None
-            self._room.give(1, by=self)
 
     def _poll(self) -> None:
         now = time.monotonic()

@@ -28,23 +28,19 @@ class Room:
 
     @property
     def taken(self) -> int:
-        """Jobs held, and places kept by threads that wait for a job."""
+        """Places taken: jobs that are held."""
         return self._taken
 
-    def take(self, guest: Guest, most: int) -> int:
-        """Take up to `most` places. 0: there is no room; `guest` will be woken."""
+    def is_open(self, guest: Guest) -> bool:
+        """Whether there is a place just now. False: there is none; `guest` will be woken."""
         with self._lock:
-            ahead = 0
-            for other in self._queue:
-                if other is guest:
-                    break
-                ahead += 1
-            granted = max(0, min(most, self._most - self._taken - ahead))
-            if granted:
-                self._taken += granted
-                self._queue.pop(guest, None)
-            else:
-                self._queue[guest] = None
+            return self._granted(guest, 1) > 0
+
+    def take(self, guest: Guest, most: int) -> int:
+        """Take up to `most` places. 0: there is none; `guest` will be woken."""
+        with self._lock:
+            granted = self._granted(guest, most)
+            self._taken += granted
             return granted
 
     def give(self, count: int, by: Guest) -> None:
@@ -71,3 +67,16 @@ class Room:
             queue = tuple(self._queue)
         for guest in queue:
             guest.wake()
+
+    def _granted(self, guest: Guest, most: int) -> int:
+        ahead = 0
+        for other in self._queue:
+            if other is guest:
+                break
+            ahead += 1
+        granted = max(0, min(most, self._most - self._taken - ahead))
+        if granted:
+            self._queue.pop(guest, None)
+        else:
+            self._queue[guest] = None
+        return granted

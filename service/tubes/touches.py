@@ -1,7 +1,8 @@
 """Keeps held jobs ours: touches each before beanstalkd takes it for abandoned.
 
 A job that is settled at once costs nothing. One that is still held after YOUNG seconds has its TTR
-read and is touched, then again every third of its TTR: one touch may be late or fail.
+read and is touched, then again every third of its TTR: one touch may be late or fail. That is why
+nothing needs to be done about beanstalkd's DEADLINE_SOON.
 """
 
 from __future__ import annotations
@@ -12,25 +13,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import count
 
-import structlog
-
+from service.observe.events import Event
+from service.observe.log import emit
 from service.tubes.connection import Connection, Verb
 from service.tubes.reservation import Reservation, by_connection, is_held
 from tracking.errors import TubesDown
-
-log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 YOUNG = 0.3
 """Seconds. Most jobs are settled earlier; beanstalkd's shortest TTR is one second."""
 
 PARTS = 3
 """A job is touched this often in its TTR."""
-
-TTR_SHORT = 3
-"""Seconds. A job with a longer TTR is touched long before its last second."""
-
-TOUCHED_LATELY = 0.25
-"""Seconds. To touch again within them gains nothing."""
 
 
 class Touches:
@@ -48,7 +41,7 @@ class Touches:
         return min(firsts, default=None)
 
     def add(self, reservations: Iterable[Reservation], now: float) -> None:
-        """Jobs were reserved just now."""
+        """Jobs were reserved just now, which begins their TTR as a touch does."""
         due = now + YOUNG
         for reservation in reservations:
             reservation.touch_at = due
@@ -59,18 +52,6 @@ class Touches:
         for connection, jobs in by_connection(self._due(now), _itself):
             with suppress(TubesDown):
                 self._touch(connection, jobs, now)
-
-    def touch_urgent(self, connection: Connection, now: float) -> None:
-        """Touch the jobs that may be meant by DEADLINE_SOON. Raises TubesDown."""
-        connection.deadline_soon = False
-        jobs = [
-            each
-            for each in connection.held.values()
-            if not each.lost
-            and (each.ttr is None or each.ttr <= TTR_SHORT)
-            and now - each.touched_at > TOUCHED_LATELY
-        ]
-        self._touch(connection, jobs, now)
 
     def _due(self, now: float) -> list[Reservation]:
         due = []
@@ -86,12 +67,11 @@ class Touches:
         connection.tell(Verb.TOUCH, (job for job in jobs if not job.lost))
         for job in jobs:
             if not job.lost:
-                job.touched_at = now
                 job.touch_at = now + (job.ttr or 1) / PARTS
                 heapq.heappush(self._read, (job.touch_at, next(self._number), job))
-        lost = [job.raw.id for job in jobs if job.lost]
+        lost = sum(job.lost for job in jobs)
         if lost:
-            log.warning("jobs_lost", server=connection.server, jobs=lost, error="TTR ran out")
+            emit(Event.JOBS_LOST, server=connection.server, jobs=lost, why="TTR ran out")
 
 
 def _itself(reservation: Reservation) -> Reservation:

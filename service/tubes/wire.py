@@ -11,6 +11,7 @@ from __future__ import annotations
 import socket
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -50,3 +51,8 @@ class Wire(socket.socket):
         elif self._ahead.popleft() != data:
             # From here on every reply would be read as the answer to another command.
             raise ConnectionError(f"{bytes(data)[:40]!r} is not what was sent ahead")
+
+    def abort(self) -> None:
+        """Make a thread that waits for a reply go on; may be called by any thread."""
+        with suppress(OSError):
+            self.shutdown(socket.SHUT_RDWR)

@@ -46,6 +46,10 @@ JOBS_SHARE = 0.8
 
 DRAIN_JOBS = 64
 
+LAST_TAKE_SECONDS = 1.0
+"""What Redis grants while we stop listening would be held until its lease ends. Redis answers in
+milliseconds, or is away and grants nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Worker:
@@ -57,15 +61,19 @@ class Worker:
     drainer: Drainer
     turns: Turns
     crew: Crew
+    draining: asyncio.Task[None]
     background: tuple[asyncio.Task[None], ...]
 
     async def stop(self, grace_seconds: float) -> int:
         """Take nothing more, finish or hand back. Returns how many calls were handed back."""
         await asyncio.gather(self.requests.stop(), self.drains.stop())
-        for task in self.background:
-            task.cancel()
-        await asyncio.gather(*self.background, return_exceptions=True)
         self.crew.take_no_more()
+        self.drainer.retire()
+        await asyncio.wait([self.draining], timeout=LAST_TAKE_SECONDS)
+        tasks = (self.draining, *self.background)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.drainer.hand_over(self.turns)
         return await self.crew.stop(grace_seconds)
 
@@ -85,7 +93,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     handler = Handler(_decode(resolve), stores, asker, turns, reach)
     consumer = Consumer(handler, drainer, turns, crew, lambda job: decode_drain(job.body, resolve))
     sweeper = Sweeper(parts.limiter, turns, parts.registry.slugs, reach)
-    background = [drainer.run(turns), sweeper.run()]
+    background = [sweeper.run()]
     if config.recheck.enabled:
         background.append(Recheck(parts.store, parts.putter, parts.registry.slugs).run())
     jobs = max(1, round(config.worker.concurrency * JOBS_SHARE))
@@ -96,6 +104,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
         drainer=drainer,
         turns=turns,
         crew=crew,
+        draining=asyncio.create_task(drainer.run(turns)),
         background=tuple(asyncio.create_task(each) for each in background),
     )
 

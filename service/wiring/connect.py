@@ -29,7 +29,6 @@ from service.tubes.putter import Putter
 from service.upkeep.preflight import Grade, insist
 from service.upkeep.survey import survey
 
-
 LOOK_SECONDS = 0.5
 """How often a worker looks for servers that are not up yet."""
 
@@ -95,7 +94,8 @@ async def _preflight(config: Config, redis: Redis, store: Store) -> None:
 def _limiter(config: Config, redis: Redis) -> Limiter:
     clock = Clock()
     scripts = Scripts(redis, clock, functools.partial(_notice, "redis"))
-    epoch = Epoch(scripts, config.limits.call_timeout_seconds)
+    lost = functools.partial(emit, Event.STATE_LOST, server="redis")
+    epoch = Epoch(scripts, config.limits.call_timeout_seconds, lost)
     policy = Policy(max_age=config.requests.max_age_seconds, deaths=config.retry.deaths)
     return Limiter(
         scripts, clock, epoch, functools.cache(functools.partial(rules_for, config)), policy

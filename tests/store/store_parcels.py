@@ -6,7 +6,8 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Any
 
-from service.store.document import Answer, Failure
+from service.store.document import Answer, Document, Failure
+from service.store.merge import merge
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Checkpoint, Tag, Tracking
 from tracking.errors import CourierDown, CourierError
@@ -70,3 +71,19 @@ def answer(of: Call, tracking: Tracking) -> Answer:
 def failure(of: Call, error: CourierError | None = None, *, final: bool = False) -> Failure:
     error = error or CourierDown("502 Bad Gateway", http_status=502)
     return Failure(of, error, attempt(of, error.code), final)
+
+
+FIRST = scan("2026-02-27T08:00:00", "Accepted", city="MIAMI")
+SECOND = scan("2026-02-28T09:30:00", "Departed", city="MIAMI")
+THIRD = scan("2026-03-01T07:15:00", "Arrived", city="ATLANTA")
+
+
+def times(document: Document) -> list[str]:
+    return [each["checkpoint_time"] for each in document["checkpoints"]]
+
+
+JOURNEY = on_its_way(FIRST, SECOND)
+
+
+def stored(tracking: Tracking = JOURNEY, after: dt.timedelta = NOW) -> Document:
+    return merge(None, answer(call(after), tracking)).document

@@ -83,6 +83,7 @@ async def test_an_error_of_the_batch_is_raised_for_all_and_the_next_batch_runs()
     failing = False
 
     assert [type(error) for error in errors] == [ResultsDown, ResultsDown]
+    assert errors[0] is not errors[1]  # each raise adds to its own traceback
     assert await batches.submit(3) == 3
 
 

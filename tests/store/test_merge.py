@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
 
 import pytest
 from store_parcels import (
+    FIRST,
     NAME,
-    NOW,
     NUMBER,
+    SECOND,
     START,
+    THIRD,
     answer,
-    attempt,
     call,
-    days,
     delivered,
     failure,
     hours,
     on_its_way,
     scan,
+    stored,
+    times,
 )
 
-from service.store.document import Answer
 from service.store.merge import merge
-from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
-from tracking.errors import CourierDown, InvalidNumber
-
-Document = dict[str, Any]
-
-FIRST = scan("2026-02-27T08:00:00", "Accepted", city="MIAMI")
-SECOND = scan("2026-02-28T09:30:00", "Departed", city="MIAMI")
-THIRD = scan("2026-03-01T07:15:00", "Arrived", city="ATLANTA")
-
-
-def times(document: Document) -> list[str]:
-    return [each["checkpoint_time"] for each in document["checkpoints"]]
-
-
-JOURNEY = on_its_way(FIRST, SECOND)
-
-
-def stored(tracking: Tracking = JOURNEY, after: dt.timedelta = NOW) -> Document:
-    return merge(None, answer(call(after), tracking)).document
+from tracking.checkpoint import NOT_FOUND_YET
 
 
 def test_the_first_answer_becomes_the_document_of_the_contract() -> None:
@@ -217,170 +199,3 @@ def test_times_that_cannot_be_read_are_compared_as_they_are(text: str) -> None:
     new = merge(old, answer(call(hours(1)), delivered(SECOND, THIRD))).document
 
     assert times(new)[-2:] == [SECOND.checkpoint_time, THIRD.checkpoint_time]
-
-
-LATE = scan("2026-04-20T10:00:00", "Accepted", city="SEATTLE")
-
-
-@pytest.mark.parametrize(
-    ("first", "gap", "anew"),
-    [
-        (delivered(FIRST, THIRD), 29, False),
-        (delivered(FIRST, THIRD), 31, True),
-        (Tracking(Tag.EXCEPTION, "Exception_011", (FIRST, THIRD)), 31, True),
-        (on_its_way(FIRST, THIRD), 31, False),
-        (Tracking(Tag.EXPIRED, "Expired_001", (FIRST, THIRD)), 31, False),
-        (on_its_way(FIRST, THIRD), 121, True),
-    ],
-)
-def test_a_number_is_used_again_when_a_new_journey_begins_long_after_the_old_one(
-    first: Tracking, gap: float, *, anew: bool
-) -> None:
-    old = stored(first)
-    begins = dt.datetime.fromisoformat(THIRD.checkpoint_time) + days(gap)
-    new_scan = scan(begins.isoformat(), "Accepted", city="SEATTLE")
-
-    merged = merge(old, answer(call(days(gap + 2)), on_its_way(new_scan)))
-
-    assert (times(merged.document) == [new_scan.checkpoint_time]) is anew
-    assert [each["_id"] for each in merged.past] == (
-        [f"{NAME}:{FIRST.checkpoint_time}"] if anew else []
-    )
-
-
-def test_a_number_that_is_used_again_starts_anew_and_the_old_parcel_is_kept() -> None:
-    old = stored(delivered(FIRST, THIRD))
-
-    merged = merge(old, answer(call(days(60)), on_its_way(LATE)))
-
-    assert merged.past == (old | {"_id": f"{NAME}:{FIRST.checkpoint_time}"},)
-    new = merged.document
-    assert (new["_id"], new["tracked_count"], len(new["attempts"])) == (NAME, 1, 1)
-    assert new["created_at"] == new["updated_at"] == START + days(60)
-
-
-def test_thirty_days_without_anything_new_mean_expired() -> None:
-    soon = merge(stored(), answer(call(days(29)), on_its_way(FIRST, SECOND))).document
-    late = merge(stored(), answer(call(days(30)), on_its_way(FIRST, SECOND))).document
-
-    assert (soon["tag"], soon["active"]) == ("InTransit", True)
-    assert (late["tag"], late["subtag"], late["active"]) == ("Expired", "Expired_001", False)
-    assert (late["next_check_at"], late["updated_at"]) == (None, START + days(30))
-
-
-def test_a_number_that_stays_unknown_expires_too() -> None:
-    old = stored(NOT_FOUND_YET)
-
-    assert merge(old, answer(call(days(31)), NOT_FOUND_YET)).document["tag"] == "Expired"
-
-
-def test_expired_stays_expired_until_the_courier_says_something_new() -> None:
-    expired = merge(stored(), answer(call(days(30)), on_its_way(FIRST, SECOND))).document
-
-    same = merge(expired, answer(call(days(31)), on_its_way(FIRST, SECOND))).document
-    news = merge(same, answer(call(days(32)), on_its_way(FIRST, SECOND, THIRD))).document
-    end = merge(same, answer(call(days(32)), delivered(FIRST, SECOND))).document
-
-    assert (same["tag"], same["updated_at"]) == ("Expired", START + days(30))
-    assert (news["tag"], news["active"]) == ("InTransit", True)
-    assert end["tag"] == "Delivered"
-
-
-def test_a_failure_before_any_answer_makes_a_pending_document() -> None:
-    document = merge(None, failure(call())).document
-
-    assert (document["tag"], document["subtag"]) == ("Pending", "Pending_001")
-    assert (document["tracked_count"], document["last_checked_at"]) == (0, None)
-    assert (document["error"], document["observed_us"]) == (None, 0)
-    assert [each["outcome"] for each in document["attempts"]] == ["courier_down"]
-    assert document["next_check_at"] > START
-
-
-def test_the_first_answer_after_failures_is_newer_than_nothing() -> None:
-    failed = merge(None, failure(call(hours(1)))).document
-
-    document = merge(failed, answer(call(), on_its_way(FIRST))).document
-
-    assert (document["tag"], document["tracked_count"]) == ("InTransit", 1)
-    assert [each["outcome"] for each in document["attempts"]] == ["answered", "courier_down"]
-
-
-def test_a_failure_touches_neither_checkpoints_nor_tag_nor_plan() -> None:
-    old = stored()
-
-    new = merge(old, failure(call(hours(1)))).document
-
-    assert new == old | {"attempts": new["attempts"]}
-    assert [each["outcome"] for each in new["attempts"]] == ["answered", "courier_down"]
-
-
-def test_a_final_failure_is_shown_and_the_next_check_is_planned_anew() -> None:
-    new = merge(stored(), failure(call(hours(9)), CourierDown("no route"), final=True)).document
-
-    assert new["error"] == {
-        "code": "courier_down",
-        "message": "no route",
-        "at": START + hours(9) + dt.timedelta(seconds=1),
-    }
-    assert new["active"]
-    assert new["next_check_at"] > START + hours(9)
-
-
-def test_an_invalid_number_is_checked_no_more() -> None:
-    new = merge(None, failure(call(), InvalidNumber("not ours"), final=True)).document
-
-    assert (new["error"]["code"], new["active"], new["next_check_at"]) == (
-        "invalid_number",
-        False,
-        None,
-    )
-
-
-def test_the_next_good_answer_clears_the_error() -> None:
-    failed = merge(stored(), failure(call(hours(1)), InvalidNumber("?"), final=True)).document
-
-    new = merge(failed, answer(call(hours(2)), on_its_way(FIRST, SECOND))).document
-
-    assert (new["error"], new["active"]) == (None, True)
-
-
-def test_a_failure_that_a_newer_answer_has_overtaken_is_noted_but_not_shown() -> None:
-    old = stored(after=hours(2))
-
-    new = merge(old, failure(call(hours(1)), final=True)).document
-
-    assert new["error"] is None
-    assert len(new["attempts"]) == 2
-
-
-def test_a_repeated_failure_changes_nothing() -> None:
-    once = merge(stored(), failure(call(hours(1)), final=True)).document
-
-    assert merge(once, failure(call(hours(1)), final=True)).document == once
-
-
-def test_a_failure_noted_before_can_become_final() -> None:
-    noted = merge(None, failure(call())).document
-
-    final = merge(noted, failure(call(), final=True)).document
-
-    assert final["error"]["code"] == "courier_down"
-    assert len(final["attempts"]) == 1
-
-
-def test_the_last_ten_attempts_are_kept_oldest_first() -> None:
-    document = None
-    for hour in range(12):
-        document = merge(document, failure(call(hours(hour)))).document
-
-    assert document is not None
-    kept = [each["at"] for each in document["attempts"]]
-    assert kept == [START + hours(hour) + dt.timedelta(seconds=1) for hour in range(2, 12)]
-
-
-def test_excerpts_are_cut_and_always_storable() -> None:
-    noted = attempt(call(), excerpt="\ud800" + "é" * 2000)
-
-    excerpt = merge(None, Answer(call(), JOURNEY, noted)).document["attempts"][0]["excerpt"]
-
-    assert excerpt == "?" + "é" * 511

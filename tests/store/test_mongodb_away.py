@@ -139,3 +139,21 @@ async def test_closing_ends_the_look_for_a_mongodb_that_is_away(stack: Stack, ha
     await asyncio.wait_for(hasty.close(), SOON)
 
     stack.mongodb.start()
+
+
+async def test_whoever_writes_after_the_end_is_told(hasty: Store) -> None:
+    trackings = Trackings(hasty)
+    of = call()
+    await hasty.close()
+
+    with pytest.raises(ResultsDown, match="closed"):
+        await trackings.save(of, on_its_way(FIRST), attempt(of))
+
+
+async def test_closing_does_not_wait_for_a_frozen_mongodb(stack: Stack, hasty: Store) -> None:
+    await hasty.prepare()
+    stack.mongodb.pause()
+    try:
+        await asyncio.wait_for(hasty.close(), SOON)
+    finally:
+        stack.mongodb.resume()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import Any
 
 import pytest
@@ -11,18 +10,15 @@ from pymongo import monitoring
 from store_parcels import (
     NAME,
     START,
-    answer,
     attempt,
     call,
     days,
     delivered,
-    failure,
     hours,
     on_its_way,
 )
 from store_parcels import scan as scanned
 
-from service.store.bulk import BulkWriter
 from service.store.connection import Names, Store
 from service.store.trackings import Trackings
 from tracking.checkpoint import NOT_FOUND_YET
@@ -62,6 +58,18 @@ async def test_an_exact_repeat_changes_nothing(store: Store, trackings: Tracking
     await save(trackings)
 
     assert found(store) == before
+
+
+async def test_instants_finer_than_mongodbs_are_no_change(
+    store: Store, trackings: Trackings
+) -> None:
+    fine = scanned("2026-02-27T08:00:00", checkpoint_utc=START.replace(microsecond=123_456))
+
+    await save(trackings, 0, fine)
+    await save(trackings, 1, fine)
+
+    document = found(store)
+    assert (document["tracked_count"], document["updated_at"]) == (2, START)
 
 
 async def test_a_newer_answer_replaces_an_older_one_and_never_the_reverse(
@@ -243,49 +251,6 @@ async def test_a_document_that_is_none_of_ours_stops_only_its_own_number(
 
     assert [type(each) for each in results] == [UnreadableAnswer, type(None)]
     assert found(store) == {"_id": NAME} | foreign
-
-
-def test_writers_that_meet_lose_nothing_and_the_newest_wins(store: Store) -> None:
-    """Eight threads write answers and failures about one number at the same time."""
-    answers, writers = 5, 8
-    errors: list[object] = []
-
-    def write(lane: int) -> None:
-        writer = BulkWriter(store.tracking, store.past)
-        for turn in range(answers):
-            of = call(hours(turn * writers + lane))
-            errors.extend(writer.write([answer(of, on_its_way(FIRST))]))
-
-    threads = [threading.Thread(target=write, args=(lane,)) for lane in range(writers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    document = found(store)
-    assert errors == [None] * (answers * writers)
-    assert document["last_checked_at"] == START + hours(answers * writers - 1)
-    # Each write that changed the document counted itself, and only older ones changed nothing.
-    assert document["revision"] == document["tracked_count"] - 1
-    newest = document["attempts"][-1]["at"]
-    assert newest > document["last_checked_at"]
-
-
-def test_failures_that_meet_are_all_noted(store: Store) -> None:
-    error = CourierDown("?")
-
-    def write(lane: int) -> None:
-        of = call(hours(lane))
-        writer = BulkWriter(store.tracking, store.past)
-        writer.write([failure(of, error)])
-
-    threads = [threading.Thread(target=write, args=(lane,)) for lane in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert len(found(store)["attempts"]) == 8
 
 
 async def test_an_empty_answer_is_a_pending_document(store: Store, trackings: Trackings) -> None:

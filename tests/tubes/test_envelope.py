@@ -1,0 +1,193 @@
+"""Bodies of jobs: what is read, what is refused, and that what we write is read back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tubes_bodies import COURIERS, NOW, NUMBER, OPTIONAL, body, decode, request
+
+from service.tubes.envelope import (
+    REQUESTS_TUBE,
+    decode_drain,
+    decode_request,
+    encode_drain,
+    encode_request,
+    needs_age,
+)
+from tracking.request import FIELDS, Origin, Slug, TrackingRequest
+
+
+def test_the_bare_request_of_the_contract_is_read() -> None:
+    written = (
+        b'{"type":"requests_flow","payload":{"slug":"usps","number":"9405903699300184125060"}}'
+    )
+
+    assert decode(written) == TrackingRequest(Slug("usps"), NUMBER, NUMBER)
+
+
+def test_every_optional_member_is_read() -> None:
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    payload = {
+        "slug": "usps",
+        "number": " 9405 9036 9930 0184 1250 60 ",
+        "id": "shop:42.a-b_c",
+        "origin": "AUTOMATIC",
+        "max_age": 0,
+        "expires_in": 60,
+        "tracking_postal_code": "33101",
+        "tracking_key": "Zürich",
+        "colour": {"un": ["known"]},
+    }
+
+    read = decode(body(payload, meta={"traceparent": parent, "enqueued_at": NOW - 10}, extra=1))
+
+    assert read == TrackingRequest(
+        Slug("usps"),
+        NUMBER,
+        " 9405 9036 9930 0184 1250 60 ",
+        id="shop:42.a-b_c",
+        origin=Origin.AUTOMATIC,
+        max_age=0.0,
+        expires_at=NOW + 50,
+        fields={"tracking_postal_code": "33101", "tracking_key": "Zürich"},
+        traceparent=parent,
+    )
+
+
+def test_the_wrapper_of_fivebeans_is_accepted() -> None:
+    wrapped = json.dumps([REQUESTS_TUBE, json.loads(request())]).encode()
+
+    assert decode(wrapped) == decode(request())
+
+
+def test_an_alias_becomes_the_couriers_own_slug() -> None:
+    assert decode(request(slug="hkpost", number="EA999580311HK")).slug == "hong-kong-post"
+
+
+def test_hyphens_are_kept_only_where_the_courier_uses_them() -> None:
+    assert decode(request(number="143-0036202-0")).number == "143003620" + "20"
+    assert decode(request(slug="estes", number="143-0036202-0")).number == "143-0036202-0"
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_an_optional_member_that_is_null_is_absent(name: str) -> None:
+    assert decode(request(**{name: None})) == decode(request())
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_blank_field_is_absent(name: str) -> None:
+    assert decode(request(**{name: "  "})) == decode(request())
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [None, 7, [], "x", {"traceparent": 7}, {"traceparent": "\ud800"}, {"enqueued_at": []}],
+)
+def test_a_meta_that_cannot_be_read_is_ignored(meta: Any) -> None:
+    written = body({"slug": "usps", "number": NUMBER}, meta=meta)
+
+    assert decode(written) == decode(request())
+
+
+@pytest.mark.parametrize(
+    ("enqueued_at", "expected"),
+    [
+        (NOW - 100, NOW - 40),
+        (int(NOW - 100) * 1000, NOW - 40),
+        ("2026-02-02T02:38:20+00:00", NOW - 40),
+        ("2026-02-02T10:38:20+08:00", NOW - 40),
+        (NOW + 3600, NOW + 60),
+        ("2026-02-02T02:38:20", NOW + 57),
+        (True, NOW + 57),
+        (-1, NOW + 57),
+        (1e300, NOW + 57),
+        ("soon", NOW + 57),
+    ],
+    ids=["seconds", "milliseconds", "UTC", "offset", "ahead", "no zone", "bool", "negative",
+         "absurd", "no time"],
+)  # fmt: skip
+def test_expiry_counts_from_the_put_and_else_from_the_age(
+    enqueued_at: Any, expected: float
+) -> None:
+    payload = {"slug": "usps", "number": NUMBER, "expires_in": 60}
+
+    read = decode(body(payload, meta={"enqueued_at": enqueued_at}), age_seconds=3.0)
+
+    assert read.expires_at == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        (request(), False),
+        (request(expires_in=5), True),
+        (request().replace(b'"slug"', b'"\\u0065xpires_in":5,"slug"'), True),
+    ],
+)
+def test_the_age_is_wanted_only_where_it_may_count(written: bytes, *, wanted: bool) -> None:
+    assert needs_age(written) is wanted
+    assert (decode(written).expires_at is not None) is wanted
+
+
+SECONDS = st.none() | st.floats(0, 1e9) | st.integers(0, 10**9).map(float)
+IDS = st.none() | st.from_regex(r"[A-Za-z0-9._:-]{1,128}", fullmatch=True)
+PARENT = r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"
+PARENTS = st.none() | st.from_regex(PARENT, fullmatch=True)
+TEXTS = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=256)
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> TrackingRequest:
+    slug, keep = draw(st.sampled_from(list(COURIERS.values())))
+    number = draw(st.from_regex(r"[A-Z0-9][A-Z0-9._/]{3,99}", fullmatch=True))
+    given_number = draw(st.sampled_from(["", " ", "\t"])) + number.lower()
+    fields = draw(st.dictionaries(st.sampled_from(FIELDS), TEXTS.filter(str.strip)))
+    assert keep in {"", "-"}
+    return TrackingRequest(
+        slug,
+        number,
+        given_number,
+        id=draw(IDS),
+        origin=draw(st.sampled_from(Origin)),
+        max_age=draw(SECONDS),
+        expires_at=draw(SECONDS),
+        fields=fields,
+        traceparent=draw(PARENTS),
+    )
+
+
+@settings(deadline=None)  # a busy machine is no fault
+@given(requests())
+def test_a_request_written_as_a_job_is_read_back_as_the_same_request(
+    asked: TrackingRequest,
+) -> None:
+    resolve = {slug: (slug, keep) for slug, keep in COURIERS.values()}.get
+
+    assert decode_request(encode_request(asked), resolve, 77.0) == asked
+
+
+def test_the_longest_request_in_ascii_fits_into_a_dead_letter() -> None:
+    longest = TrackingRequest(
+        Slug("a" * 64),
+        "9" * 100,
+        "9" * 100 + " " * 156,
+        id="x" * 128,
+        origin=Origin.AUTOMATIC,
+        max_age=0.1 + 0.2,
+        expires_at=NOW + 0.1,
+        fields=dict.fromkeys(FIELDS, "x" * 256),
+        traceparent="0" * 55,
+    )
+
+    assert len(encode_request(longest)) < 4096
+
+
+def test_the_drain_job_is_the_one_of_the_contract() -> None:
+    written = encode_drain(Slug("usps"))
+
+    assert written == b'{"type":"wait_list","payload":{"slug":"usps"}}'
+    assert decode_drain(written, COURIERS.get) == "usps"

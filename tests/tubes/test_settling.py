@@ -1,0 +1,149 @@
+"""Jobs deleted, buried and handed back, and jobs that are not ours any more."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import greenstalk
+import pytest
+from tubes_hands import Begin, Producer, count, ready, reserved, until
+
+from service.tubes import touches
+from service.tubes.links import Source
+from tracking.errors import TubesDown
+
+
+def facts(producer: Producer, job: int) -> tuple[str, int]:
+    stats: Any = producer.stats_job(job)
+    return stats["state"], stats["pri"]
+
+
+async def test_a_deleted_job_is_gone(begin: Begin, source: Source, producer: Producer) -> None:
+    job = producer.put(b"")
+    _, hands = begin(source)
+    (taken,) = await hands.have(1)
+
+    await taken.delete()
+
+    with pytest.raises(greenstalk.NotFoundError):
+        producer.peek(job)
+
+
+@pytest.mark.parametrize("priority", [0, 7, 2**32 - 1])
+async def test_a_buried_job_keeps_its_priority(
+    begin: Begin, source: Source, producer: Producer, priority: int
+) -> None:
+    job = producer.put(b"", priority=priority)
+    _, hands = begin(source)
+    (taken,) = await hands.have(1)
+
+    await taken.bury()
+
+    assert facts(producer, job) == ("buried", priority)
+
+
+@pytest.mark.parametrize("priority", [0, 7, 2**32 - 1])
+async def test_a_released_job_is_ready_at_once_with_its_priority(
+    begin: Begin, source: Source, producer: Producer, priority: int
+) -> None:
+    job = producer.put(b"", priority=priority)
+    intake, hands = begin(source)
+    (taken,) = await hands.have(1)
+    await intake.stop()
+
+    await taken.release()
+
+    assert facts(producer, job) == ("ready", priority)
+
+
+async def test_many_jobs_are_settled_together_each_in_its_way(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    for number in range(300):
+        producer.put(b"%d" % number, priority=number)
+    intake, hands = begin(source, room=300)
+    jobs = list(await hands.have(300))
+    await intake.stop()
+
+    ways = ("delete", "bury", "release")
+    await asyncio.gather(*(getattr(job, ways[job.id % 3])() for job in jobs))
+
+    assert (reserved(producer), ready(producer)) == (0, 100)
+    assert count(producer, "current-jobs-buried") == 100
+    for job in jobs:
+        if job.id % 3:
+            assert facts(producer, job.id) == (("buried", "ready")[job.id % 3 - 1], job.id - 1)
+
+
+async def test_only_the_first_settling_counts(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    job = producer.put(b"")
+    intake, hands = begin(source)
+    (taken,) = await hands.have(1)
+
+    await taken.bury()
+    await taken.delete()
+    await taken.release()
+    await intake.stop()
+
+    assert facts(producer, job)[0] == "buried"
+    assert intake.held == 0
+
+
+async def test_whoever_stops_waiting_for_a_delete_does_not_undo_it(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    producer.put(b"")
+    _, hands = begin(source)
+    (taken,) = await hands.have(1)
+    deleting = asyncio.create_task(taken.delete())
+    await asyncio.sleep(0)
+
+    deleting.cancel()
+
+    await until(lambda: count(producer, "current-jobs-reserved") == 0)
+    assert count(producer, "cmd-delete") == 1
+    with pytest.raises(asyncio.CancelledError):
+        await deleting
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that was held up: its first touch comes after the shortest TTR."""
+    monkeypatch.setattr(touches, "YOUNG", 1.5)
+
+
+@pytest.mark.usefixtures("late")
+async def test_a_job_whose_time_ran_out_is_noted_and_its_late_delete_is_no_fault(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    job = producer.put(b"", ttr=1)
+    intake, hands = begin(source)
+    (taken,) = await hands.have(1)
+    intake.pause()
+    elsewhere = producer.reserve(timeout=5)
+    assert elsewhere.id == job
+
+    await until(lambda: taken.lost)
+    await taken.delete()
+    assert facts(producer, job)[0] == "reserved"
+    assert intake.held == 0
+    with pytest.raises(TubesDown):
+        await taken.age()
+
+
+@pytest.mark.usefixtures("late")
+async def test_a_late_delete_of_a_job_that_nobody_has_taken_yet_deletes_it(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    producer.put(b"", ttr=1)
+    intake, hands = begin(source)
+    (taken,) = await hands.have(1)
+    intake.pause()
+    await until(lambda: ready(producer) == 1)
+
+    await taken.delete()
+
+    assert ready(producer) == 0

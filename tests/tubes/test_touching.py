@@ -1,0 +1,104 @@
+"""Held jobs stay ours, whatever their TTR."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from tubes_hands import Begin, Producer, count, reserved, until
+
+from service.tubes.links import Source
+
+
+def timeouts(producer: Producer) -> int:
+    return count(producer, "job-timeouts")
+
+
+async def test_a_job_with_the_shortest_ttr_stays_ours(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    producer.put(b"", ttr=1)
+    _, hands = begin(source)
+    (job,) = await hands.have(1)
+
+    await asyncio.sleep(2.5)
+
+    assert (timeouts(producer), reserved(producer), job.lost) == (0, 1, False)
+
+
+async def test_hundreds_of_short_jobs_stay_ours_while_others_come_and_go(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    for _ in range(300):
+        producer.put(b"held", ttr=1)
+    _, hands = begin(source, room=400)
+    held = list(await hands.have(300))
+    ends = time.monotonic() + 2.0
+    while time.monotonic() < ends:
+        producer.put(b"quick", ttr=1)
+        jobs = await hands.have(len(hands.jobs) + 1)
+        await jobs[-1].delete()
+
+    assert timeouts(producer) == 0
+    assert not any(job.lost for job in held)
+    assert reserved(producer) == 300
+
+
+async def test_short_jobs_on_every_connection_do_not_make_the_worker_ask_without_end(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    """beanstalkd answers DEADLINE_SOON at once, again and again, to who holds such a job."""
+    _, hands = begin(source)
+    for number in range(source.connections + 1):
+        await until(lambda: count(producer, "current-waiting") == 1 or len(hands.jobs) > 3)
+        producer.put(b"", ttr=1)
+        await hands.have(number + 1)
+    before, began = count(producer, "cmd-reserve-with-timeout"), time.monotonic()
+
+    await asyncio.sleep(1.5)
+
+    rate = (count(producer, "cmd-reserve-with-timeout") - before) / (time.monotonic() - began)
+    assert rate < 300  # polls every 20 to 100 ms, four reserves each
+    assert timeouts(producer) == 0
+
+
+async def test_a_job_that_is_settled_soon_is_never_touched(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    _, hands = begin(source)
+    for number in range(50):
+        producer.put(b"", ttr=1)
+        jobs = await hands.have(number + 1)
+        await jobs[number].delete()
+
+    stats: Any = producer.stats()
+    assert (stats["cmd-touch"], stats["cmd-stats-job"]) == (0, 0)
+
+
+async def test_what_is_held_is_touched_after_a_stop_too(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    producer.put(b"", ttr=1)
+    intake, hands = begin(source)
+    (job,) = await hands.have(1)
+    await intake.stop()
+
+    await asyncio.sleep(1.5)
+    await job.delete()
+
+    assert (timeouts(producer), reserved(producer)) == (0, 0)
+    assert count(producer, "current-jobs-ready") == 0
+
+
+async def test_long_jobs_are_touched_seldom(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    producer.put(b"", ttr=60)
+    _, hands = begin(source)
+    await hands.have(1)
+
+    await until(lambda: count(producer, "cmd-touch") == 1)
+    await asyncio.sleep(0.25)
+
+    assert count(producer, "cmd-touch") == 1

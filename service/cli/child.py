@@ -19,6 +19,7 @@ class Child:
     """Where its heartbeats arrive: a descriptor that never blocks."""
     started: float
     last_beat: float
+    beaten: bool = False
 
     def listen(self) -> bool:
         """Take what heartbeats there are; false when there will be no more."""
@@ -28,6 +29,7 @@ class Child:
             return True
         if beats:
             self.last_beat = time.monotonic()
+            self.beaten = True
         return bool(beats)
 
     def ask_to_stop(self) -> None:

@@ -10,6 +10,7 @@ ends                                starts it again after 0.5 s, doubled up to 3
                                     beginning once it lived for a minute
 ends with 2 (refused its settings)  stops the others and ends with 2: a restart would not help
 is silent for longer than `silence` kills it: a call of a hanging worker must not outlive its lease
+has not beaten yet                  waits for `boot`: a busy machine takes its time to start one
 =================================== =============================================================
 
 SIGTERM and SIGINT are passed on as SIGTERM; after `grace` and a margin what is left is killed, at
@@ -51,6 +52,8 @@ class Plan:
     first_delay: float = 0.5
     delay_cap: float = 30.0
     healthy_after: float = 60.0
+    boot: float = 60.0
+    """How long a process may take to its first sign of life: until then it makes no calls."""
 
 
 @dataclass(slots=True)
@@ -122,7 +125,7 @@ class Parent:
     def _next_due(self) -> float:
         # Short naps: only what exceeds one is known to be no silence.
         times = [time.monotonic() + self._plan.silence / _NAPS]
-        times += [child.last_beat + self._plan.silence for child in self._children()]
+        times += [child.last_beat + self._patience(child) for child in self._children()]
         if self._stop_by is not None:
             times.append(self._stop_by)
         else:
@@ -157,7 +160,7 @@ class Parent:
             named = {"process": slot.index, "pid": child.process.pid}
             if self._stop_by is not None and now >= self._stop_by:
                 self._emit(Event.CHILD_KILLED, **named, grace_seconds=self._plan.grace)
-            elif (silent := now - child.last_beat) >= self._plan.silence:
+            elif (silent := now - child.last_beat) >= self._patience(child):
                 self._emit(Event.CHILD_SILENT, **named, silent_ms=round(silent * 1000))
             else:
                 continue
@@ -173,6 +176,10 @@ class Parent:
         self._stop_by = time.monotonic() + self._plan.grace + self._plan.margin
         for child in self._children():
             child.ask_to_stop()
+
+    def _patience(self, child: Child) -> float:
+        """Tell how long a child may be silent."""
+        return self._plan.silence if child.beaten else max(self._plan.silence, self._plan.boot)
 
     def _children(self) -> Iterator[Child]:
         return (slot.child for slot in self._slots if slot.child)

@@ -36,7 +36,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _child(setting: Loaded, descriptor: int, parent: int) -> int:
     lifeline = Lifeline(descriptor, parent)
-    lifeline.beat()
     # By name, as the parent runs this module too and must not import what a worker needs.
     log = importlib.import_module("service.observe.log")
     log.set_up(setting.config.log.level, _lines(setting))

@@ -116,7 +116,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.SWEPT: "What a vanished worker held was taken up again.",
         Event.PURGED: "Records older than their keeping time were deleted.",
         Event.STARTED: "The worker is connected and takes jobs.",
-        Event.REFUSED_START: "A setting or a server cannot be used; `error` says which, and the fix.",
+        Event.REFUSED_START: "A setting or a server cannot be used; `error` says which.",
         Event.STOPPING: "The worker takes nothing more and finishes what it holds.",
         Event.STOPPED: "The worker holds nothing any more and ends.",
         Event.CHILD_STARTED: "The parent started a worker process.",

@@ -43,7 +43,7 @@ class FailPoints:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> FailPoints:
-        """Read `FAILPOINT`. Raises ValueError for a name that is none, so that no run proves nothing."""
+        """Read `FAILPOINT`. Raises ValueError for no name: such a run proves nothing."""
         name, _, visits = environment.get("FAILPOINT", "").partition(":")
         return cls(FailPoint(name), int(visits or 1)) if name else cls()
 

@@ -49,7 +49,7 @@ class Sweeper:
                 continue  # said elsewhere; the next sweep comes soon enough
 
     async def sweep(self) -> None:
-        """Sweep once. Raises LimitsDown, and ResultsDown while a dead request cannot be recorded."""
+        """Sweep once. Raises LimitsDown, or ResultsDown while a dead one cannot be recorded."""
         for swept in await self._limits.sweep(self._slugs):
             self._reach(FailPoint.AFTER_SWEEP)
             await self._put_right(swept)

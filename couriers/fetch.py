@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from email.utils import formatdate
 from http import HTTPStatus
@@ -110,20 +111,32 @@ class Fetch:
     async def _tracked(
         self, method: str, url: URL, headers: dict[str, str], grant: Grant | None, json: Any
     ) -> Answer:
-        async with self._deadline(url):
-            if grant is None:
-                return await self._permitted(method, url, headers, json)
-            value, held_before = await self._authorise(headers, grant)
-            answer = await self._permitted(method, url, headers, json)
-            if answer.status != HTTPStatus.UNAUTHORIZED:
-                return answer
-            self._tokens.forget(account_key(self.settings, grant.url), value)
-            if not held_before:
-                return answer
-            await self._authorise(headers, grant)
+        try:
+            async with asyncio.timeout_at(self._permit.deadline):
+                return await self._answered(method, url, headers, grant, json)
+        except TimeoutError as late:
+            raise CourierDown(f"{url.host} did not answer in time") from late
+
+    async def _answered(
+        self, method: str, url: URL, headers: dict[str, str], grant: Grant | None, json: Any
+    ) -> Answer:
+        if grant is None:
             return await self._permitted(method, url, headers, json)
+        value, held_before = await self._authorise(headers, grant)
+        answer = await self._permitted(method, url, headers, json)
+        if answer.status != HTTPStatus.UNAUTHORIZED:
+            return answer
+        self._tokens.forget(account_key(self.settings, grant.url), value)
+        if not held_before:
+            return answer
+        await self._authorise(headers, grant)
+        return await self._permitted(method, url, headers, json)
 
     async def _permitted(self, method: str, url: URL, headers: dict[str, str], json: Any) -> Answer:
+        # The timer of a deadline that is past fires a turn of the loop later: too late to hold a
+        # request back for which a connection is at hand.
+        if time.monotonic() >= self._permit.deadline:
+            raise TimeoutError
         if self._asked:
             await self._permit.again()
         self._asked = True
@@ -166,16 +179,6 @@ class Fetch:
             raise CourierDown(f"{type(broken).__name__} while asking {url.host}") from broken
         except ValueError as unfit:
             raise RequestRefused("a header or the address holds what HTTP forbids") from unfit
-
-    @asynccontextmanager
-    async def _deadline(self, url: URL) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout_at(self._permit.deadline):
-                # A deadline in the past must not let a request out on a connection at hand.
-                await asyncio.sleep(0)
-                yield
-        except TimeoutError as late:
-            raise CourierDown(f"{url.host} did not answer in time") from late
 
 
 async def _capped(response: aiohttp.ClientResponse) -> bytes:

@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 UV := .devstack/uv/bin/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check stack lock clean
+.PHONY: help setup demo test check bench chaos stack lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,17 @@ check: $(READY) ## static checks: style, types, imports, architecture
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m pytest -q tests/architecture
+
+bench: $(READY) ## measure it in a quarter of an hour; QUICK=1: small, in two minutes
+	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
+
+SEED ?= 1
+MINUTES ?= 3
+WORKERS ?= 3
+chaos: $(READY) ## break workers and servers by a seeded plan, then judge (SEED=1 MINUTES=3 WORKERS=3)
+	@PYTHONPATH=.:tests/reliability $(BIN)/python -m chaos \
+	  --seed $(SEED) --minutes $(MINUTES) --workers $(WORKERS) \
+	  $(if $(SHORT),--short) $(if $(FORGET),--forget-redis) $(if $(STEP),--step-clock) $(if $(DOCS),--write-docs)
 
 stack: $(READY) ## run the real servers and the courier site until Ctrl-C
 	@$(BIN)/python -m devstack

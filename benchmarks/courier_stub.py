@@ -1,0 +1,163 @@
+"""A courier that costs next to nothing: every call is stamped, and answered after a set delay.
+
+Run as `python -m benchmarks.courier_stub PORT`. It reads one GET without a body at a time per
+connection, which is all that a worker sends, and understands three requests of its own:
+
+============================== ===================================================================
+GET /_reset?delay_ms=&spread=  forget all calls; answer after `delay_ms`, shortened or lengthened by
+                               up to `spread` of itself
+GET /_count                    how many calls have arrived
+GET /_calls                    a line per call: target, arrival, end (monotonic ns; 0: it runs)
+============================== ===================================================================
+
+The collector is off: a courier that stands still lets arrivals bunch, and no sender can foresee
+that. What a run leaves behind is forgotten at the next reset.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import sys
+from array import array
+from time import monotonic_ns
+from urllib.parse import parse_qsl, urlsplit
+
+HOST = "127.0.0.1"
+BACKLOG = 4096
+GOLDEN = 0.6180339887
+"""Its multiples fall evenly between 0 and 1, in an order that repeats nothing."""
+
+_END = b"\r\n\r\n"
+_CONTROL = b"/_"
+
+
+def feed() -> bytes:
+    """Write the answer to every call: 8 checkpoints, 1.4 KB, in the form of `json_feed`."""
+    events = [
+        {
+            "checkpoint_time": f"2024-03-{day:02}T09:{day + 20}:00",
+            "message": f"Processed through the sorting facility no. {day}",
+            "country_name": "Germany",
+            "city": f"Leipzig {day}",
+            "tag": "InTransit",
+        }
+        for day in range(1, 9)
+    ]
+    return json.dumps({"tag": "InTransit", "checkpoints": events}).encode()
+
+
+def answer(body: bytes) -> bytes:
+    """Put an HTTP head before a body."""
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    return head.encode() + _END + body
+
+
+FEED = answer(feed())
+
+
+class Ledger:
+    """All calls since the last reset, and how they are answered."""
+
+    def __init__(self) -> None:
+        self.reset(0.0, 0.0)
+
+    def reset(self, delay: float, spread: float) -> None:
+        """Forget all calls. `delay` in seconds; `spread` of it is added or taken away at most."""
+        self.targets: list[bytes] = []
+        self.arrived = array("q")
+        self.ended = array("q")
+        self._delay, self._spread = delay, spread
+
+    def delay(self, index: int) -> float:
+        """Seconds until call `index` is answered."""
+        if not self._spread:
+            return self._delay
+        return self._delay * (1 + self._spread * (2 * (index * GOLDEN % 1) - 1))
+
+    def lines(self) -> bytes:
+        """Write down every call."""
+        rows = zip(self.targets, self.arrived, self.ended, strict=True)
+        return b"".join(b"%b %d %d\n" % row for row in rows)
+
+
+class Connection(asyncio.Protocol):
+    """One keep-alive connection."""
+
+    def __init__(self, ledger: Ledger, loop: asyncio.AbstractEventLoop) -> None:
+        self._ledger = ledger
+        self._loop = loop
+        self._begun = b""
+        self._arrived_ns = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Stamp a request as its first byte is read, before anything else is done."""
+        arrived_ns = monotonic_ns()
+        if self._begun:
+            data, arrived_ns = self._begun + data, self._arrived_ns
+        if not data.endswith(_END):
+            self._begun, self._arrived_ns = data, arrived_ns
+            return
+        self._begun = b""
+        target = data[4 : data.index(b" ", 4)]
+        if target.startswith(_CONTROL):
+            self._write(answer(self._control(target.decode())))
+        else:
+            self._call(target, arrived_ns)
+
+    def _call(self, target: bytes, arrived_ns: int) -> None:
+        ledger = self._ledger
+        index = len(ledger.targets)
+        ledger.targets.append(target)
+        ledger.arrived.append(arrived_ns)
+        ledger.ended.append(0)
+        delay = ledger.delay(index)
+        if delay:
+            self._loop.call_later(delay, self._answer, index)
+        else:
+            self._answer(index)
+
+    def _answer(self, index: int) -> None:
+        # Stamped before the write: whoever it wakes may run before this line is reached again.
+        if index < len(self._ledger.ended):
+            self._ledger.ended[index] = monotonic_ns()
+        self._write(FEED)
+
+    def _write(self, data: bytes) -> None:
+        if isinstance(self._transport, asyncio.WriteTransport):
+            self._transport.write(data)
+
+    def _control(self, target: str) -> bytes:
+        asked = urlsplit(target)
+        match asked.path:
+            case "/_calls":
+                return self._ledger.lines()
+            case "/_count":
+                return b"%d" % len(self._ledger.targets)
+            case "/_reset":
+                told = dict(parse_qsl(asked.query))
+                self._ledger.reset(float(told["delay_ms"]) / 1000, float(told["spread"]))
+                gc.collect()
+        return b""
+
+
+async def serve(port: int) -> None:
+    """Serve until killed."""
+    loop = asyncio.get_running_loop()
+    ledger = Ledger()
+    server = await loop.create_server(lambda: Connection(ledger, loop), HOST, port, backlog=BACKLOG)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serve(int(sys.argv[1])))

@@ -1,0 +1,107 @@
+"""Everything a run needs: the servers, the courier stub, the tubes; and it all clean again."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pymongo
+from redis import Redis
+
+from benchmarks import worker_tree
+from benchmarks.courier import Courier
+from benchmarks.cpu import Meter
+from benchmarks.tube import DRAINS, REQUESTS, Tubes
+from benchmarks.worker_tree import Addresses, Setting, WorkerTree
+from devstack.kinds import Durability
+from devstack.nursery import Nursery
+from devstack.servers import Server
+from devstack.stack import Stack
+
+DATABASE = "bucket"
+
+
+class Medium(Enum):
+    """Where the servers keep their data. /var/tmp must survive a reboot, so it is on a disk."""
+
+    MEMORY = Path("/dev/shm")  # noqa: S108 - a private folder is made in it
+    DISK = Path("/var/tmp")  # noqa: S108 - a private folder is made in it
+
+
+@dataclass(frozen=True, slots=True)
+class Rig:
+    """The servers and how to speak to them."""
+
+    stack: Stack
+    courier: Courier
+    tubes: Tubes
+    redis: Redis
+    mongodb: pymongo.MongoClient[dict[str, Any]]
+    durability: Durability
+    _folder: Path = field(repr=False)
+
+    @property
+    def addresses(self) -> Addresses:
+        """Where a worker finds everything."""
+        return Addresses(
+            beanstalkd=self.stack.beanstalkd.url,
+            redis=self.stack.redis.url,
+            mongodb=self.stack.mongodb.url,
+            courier=self.courier.url,
+            allow_loss=self.durability is Durability.NONE,
+        )
+
+    def worker(self, setting: Setting) -> AbstractContextManager[WorkerTree]:
+        """Run a worker for the length of a `with` block."""
+        return worker_tree.running(setting, self.addresses, self.tubes, self._folder)
+
+    def meter(self, worker: WorkerTree) -> Meter:
+        """Read the CPU of the worker and of each server."""
+        servers = {server.name: [_pid(server)] for server in self.stack.servers}
+        return Meter({"worker": worker.pids, **servers, "courier": [self.courier.pid]})
+
+    def stored(self) -> int:
+        """How many documents the collection of results holds."""
+        return self.mongodb[DATABASE]["tracking"].count_documents({})
+
+    def clean(self, delay_ms: float = 0.0, spread: float = 0.0) -> None:
+        """Empty all stores; the courier answers after `delay_ms` from now on. No worker may run."""
+        self.tubes.empty(REQUESTS, DRAINS)
+        self.redis.flushall()
+        self.mongodb.drop_database(DATABASE)
+        self.courier.reset(delay_ms, spread)
+
+
+@contextmanager
+def open_rig(
+    medium: Medium = Medium.MEMORY, durability: Durability = Durability.FULL
+) -> Iterator[Rig]:
+    """Run all servers and a courier for the length of a `with` block."""
+    with ExitStack() as closing:
+        made = tempfile.TemporaryDirectory(prefix="bench-", dir=medium.value)
+        folder = Path(closing.enter_context(made))
+        nursery = closing.enter_context(Nursery())
+        courier = closing.enter_context(Courier.running(nursery, folder))
+        stack = closing.enter_context(Stack.start(folder, durability))
+        at = stack.beanstalkd
+        tubes = closing.enter_context(Tubes(at.host, at.port))
+        redis = closing.enter_context(Redis.from_url(stack.redis.url, decode_responses=True))
+        mongodb: pymongo.MongoClient[dict[str, Any]]
+        mongodb = closing.enter_context(pymongo.MongoClient(stack.mongodb.url))
+        yield Rig(stack, courier, tubes, redis, mongodb, durability, folder)
+
+
+def slugs(count: int) -> tuple[str, ...]:
+    """Name `count` couriers."""
+    return tuple(f"bench-{index:04}" for index in range(count))
+
+
+def _pid(server: Server) -> int:
+    if server.pid is None:
+        raise RuntimeError(f"{server.name} at {server.url} is not ours: its CPU cannot be read")
+    return server.pid

@@ -1,0 +1,22 @@
+"""What is measured: one module each, with a `SCENARIO`."""
+
+from benchmarks.plan import Scenario
+from benchmarks.scenarios import (
+    backlog,
+    baseline,
+    hot_slug,
+    idle,
+    latency,
+    limited,
+    unlimited,
+)
+
+SCENARIOS: tuple[Scenario, ...] = (
+    baseline.SCENARIO,
+    unlimited.SCENARIO,
+    limited.SCENARIO,
+    hot_slug.SCENARIO,
+    latency.SCENARIO,
+    backlog.SCENARIO,
+    idle.SCENARIO,
+)

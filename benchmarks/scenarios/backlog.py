@@ -1,0 +1,97 @@
+"""Whether a long wait list makes the next request, or the next call, more expensive.
+
+For each length: Redis is filled up to it, which gives the memory and the cost of a waiting request;
+then a worker, its rate not limited, drains for some seconds, which gives the cost of a call.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from benchmarks.cpu import Meter
+from benchmarks.filling import fill
+from benchmarks.plan import Plan, Scenario
+from benchmarks.redis_traffic import memory
+from benchmarks.rig import Rig, open_rig, slugs
+from benchmarks.table import Column, Table, Value
+from benchmarks.tube import DRAINS, drain
+from benchmarks.worker_tree import Setting
+
+COLUMNS = (
+    Column("waiting", "waiting"),
+    Column("bytes", "bytes of Redis each"),
+    Column("park_us", "park: client µs"),
+    Column("park_redis_us", "park: Redis µs"),
+    Column("worker_us", "call: worker µs"),
+    Column("redis_us", "call: Redis µs"),
+    Column("calls_s", "calls/s while draining"),
+)
+NOTE = (
+    "Parking: one process that only admits, 400 at once. Calls: one worker process, 10 calls of "
+    "each courier in flight and no limit on the rate, everything drained from Redis."
+)
+SLUGS = 50
+DRAINING = {"concurrent": 10, "per_second": 1_000_000, "guard_ms": 0}
+LENGTHS = (1_000, 10_000, 100_000, 1_000_000)
+DRAINED_AT_LEAST = 0.5
+"""The drain is measured while at least this part of a short backlog is left."""
+
+LOOK_SECONDS = 0.02
+
+
+def grow(rig: Rig, begin: int, end: int) -> dict[str, Value]:
+    """Park requests until `end` wait, of which `begin` do already."""
+    meter = Meter({"client": [os.getpid()], "redis": [rig.stack.redis.pid or 0]})
+    before = meter.read()
+    fill(rig.stack.redis.url, slugs(SLUGS), range(begin, end))
+    used = meter.since(before)
+    count = end - begin
+    return {
+        "park_us": used["client"] / count * 1e6,
+        "park_redis_us": used["redis"] / count * 1e6,
+    }
+
+
+def shrink(rig: Rig, waiting: int, seconds: float) -> dict[str, Value]:
+    """Let a worker drain for `seconds`, at most to a part of the backlog."""
+    names = slugs(SLUGS)
+    with rig.worker(Setting(names, limits=DRAINING)) as worker:
+        meter = rig.meter(worker)
+        before, began = meter.read(), time.perf_counter()
+        rig.tubes.put(DRAINS, map(drain, names))
+        while time.perf_counter() - began < seconds:
+            if rig.courier.count() >= waiting * (1 - DRAINED_AT_LEAST):
+                break
+            time.sleep(LOOK_SECONDS)
+        used, elapsed = meter.since(before), time.perf_counter() - began
+        calls = rig.courier.count()
+    return {
+        "worker_us": used["worker"] / calls * 1e6,
+        "redis_us": used["redis"] / calls * 1e6,
+        "calls_s": calls / elapsed,
+    }
+
+
+def backlog(rig: Rig, waiting: int, seconds: float) -> dict[str, Value]:
+    """Fill from nothing, then drain; gives a row."""
+    rig.clean()
+    grow(rig, 0, SLUGS)  # the calls behind which all others wait, and the scripts themselves
+    empty = memory(rig.redis)
+    parked = grow(rig, SLUGS, SLUGS + waiting)
+    held = memory(rig.redis)
+    drained = shrink(rig, waiting, seconds)
+    return {"waiting": waiting, "bytes": (held - empty) / waiting, **parked, **drained}
+
+
+def run(plan: Plan) -> list[Table]:
+    """Measure all lengths."""
+    rows = []
+    with open_rig() as rig:
+        for waiting in plan.pick(LENGTHS, LENGTHS[:2]):
+            plan.say(f"{waiting:,} requests waiting")
+            rows.append(backlog(rig, waiting, plan.span(6.0, 2.0)))
+    return [Table("backlog", f"Backlog over {SLUGS} couriers", COLUMNS, rows, NOTE)]
+
+
+SCENARIO = Scenario("backlog", "cost and memory of many waiting requests", run)

@@ -1,0 +1,128 @@
+"""The worker under test: `worker.py run` as an operator starts it, with a configuration of ours."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.cpu import tree
+from benchmarks.tube import DRAINS, REQUESTS, Tubes
+from devstack.nursery import Nursery
+from devstack.process import Process
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+READY_SECONDS = 60.0
+STEP = 0.05
+
+OPEN: Mapping[str, int] = {"concurrent": 1_000_000, "per_second": 1_000_000, "guard_ms": 0}
+"""Limits set out of the way."""
+
+
+class NotReady(Exception):
+    """The worker did not begin to wait for jobs; the message holds the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What differs between runs. `limits` overrides the shipped `[limits]`.
+
+    `concurrency`: calls and jobs that one process holds at once.
+    """
+
+    slugs: Sequence[str]
+    processes: int = 1
+    concurrency: int = 500
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the worker finds everything; `allow_loss` where the servers keep nothing."""
+
+    beanstalkd: str
+    redis: str
+    mongodb: str
+    courier: str
+    allow_loss: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTree:
+    """A running worker: the parent and its processes."""
+
+    pids: tuple[int, ...]
+    log: Path
+
+
+def configuration(setting: Setting, at: Addresses) -> str:
+    """Write config.toml for a run; what is not named keeps its shipped value."""
+    loss = f"allow_loss = {str(at.allow_loss).lower()}"
+    sections = [
+        f'[beanstalkd]\nservers = ["{at.beanstalkd}"]\n{loss}',
+        f'[redis]\nurl = "{at.redis}"\n{loss}',
+        f'[mongodb]\nuri = "{at.mongodb}"\n{loss}',
+        f"[worker]\nprocesses = {setting.processes}\nconcurrency = {setting.concurrency}",
+        "\n".join(["[limits]", *(f"{key} = {n}" for key, n in setting.limits.items())]),
+    ]
+    sections += [
+        f'[couriers.{slug}]\nmodule = "json_feed"\nbase_url = "{at.courier}"'
+        for slug in setting.slugs
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+@contextmanager
+def running(setting: Setting, at: Addresses, tubes: Tubes, folder: Path) -> Iterator[WorkerTree]:
+    """Run a worker for the length of a `with` block; it waits for jobs when the block begins.
+
+    At the end it is killed: what it holds is thrown away together with the stores.
+    """
+    config = folder / "config.toml"
+    config.write_text(configuration(setting, at))
+    command = [sys.executable, str(REPOSITORY / "worker.py"), "--config", str(config), "run"]
+    log = folder / "worker.log"
+    log.unlink(missing_ok=True)
+    with Nursery() as nursery, _without_settings():
+        process = Process(nursery, command, log)
+        process.spawn()
+        pid = process.pid
+        try:
+            _wait_ready(setting.processes, process, tubes, log)
+            yield WorkerTree(tuple(tree(pid or 0)), log)
+        finally:
+            if pid is not None:
+                _kill(tree(pid))
+            process.kill()
+
+
+def _wait_ready(processes: int, process: Process, tubes: Tubes, log: Path) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while any(tubes.waiting(tube) < processes for tube in (REQUESTS, DRAINS)):
+        if process.pid is None or time.monotonic() > deadline:
+            raise NotReady(f"the worker does not wait for jobs:\n{log.read_text()[-2000:]}")
+        time.sleep(STEP)
+
+
+def _kill(pids: Sequence[int]) -> None:
+    """Kill the parent first: it would replace its processes."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def _without_settings() -> Iterator[None]:
+    """Hide settings of the environment: they would win over the run's own."""
+    hidden = {
+        name: os.environ.pop(name) for name in tuple(os.environ) if name.startswith("TRACKER_")
+    }
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)

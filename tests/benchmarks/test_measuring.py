@@ -1,0 +1,133 @@
+"""The instruments work on real processes and real servers."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.courier import Courier
+from benchmarks.courier_stub import feed
+from benchmarks.cpu import Meter, tree
+from benchmarks.report import Report
+from benchmarks.tube import REQUESTS, Tubes, requests
+from benchmarks.worker_tree import Addresses, Setting, configuration
+from couriers.json_feed import parse
+from devstack.nursery import Nursery
+from devstack.servers import Server
+from service.config.load import load
+
+
+@pytest.fixture
+def courier(tmp_path: Path) -> Iterator[Courier]:
+    with Nursery() as nursery, Courier.running(nursery, tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def tubes(beanstalkd: Server) -> Iterator[Tubes]:
+    with Tubes(beanstalkd.host, beanstalkd.port) as opened:
+        yield opened
+
+
+def ask(courier: Courier, *targets: str) -> list[bytes]:
+    connection = http.client.HTTPConnection(courier.url.removeprefix("http://"), timeout=10)
+    bodies = []
+    for target in targets:
+        connection.request("GET", target)
+        bodies.append(connection.getresponse().read())
+    connection.close()
+    return bodies
+
+
+def test_the_courier_answers_what_the_feed_module_reads() -> None:
+    tracking = parse(200, {}, feed(), "N0001")
+
+    assert len(tracking.checkpoints) == 8
+    assert len(feed()) == pytest.approx(1400, abs=50)
+
+
+def test_the_courier_stamps_every_call_until_it_is_told_to_forget(courier: Courier) -> None:
+    courier.reset(delay_ms=30)
+    before = time.monotonic_ns()
+    bodies = ask(courier, "/bench-0001/N0001", "/bench-0002/N0002")
+
+    calls = courier.calls()
+    courier.reset()
+
+    assert bodies == [feed(), feed()]
+    assert [(call.slug, call.number) for call in calls] == [
+        ("bench-0001", "N0001"),
+        ("bench-0002", "N0002"),
+    ]
+    first, second = calls
+    assert before < first.arrived_ns < (first.ended_ns or 0) < second.arrived_ns
+    assert (first.ended_ns or 0) - first.arrived_ns >= 29_000_000
+    assert courier.count() == 0
+
+
+def test_cpu_is_counted_by_group() -> None:
+    meter = Meter({"ours": [os.getpid()]})
+    before = meter.read()
+    until = time.process_time() + 0.1
+
+    while time.process_time() < until:
+        pass
+
+    assert meter.since(before)["ours"] >= 0.05
+
+
+def test_a_tree_holds_the_children(courier: Courier) -> None:
+    assert courier.pid in tree(os.getpid())
+
+
+def test_jobs_are_put_while_nobody_may_take_them(tubes: Tubes) -> None:
+    tubes.pause(REQUESTS, 60)
+
+    put = tubes.put(REQUESTS, requests(["usps", "dpd-uk"], 150))
+
+    assert put == tubes.left() == 300
+    assert tubes.stats(REQUESTS)["pause"] == 60
+
+
+def test_emptied_tubes_hold_nothing_and_are_open(tubes: Tubes) -> None:
+    tubes.pause(REQUESTS, 60)
+    tubes.put(REQUESTS, requests(["usps"], 3))
+
+    tubes.empty(REQUESTS)
+
+    assert tubes.left() == 0
+    assert tubes.stats(REQUESTS)["pause"] == 0
+
+
+def test_the_configuration_of_a_run_is_one_that_a_worker_takes(tmp_path: Path) -> None:
+    servers = ("127.0.0.1:1", "redis://127.0.0.1:2/0", "mongodb://127.0.0.1:3")
+    at = Addresses(*servers, courier="http://127.0.0.1:4", allow_loss=True)
+    file = tmp_path / "config.toml"
+    file.write_text(configuration(Setting(("bench-0000",), 2, limits={"per_second": 9}), at))
+
+    config = load(str(file), {}, tmp_path).config
+
+    assert config.worker.processes == 2
+    assert config.limits.per_second == 9
+    assert config.redis.allow_loss
+    assert config.couriers["bench-0000"].module == "json_feed"
+
+
+def test_the_quick_baseline_runs_from_the_command_line(tmp_path: Path) -> None:
+    kept = tmp_path / "report.json"
+    cores = os.sched_getaffinity(0)
+    try:
+        code = main(["--quick", "--only", "baseline", "--json", str(kept)])
+    finally:
+        os.sched_setaffinity(0, cores)
+
+    table = Report.read(kept).table("baseline")
+    assert code == 0
+    assert table is not None
+    assert all(float(row["per_second"] or 0) > 0 for row in table.rows)

@@ -22,6 +22,7 @@ from service.cli.demo import screen
 from service.cli.demo.proof import Evidence, figures, lost
 from service.cli.demo.script import (
     CALL_TIMEOUT_SECONDS,
+    COURIERS,
     FAILING,
     KILL_AFTER_SECONDS,
     LEASE_SECONDS,
@@ -36,6 +37,7 @@ from service.cli.demo.stage import RunningWorker, Stage, open_stage, start_worke
 from service.cli.exits import Exit
 from service.cli.producer import Producer
 from service.tubes.connection import Placing
+from tracking.request import Slug
 
 LOOK_SECONDS = 0.25
 
@@ -116,7 +118,7 @@ def _count(database: Database[Document], collection: str) -> Counter[str]:
 async def _views(stage: Stage) -> list[SlugView]:
     redis = open_redis(RedisAddress(stage.environment["TRACKER_REDIS__URL"]))
     try:
-        return await View(redis, lambda _: Rules()).slugs()
+        return await View(redis, lambda _: Rules()).slugs(Slug(each.slug) for each in COURIERS)
     finally:
         await redis.aclose()
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from limits.view import SlugView
 from service.cli.demo.proof import Figure
 from service.cli.demo.script import COURIERS
+from tracking.request import Slug
 
 PLAIN_EVERY_SECONDS = 3.0
 SAMPLES = 5
@@ -78,25 +79,21 @@ def _table(progress: Progress) -> Table:
     views = {view.slug: view for view in progress.slugs}
     for courier in COURIERS:
         slug = courier.slug
-        view = views.get(_slug(slug, views))
+        view = views[Slug(slug)]
         put, stored = progress.put.get(slug, 0), progress.stored.get(slug, 0)
         dead = progress.dead.get(slug, 0)
-        waiting = view.waiting_manual + view.waiting_later if view else 0
+        waiting = view.waiting_manual + view.waiting_later
         table.add_row(
             slug,
             str(put),
             str(stored),
             str(dead or ""),
             str(waiting or ""),
-            f"{view.running if view else 0}/{view.concurrent if view else ''}",
-            f"{view.started_last_second if view else 0}/{view.per_second if view else ''}",
+            f"{view.running}/{view.concurrent}",
+            f"{view.started_last_second}/{view.per_second}",
             ProgressBar(total=max(put, 1), completed=stored + dead, width=24),
         )
     return table
-
-
-def _slug(slug: str, views: Mapping[Any, SlugView]) -> Any:
-    return next((known for known in views if known == slug), None)
 
 
 def results(documents: Iterable[Mapping[str, Any]], dead: Iterable[Mapping[str, Any]]) -> Table:

@@ -22,6 +22,7 @@ from service.cli.demo import screen
 from service.cli.demo.proof import Evidence, figures, lost
 from service.cli.demo.script import (
     CALL_TIMEOUT_SECONDS,
+    COPIED,
     COURIERS,
     FAILING,
     KILL_AFTER_SECONDS,
@@ -132,7 +133,7 @@ def _tell(
 ) -> int:
     stored = list(database["tracking"].find())
     dead = list(database["dead"].find().sort("slug", 1))
-    evidence = Evidence(put, stored, dead, stage.judged(), *end)
+    evidence = Evidence(put, stored, dead, stage.judged(), stage.calls_for(*COPIED), *end)
     judged = list(figures(evidence))
     answered = [document for document in stored if document["slug"] != FAILING]
     console.print(screen.results(answered[:: max(1, len(answered) // screen.SAMPLES)], dead[:2]))

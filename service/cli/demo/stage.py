@@ -43,6 +43,11 @@ class Stage:
         judged: dict[str, dict[str, Any]] = self._ask("GET", "/_calls/summary")
         return judged
 
+    def calls_for(self, slug: str, number: str) -> int:
+        """How often the courier was asked about one number."""
+        entries = self._ask("GET", f"/_calls?slug={slug}")
+        return sum(entry["kind"] == "call" and entry["number"] == number for entry in entries)
+
     def _ask(self, method: str, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.site + path, data, method=method)  # noqa: S310 - ours

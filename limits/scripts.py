@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, RedisError
 
 from limits.clock import Clock
 from limits.script import Script, load
@@ -106,18 +106,7 @@ class Scripts:
             raise
         self._tell(None)
         for group, reply in zip(groups, replies, strict=True):
-            await self._settle(group, reply)
-
-    async def _settle(self, group: list[_Step], reply: Any) -> None:
-        if isinstance(reply, ResponseError) and len(group) > 1:
-            # What the server will not do for one of them must not take the others along.
-            await self._send([[step] for step in group])
-        elif isinstance(reply, Exception):
-            _fail(group, reply)
-        else:
-            for step, own in zip(group, reply if _batches(group) else [reply], strict=True):
-                if not step.reply.done():
-                    step.reply.set_result(own)
+            _settle(group, reply)
 
     def _tell(self, error: Exception | None) -> None:
         if self._away != (error is not None):
@@ -187,6 +176,18 @@ def _instant(reply: Any) -> int | None:
     while isinstance(reply, list) and reply:
         reply = reply[0]
     return reply if isinstance(reply, int) else None
+
+
+def _settle(group: Sequence[_Step], reply: Any) -> None:
+    if isinstance(reply, Exception):
+        _fail(group, reply)
+        return
+    for step, own in zip(group, reply if _batches(group) else [reply], strict=True):
+        # What Redis will not do for one of them must not take the others along.
+        if isinstance(own, Exception):
+            _fail([step], own)
+        elif not step.reply.done():
+            step.reply.set_result(own)
 
 
 def _fail(group: Sequence[_Step], error: Exception) -> None:

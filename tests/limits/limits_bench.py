@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from redis.asyncio import Redis
@@ -55,6 +56,8 @@ class Worker:
     epoch: Epoch
     rules: Rules
     policy: Policy
+    told: Mapping[str, int] = field(default_factory=dict)
+    """Rules that `raw` tells otherwise, as lib/slug.lua names them."""
 
     async def admit(self, number: str = "N001", job: str | None = None, **fields: Any) -> Admission:
         """Ask for a call, for a job that is new unless it is named."""
@@ -97,6 +100,7 @@ class Worker:
             "token": self.limiter.token,
             "deaths": self.policy.deaths,
             "max_age_ms": round(self.policy.max_age * 1000),
+            **self.told,
         }
         rules = write_rules(USPS, self.rules, settings)
         written = json.dumps(reports or [])
@@ -105,18 +109,8 @@ class Worker:
     async def raw_admit(
         self, call_id: str, number: str = "N001", job: str | None = None, **fields: Any
     ) -> list[Any]:
-        return await self.raw_admit_reporting([], call_id, number, job, **fields)
-
-    async def raw_admit_reporting(
-        self,
-        reports: list[Any],
-        call_id: str,
-        number: str = "N001",
-        job: str | None = None,
-        **fields: Any,
-    ) -> list[Any]:
         request = write_request(asked(number, **fields), job or f"job-of-{call_id}")
-        return await self.raw("admit", call_id, request, b"", reports=reports)
+        return await self.raw("admit", call_id, request, b"")
 
 
 Hire = Callable[..., Awaitable[Worker]]
@@ -154,6 +148,12 @@ async def the_lease_ends(redis: Redis, *calls: Call) -> None:
 
 async def retries_are_due(redis: Redis) -> None:
     await _all_past(redis, KEYS.wait_later)
+
+
+async def they_expire(redis: Redis) -> None:
+    """Nobody wants the answers any more that somebody wanted for a while only."""
+    for name, text in (await redis.hgetall(KEYS.wait_requests)).items():
+        await redis.hset(KEYS.wait_requests, name, re.sub(r'"till":\d+', '"till":1', text))
 
 
 async def _all_past(redis: Redis, key: str) -> None:

@@ -167,7 +167,7 @@ async def test_the_flag_lives_until_the_last_that_waits_is_due_by_the_rate(
     for n in range(12):
         await usps.admit(f"N{n:03}")
 
-    assert await flag_seconds(redis) == pytest.approx(10 * 1.02 / 2, abs=0.5)
+    assert await flag_seconds(redis) == pytest.approx(10 * 1.02 / 2, abs=2.0)
 
 
 async def test_the_flag_lives_until_the_last_that_waits_is_due_by_the_slots(
@@ -178,13 +178,13 @@ async def test_the_flag_lives_until_the_last_that_waits_is_due_by_the_slots(
     for n in range(6):
         await worker.admit(f"N{n:03}")
 
-    assert await flag_seconds(redis) == pytest.approx(5 * 4.0, abs=0.5)
+    assert await flag_seconds(redis) == pytest.approx(5 * 4.0, abs=2.0)
 
 
 async def test_the_flag_lives_until_the_last_retry_is_due(worker: Worker, redis: Redis) -> None:
     await worker.limiter.retry(await worker.granted(), 90.0, 5)
 
-    assert await flag_seconds(redis) == pytest.approx(90.0, abs=1.0)
+    assert await flag_seconds(redis) == pytest.approx(90.0, abs=10.0)
 
 
 async def test_the_flag_outlives_a_pause(worker: Worker, redis: Redis) -> None:
@@ -192,7 +192,7 @@ async def test_the_flag_outlives_a_pause(worker: Worker, redis: Redis) -> None:
 
     await worker.parked()
 
-    assert await flag_seconds(redis) == pytest.approx(45.0, abs=1.0)
+    assert await flag_seconds(redis) == pytest.approx(45.0, abs=10.0)
 
 
 async def test_nothing_is_decided_by_the_flag(crowd: Worker, redis: Redis) -> None:

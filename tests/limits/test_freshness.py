@@ -14,6 +14,7 @@ from limits_bench import (
     counted,
     redis_us,
     state,
+    they_expire,
     until,
 )
 from redis.asyncio import Redis
@@ -210,23 +211,18 @@ async def test_a_request_that_nobody_wants_any_more_is_not_taken(
 
 
 async def test_a_request_that_expires_while_it_waits_is_cancelled_without_a_call(
-    worker: Worker, redis: Redis
+    busy: Worker, free: Worker, redis: Redis
 ) -> None:
-    await redis.set(KEYS.calls_paused, "x", px=60_000)
-    soon = await redis_us(redis) / 1_000_000 + 0.05
-    await worker.parked("N001", id="op-1", expires_at=soon)
-    await worker.parked("N002", expires_at=soon)
-    await worker.parked("N003", expires_at=soon)
-    await worker.parked("N003", id="op-3")
-    await worker.parked("N004", expires_at=soon)
-    await worker.parked("N004")  # joined by one that never expires
-    await redis.delete(KEYS.calls_paused)
+    soon = time.time() + 600
+    await busy.parked("N001", id="op-1", expires_at=soon)
+    await busy.parked("N002", expires_at=soon)
+    await busy.parked("N003", expires_at=soon)
+    await busy.parked("N003", id="op-3")
+    await busy.parked("N004", expires_at=soon)
+    await busy.parked("N004")  # joined by one that never expires
 
-    async def over() -> bool:
-        return await redis_us(redis) / 1_000_000 > soon
-
-    await until(over)
-    calls = (await worker.take()).calls
+    await they_expire(redis)
+    calls = (await free.take()).calls
 
     assert [(call.request.number, call.requests) for call in calls] == [("N003", 1), ("N004", 2)]
     assert await state(redis, "op-1") == "CANCELLED"

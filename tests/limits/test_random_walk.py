@@ -42,11 +42,6 @@ GIVES_DUTIES = {"take", "finish", "retry", "requeue", "abort", "sweep"}
 SOONEST_FLAG_SECONDS = 0.9
 
 
-def one(rules: bytes, args: tuple[Any, ...]) -> list[Any]:
-    """The arguments of a script for one request (lua/lib/batch.lua)."""
-    return [1, 2 + len(args), rules, 1, "[]", *args]
-
-
 class Walk(RuleBasedStateMachine):
     """A few workers in one: it holds the calls that live and knows what it asked for."""
 
@@ -74,21 +69,34 @@ class Walk(RuleBasedStateMachine):
         return f"{what}{self.made}"
 
     def run(self, name: str, *args: Any, sent: int = 1, worker: str = "w1") -> list[Any]:
+        (reply,) = self.run_all(name, [args], sent=sent, worker=worker)
+        return reply
+
+    def run_all(
+        self, name: str, requests: list[tuple[Any, ...]], *, sent: int = 1, worker: str = "w1"
+    ) -> list[list[Any]]:
+        """Several requests of a kind in one script (lua/lib/batch.lua)."""
         for key, member in self.leap:
             self.redis.zadd(key, {member: 1}, xx=True)
         self.leap.clear()
         same = {"epoch": EPOCH, "token": worker, "deaths": 2, "max_age_ms": 30_000}
         rules = write_rules(USPS, RULES, same)
+        args = [each for request in requests for each in (1, "[]", *request)]
         began = time.monotonic()
         for _ in range(sent):
-            reply = self.redis.eval(self.texts[name], len(KEYS), *KEYS, *one(rules, args))[0]
-        if name not in SETTLES_NOTHING and not (name == "finish" and reply[1] == 1):
+            text, width = self.texts[name], 2 + len(requests[0])
+            replies = self.redis.eval(text, len(KEYS), *KEYS, 1, width, rules, *args)
+        for reply in replies:
+            self.hear(name, reply, worker)
+        if name not in SETTLES_NOTHING and not (name == "finish" and replies[-1][1] == 1):
             self.settled_at = began
+        return list(replies)
+
+    def hear(self, name: str, reply: list[Any], worker: str) -> None:
         if name in GIVES_DUTIES or reply[1] == "parked":
             self.drain_jobs += reply[-1]
         if name in GIVES_DUTIES - {"sweep"} and int(reply[-2]):
             self.asking.add(worker)
-        return list(reply)
 
     def hold(self, grants: list[list[str]]) -> None:
         for call_id, _, granted_us, record, _ in grants:
@@ -96,16 +104,20 @@ class Walk(RuleBasedStateMachine):
             self.calls.append((call_id, number, int(granted_us) // 1000))
 
     def admit(self, job: str, request: bytes, sent: int) -> None:
-        _, word, *rest = self.run("admit", self.new("c"), request, b"", sent=sent)
-        match word:
-            case "granted":
+        self.admit_all([(job, request)], sent)
+
+    def admit_all(self, jobs: list[tuple[str, bytes]], sent: int) -> None:
+        args = [(self.new("c"), request, b"") for _, request in jobs]
+        replies = self.run_all("admit", args, sent=sent)
+        for job, (_, word, *rest) in zip(jobs, replies, strict=True):
+            if word == "granted":
                 self.hold([rest[0]])
-                self.jobs.append((job, request))
-            case "dying":
+                self.jobs.append(job)
+            if word == "dying":
                 self.bury(rest[0])
-        operation = json.loads(request).get("id")
-        if operation and word != "full":
-            self.asked_for.add(operation)
+            operation = json.loads(job[1]).get("id")
+            if operation and word != "full":
+                self.asked_for.add(operation)
 
     def bury(self, grant: list[str]) -> None:
         call_id, _, granted_us, record, _ = grant
@@ -124,6 +136,11 @@ class Walk(RuleBasedStateMachine):
         origin = Origin.AUTOMATIC if auto else Origin.MANUAL
         request = asked(number, id=operation, origin=origin, max_age=age)
         self.admit(job, write_request(request, job), sent)
+
+    @rule(asks=st.lists(st.tuples(NUMBERS, IDS), min_size=2, max_size=4), sent=SENT)
+    def many_ask_at_once(self, asks: list[tuple[str, str | None]], sent: int) -> None:
+        jobs = [(self.new("j"), asked(number, id=operation)) for number, operation in asks]
+        self.admit_all([(job, write_request(request, job)) for job, request in jobs], sent)
 
     @rule(number=NUMBERS, operation=IDS, late_ms=st.sampled_from([SOONEST_MS, 2, 60_000]))
     def somebody_asks_for_a_while(self, number: str, operation: str | None, late_ms: int) -> None:
@@ -169,6 +186,18 @@ class Walk(RuleBasedStateMachine):
         self.hold(grants)
         if more:
             self.calls.append((call_id, number, observed))  # much may happen before the next step
+
+    @rule(room=ROOM, sent=SENT)
+    def all_calls_end_at_once(self, room: int, sent: int) -> None:
+        ending, self.calls = self.calls, []
+        args = [
+            (call_id, verdict(observed), number, self.new("t"), room)
+            for call_id, number, observed in ending
+        ]
+        replies = self.run_all("finish", args, sent=sent) if args else []
+        for call, (_, more, grants, *_) in zip(ending, replies, strict=True):
+            self.hold(grants)
+            self.calls += [call] if more else []
 
     @rule(pick=PICK, room=ROOM, delay_ms=st.sampled_from([0, 60_000]), sent=SENT)
     def a_call_is_to_be_repeated(self, pick: int, room: int, delay_ms: int, sent: int) -> None:

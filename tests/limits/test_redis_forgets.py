@@ -21,7 +21,7 @@ from limits.script import load
 from tracking.call import Granted, Parked
 from tracking.errors import LimitsDown
 
-QUIET = 0.4
+QUIET = 1.0
 HOUR_US = 3_600_000_000
 
 

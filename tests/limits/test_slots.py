@@ -207,10 +207,15 @@ async def test_no_call_is_granted_that_could_start_after_the_reset_it_is_counted
     hire: Hire, redis: Redis
 ) -> None:
     now = await redis_us(redis)
-    resets_at = (now // 1_000_000 + 1) % 86_400
+    resets_at = (now // 1_000_000 + 1_800) % 86_400
     worker = await quota(hire, per_day=5, day_resets_at_seconds=resets_at)
 
-    assert (await worker.parked("N001")).why == "per_day"
+    _, _, in_time = await worker.raw_admit("a", "N001")
+    could_be_late = replace(worker, told={"late_us": HOUR_US})
+    _, _, why, _ = await could_be_late.raw_admit("b", "N002")
+
+    assert in_time[0] == "a"
+    assert why == "per_day"
 
 
 @pytest.mark.parametrize("rules", [Rules(per_hour=1), Rules(per_day=1)], ids=str)

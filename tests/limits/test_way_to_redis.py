@@ -94,3 +94,25 @@ async def test_a_reply_for_a_caller_that_gave_up_disturbs_nobody(
     lost = set(await redis.zrange(KEYS.calls_leases, 0, -1)) - {first.call.id, third.call.id}
     assert len(lost) == 1
     assert (await worker.limiter.sweep([USPS]))[0].swept == 0  # until its lease ends
+
+
+async def test_what_cannot_be_done_for_one_courier_is_done_for_all_others_as_ever(
+    worker: Worker, redis: Redis
+) -> None:
+    """Steps of one kind are one script; an error in the middle of it must not cut it short."""
+    await redis.set("wait_inflight:broken", "somebody wrote here")
+    slugs = ["before", "broken", "after"]
+
+    first, second, third = await asyncio.gather(
+        *(worker.admit("N001", slug=slug) for slug in slugs), return_exceptions=True
+    )
+
+    assert isinstance(first, Granted)
+    assert isinstance(second, LimitsDown)
+    assert isinstance(third, Granted)
+    for slug in ("before", "after"):
+        assert await redis.hgetall(f"tracking:counts:{slug}") == {"calls": "1"}
+        assert await redis.get(f"calls_number:{slug}") == "1"
+        assert 0 < await redis.pttl(f"calls_leases:{slug}") <= 60_000
+        assert 0 < await redis.pttl(f"call_starts:{slug}") <= 2_170
+        assert await redis.sismember(KEYS.slugs, slug)

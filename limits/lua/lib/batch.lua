@@ -9,16 +9,28 @@ then     requests  each: index of its slug, reports, arguments (ARGV[3…] of th
 
 When all are done, what is projected for operators is written once for each slug.
 
-Returns  {reply, …}  one for each request, as the operation's header says
+Returns  {reply, …}  one for each request, as the operation's header says; an error in the place of
+                     what could not be done, because a key of that slug is not what it should be
 ]]
+-- An error that nobody catches would end the script before the others' counters and expiries.
+local function attempt(what, at)
+  local done, reply = pcall(what, at)
+  if done or type(reply) == 'table' then return reply end
+  return redis.error_reply(reply)
+end
+
 local width, replies = tonumber(ARGV[2]), {}
-for at = 3 + ARGV[1], #ARGV, width do
+local function request(at)
   turn_to(tonumber(ARGV[at]))
   note(ARGV[at + 1])
-  table.insert(replies, operation({ unpack(ARGV, at, at + width - 1) }))
+  return operation({ unpack(ARGV, at, at + width - 1) })
+end
+
+for at = 3 + ARGV[1], #ARGV, width do
+  table.insert(replies, attempt(request, at))
 end
 for index in pairs(slugs) do
   turn_to(index)
-  close()
+  attempt(close)
 end
 return replies

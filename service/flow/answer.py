@@ -11,6 +11,7 @@ from typing import assert_never
 
 from service.flow.letters import letter_of
 from service.flow.persist import persist
+from service.flow.unknown_codes import UnknownCodes
 from service.flow.verdicts import Die, HandBack, Refuse, Repeat, RetryRules, decide
 from service.observe.events import Event
 from service.observe.failpoints import FailPoint
@@ -66,6 +67,7 @@ class Asker:
         self._retry = retry
         self._write_job = write_job
         self._spare = spare
+        self._unknown_codes = UnknownCodes()
 
     async def ask(self, call: Call) -> Turn:
         """Spend the call's permit. What comes back is whose turn it is next."""
@@ -138,6 +140,7 @@ class Asker:
             ms=attempt.ms,
             requests=call.requests,
         )
+        self._unknown_codes.tell(call, tracking)
         return turn
 
     async def _failed(self, call: Call, error: CourierError, attempt: Attempt) -> Turn:

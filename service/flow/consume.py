@@ -59,8 +59,7 @@ class Consumer:
             await self._handler.set_aside(job, error)
             return
         try:
-            await self._drainer.claim(slug, self._turns)
-            await job.delete()
+            await self._drainer.claim(slug, job, self._turns)
         except Exception as error:  # noqa: BLE001 - a defect of ours must not keep the job
             await self._hand_back(job, error)
 

@@ -1,9 +1,11 @@
 """Draining: this process asks for waiting requests exactly when the next one may start.
 
 One heap of (instant, slug), one timer; all slugs that are due are asked for together, and their
-scripts share one way to Redis. A drained slug is shared: after ten seconds it goes back to the tube
-`wait_list`, where any process may take it on. Any number of drainers is harmless, because every
-`take` is safe by itself; none at all is repaired by the sweeper.
+scripts share one way to Redis. The job of the tube `wait_list` stays reserved for as long as this
+process drains its slug: when the process vanishes, beanstalkd gives the job to another one at once.
+A drained slug is shared: after ten seconds its job is released, and any process may take it on. Any
+number of drainers is harmless, because every `take` is safe by itself; none at all is repaired by
+the sweeper.
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ import asyncio
 import heapq
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from service.flow.persist import persist
 from service.flow.turns import Turns
 from service.observe.failpoints import FailPoint
-from service.ports import Limits
+from service.ports import Job, Limits
+from tracking.call import Turn
 from tracking.errors import StoreError
 from tracking.request import Slug
 
@@ -41,6 +45,7 @@ class Drainer:
         self._heap: list[tuple[float, Slug]] = []
         self._due: dict[Slug, float] = {}
         self._since: dict[Slug, float] = {}
+        self._jobs: dict[Slug, Job] = {}
         self._sooner = asyncio.Event()
         self._retired = False
 
@@ -54,14 +59,14 @@ class Drainer:
         if self._heap[0] == (at, slug):
             self._sooner.set()
 
-    async def claim(self, slug: Slug, turns: Turns) -> None:
-        """Begin to drain `slug`, because a job of the tube `wait_list` says so."""
+    async def claim(self, slug: Slug, job: Job, turns: Turns) -> None:
+        """Begin to drain `slug`, because `job` of the tube `wait_list` says so; settles the job."""
         self._reach(FailPoint.AFTER_DRAIN_RESERVE)
         await self._available()
         # One at least: a full process that refused would send the job round without end.
         turn = await persist(lambda: self._limits.take(slug, max(1, self._room()), claims=True))
         self._reach(FailPoint.AFTER_TAKE)
-        await turns.go_on(slug, turn)
+        await self._go_on(slug, turn, turns, job)
 
     async def run(self, turns: Turns) -> None:
         """Ask for every slug when it is due, until `retire`."""
@@ -89,9 +94,9 @@ class Drainer:
         self._heap.clear()
         for slug in slugs:
             try:
-                await turns.go_on(slug, await self._limits.take(slug, 0))
+                await self._go_on(slug, await self._limits.take(slug, 0), turns)
             except StoreError:
-                return  # the sweeper of another process finds them without a drainer
+                return  # the jobs go back with their connections
             self._reach(FailPoint.AFTER_HAND_OVER)
 
     def _pop_due(self) -> list[Slug]:
@@ -110,4 +115,17 @@ class Drainer:
         turn = await persist(lambda: self._limits.take(slug, 0 if shared else self._room()))
         if turn.ask_again is None:
             self._since.pop(slug, None)
-        await turns.go_on(slug, turn)
+        await self._go_on(slug, turn, turns)
+
+    async def _go_on(self, slug: Slug, turn: Turn, turns: Turns, job: Job | None = None) -> None:
+        """Do what the turn says; keep the slug's job while we drain it, else let go of it."""
+        jobs = [each for each in (self._jobs.pop(slug, None), job) if each is not None]
+        if turn.ask_again is not None and jobs:
+            self._jobs[slug] = jobs.pop(0)
+        # A job at hand that is released does what one that is put would do.
+        handed = jobs.pop(0) if turn.put_drain and jobs else None
+        await turns.go_on(slug, replace(turn, put_drain=turn.put_drain and handed is None))
+        if handed is not None:
+            await handed.release()
+        for other in jobs:
+            await other.delete()

@@ -44,7 +44,8 @@ from tracking.request import Slug, TrackingRequest
 JOBS_SHARE = 0.8
 """Of what a process may carry, jobs of the tube take this share; the rest is for draining."""
 
-DRAIN_JOBS = 64
+DRAIN_JOBS = 3_000
+"""As many slugs a process may drain at once: their jobs stay reserved meanwhile."""
 
 LAST_TAKE_SECONDS = 1.0
 """What Redis grants while we stop listening would be held until its lease ends. Redis answers in

@@ -110,6 +110,7 @@ def _names(config: Config) -> Names:
         tracking=mongodb.collection,
         past=mongodb.past_collection,
         dead=mongodb.dead_collection,
+        unreadable=mongodb.unreadable_collection,
         dead_keep_days=config.dead.keep_days,
     )
 

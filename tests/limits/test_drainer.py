@@ -74,8 +74,19 @@ async def test_a_second_drainer_is_told_that_another_asks_already(
     other = await hire(ONE)
     await crowd.take(claims=True)
 
-    assert (await other.take(claims=True)).ask_again is None
+    assert (await other.take()).ask_again is None
     assert (await crowd.take()).ask_again is not None
+
+
+async def test_who_comes_with_the_job_takes_the_duty_over_from_a_vanished_drainer(
+    crowd: Worker, hire: Hire
+) -> None:
+    """beanstalkd gives the job to another one only when its holder is gone."""
+    other = await hire(ONE)
+    await crowd.take(claims=True)
+
+    assert (await other.take(claims=True)).ask_again is not None
+    assert (await crowd.take()).ask_again is None
 
 
 async def test_who_knows_an_earlier_instant_takes_the_duty_over(hire: Hire, redis: Redis) -> None:

@@ -106,15 +106,15 @@ local function at_rest()
   return true
 end
 
--- Ends every script that may leave somebody waiting. `claims`: this process came with a job of the
--- tube, so it may step in where the tube was asked.
+-- Ends every script that may leave somebody waiting. `claims`: this process came with the slug's job
+-- of the tube, which whoever drains holds: the one before vanished, or lost it.
 -- Returns ask (µs at which this process must ask again, 0 for never) and put (1: put a drain job).
 local function settle(who, why, ask, claims)
   if at_rest() then return 0, 0 end
   local waiting = waits()
   raise_flag(waiting)
   local token, at = drainer()
-  local came_for_it = claims and token and string.sub(token, 1, 5) == 'tube:'
+  local came_for_it = claims and token ~= nil
   if why == 'room' then
     -- This process is full, or shares: it hands the slug over through the tube.
     if token == rules.token or came_for_it and token ~= 'tube:' .. who then call('DEL', DRAINER) end

@@ -1,0 +1,127 @@
+"""The acceptance suite: real servers, real workers, judged at the courier's and by what was put.
+
+A test takes one fixture, `plant`: premises of its own with everything on them (plant.py). Most of a
+scenario is waiting, so the selected tests play at the same time, each in a thread, and pytest
+collects how they ended one by one. Tests that measure (`@pytest.mark.measures`) play together, but
+with no others beside them. The durations that pytest tells are those of the scenarios.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+
+import pytest
+from plant import DATABASES, Ground, open_plant
+
+from devstack.nursery import Nursery
+from devstack.site.remote import CourierSite
+from devstack.stack import Stack
+
+AT_ONCE = 8
+HERE = Path(__file__).parent
+
+Play = Future[None]
+
+MEASURED = pytest.StashKey[dict[str, list[str]]]()
+SECONDS = pytest.StashKey[float]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "measures: plays beside others that measure, alone of load")
+
+
+class Programme:
+    """Starts the selected tests, group by group, when the first of a group is asked for."""
+
+    def __init__(self, tests: Sequence[pytest.Function], ground: Ground) -> None:
+        self._tests = tests
+        self._ground = ground
+        self._plays: dict[str, Play] = {}
+        self._pool = ThreadPoolExecutor(AT_ONCE, "plant")
+
+    def play_of(self, test: pytest.Function) -> Play:
+        """The run of one test, which goes on or is over."""
+        if test.nodeid not in self._plays:
+            wait(self._plays.values())
+            for each in self._tests:
+                if _measures(each) == _measures(test):
+                    self._plays[each.nodeid] = self._pool.submit(_play, each, self._ground)
+        return self._plays[test.nodeid]
+
+    def close(self) -> None:
+        """Start no more; what plays ends by its own deadlines."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+@pytest.fixture(scope="session")
+def ground(
+    request: pytest.FixtureRequest, stack: Stack, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Ground]:
+    with CourierSite.start() as site, Nursery() as nursery:
+        made = Ground(stack, site, nursery, tmp_path_factory.mktemp("workers"))
+        request.config.stash[MEASURED] = made.measures
+        for number in DATABASES:
+            made.databases.put(number)
+        yield made
+
+
+@pytest.fixture(scope="session")
+def programme(request: pytest.FixtureRequest, ground: Ground) -> Iterator[Programme]:
+    tests = [
+        item
+        for item in request.session.items
+        if isinstance(item, pytest.Function)
+        and item.path.parent == HERE
+        and "plant" in item.fixturenames
+    ]
+    made = Programme(tests, ground)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def plant(request: pytest.FixtureRequest, programme: Programme) -> Play:
+    return programme.play_of(request.node)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    play = pyfuncitem.funcargs.get("plant")
+    if not isinstance(play, Future):
+        return None
+    play.result()
+    return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Iterator[pytest.TestReport]:
+    report = yield
+    if call.when == "call" and SECONDS in item.stash:
+        report.duration = item.stash[SECONDS]
+    return report
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    for what, values in config.stash.get(MEASURED, {}).items():
+        terminalreporter.write_line(f"{what}: {', '.join(values)}")
+
+
+def _play(test: pytest.Function, ground: Ground) -> None:
+    began = time.monotonic()
+    given = test.callspec.params if hasattr(test, "callspec") else {}
+    try:
+        with open_plant(ground) as plant:
+            test.obj(plant=plant, **given)
+    finally:
+        test.stash[SECONDS] = time.monotonic() - began
+
+
+def _measures(test: pytest.Function) -> bool:
+    return test.get_closest_marker("measures") is not None

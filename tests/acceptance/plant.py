@@ -1,0 +1,248 @@
+"""One scenario's premises: servers, couriers, a producer, and the workers that are hired.
+
+Everything of a plant is its own: a beanstalkd, a database of Redis, a database of MongoDB, and the
+slugs of its couriers. So many plants run at the same time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import queue
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pymongo
+import redis
+from endings import Endings
+from producer_log import Producer
+from pymongo.collection import Collection
+from running_worker import RunningWorker
+
+from devstack import judge
+from devstack.judge import Call
+from devstack.kinds import BEANSTALKD, MONGODB, REDIS, Durability
+from devstack.nursery import Nursery
+from devstack.servers import Server, running
+from devstack.site.remote import CourierSite
+from devstack.stack import Stack
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+WORKER = [sys.executable, str(REPOSITORY / "worker.py")]
+DATABASES = range(1, 16)
+
+Document = dict[str, Any]
+
+SHORT = {
+    "limits.call_timeout_seconds": 1.5,
+    "limits.lease_seconds": 5.0,
+    "retry.first_seconds": 0.2,
+    "retry.cap_seconds": 0.5,
+    "worker.grace_seconds": 3.0,
+}
+"""Times that end within a test; the proportions are those of the real ones."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What plants share. `databases` holds the numbers of Redis' databases that nobody uses,
+    `measures` what is to be told at the end."""
+
+    stack: Stack
+    site: CourierSite
+    nursery: Nursery
+    folder: Path
+    databases: queue.SimpleQueue[int] = field(default_factory=queue.SimpleQueue)
+    names: Iterator[int] = field(default_factory=itertools.count)
+    measures: dict[str, list[str]] = field(default_factory=dict)
+
+
+class Plant:
+    """Where one scenario plays. Made by `open_plant`, which also cleans up and looks for defects.
+
+    `settings` are those of config.toml by path ("limits.concurrent"); workers that are hired later
+    get them.
+    """
+
+    def __init__(self, ground: Ground, beanstalkd: Server, closing: ExitStack) -> None:
+        self.site = ground.site
+        self.beanstalkd = beanstalkd
+        self.redis_server = ground.stack.redis
+        self.mongodb_server = ground.stack.mongodb
+        self.producer = Producer(beanstalkd)
+        self.settings: dict[str, object] = dict(SHORT)
+        self.workers: list[RunningWorker] = []
+        self.may_complain = False
+        self._ground = ground
+        self._closing = closing
+        self._name = f"plant_{next(ground.names)}_{uuid.uuid4().hex[:8]}"
+        self._slugs: dict[str, tuple[int, int]] = {}
+        database = ground.databases.get()
+        closing.callback(ground.databases.put, database)
+        self._connect(f"{self.redis_server.url.rsplit('/', 1)[0]}/{database}")
+        self.redis.flushdb()
+        closing.callback(self.mongodb.drop_database, self._name)
+
+    def own_redis(self) -> Server:
+        """Use a Redis of this plant's own, which may be killed."""
+        self.redis_server = self._closing.enter_context(running(REDIS))
+        self._connect(self.redis_server.url)
+        return self.redis_server
+
+    def own_mongodb(self) -> Server:
+        """Use a MongoDB of this plant's own, which may be killed."""
+        self.mongodb_server = self._closing.enter_context(running(MONGODB))
+        self._connect(self.redis_url)
+        return self.mongodb_server
+
+    def own_site(self) -> CourierSite:
+        """Use a courier site of this plant's own, for couriers whose slug cannot be chosen."""
+        self.site = self._closing.enter_context(CourierSite.start())
+        return self.site
+
+    def hasty_beanstalkd(self) -> None:
+        """Use a beanstalkd without a binlog: to put thousands of jobs takes minutes with one."""
+        self.beanstalkd = self._closing.enter_context(running(BEANSTALKD, Durability.NONE))
+        self.producer = Producer(self.beanstalkd)
+        self.settings["beanstalkd.allow_loss"] = True
+
+    def another_beanstalkd(self) -> Server:
+        """Start one more beanstalkd; workers hired from now on reserve from it too."""
+        server = self._closing.enter_context(running(BEANSTALKD))
+        self.settings["beanstalkd.servers"] = [self.beanstalkd.url, server.url]
+        return server
+
+    def producer_at(self, server: Server) -> Producer:
+        """Give a producer for another beanstalkd, with a log of its own."""
+        return Producer(server)
+
+    def courier(
+        self, name: str = "acme", concurrent: int = 20, per_second: int = 2, **behaviour: object
+    ) -> str:
+        """Open a courier that is asked by json_feed; gives its slug, which no other plant has."""
+        slug = f"{name}-{next(self._ground.names)}"
+        self.settings[f"couriers.{slug}.module"] = "json_feed"
+        self.settings[f"couriers.{slug}.base_url"] = f"{self.site.url}/feed"
+        if (concurrent, per_second) != (20, 2):
+            self.settings[f"limits.slugs.{slug}.concurrent"] = concurrent
+            self.settings[f"limits.slugs.{slug}.per_second"] = per_second
+        self._slugs[slug] = concurrent, per_second
+        if behaviour:
+            self.site.behave(slug, **behaviour)
+        return slug
+
+    def hire(self, processes: int = 1, **environment: str) -> RunningWorker:
+        """Start a worker; `ready` waits until it takes jobs."""
+        log = self._ground.folder / f"{self._name}_{len(self.workers)}.log"
+        settings = self.environment | {"TRACKER_WORKER__PROCESSES": str(processes)}
+        process = self._ground.nursery.start([*WORKER, "run"], log, settings | environment)
+        worker = RunningWorker(process, log, processes)
+        self.workers.append(worker)
+        return worker
+
+    def command(self, *verb: str) -> subprocess.CompletedProcess[str]:
+        """Run one verb of the command line with the plant's settings."""
+        return subprocess.run(
+            [*WORKER, *verb],
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The settings as environment variables, as CONTRACT §4 spells them."""
+        settings = {
+            "beanstalkd.servers": [self.beanstalkd.url],
+            "redis.url": self.redis_url,
+            "mongodb.uri": self.mongodb_server.url,
+            "mongodb.database": self._name,
+            **self.settings,
+        }
+        return {
+            "TRACKER_CONFIG": str(REPOSITORY / "config.toml"),
+            "PYTHONDONTWRITEBYTECODE": "",  # compiling anew is a third of what a start costs
+            **{_variable(path): _text(value) for path, value in settings.items()},
+        }
+
+    @property
+    def slugs(self) -> tuple[str, ...]:
+        """The couriers of this plant."""
+        return tuple(self._slugs)
+
+    @property
+    def endings(self) -> Endings:
+        """How what was acknowledged has ended, and what is still held."""
+        return Endings(self.producer, self.redis, self.mongodb[self._name], self.slugs)
+
+    def measured(self, what: str, values: Iterable[str]) -> None:
+        """Note what was measured; the summary of the run shows it."""
+        self._ground.measures.setdefault(what, []).extend(values)
+
+    def calls(self, slug: str) -> list[Call]:
+        """What arrived at a courier, in the order of arrival."""
+        return sorted(self.site.calls(slug), key=lambda call: call.arrived_ns)
+
+    def document(self, slug: str, number: str) -> Document | None:
+        """The stored result of one number."""
+        return self.tracking.find_one({"_id": f"{slug}:{number}"})
+
+    def held_to_limits(self) -> None:
+        """Assert I2 and I3 for every courier, on the courier's own clock."""
+        for slug, (concurrent, per_second) in self._slugs.items():
+            calls = self.calls(slug)
+            flying, starts = judge.most_in_flight(calls), judge.most_starts_in_any_second(calls)
+            assert flying <= concurrent, f"{slug}: {flying} in flight, {concurrent} may be"
+            told = [round(call.arrived_ns / 1e9, 4) for call in calls]
+            assert starts <= per_second, f"{slug}: {starts} starts in a second: {told}"
+
+    def _connect(self, url: str) -> None:
+        self.redis_url = url
+        self.redis = self._closing.enter_context(redis.Redis.from_url(url, decode_responses=True))
+        self.mongodb: pymongo.MongoClient[Document] = self._closing.enter_context(
+            pymongo.MongoClient(self.mongodb_server.url, tz_aware=True)
+        )
+        self.tracking: Collection[Document] = self.mongodb[self._name]["tracking"]
+        self.dead: Collection[Document] = self.mongodb[self._name]["dead"]
+
+
+@contextmanager
+def open_plant(ground: Ground) -> Iterator[Plant]:
+    """Open a plant for the length of a `with` block; its workers end, and must end well."""
+    with ExitStack() as closing:
+        plant = Plant(ground, closing.enter_context(running(BEANSTALKD)), closing)
+        try:
+            yield plant
+        except BaseException as error:
+            for worker in plant.workers:
+                worker.vanish()
+                last = "\n".join(str(line) for line in worker.lines[-15:])
+                error.add_note(f"the last lines of {worker.process.args}:\n{last}")
+            raise
+        _close(plant)
+
+
+def _close(plant: Plant) -> None:
+    for worker in plant.workers:
+        worker.stop()
+    left = [pid for worker in plant.workers for pid in worker.left_behind()]
+    assert not left, f"processes outlive their parent: {left}"
+    defects = [line for worker in plant.workers for line in worker.defects()]
+    assert plant.may_complain or not defects, f"logged: {defects}"
+
+
+def _variable(path: str) -> str:
+    return "TRACKER_" + path.replace(".", "__").replace("-", "_").upper()
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,113 @@
+"""A producer that remembers what it was told `INSERTED` for: by that log a run is judged."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import greenstalk
+
+from devstack.servers import Server
+
+REQUESTS = "requests_flow"
+DRAINS = "wait_list"
+PATIENCE = 20.0
+STATES = ("ready", "delayed", "reserved", "buried")
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """One acknowledged request. `number` is the one form of lists, keys and `_id`."""
+
+    slug: str
+    number: str
+    job: int
+    id: str | None = None
+
+
+class Producer:
+    """Puts jobs on one beanstalkd; goes on when it comes back after an absence."""
+
+    def __init__(self, server: Server) -> None:
+        self.acknowledged: list[Put] = []
+        self._server = server
+
+    def put(self, slug: str, number: str, **members: Any) -> Put:
+        """Put a request and remember it. `members` of the payload; `meta` stands beside it."""
+        meta = members.pop("meta", None)
+        job = {"type": REQUESTS, "payload": {"slug": slug, "number": number, **members}}
+        body = json.dumps(job | {"meta": meta} if meta else job).encode()
+        return self._remember(Put(slug, number, self.put_body(body), members.get("id")))
+
+    def put_placed(self, slug: str, number: str, **placing: int) -> Put:
+        """Put a request with a priority or a ttr of its own, and remember it."""
+        job = {"type": REQUESTS, "payload": {"slug": slug, "number": number}}
+        return self._remember(Put(slug, number, self.put_body(json.dumps(job).encode(), **placing)))
+
+    def put_body(self, body: bytes, tube: str = REQUESTS, **placing: int) -> int:
+        """Put any bytes; `placing` is priority, delay and ttr. Repeats until acknowledged."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with self.client(tube) as client:
+                    return client.put(body, **placing)
+            except (OSError, greenstalk.Error):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    def put_drain(self, slug: str) -> None:
+        """Ask for somebody to drain a courier, as only workers do."""
+        job = {"type": DRAINS, "payload": {"slug": slug}}
+        self.put_body(json.dumps(job).encode(), tube=DRAINS, priority=0)
+
+    def put_copies(self, slug: str, number: str, count: int) -> None:
+        """Put the same request many times over one connection."""
+        body = json.dumps({"type": REQUESTS, "payload": {"slug": slug, "number": number}})
+        with self.client(REQUESTS) as client:
+            jobs = [client.put(body.encode()) for _ in range(count)]
+        self.acknowledged += [Put(slug, number, job) for job in jobs]
+
+    def jobs(self, tube: str = REQUESTS) -> dict[str, int]:
+        """How many jobs of a tube are ready, reserved, delayed, buried."""
+        with self.client(tube) as client:
+            told = client.stats_tube(tube)
+        return {state: int(told[f"current-jobs-{state}"]) for state in STATES}
+
+    def held(self) -> list[str]:
+        """What the tubes hold in words, but for buried jobs and for drain jobs that somebody has.
+
+        A drain job stays reserved until its drainer looks again and finds that nobody waits.
+        """
+        found = []
+        for tube, states in ((REQUESTS, STATES[:3]), (DRAINS, STATES[:2])):
+            jobs = self.jobs(tube)
+            found += [f"{tube}: {jobs[state]} {state}" for state in states if jobs[state]]
+        return found
+
+    def take_buried(self) -> list[int]:
+        """Delete the buried jobs of the tube `requests_flow`; gives their ids."""
+        found = []
+        with self.client(REQUESTS) as client:
+            while True:
+                try:
+                    job = client.peek_buried()
+                except greenstalk.NotFoundError:
+                    return found
+                found.append(job.id)
+                client.delete(job)
+
+    def _remember(self, put: Put) -> Put:
+        self.acknowledged.append(put)
+        return put
+
+    @contextmanager
+    def client(self, tube: str) -> Iterator[greenstalk.Client[bytes]]:
+        """Give a connection that uses and watches one tube."""
+        address = (self._server.host, self._server.port)
+        with greenstalk.Client(address, encoding=None, use=tube, watch=tube) as client:
+            yield client

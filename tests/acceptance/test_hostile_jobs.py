@@ -1,0 +1,179 @@
+"""CONTRACT §1: a body that is no request is recorded with its reason, buried, and hurts nobody."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from plant import Plant
+from running_worker import until
+
+
+def job(**members: Any) -> bytes:
+    """A request of the courier {slug}, with these members of its payload."""
+    payload = {"slug": "{slug}", "number": "AB000001", **members}
+    return json.dumps({"type": "requests_flow", "payload": payload}).encode()
+
+
+HOSTILE: tuple[tuple[str, bytes], ...] = (
+    ("bad_utf8", b'{"type":"requests_flow\xff"}'),
+    ("bad_utf8", b"\x80\x04\x95pickle"),
+    ("bad_json", b""),
+    ("bad_json", b"\x00"),
+    ("bad_json", b'{"type":"requests_flow","payload":{"slug":"{slug}"'),
+    ("bad_json", b"[" * 60_000),
+    ("bad_json", b'{"a":' * 10_000 + b"1" + b"}" * 10_000),
+    ("bad_json", b'{"type":"requests_flow","payload":{"max_age":NaN}}'),
+    ("bad_json", b'{"type":"requests_flow","payload":{"max_age":-Infinity}}'),
+    ("bad_json", b'{"type":"requests_flow","payload":{"max_age":' + b"9" * 5_000 + b"}}"),
+    ("bad_json", b'{"type":"requests_flow","payload":{"slug":"usps","slug":"{slug}"}}'),
+    ("bad_shape", b"null"),
+    ("bad_shape", b"[]"),
+    ("bad_shape", b'"requests_flow"'),
+    ("bad_shape", b'{"type":7,"payload":{}}'),
+    ("bad_shape", b'{"type":"requests_flow"}'),
+    ("bad_shape", b'{"type":"requests_flow","payload":["{slug}","AB000001"]}'),
+    ("wrong_tube", b'{"type":"wait_list","payload":{"slug":"{slug}"}}'),
+    ("wrong_tube", b'["emails",{"type":"requests_flow","payload":{"slug":"{slug}"}}]'),
+    ("bad_slug", job(slug=None)),
+    ("bad_slug", job(slug="../../etc/passwd")),
+    ("bad_slug", job(slug="__proto__")),
+    ("bad_slug", job(slug="usps\n")),
+    ("bad_slug", job(slug="u" * 65)),
+    ("unknown_slug", job(slug="no-such-courier")),
+    ("bad_number", job(number={"$ne": None})),
+    ("bad_number", job(number=9405903699300184125060)),
+    ("bad_number", job(number="AB1")),
+    ("bad_number", job(number="A" * 101)),
+    ("bad_number", job(number="AB000001\nDEL")),
+    ("bad_number", job(number="AB\u0000CD12")),
+    ("bad_number", job(number="\uff21\uff22\uff11\uff12\uff13\uff14")),
+    ("bad_number", job(number="../../admin")),
+    ("bad_id", job(id="")),
+    ("bad_id", job(id="a" * 129)),
+    ("bad_id", job(id="order 1")),
+    ("bad_id", job(id=17)),
+    ("bad_origin", job(origin="manual")),
+    ("bad_max_age", job(max_age=-1)),
+    ("bad_max_age", job(max_age="30")),
+    ("bad_max_age", job(max_age=True)),
+    ("bad_expires_in", job(expires_in=-1)),
+    ("bad_field", job(tracking_postal_code=["8000"])),
+    ("bad_field", job(tracking_key="\ud800")),
+)
+
+
+def test_hostile_jobs_are_recorded_with_their_reason_and_buried_and_the_next_one_is_answered(
+    plant: Plant,
+) -> None:
+    slug = plant.courier(per_second=100)
+    worker = plant.hire().ready()
+    reasons = {}
+    for number, (reason, body) in enumerate(HOSTILE):
+        told = body.replace(b"{slug}", slug.encode())
+        reasons[plant.producer.put_body(told)] = reason
+        plant.producer.put(slug, f"GOOD{number:04d}")
+    plant.endings.come(30.0)
+
+    recorded = {each["job"]: each["reason"] for each in plant.dead.find({})}
+    assert recorded == reasons
+    assert sorted(plant.producer.take_buried()) == sorted(reasons)
+    assert len(plant.calls(slug)) == len(HOSTILE)
+    assert not worker.events("process died")
+
+
+def test_a_body_of_the_greatest_size_is_recorded_in_part(plant: Plant) -> None:
+    plant.courier()
+    plant.hire().ready()
+    body = b"x" * 65_535
+    plant.producer.put_body(body)
+    record = until(lambda: plant.dead.find_one({}), 10.0, "it is recorded")
+
+    assert record["reason"] == "bad_json"
+    assert len(record["body"]) == 4_096
+    assert body.startswith(record["body"].encode())
+
+
+@pytest.mark.parametrize("ttr", [1, 2**32 - 1])
+def test_any_ttr_and_any_priority_work(plant: Plant, ttr: int) -> None:
+    slug = plant.courier(latency=1.3)
+    worker = plant.hire().ready()
+    for number, priority in enumerate((0, 2**32 - 1)):
+        plant.producer.put_placed(slug, f"AB00000{number}", ttr=ttr, priority=priority)
+    plant.endings.come(15.0)
+    plant.producer.put_placed(slug, "AB000009", ttr=ttr)
+    until(lambda: len(plant.calls(slug)) == 3, 5.0, "one more call")
+    time.sleep(0.5)  # from then on the job is kept by touches
+    assert worker.stop() == 0
+
+    plant.endings.come(0.0)
+    assert len(plant.calls(slug)) == 3
+
+
+def test_an_unknown_slug_in_a_drain_job_is_recorded_and_buried(plant: Plant) -> None:
+    slug = plant.courier()
+    plant.hire().ready()
+    body = b'{"type":"wait_list","payload":{"slug":"no-such-courier"}}'
+    plant.producer.put_body(body, tube="wait_list")
+    plant.producer.put(slug, "AB123456")
+    plant.endings.come(15.0)
+
+    record = until(lambda: plant.dead.find_one({}), 10.0, "it is recorded")
+    assert record["reason"] == "unknown_slug"
+    assert plant.producer.jobs("wait_list")["buried"] == 1
+
+
+def test_a_courier_without_credentials_keeps_its_requests_and_info_says_why(plant: Plant) -> None:
+    site = plant.own_site()
+    plant.settings["couriers.usps.base_url"] = f"{site.url}/usps"
+    slug = plant.courier()
+    worker = plant.hire().ready()
+    plant.producer.put("usps", "9405903699300184125060", id="order-1")
+    plant.producer.put(slug, "AB123456")
+    until(lambda: worker.events("credentials are missing"), 10.0, "the log says so")
+    until(lambda: plant.document(slug, "AB123456"), 10.0, "others are answered")
+
+    told = json.loads(plant.command("info", "--json").stdout)
+    usps = next(each for each in told["couriers"] if each["slug"] == "usps")
+    assert (usps["waiting_manual"], usps["bound_by"]) == (1, "paused")
+    assert usps["paused_why"] == "no_credentials"
+    assert not site.entries("usps")
+    assert not plant.dead.count_documents({})
+    assert plant.producer.jobs()["buried"] == 0
+
+
+def test_who_waits_for_credentials_for_a_day_is_dead(plant: Plant) -> None:
+    plant.hire().ready()
+    plant.producer.put_body(job(slug="hkpost", number="RR123456785HK", id="order-1"))
+    waiting = "wait_requests:hong-kong-post"
+    record = until(lambda: plant.redis.hget(waiting, "RR123456785HK"), 10.0, "it waits")
+    until(lambda: plant.redis.exists("calls_paused:hong-kong-post"), 5.0, "the courier is paused")
+    assert not list(plant.redis.scan_iter("*hkpost*")), "an alias is nobody's key"
+    # A day goes by, and the pause with it.
+    yesterday = json.loads(record) | {"since": round((time.time() - 86_500) * 1000)}
+    plant.redis.hset(waiting, "RR123456785HK", json.dumps(yesterday))
+    plant.redis.delete("calls_paused:hong-kong-post")
+    plant.producer.put_drain("hong-kong-post")
+    dead = until(lambda: plant.dead.find_one({}), 15.0, "it is dead")
+
+    assert (dead["slug"], dead["reason"]) == ("hong-kong-post", "no_credentials")
+    assert dead["operations"] == ["order-1"]
+    until(lambda: plant.endings.state("order-1") == "ERROR", 5.0, "it ended")
+
+
+def test_a_request_over_which_worker_after_worker_vanishes_is_dead(plant: Plant) -> None:
+    """Else one job that crashes its worker would take down one after the other for ever."""
+    plant.settings["retry.deaths"] = 2
+    slug = plant.courier()
+    worker = plant.hire(FAILPOINT="after_grant").ready()
+    plant.producer.put(slug, "AB123456", id="order-1")
+    plant.endings.come(40.0)
+
+    record = plant.dead.find_one({})
+    assert record
+    assert (record["reason"], record["operations"]) == ("workers_vanished", ["order-1"])
+    assert plant.endings.state("order-1") == "ERROR"
+    assert len(worker.events("process died", code=-9)) == 3
+    assert not plant.calls(slug)

@@ -1,0 +1,164 @@
+"""A worker is killed (-9) at each named point of the flow: nothing is lost, no limit is broken.
+
+Requests are put until the worker is dead; from then on nobody helps. Another worker takes over:
+one that is hired afterwards, or one that ran all the time.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import pytest
+from plant import SHORT, Plant
+from running_worker import RunningWorker, until
+
+from service.observe.failpoints import FailPoint
+
+BURST_SECONDS = 2.6
+"""Five requests are put in this time: they outrun the rate, and then nobody waits any more."""
+
+TAKES_OVER = SHORT["limits.call_timeout_seconds"] + SHORT["limits.lease_seconds"] + 10.0
+DIES_WITHIN = 40.0
+
+
+@dataclass(frozen=True)
+class Death:
+    """How a worker is brought to one point, and what holds it up there."""
+
+    behaviour: dict[str, object] = field(default_factory=dict)
+    per_second: int = 2
+    malformed: bool = False
+    stopped: bool = False
+
+
+FAILING = {"fault": "status", "status": 500}
+PAUSING = {"fault": "status", "status": 429, "retry_after": "1"}
+
+DEATHS = {
+    FailPoint.AFTER_RESERVE: Death(),
+    FailPoint.AFTER_GRANT: Death(),
+    FailPoint.AFTER_PARK: Death(),
+    FailPoint.AFTER_PUT_DRAIN: Death(),
+    FailPoint.AFTER_ENDED: Death(),
+    FailPoint.AFTER_ANSWER: Death(),
+    FailPoint.AFTER_STORE: Death(),
+    FailPoint.AFTER_FINISH: Death(),
+    FailPoint.AFTER_FAILURE_STORED: Death(FAILING, per_second=10),
+    FailPoint.AFTER_RETRY: Death(FAILING, per_second=10),
+    FailPoint.AFTER_HAND_BACK: Death(PAUSING),
+    FailPoint.AFTER_DEAD: Death(malformed=True),
+    FailPoint.AFTER_DELETE: Death(),
+    FailPoint.AFTER_DRAIN_RESERVE: Death(),
+    FailPoint.AFTER_TAKE: Death(),
+    FailPoint.AFTER_HAND_OVER: Death(stopped=True),
+    FailPoint.AFTER_SWEEP: Death(),
+}
+
+
+def test_every_fail_point_is_visited_by_this_file() -> None:
+    assert set(DEATHS) == set(FailPoint)
+
+
+@pytest.mark.parametrize("point", DEATHS)
+def test_what_a_killed_worker_held_ends_with_the_next_worker(
+    plant: Plant, point: FailPoint
+) -> None:
+    slug = courier(plant, DEATHS[point])
+    doomed = plant.hire(FAILPOINT=point).ready()
+    feed_until_dead(plant, slug, doomed, DEATHS[point])
+    next_one = plant.hire().ready()
+
+    judge_the_end(plant, slug, next_one)
+
+
+@pytest.mark.parametrize("point", [point for point in DEATHS if not DEATHS[point].stopped])
+def test_what_a_killed_worker_held_ends_with_its_neighbour(plant: Plant, point: FailPoint) -> None:
+    slug = courier(plant, DEATHS[point])
+    doomed, neighbour = plant.hire(FAILPOINT=point), plant.hire()
+    doomed.ready()
+    neighbour.ready()
+    feed_until_dead(plant, slug, doomed, DEATHS[point])
+
+    judge_the_end(plant, slug, neighbour)
+
+
+def courier(plant: Plant, death: Death) -> str:
+    """A courier as the death wants it; requests outlive its failures."""
+    plant.settings["retry.attempts"] = 100
+    return plant.courier(latency=0.1, per_second=death.per_second, **death.behaviour)
+
+
+def feed_until_dead(plant: Plant, slug: str, doomed: RunningWorker, death: Death) -> None:
+    """Put requests until the worker was killed, then see to it that it is not started again."""
+    deadline = time.monotonic() + DIES_WITHIN
+    turn = 0
+    while not is_dead(doomed, death):
+        assert time.monotonic() < deadline, "the fail point was never reached"
+        burst(plant, slug, turn, death)
+        if death.stopped and turn == 0:
+            burst(plant, slug, -1, death)
+            until(lambda: drains(plant, slug), 5.0, "the worker drains")
+            doomed.terminate()
+        pause = time.monotonic() + BURST_SECONDS
+        while time.monotonic() < pause and not is_dead(doomed, death):
+            time.sleep(0.02)
+        turn += 1
+    doomed.stop()
+    plant.site.behave(slug, latency=0.1)
+
+
+def drains(plant: Plant, slug: str) -> bool:
+    """Whether a process has the duty to look again, and not the tube."""
+    duty = plant.redis.get(f"wait_drainer:{slug}")
+    return duty is not None and not str(duty).startswith("tube:")
+
+
+def burst(plant: Plant, slug: str, turn: int, death: Death) -> None:
+    """Four new numbers, two of them with ids, and one that was asked for before."""
+    for step in range(4):
+        number = f"AB{turn + 1:03d}{step}"
+        named = {"id": f"{slug}-{turn}-{step}"} if step % 2 else {}
+        plant.producer.put(slug, number, **named)
+    plant.producer.put(slug, "AB0010", id=f"{slug}-again-{turn}")
+    if death.malformed:
+        plant.producer.put_body(b"not a request")
+
+
+def is_dead(worker: RunningWorker, death: Death) -> bool:
+    """Whether SIGKILL ended it, and nobody sent it but the worker itself."""
+    if death.stopped:
+        # Its parent was asked to stop, so it says nothing and ends with 1.
+        ended = worker.process.poll() == 1
+        assert not worker.events("worker stopped", worker=child_of(worker)), "it ended in order"
+    else:
+        ended = bool(worker.events("process died", code=-9))
+    if ended:
+        assert not worker.events("process was silent and is killed")
+        assert not worker.events("process did not stop and is killed")
+    return ended
+
+
+def child_of(worker: RunningWorker) -> str:
+    """The name under which the worker process logs."""
+    name: str = worker.events("worker started")[0]["worker"]
+    return name
+
+
+def judge_the_end(plant: Plant, slug: str, survivor: RunningWorker) -> None:
+    """Everything ends by itself, every slot comes back, and the courier saw no more than it may."""
+    began = time.monotonic()
+    waiting = len(plant.endings.missing())
+    plant.endings.come(TAKES_OVER + waiting / 2)
+    seconds = f"{time.monotonic() - began:.1f} s"
+    plant.measured("until a killed worker's requests have ended", [seconds])
+
+    plant.held_to_limits()
+    malformed = list(plant.dead.find({"slug": None}))
+    assert {each["job"] for each in malformed} == set(plant.producer.take_buried())
+    assert all(each["reason"] == "bad_json" for each in malformed)
+    assert not plant.dead.count_documents({"slug": slug})
+    counts = plant.redis.hgetall(f"tracking:counts:{slug}")
+    ends = sum(int(counts.get(state, 0)) for state in ("SUCCESS", "ERROR", "CANCELLED"))
+    assert ends == len(plant.producer.acknowledged)
+    assert survivor.process.poll() is None

@@ -1,0 +1,214 @@
+"""CONTRACT §1: what producers may say about a request, and what then happens."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+from plant import Plant
+from running_worker import until
+
+NOT_FOUND = b'{"error":{"message":"Your reference number could not be found"}}'
+
+
+@contextmanager
+def listening() -> Iterator[tuple[str, list[dict[str, list[str]]]]]:
+    """A courier that knows no parcel and remembers what it was asked: its address, the queries."""
+    asked: list[dict[str, list[str]]] = []
+
+    class Asked(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(parse_qs(urlsplit(self.path).query))
+            self.send_response(404)
+            self.send_header("Content-Length", str(len(NOT_FOUND)))
+            self.end_headers()
+            self.wfile.write(NOT_FOUND)
+
+        def log_message(self, *_: object) -> None:
+            """Write nothing: the queries are the record."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Asked) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_fresh_answer_does_unless_the_request_wants_a_newer_one(plant: Plant) -> None:
+    slug = plant.courier()
+    plant.hire().ready()
+    plant.producer.put(slug, "AB000001", id="first")
+    plant.endings.come(10.0)
+    plant.producer.put(slug, "AB000001", id="default")
+    plant.producer.put(slug, "AB000001", id="hour", max_age=3600)
+    plant.endings.come(10.0)
+    assert len(plant.calls(slug)) == 1
+
+    time.sleep(1.0)
+    plant.producer.put(slug, "AB000001", id="second", max_age=1)
+    plant.endings.come(10.0)
+    assert len(plant.calls(slug)) == 2
+    plant.producer.put(slug, "AB000001", id="now", max_age=0)
+    plant.endings.come(10.0)
+    assert len(plant.calls(slug)) == 3
+
+
+def test_an_answer_that_only_mongodb_remembers_is_fresh_enough_for_who_says_so(
+    plant: Plant,
+) -> None:
+    slug = plant.courier()
+    plant.hire().ready()
+    plant.producer.put(slug, "AB000001", id="first")
+    plant.endings.come(10.0)
+    for key in plant.redis.scan_iter("tracking:answer:*"):
+        plant.redis.delete(key)
+    plant.producer.put(slug, "AB000001", id="hour", max_age=3600)
+    plant.endings.come(10.0)
+    assert len(plant.calls(slug)) == 1
+
+
+def test_a_request_that_has_expired_is_cancelled_without_a_call(plant: Plant) -> None:
+    slug = plant.courier()
+    plant.hire().ready()
+    an_hour_ago = time.time() - 3600
+    plant.producer.put(
+        slug, "AB000001", id="late", expires_in=60, meta={"enqueued_at": an_hour_ago}
+    )
+    plant.producer.put(slug, "AB000002", id="in-time", expires_in=60)
+    plant.endings.come(10.0)
+
+    assert plant.endings.state("late") == "CANCELLED"
+    assert plant.endings.state("in-time") == "SUCCESS"
+    assert [call.number for call in plant.calls(slug)] == ["AB000002"]
+
+
+def test_a_request_that_expires_in_the_tube_is_cancelled_by_the_age_of_its_job(
+    plant: Plant,
+) -> None:
+    slug = plant.courier()
+    plant.producer.put(slug, "AB000001", id="late", expires_in=1)
+    time.sleep(2.1)  # beanstalkd counts a job's age in whole seconds
+    plant.hire().ready()
+    plant.endings.come(10.0)
+
+    assert plant.endings.state("late") == "CANCELLED"
+    assert not plant.calls(slug)
+
+
+def test_a_request_that_expires_in_line_is_cancelled_without_a_call(plant: Plant) -> None:
+    slug = plant.courier(concurrent=1, latency=1.3)
+    plant.hire().ready()
+    plant.producer.put(slug, "AB000001")
+    until(lambda: plant.calls(slug), 5.0, "the slot is taken")
+    plant.producer.put(slug, "AB000002", id="impatient", expires_in=1)
+    plant.producer.put(slug, "AB000003", id="patient")
+    plant.endings.come(15.0)
+
+    assert plant.endings.state("impatient") == "CANCELLED"
+    assert plant.endings.state("patient") == "SUCCESS"
+    assert [call.number for call in plant.calls(slug)] == ["AB000001", "AB000003"]
+
+
+def test_what_waits_can_be_cancelled_and_what_runs_goes_on(plant: Plant) -> None:
+    # The call outlasts the command line's start on a busy machine.
+    plant.settings |= {"limits.call_timeout_seconds": 10.0, "limits.lease_seconds": 20.0}
+    slug = plant.courier(concurrent=1, latency=8.5)
+    plant.hire().ready()
+    plant.producer.put(slug, "AB000001", id="runs")
+    until(lambda: plant.calls(slug), 5.0, "the slot is taken")
+    plant.producer.put(slug, "AB000002", id="waits")
+    until(lambda: plant.redis.llen(f"wait_list:{slug}") == 1, 5.0, "it waits")
+    cancelled = plant.command("cancel", slug, "AB000002", "--json")
+    assert cancelled.returncode == 0, cancelled.stderr
+    assert json.loads(cancelled.stdout)["cancelled"] == 1
+    plant.endings.come(15.0)
+
+    assert plant.endings.state("waits") == "CANCELLED"
+    assert plant.endings.state("runs") == "SUCCESS"
+    assert [call.number for call in plant.calls(slug)] == ["AB000001"]
+
+
+def test_one_in_four_calls_is_automatic_while_both_wait(plant: Plant) -> None:
+    slug = plant.courier(per_second=4, latency=0.05)
+    for number in range(13):
+        plant.producer.put(slug, f"AUTO{number:04d}", origin="AUTOMATIC")
+    for number in range(13):
+        plant.producer.put(slug, f"HAND{number:04d}")
+    plant.hire().ready()
+    plant.endings.come(30.0)
+
+    # The first four started before anybody waited; then both lists were full for 12 calls.
+    order = [call.number[:4] for call in plant.calls(slug)][4:16]
+    assert order.count("AUTO") == 3
+    assert all("AUTO" in order[turn : turn + 4] for turn in range(9))
+
+
+def test_requests_of_one_courier_are_asked_in_the_order_in_which_they_were_put(
+    plant: Plant,
+) -> None:
+    slug = plant.courier(per_second=4)
+    numbers = [f"AB{number:06d}" for number in range(16)]
+    for number in numbers:
+        plant.producer.put(slug, number)
+    plant.hire().ready()
+    plant.endings.come(20.0)
+
+    # The four that start in the same instant may arrive in any order.
+    arrived = [call.number for call in plant.calls(slug)]
+    assert sorted(arrived[:4]) == numbers[:4]
+    assert [sorted(arrived[n : n + 4]) for n in range(4, 16, 4)] == [
+        numbers[n : n + 4] for n in range(4, 16, 4)
+    ]
+
+
+def test_the_postal_code_reaches_the_courier_and_aliases_reach_nothing(plant: Plant) -> None:
+    with listening() as (address, asked):
+        plant.settings["couriers.dpd-uk.base_url"] = address
+        worker = plant.hire().ready()
+        body = {"slug": "dpduk", "number": "15501234567890", "tracking_postal_code": "SW1A 1AA"}
+        plant.producer.put_body(json.dumps({"type": "requests_flow", "payload": body}).encode())
+        document = until(lambda: plant.document("dpd-uk", "15501234567890"), 10.0, "it is stored")
+
+    assert [query["postcode"] for query in asked] == [["SW1A 1AA"]]
+    assert document["slug"] == "dpd-uk"
+    assert not list(plant.redis.scan_iter("*dpduk*"))
+    assert "dpduk" not in json.dumps(worker.lines)
+
+
+def test_every_way_to_write_a_number_is_one_number(plant: Plant) -> None:
+    slug = plant.courier(latency=0.2)
+    plant.hire().ready()
+    for given in ("ab 123-456 us", "  AB123456US ", "AB-123-456-US", "ab123456us"):
+        body = {"slug": slug, "number": given}
+        plant.producer.put_body(json.dumps({"type": "requests_flow", "payload": body}).encode())
+    until(lambda: plant.document(slug, "AB123456US"), 10.0, "it is stored")
+    plant.endings.come(10.0)
+
+    assert [call.number for call in plant.calls(slug)] == ["AB123456US"]
+    assert [each["tracking_number"] for each in plant.tracking.find({})] == ["AB123456US"]
+
+
+def test_jobs_wrapped_by_other_clients_are_read(plant: Plant) -> None:
+    slug = plant.courier()
+    plant.hire().ready()
+    job = {"type": "requests_flow", "payload": {"slug": slug, "number": "AB000001"}}
+    plant.producer.put_body(json.dumps(["requests_flow", job]).encode())
+
+    until(lambda: plant.document(slug, "AB000001"), 10.0, "it is answered")
+
+
+def test_a_number_pushed_by_hand_is_asked_for(plant: Plant) -> None:
+    slug = plant.courier()
+    plant.hire().ready()
+    plant.redis.rpush(f"wait_list:{slug}", "AB000001", "AB000002", "AB000003")
+
+    until(lambda: plant.tracking.count_documents({}) == 3, 12.0, "all three are answered")
+    plant.endings.come(10.0)

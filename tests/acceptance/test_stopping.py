@@ -1,0 +1,142 @@
+"""CONTRACT §5: SIGTERM takes nothing more, finishes or hands back in its grace, exits with 0."""
+
+from __future__ import annotations
+
+import time
+
+from plant import Plant
+from running_worker import STOP_SECONDS, until
+
+SLOW = {"limits.call_timeout_seconds": 8.0, "limits.lease_seconds": 20.0}
+
+
+def test_a_stopping_worker_finishes_the_calls_that_end_within_its_grace(plant: Plant) -> None:
+    slug = plant.courier(latency=1.0)
+    worker = plant.hire(processes=2).ready()
+    plant.producer.put(slug, "AB000001", id="order-1")
+    plant.producer.put(slug, "AB000002")
+    until(lambda: len(plant.calls(slug)) == 2, 5.0, "both calls arrive")
+
+    assert worker.stop() == 0
+    plant.endings.come(0.0)
+    assert [call.status for call in plant.calls(slug)] == [200, 200]
+
+
+def test_a_stopping_worker_takes_no_more_jobs(plant: Plant) -> None:
+    slug = plant.courier(latency=1.2)
+    worker = plant.hire().ready()
+    plant.producer.put(slug, "AB000001")
+    until(lambda: plant.calls(slug), 5.0, "the call arrives")
+    worker.terminate()
+    until(lambda: len(worker.events("worker stops")) == 2, 5.0, "parent and child stop")
+    plant.producer.put(slug, "AB000002")
+
+    assert worker.process.wait(STOP_SECONDS) == 0
+    assert len(plant.calls(slug)) == 1
+    assert plant.producer.jobs() == {"ready": 1, "reserved": 0, "delayed": 0, "buried": 0}
+
+
+def test_calls_beyond_the_grace_are_handed_back_and_asked_for_once_by_the_next_worker(
+    plant: Plant,
+) -> None:
+    plant.settings |= SLOW | {"worker.grace_seconds": 0.5}
+    slug = plant.courier(latency=6.0)
+    stopping = plant.hire().ready()
+    for number in range(3):
+        plant.producer.put(slug, f"AB00000{number}", id=f"order-{number}")
+    until(lambda: len(plant.calls(slug)) == 3, 5.0, "three calls run")
+    began = time.monotonic()
+    assert stopping.stop() == 0
+    assert time.monotonic() - began < 5.0
+    assert len(stopping.events("request handed back")) == 3
+
+    plant.site.behave(slug, latency=0.1)
+    plant.hire().ready()
+    # The slots came back with the hand-back: nobody waits for leases of 20 s.
+    plant.endings.come(8.0)
+    assert len(plant.calls(slug)) == 6
+    plant.held_to_limits()
+
+
+def test_what_waits_goes_on_with_the_next_worker_at_once(plant: Plant) -> None:
+    plant.settings |= SLOW | {"worker.grace_seconds": 0.5}
+    slug = plant.courier(concurrent=2, latency=6.0)
+    stopping = plant.hire().ready()
+    for number in range(8):
+        plant.producer.put(slug, f"AB00000{number}")
+    until(lambda: len(plant.calls(slug)) == 2, 5.0, "two calls run")
+    until(lambda: plant.producer.jobs()["ready"] == 0, 5.0, "the others wait in Redis")
+    assert stopping.stop() == 0
+
+    plant.site.behave(slug, latency=0.1)
+    plant.hire().ready()
+    # A drain job was left for it: the sweeper would take up to 16 s.
+    plant.endings.come(8.0)
+    plant.held_to_limits()
+
+
+def test_a_rolling_restart_repeats_no_call(plant: Plant) -> None:
+    slug = plant.courier(latency=0.5, per_second=5)
+    old = plant.hire(processes=2).ready()
+    new = plant.hire(processes=2)
+    for number in range(20):
+        plant.producer.put(slug, f"AB0000{number:02d}")
+    new.ready()
+    for number in range(20, 40):
+        plant.producer.put(slug, f"AB0000{number:02d}")
+    assert old.stop() == 0
+    assert plant.endings.missing(), "the restart comes in the middle"
+    plant.endings.come(20.0)
+
+    assert len(plant.calls(slug)) == 40
+    plant.held_to_limits()
+
+
+def test_a_stopping_worker_loses_no_call_that_it_was_just_granted(plant: Plant) -> None:
+    """What Redis grants to a worker that does not listen any more is held until its lease ends."""
+    redis = plant.own_redis()
+    slugs = [plant.courier(f"courier-{n}", per_second=20, latency=0.02) for n in range(20)]
+    for slug in slugs:
+        plant.redis.rpush(f"wait_list:{slug}", *(f"AB{number:06d}" for number in range(200)))
+        plant.producer.put_drain(slug)
+    worker = plant.hire().ready()
+    until(lambda: len(worker.events("request answered")) > 400, 15.0, "all lists are drained")
+    # Redis is slow to answer what the worker asks just before its end.
+    redis.pause()
+    time.sleep(0.3)
+    worker.terminate()
+    time.sleep(0.2)
+    redis.resume()
+    assert worker.process.wait(STOP_SECONDS) == 0
+
+    held = plant.endings.held()
+    assert not [each for each in held if each.startswith(("slots", "wait_inflight"))]
+    assert plant.producer.jobs("wait_list")["ready"] == 20
+
+
+def test_a_second_signal_stops_at_once(plant: Plant) -> None:
+    plant.settings |= SLOW | {"worker.grace_seconds": 30.0}
+    slug = plant.courier(latency=7.0)
+    stopping = plant.hire().ready()
+    plant.producer.put(slug, "AB000001")
+    until(lambda: plant.calls(slug), 5.0, "the call arrives")
+    stopping.terminate()
+    until(lambda: len(stopping.events("worker stops")) == 2, 5.0, "parent and child stop")
+    assert stopping.process.poll() is None
+    began = time.monotonic()
+    stopping.terminate()
+    stopping.process.wait(STOP_SECONDS)
+
+    assert time.monotonic() - began < 5.0
+    plant.site.behave(slug, latency=0.1)
+    plant.hire().ready()
+    plant.endings.come(30.0)
+    assert len(plant.calls(slug)) == 2
+
+
+def test_a_worker_that_still_looks_for_its_servers_stops_too(plant: Plant) -> None:
+    plant.own_redis().stop()
+    worker = plant.hire()
+    until(lambda: worker.misses("redis"), 15.0, "it says what is missing")
+
+    assert worker.stop() == 0

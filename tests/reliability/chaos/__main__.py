@@ -1,0 +1,87 @@
+"""`make chaos`: one fault run; exit code 1 when a promise was broken."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import sys
+import time
+from pathlib import Path
+
+from chaos import report, timeline
+from chaos.run import run
+from chaos.scale import Scale
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+WANTED = frozenset(
+    {
+        *("swept", "taken_over", "drains", "retried", "relisted"),
+        *("server is away", "server is back", "jobs are lost", "sweeper repaired"),
+        *("request will be tried again", "courier is paused", "job is malformed"),
+        *("process died", "process was silent and is killed", "worker refuses to start"),
+        "answer lost",
+    }
+)
+"""What every long run must have seen at least once."""
+
+LONG_SECONDS = 150.0
+"""A run that is shorter may miss something by chance."""
+
+
+def main() -> int:
+    """Run, print the table, write what was asked for."""
+    asked = _arguments().parse_args()
+    scale = _scale(asked)
+    began = time.monotonic()
+
+    def say(what: str) -> None:
+        sys.stdout.write(f"{time.monotonic() - began:6.1f} s  {what}\n")
+        sys.stdout.flush()
+
+    say(scale.command)
+    wanted = WANTED if scale.seconds >= LONG_SECONDS else frozenset[str]()
+    finished = run(scale, wanted, say)
+    sys.stdout.write("\n" + report.text(finished.evidence, finished.breaches))
+    if asked.timeline:
+        asked.timeline.write_text(timeline.draw(finished.evidence))
+    if asked.write_docs:
+        day = dt.datetime.now(dt.UTC).date().isoformat()
+        page = report.page(finished.evidence, finished.breaches, day)
+        report.write(DOCS / "reliability.md", page)
+        (DOCS / "reliability.svg").write_text(timeline.draw(finished.evidence))
+    return 1 if finished.breaches else 0
+
+
+def _scale(asked: argparse.Namespace) -> Scale:
+    if asked.short:
+        return Scale.short(asked.seed)
+    return Scale(
+        seed=asked.seed,
+        workers=asked.workers,
+        seconds=asked.minutes * 60,
+        forget_redis=asked.forget_redis,
+        step_clock=asked.step_clock,
+    )
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="what is drawn (1)")
+    parser.add_argument("--minutes", type=float, default=3.0, help="length of the faults (3)")
+    parser.add_argument("--workers", type=int, default=3, help="worker.py run, this often (3)")
+    parser.add_argument("--short", action="store_true", help="the size of the one in `make test`")
+    parser.add_argument("--timeline", type=Path, help="write a picture of the run (SVG)")
+    parser.add_argument(
+        "--write-docs", action="store_true", help="write the table and picture into docs/"
+    )
+    parser.add_argument(
+        "--forget-redis", action="store_true", help="empty Redis in mid-run; judged by I1 only"
+    )
+    parser.add_argument(
+        "--step-clock", action="store_true", help="step Redis' clock; judged by I1 only"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

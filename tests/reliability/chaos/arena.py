@@ -1,0 +1,138 @@
+"""Everything that runs: courier site, real servers behind proxies, workers, a producer."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pymongo
+import redis
+
+from chaos.clock import SteppedClock
+from chaos.disk import SmallDisk, small_disk
+from chaos.network import Network, network
+from chaos.producer import Producer, Put
+from chaos.proxy import HOST
+from chaos.scale import JITTER, LATENCY, Scale, settings
+from chaos.workers import Worker
+from devstack.folder import private_folder
+from devstack.kinds import BEANSTALKD, MONGODB, REDIS, Durability
+from devstack.nursery import Nursery
+from devstack.servers import Server, start_server
+from devstack.site.remote import CourierSite
+
+PRODUCER = "producer"
+FIRST, SECOND = "beanstalkd", "beanstalkd-2"
+BINLOG_BYTES = 65_536
+"""Of the second beanstalkd: it must need a new file while its disk is full."""
+
+ANSWER_PATIENCE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """One run's world. `servers` are reached directly, by the judge; workers go through `network`.
+
+    `pushed` logs the numbers that were pushed by hand, `marks` what was reached and how often,
+    `forgotten` names what waited in Redis when that was emptied.
+    """
+
+    scale: Scale
+    folder: Path
+    site: CourierSite
+    servers: Mapping[str, Server]
+    network: Network
+    workers: Mapping[str, Worker]
+    producer: Producer
+    disk: SmallDisk
+    clock: SteppedClock | None
+    pushed: list[Put] = field(default_factory=list)
+    marks: Counter[str] = field(default_factory=Counter)
+    forgotten: set[str] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def reached(self, what: str) -> None:
+        """Note that something happened that a run must have seen."""
+        with self.lock:
+            self.marks[what] += 1
+
+    @contextmanager
+    def redis(self) -> Iterator[redis.Redis]:
+        """Connect to Redis, past the proxies."""
+        client = redis.Redis.from_url(
+            self.servers["redis"].url, decode_responses=True, socket_timeout=ANSWER_PATIENCE
+        )
+        with client:
+            yield client
+
+    @contextmanager
+    def bucket(self) -> Iterator[Any]:
+        """Connect to the results, past the proxies."""
+        client: pymongo.MongoClient[dict[str, Any]]
+        with pymongo.MongoClient(self.servers["mongodb"].url, tz_aware=True) as client:
+            yield client["bucket"]
+
+
+@contextmanager
+def arena(scale: Scale) -> Iterator[Arena]:
+    """Run everything for the length of a `with` block; workers are up, the producer is not."""
+    with ExitStack() as closing:
+        folder = closing.enter_context(private_folder())
+        nursery = closing.enter_context(Nursery())
+        disk = closing.enter_context(small_disk(folder / SECOND))
+        site = closing.enter_context(CourierSite.start())
+        clock = SteppedClock(folder) if scale.step_clock else None
+        servers = _servers(folder, nursery, disk, clock)
+        for server in servers.values():
+            closing.callback(server.kill)
+            server.wait_ready()
+        net = closing.enter_context(network([*scale.names, PRODUCER], servers))
+        for courier in scale.couriers:
+            site.behave(courier.slug, latency=LATENCY, jitter=JITTER)
+        workers = {
+            name: Worker(name, folder, nursery, _environment(scale, folder, site, net, name))
+            for name in scale.names
+        }
+        ports = [net.port(PRODUCER, name) for name in (FIRST, SECOND)]
+        scale = replace(scale, disk_fills=scale.disk_fills and disk.is_small)
+        producer = Producer(scale, ports)
+        world = Arena(scale, folder, site, servers, net, workers, producer, disk, clock)
+        for worker in workers.values():
+            closing.callback(worker.end)
+            worker.start()
+        yield world
+
+
+def _servers(
+    folder: Path, nursery: Nursery, disk: SmallDisk, clock: SteppedClock | None
+) -> dict[str, Server]:
+    def arguments(port: int, data: Path, durability: Durability) -> list[str]:
+        return [*BEANSTALKD.arguments(port, data, durability), "-s", str(BINLOG_BYTES)]
+
+    second = replace(BEANSTALKD, arguments=arguments)
+    return {
+        "mongodb": start_server(MONGODB, folder, nursery),
+        FIRST: start_server(BEANSTALKD, folder, nursery),
+        SECOND: start_server(second, disk.folder, nursery),
+        "redis": start_server(clock.preloaded(REDIS) if clock else REDIS, folder, nursery),
+    }
+
+
+def _environment(
+    scale: Scale, folder: Path, site: CourierSite, net: Network, name: str
+) -> dict[str, str]:
+    config = folder / "config.toml"
+    config.write_text(settings(scale, site.url))
+    tubes = [f"{HOST}:{net.port(name, server)}" for server in (FIRST, SECOND)]
+    return {
+        "TRACKER_CONFIG": str(config),
+        "TRACKER_BEANSTALKD__SERVERS": json.dumps(tubes),
+        "TRACKER_REDIS__URL": f"redis://{HOST}:{net.port(name, 'redis')}/0",
+        "TRACKER_MONGODB__URI": f"mongodb://{HOST}:{net.port(name, 'mongodb')}",
+    }

@@ -1,0 +1,141 @@
+"""What a run left behind, gathered once nothing moves any more."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaos.arena import Arena
+from chaos.nemesis import Done
+from chaos.producer import Put
+from chaos.sampler import Lease, Look
+from chaos.scale import Scale
+from devstack.judge import Call
+
+Document = Mapping[str, Any]
+
+AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A call as the courier site saw it, and whether the site spoiled it on purpose."""
+
+    call: Call
+    spoiled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Meanwhile:
+    """What was seen while the faults went on."""
+
+    done: Sequence[Done] = ()
+    looks: Sequence[Look] = ()
+    leases: Mapping[tuple[str, str], Lease] = field(default_factory=dict)
+    breaches: Sequence[str] = ()
+    marks: Mapping[str, int] = field(default_factory=dict)
+    events: Mapping[str, int] = field(default_factory=dict)
+    defects: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that the judge looks at.
+
+    `states` holds the end of every operation by its id, `counts` what `tracking:counts:<slug>`
+    holds by slug, `left` what was not quiet within its time, `quiet_seconds` how long that took.
+    `forgotten` names what waited in Redis when that was emptied: (slug, number) and ids.
+    """
+
+    scale: Scale
+    puts: Sequence[Put]
+    documents: Sequence[Document]
+    dead: Sequence[Document]
+    states: Mapping[str, str]
+    counts: Mapping[str, Mapping[str, int]]
+    calls: Sequence[Judged]
+    left: Sequence[str]
+    quiet_seconds: float
+    meanwhile: Meanwhile
+    forgotten: frozenset[str] = frozenset()
+
+
+def gather(
+    arena: Arena, meanwhile: Meanwhile, left: Sequence[str], quiet_seconds: float
+) -> Evidence:
+    """Read everything, past the proxies."""
+    puts = [*arena.producer.log, *arena.pushed]
+    with arena.bucket() as bucket:
+        documents = list(bucket["tracking"].find())
+        dead = list(bucket["dead"].find())
+    return Evidence(
+        scale=arena.scale,
+        puts=puts,
+        documents=documents,
+        dead=dead,
+        states=_states(arena, {put.wish.id for put in puts if put.wish.id}),
+        counts=_counts(arena),
+        calls=_calls(arena),
+        left=left,
+        quiet_seconds=quiet_seconds,
+        meanwhile=meanwhile,
+        forgotten=frozenset(arena.forgotten),
+    )
+
+
+def _states(arena: Arena, ids: Iterable[str]) -> dict[str, str]:
+    wanted = sorted(ids)
+    found: dict[str, str] = {}
+    with arena.redis() as client:
+        for begin in range(0, len(wanted), AT_ONCE):
+            names = wanted[begin : begin + AT_ONCE]
+            texts = client.mget([f"tracking:status:{name}" for name in names])
+            found |= {
+                name: json.loads(text)["status"]
+                for name, text in zip(names, texts, strict=True)
+                if text
+            }
+    return found
+
+
+def _counts(arena: Arena) -> dict[str, dict[str, int]]:
+    with arena.redis() as client:
+        return {
+            courier.slug: {
+                str(name): int(count)
+                for name, count in client.hgetall(f"tracking:counts:{courier.slug}").items()
+            }
+            for courier in arena.scale.couriers
+        }
+
+
+def _calls(arena: Arena) -> list[Judged]:
+    names = Call.__dataclass_fields__
+    return [
+        Judged(Call(**{name: entry[name] for name in names}), entry["fault"] is not None)
+        for entry in arena.site.entries()
+        if entry["kind"] == "call"
+    ]
+
+
+def events_of(arena: Arena) -> Counter[str]:
+    """How often each event was logged by all workers."""
+    total: Counter[str] = Counter()
+    for worker in arena.workers.values():
+        total += worker.events()
+    return total
+
+
+def defects_of(arena: Arena) -> list[str]:
+    """What no worker may log: our own tracebacks, complaints of libraries, what is no JSON."""
+    bad = {"unexpected error", "library message", "no JSON"}
+    return [
+        f"{worker.name}: {json.dumps(line)[:1500]}"
+        for worker in arena.workers.values()
+        for run in range(1, worker.starts + 1)
+        for line in worker.lines(run)
+        if line["event"] in bad
+    ]

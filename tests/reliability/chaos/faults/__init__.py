@@ -1,0 +1,22 @@
+"""What can be broken: one module for each thing that breaks, and the deck of all cards."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from chaos.faults import by_hand, couriers, disk, links, servers, workers
+from chaos.faults.card import Card
+from chaos.scale import Scale
+
+
+def deck(scale: Scale, deal: int, draw: random.Random) -> Sequence[Card]:
+    """The cards of one deal; which worker or courier each of them hits is drawn."""
+    return [
+        *workers.cards(scale, deal, draw),
+        *servers.cards(scale, draw),
+        *links.cards(scale, draw),
+        *couriers.cards(scale, draw),
+        *by_hand.cards(scale, draw),
+        *(disk.cards() if scale.disk_fills else ()),
+    ]

@@ -1,0 +1,51 @@
+"""Couriers that hang, refuse, break off, or answer nonsense."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Mapping
+
+from chaos.arena import Arena
+from chaos.faults.card import Card, Do, Undo
+from chaos.faults.workers import HANGING
+from chaos.scale import CALL_TIMEOUT, JITTER, LATENCY, Scale
+
+WAYS: tuple[tuple[str, Mapping[str, object], tuple[float, float]], ...] = (
+    ("hangs", {"fault": "hang", "share": 0.4}, (1.0, 4.0)),
+    ("drips", {"fault": "drip", "share": 0.4}, (1.0, 4.0)),
+    ("is slow", {"latency": 1.0, "jitter": 0.8}, (2.0, 5.0)),
+    ("answers 500", {"fault": "status", "status": 500, "share": 0.6}, (1.0, 4.0)),
+    ("answers 429", {"fault": "status", "status": 429, "retry_after": "1"}, (0.5, 1.5)),
+    ("resets", {"fault": "reset", "share": 0.6}, (1.0, 4.0)),
+    ("breaks off", {"fault": "cut", "share": 0.6}, (1.0, 4.0)),
+    ("sends a web page", {"fault": "garbage", "share": 0.4}, (1.0, 3.0)),
+    ("sends half an answer", {"fault": "truncated", "share": 0.4}, (1.0, 3.0)),
+    ("redirects", {"fault": "redirect", "share": 0.4}, (1.0, 3.0)),
+    ("sends without end", {"fault": "huge", "share": 0.1}, (1.0, 2.0)),
+    ("sends a gzip bomb", {"fault": "gzip_bomb", "share": 0.1}, (1.0, 2.0)),
+)
+NEVER_ENDING = frozenset({"hang", "drip"})
+
+
+def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
+    """Every way, each for one courier."""
+    for kind, behaviour, lasts in WAYS:
+        slug = draw.choice(scale.couriers).slug
+        needs = {slug, HANGING} if behaviour.get("fault") in NEVER_ENDING else {slug}
+        yield Card(f"courier {kind}", frozenset(needs), lasts, _behave(slug, behaviour))
+
+
+def _behave(slug: str, behaviour: Mapping[str, object]) -> Do:
+    def do(arena: Arena, draw: random.Random) -> Undo:
+        usual = {"latency": LATENCY, "jitter": JITTER, "seed": draw.randrange(2**31)}
+        arena.site.behave(slug, **{**usual, **behaviour})
+
+        def undo() -> None:
+            arena.site.behave(slug, **usual)
+            if behaviour.get("fault") in NEVER_ENDING:
+                time.sleep(CALL_TIMEOUT)  # until the last call that hangs was given up
+
+        return undo
+
+    return do

@@ -1,0 +1,66 @@
+"""Links between workers and servers that get slow, silent, cut, or lose answers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+from chaos.arena import PRODUCER, Arena
+from chaos.faults.card import Card, Do, Undo, nothing
+from chaos.network import Link
+from chaos.proxy import BLACK_HOLE, DOWN, DROP_REPLIES, FINE, Condition
+from chaos.scale import Scale
+
+CONDITIONS: tuple[tuple[str, Condition, tuple[float, float]], ...] = (
+    ("down", DOWN, (0.5, 3.0)),
+    ("slow to answer", Condition(latency=0.08, jitter=0.25), (2.0, 5.0)),
+    ("a black hole", BLACK_HOLE, (1.0, 8.0)),
+    ("at 4 KiB/s", Condition(bytes_per_second=4096), (1.0, 4.0)),
+    ("in pieces of 7 bytes", Condition(piece_bytes=7), (2.0, 5.0)),
+    ("losing answers", DROP_REPLIES, (0.5, 2.0)),
+)
+
+
+def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
+    """Every condition for the links to every server, of one worker or of all."""
+    for server in ("beanstalkd", "redis", "mongodb"):
+        for kind, condition, lasts in CONDITIONS:
+            links = _links(scale, server, draw)
+            yield Card(f"link to {server} {kind}", _needs(links), lasts, _become(links, condition))
+        links = _links(scale, server, draw)
+        yield Card(f"link to {server} reset", _needs(links), (0.0, 0.0), _reset(links))
+
+
+def _links(scale: Scale, server: str, draw: random.Random) -> Sequence[Link]:
+    """The links of one worker or of all; the producer's goes with all."""
+    every = [Link(name, server) for name in scale.names]
+    if draw.random() < 0.5:
+        return [draw.choice(every)]
+    return [*every, Link(PRODUCER, server)] if server == "beanstalkd" else every
+
+
+def _needs(links: Sequence[Link]) -> frozenset[str]:
+    return frozenset(f"{link.client} to {link.server}" for link in links)
+
+
+def _become(links: Sequence[Link], condition: Condition) -> Do:
+    def do(arena: Arena, _: random.Random) -> Undo:
+        dropped = arena.network.replies_dropped
+        arena.network.become(links, condition)
+
+        def undo() -> None:
+            arena.network.become(links, FINE)
+            if arena.network.replies_dropped > dropped:
+                arena.reached("answer lost")
+
+        return undo
+
+    return do
+
+
+def _reset(links: Sequence[Link]) -> Do:
+    def do(arena: Arena, _: random.Random) -> Undo:
+        arena.network.reset(links)
+        return nothing
+
+    return do

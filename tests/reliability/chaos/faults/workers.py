@@ -1,0 +1,110 @@
+"""Workers that die, freeze, stop and start."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Callable, Iterator
+from itertools import cycle, islice
+
+from chaos.arena import Arena
+from chaos.faults.card import Card, Do, Undo, nothing
+from chaos.scale import CALL_TIMEOUT, LEASE, Scale
+from chaos.workers import Worker, wait_until
+from service.observe.failpoints import FailPoint
+
+HANGING = "a hanging courier"
+"""A worker frozen whole, parent included, may hold a call beyond its lease if the courier hangs
+too: that cannot be excluded (DESIGN section 7), so the two never come together."""
+
+SILENCE = LEASE - CALL_TIMEOUT
+BOOT_PATIENCE = 20.0
+POINT_PATIENCE = 5.0
+DIED = "died "
+"""Begins the mark of a fail point that killed a worker."""
+
+Treat = Callable[[Worker], Undo]
+
+
+def cards(scale: Scale, deal: int, draw: random.Random) -> Iterator[Card]:
+    """One card for each way to treat a worker, and for some fail points: others in each deal."""
+    ways: list[tuple[str, tuple[float, float], Treat]] = [
+        ("process killed", (0.0, 0.0), _kill_process),
+        ("worker killed", (0.2, 1.5), _kill_worker),
+        ("worker stopped in order", (0.2, 1.0), _stop_worker),
+        ("process frozen until it is killed", (LEASE, LEASE + 2.0), _freeze_process),
+        ("process frozen for a moment", (0.4, SILENCE - 1.5), _freeze_process),
+        ("parent frozen", (SILENCE, LEASE), _freeze_parent),
+        ("worker frozen whole", (LEASE + 0.5, LEASE + 2.0), _freeze_whole),
+    ]
+    for kind, lasts, treat in ways:
+        name = draw.choice(scale.names)
+        needs = {name, HANGING} if treat is _freeze_whole else {name}
+        yield Card(kind, frozenset(needs), lasts, _on(name, treat))
+    first = scale.seed + deal * scale.fail_points  # short runs begin elsewhere with each seed
+    for point in islice(cycle(FailPoint), first, first + scale.fail_points):
+        name = draw.choice(scale.names)
+        yield Card(f"fail point {point}", frozenset({name}), (4.0, 7.0), _armed(name, point))
+
+
+def _on(name: str, treat: Treat) -> Do:
+    def do(arena: Arena, _: random.Random) -> Undo:
+        return treat(arena.workers[name])
+
+    return do
+
+
+def _kill_process(worker: Worker) -> Undo:
+    worker.signal_children(signal.SIGKILL)
+    return nothing  # its parent starts another
+
+
+def _kill_worker(worker: Worker) -> Undo:
+    worker.kill()
+    return worker.start
+
+
+def _stop_worker(worker: Worker) -> Undo:
+    worker.stop()
+    return worker.start
+
+
+def _freeze_process(worker: Worker) -> Undo:
+    worker.signal_children(signal.SIGSTOP)
+    return lambda: _thaw(worker)
+
+
+def _freeze_parent(worker: Worker) -> Undo:
+    """Its processes go on, and it must not kill them for what it did not hear meanwhile."""
+    worker.signal_parent(signal.SIGSTOP)
+    return lambda: _thaw(worker)
+
+
+def _freeze_whole(worker: Worker) -> Undo:
+    worker.signal_parent(signal.SIGSTOP)
+    worker.signal_children(signal.SIGSTOP)
+    return lambda: _thaw(worker)
+
+
+def _thaw(worker: Worker) -> None:
+    worker.signal_children(signal.SIGCONT)
+    worker.signal_parent(signal.SIGCONT)
+
+
+def _armed(name: str, point: FailPoint) -> Do:
+    def do(arena: Arena, draw: random.Random) -> Undo:
+        worker = arena.workers[name]
+        worker.stop()
+        worker.start(f"{point}:{draw.randint(1, 3)}")
+
+        def disarm() -> None:
+            if wait_until(lambda: worker.serves, BOOT_PATIENCE):
+                wait_until(lambda: worker.died, POINT_PATIENCE)
+            # Some points lie on the way out.
+            if worker.stop() or worker.died:
+                arena.reached(f"{DIED}{point}")
+            worker.start()
+
+        return disarm
+
+    return do

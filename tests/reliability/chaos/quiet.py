@@ -1,0 +1,78 @@
+"""Waiting until nothing moves any more: everything that was asked for has come to an end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+
+import greenstalk
+import redis
+
+from chaos.arena import FIRST, SECOND, Arena
+from chaos.scale import LEASE, RETRY_CAP, STEP_SECONDS
+
+STEP = 0.25
+SWEEP = 6.0
+SPARE = 15.0
+"""For what cannot be reckoned: processes that start, a busy machine."""
+
+TUBES = ("requests_flow", "wait_list")
+UNFINISHED = ("current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed")
+SLUG_KEYS = ("wait_list", "wait_list_automatic", "wait_later", "wait_requests", "wait_inflight")
+
+
+def until_quiet(arena: Arena) -> tuple[float, list[str]]:
+    """Wait until nothing is left; returns the seconds it took, and what is left after too long."""
+    began = time.monotonic()
+    bound = bound_for(arena)
+    while left := list(_left(arena)):
+        if time.monotonic() - began > bound:
+            break
+        time.sleep(STEP)
+    return time.monotonic() - began, left
+
+
+def bound_for(arena: Arena) -> float:
+    """How long it may take: the slowest courier's list, then leases, sweeps and retries."""
+    longest = 0.0
+    with arena.redis() as client:
+        for courier in arena.scale.couriers:
+            # Everything in the tubes might be for the slowest of them.
+            waiting = client.hlen(f"wait_requests:{courier.slug}") + _jobs(arena) / 4
+            longest = max(longest, waiting / min(courier.per_second, courier.concurrent))
+    stepped = 1.5 * STEP_SECONDS if arena.scale.step_clock else 0.0
+    return stepped + longest * 1.2 + 2 * (LEASE + SWEEP) + 5 * RETRY_CAP + SPARE
+
+
+def _left(arena: Arena) -> Iterator[str]:
+    try:
+        if jobs := _jobs(arena):
+            yield f"{jobs} jobs in the tubes"
+        with arena.redis() as client:
+            for courier in arena.scale.couriers:
+                yield from _left_of(client, courier.slug)
+    except (redis.RedisError, greenstalk.Error, OSError) as error:
+        yield f"a server does not answer: {error!r}"
+
+
+def _left_of(client: redis.Redis, slug: str) -> Iterator[str]:
+    for name in SLUG_KEYS:
+        if client.exists(f"{name}:{slug}"):
+            yield f"{name}:{slug} is not empty"
+    if running := client.zcard(f"calls_leases:{slug}"):
+        yield f"{running} leases of {slug}"
+    if int(client.get(f"calls_number:{slug}") or 0):
+        yield f"calls_number:{slug} is not 0"
+
+
+def _jobs(arena: Arena) -> int:
+    jobs = 0
+    for name in (FIRST, SECOND):
+        server = arena.servers[name]
+        with greenstalk.Client((server.host, server.port)) as client:
+            known = client.tubes()
+            for tube in TUBES:
+                if tube in known:
+                    told: Mapping[str, object] = client.stats_tube(tube)
+                    jobs += sum(int(str(told[state])) for state in UNFINISHED)
+    return jobs

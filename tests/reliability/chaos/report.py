@@ -1,0 +1,102 @@
+"""The table at the end of a run, for a terminal and for docs/reliability.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from chaos import measures
+from chaos.evidence import Evidence
+from chaos.producer import Outcome
+from chaos.verdict import Breach
+from service.observe.failpoints import FailPoint
+
+BEGIN, END = "<!-- chaos:begin -->", "<!-- chaos:end -->"
+
+Row = tuple[str, str]
+
+
+def rows(found: Evidence, breaches: Sequence[Breach]) -> list[Row]:
+    """The run in lines of name and figure."""
+    outcomes = measures.outcomes(found)
+    lost = sum(breach.invariant == "I1" for breach in breaches)
+    couriers = found.scale.couriers
+    concurrent = {each.slug: each.concurrent for each in couriers}
+    per_second = {each.slug: each.per_second for each in couriers}
+    twice = sum("times" in breach.what for breach in breaches if breach.invariant == "I8")
+    return [
+        ("requests acknowledged", f"{outcomes[Outcome.ACKNOWLEDGED]:,}"),
+        ("requests of unknown fate", f"{outcomes[Outcome.UNKNOWN]:,}"),
+        ("faults", f"{len(found.meanwhile.done):,} of {len(measures.faults(found))} kinds"),
+        ("fail points that killed", _reached(measures.fail_points(found))),
+        ("calls at the couriers", f"{len(found.calls):,}"),
+        ("results stored", f"{len(found.documents):,}"),
+        ("dead, by reason", _listed(measures.dead_reasons(found))),
+        ("lost", str(lost)),
+        ("stored twice", str(twice)),
+        ("most calls in flight (allowed)", _limited(measures.most_in_flight(found), concurrent)),
+        ("most starts in any second (allowed)", _limited(measures.most_starts(found), per_second)),
+        ("calls repeated needlessly", f"{measures.extra_calls(found):.1f} %"),
+        ("slots of dead processes free after", str(measures.slots_recovered(found))),
+        ("calls go on after an outage", str(measures.drains_recovered(found))),
+        ("quiet after the last fault", f"{found.quiet_seconds:.1f} s"),
+        ("repairs", _listed(measures.repairs(found))),
+        ("broken promises", str(len(breaches))),
+    ]
+
+
+def text(found: Evidence, breaches: Sequence[Breach]) -> str:
+    """Everything, for a terminal."""
+    shown = rows(found, breaches)
+    width = max(len(name) for name, _ in shown)
+    lines = [f"{name:<{width}}  {figure}" for name, figure in shown]
+    lines += ["", "faults:", *(f"{count:>5}  {kind}" for kind, count in _sorted_faults(found))]
+    if breaches:
+        lines += ["", *(str(breach) for breach in breaches)]
+        lines += ["", f"FAILED. The same again: {found.scale.command}"]
+    else:
+        lines += ["", f"Every promise was kept. The same again: {found.scale.command}"]
+    return "\n".join(lines) + "\n"
+
+
+def page(found: Evidence, breaches: Sequence[Breach], day: str) -> str:
+    """The part of docs/reliability.md between its markers."""
+    scale = found.scale
+    size = f"Seed {scale.seed}, {scale.workers} workers, {scale.seconds:g} s of faults"
+    lines = [
+        f"{size}, {day}: `{scale.command}`",
+        "",
+        "| | |",
+        "|---|---|",
+        *(f"| {name} | {figure} |" for name, figure in rows(found, breaches)),
+        "",
+        "| fault | times |",
+        "|---|---|",
+        *(f"| {kind} | {count} |" for kind, count in _sorted_faults(found)),
+    ]
+    return "\n".join(lines)
+
+
+def write(document: Path, part: str) -> None:
+    """Put the part between the markers of a document."""
+    whole = document.read_text()
+    before, _, rest = whole.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    document.write_text(f"{before}{BEGIN}\n{part}\n{END}{after}")
+
+
+def _sorted_faults(found: Evidence) -> list[tuple[str, int]]:
+    return sorted(measures.faults(found).items())
+
+
+def _reached(points: set[str]) -> str:
+    missed = ", ".join(sorted(set(FailPoint) - points))
+    return f"{len(points)} of {len(FailPoint)}" + (f" (not {missed})" if missed else "")
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
+
+
+def _limited(most: Mapping[str, int], allowed: Mapping[str, int]) -> str:
+    return ", ".join(f"{slug} {count} ({allowed[slug]})" for slug, count in most.items())

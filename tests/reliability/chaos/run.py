@@ -1,0 +1,93 @@
+"""One run from beginning to end."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from chaos.arena import Arena, arena
+from chaos.evidence import Evidence, Meanwhile, defects_of, events_of, gather
+from chaos.faults import deck, marked
+from chaos.nemesis import Nemesis
+from chaos.plan import kinds, plan, with_marked
+from chaos.quiet import until_quiet
+from chaos.sampler import Sampler
+from chaos.scale import Scale
+from chaos.verdict import Breach, breaches, missed
+from chaos.workers import alive, wait_until
+
+BOOT_SECONDS = 40.0
+END_SECONDS = 10.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run that is over: what it left behind, and every promise that was broken."""
+
+    evidence: Evidence
+    breaches: Sequence[Breach]
+
+
+def run(scale: Scale, wanted: frozenset[str], say: Say) -> Finished:
+    """Run once. `wanted` names repairs and events that must have come; `say` takes progress."""
+    with arena(scale) as world:
+        if not world.scale.disk_fills:
+            say("skipped: disk full, as only root may mount a small disk")
+        planned = plan(world.scale, partial(deck, world.scale))
+        planned = with_marked(planned, marked.cards(scale), scale)
+        say(f"{len(planned)} faults of {len(kinds(planned))} kinds in {scale.seconds:g} s")
+        nemesis = Nemesis(world, planned)
+        found = _broken_and_mended(world, nemesis, say)
+        stopped = list(_stop(world, nemesis))
+    judged = [*breaches(found), *missed(found, frozenset(kinds(planned)), wanted), *stopped]
+    return Finished(found, judged)
+
+
+def _broken_and_mended(world: Arena, nemesis: Nemesis, say: Say) -> Evidence:
+    workers = world.workers.values()
+    if not wait_until(lambda: all(each.serves for each in workers), BOOT_SECONDS):
+        raise RuntimeError(f"the workers do not start: {defects_of(world)}")
+    sampler = Sampler(world)
+    sampler.start()
+    world.producer.start()
+    nemesis.run()
+    world.producer.stop()
+    say(f"everything is mended; {len(world.producer.log)} requests were put")
+    took, left = until_quiet(world)
+    sampler.stop()
+    say(f"quiet after {took:.1f} s" if not left else f"not quiet after {took:.1f} s")
+    meanwhile = Meanwhile(
+        done=nemesis.done,
+        looks=sampler.looks,
+        leases=sampler.leases,
+        breaches=sampler.faults,
+        marks=dict(world.marks),
+        events=events_of(world),
+        defects=defects_of(world),
+    )
+    return gather(world, meanwhile, left, took)
+
+
+def _stop(world: Arena, nemesis: Nemesis) -> Iterator[Breach]:
+    """Stop all workers in order: each ends with 0, and leaves no process behind."""
+    nemesis.watch_no_more()
+    for worker in world.workers.values():
+        try:
+            code = worker.stop()
+        except subprocess.TimeoutExpired:
+            yield Breach("stop", f"{worker.name} does not stop")
+            continue
+        if code:
+            yield Breach("stop", f"{worker.name} ended with {code}")
+        pids = worker.all_pids
+        deadline = time.monotonic() + END_SECONDS
+        while left := [pid for pid in pids if alive(pid)]:
+            if time.monotonic() > deadline:
+                yield Breach("stop", f"{worker.name} left {len(left)} processes behind")
+                break
+            time.sleep(0.1)

@@ -1,0 +1,128 @@
+"""Looks at Redis all the time, past the proxies: who waits, what runs, what has no end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import redis
+
+from chaos.arena import Arena
+from chaos.scale import LEASE
+
+PERIOD = 0.2
+"""Seconds between two looks."""
+
+SLACK_MS = 1_000
+"""A key's end is rounded up, and the key may have been written during the look."""
+
+LONGEST_MS = {
+    "calls_number": 60_000,
+    "sec_calls": 1_000,
+    "calls_leases": LEASE * 1000,
+    "call_starts": 5_000,
+    "wait_drainer": 35_000,
+    "wait_list_activated": 5_000_000,
+    "calls_paused": 3_600_000,
+    "calls_breaker": 86_400_000,
+}
+"""How long each key of a courier may still live, at most (CONTRACT section 2)."""
+
+STATUS_MS = 86_400_000
+STATUSES_AT_ONCE = 200
+
+
+@dataclass(slots=True)
+class Lease:
+    """One call's place, as long as it was seen; seconds of `time.monotonic()`."""
+
+    first: float
+    last: float
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Who waited for each courier at one instant of `time.monotonic()`."""
+
+    at: float
+    waiting: dict[str, int]
+
+
+class Sampler:
+    """Collects looks and leases on a thread; `faults` are breaches of what is always true."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.looks: list[Look] = []
+        self.leases: dict[tuple[str, str], Lease] = {}
+        self.faults: list[str] = []
+        self._arena = arena
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+        self._cursor = 0
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        slugs = [courier.slug for courier in self._arena.scale.couriers]
+        while not self._stop.is_set():
+            try:
+                with self._arena.redis() as client:
+                    while not self._stop.wait(PERIOD):
+                        self._look(client, slugs)
+                        self._look_at_statuses(client)
+            except redis.RedisError:
+                self._stop.wait(PERIOD)  # Redis is broken just now, as planned
+
+    def _look(self, client: redis.Redis, slugs: Sequence[str]) -> None:
+        seconds, micros = client.time()
+        now_us = int(seconds) * 1_000_000 + int(micros)
+        pipeline = client.pipeline()
+        for slug in slugs:
+            pipeline.llen(f"wait_list:{slug}")
+            pipeline.llen(f"wait_list_automatic:{slug}")
+            # What has ended is none any more, although the next script has yet to remove it.
+            pipeline.zrangebyscore(f"calls_leases:{slug}", now_us, "+inf")
+            pipeline.get(f"calls_number:{slug}")
+            pipeline.get(f"sec_calls:{slug}")
+            for name in LONGEST_MS:
+                pipeline.pttl(f"{name}:{slug}")
+        answers = iter(pipeline.execute())
+        now = time.monotonic()
+        waiting = {}
+        for slug in slugs:
+            manual, automatic, leases = next(answers), next(answers), next(answers)
+            waiting[slug] = manual + automatic
+            for call in leases:
+                self.leases.setdefault((slug, call), Lease(now, now)).last = now
+            for name in ("calls_number", "sec_calls"):
+                if int(next(answers) or 0) < 0:
+                    self.faults.append(f"{name}:{slug} is negative")
+            self._judge_ends(slug, answers)
+        self.looks.append(Look(now, waiting))
+
+    def _judge_ends(self, slug: str, answers: Iterator[int]) -> None:
+        for name, longest in LONGEST_MS.items():
+            left = next(answers)
+            if left == -1:
+                self.faults.append(f"{name}:{slug} has no end")
+            elif left > longest + SLACK_MS:
+                self.faults.append(f"{name}:{slug} lives {left} ms, more than {longest:g}")
+
+    def _look_at_statuses(self, client: redis.Redis) -> None:
+        found = client.scan(self._cursor, match="tracking:status:*", count=STATUSES_AT_ONCE)
+        self._cursor, names = int(found[0]), [str(name) for name in found[1]]
+        pipeline = client.pipeline(transaction=False)
+        for name in names:
+            pipeline.pttl(name)
+        for name, left in zip(names, pipeline.execute(), strict=True):
+            if left == -1 or left > STATUS_MS + SLACK_MS:
+                self.faults.append(f"{name} lives {left} ms")

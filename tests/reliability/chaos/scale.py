@@ -1,0 +1,113 @@
+"""How large a run is: couriers with their limits, workers, times.
+
+Times are a tenth of production's, so that leases end and retries come within a run of minutes;
+the rates of the couriers `contract-*` are production's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+CALL_TIMEOUT = 2.0
+LEASE = 5.0
+GRACE = 3.0
+GUARD_MS = 50
+MAX_AGE = 30.0
+ATTEMPTS = 8
+FIRST_RETRY, RETRY_CAP = 0.5, 3.0
+CONCURRENCY = 60
+"""Jobs and calls per process: small, so that processes are full now and then."""
+
+STEP_SECONDS = 120.0
+"""How far Redis' clock is stepped in runs that ask for it."""
+
+LATENCY, JITTER = 0.02, 0.5
+"""Seconds a courier takes for an answer when it behaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Courier:
+    """A made-up courier and its limits; `pace` is how many requests per second are put for it.
+
+    `ids_only`: every request carries an id, so operations can be counted exactly. `by_hand`:
+    numbers are pushed onto its list by hand; else its list may be deleted by hand.
+    """
+
+    slug: str
+    concurrent: int
+    per_second: int
+    pace: float
+    ids_only: bool = False
+    by_hand: bool = False
+
+
+COURIERS = (
+    Courier("contract-one", concurrent=20, per_second=2, pace=1.4, ids_only=True),
+    Courier("contract-two", concurrent=20, per_second=2, pace=1.4),
+    Courier("five-at-once", concurrent=5, per_second=20, pace=6.0, by_hand=True),
+    Courier("three-at-once", concurrent=3, per_second=10, pace=4.0, ids_only=True),
+    Courier("ten-a-second", concurrent=20, per_second=10, pace=5.0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """One run. `seconds` is the length of the faults.
+
+    `gap` seconds lie between the beginnings of two faults, drawn between its two bounds.
+    `fail_points` are among the cards of each deal. `disk_fills` only where a small disk can be
+    mounted. The last two are judged as DESIGN section 7 says: less is promised.
+    """
+
+    seed: int = 1
+    workers: int = 3
+    seconds: float = 180.0
+    gap: tuple[float, float] = (0.4, 1.6)
+    couriers: tuple[Courier, ...] = field(default=COURIERS)
+    fail_points: int = 9
+    disk_fills: bool = True
+    forget_redis: bool = False
+    step_clock: bool = False
+    is_short: bool = False
+
+    @classmethod
+    def short(cls, seed: int) -> Scale:
+        """A run of about a minute, for `make test`: most kinds of faults, close together."""
+        return cls(seed=seed, seconds=45.0, gap=(0.4, 1.0), fail_points=3, is_short=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The workers' names."""
+        return tuple(f"worker-{number}" for number in range(1, self.workers + 1))
+
+    @property
+    def command(self) -> str:
+        """What runs exactly this again."""
+        marked = "".join(
+            f" {name}=1"
+            for name, asked in (("FORGET", self.forget_redis), ("STEP", self.step_clock))
+            if asked
+        )
+        minutes = f"{self.seconds / 60:g}"
+        size = "SHORT=1" if self.is_short else f"MINUTES={minutes} WORKERS={self.workers}"
+        return f"make chaos SEED={self.seed} {size}{marked}"
+
+
+def settings(scale: Scale, site_url: str) -> str:
+    """Write the workers' config.toml."""
+    lines = [
+        f"[worker]\nconcurrency = {CONCURRENCY}\ngrace_seconds = {GRACE}",
+        f"[requests]\nmax_age_seconds = {MAX_AGE}",
+        f"[limits]\nguard_ms = {GUARD_MS}",
+        f"call_timeout_seconds = {CALL_TIMEOUT}\nlease_seconds = {LEASE}",
+        f"[retry]\nattempts = {ATTEMPTS}",
+        f"first_seconds = {FIRST_RETRY}\ncap_seconds = {RETRY_CAP}",
+        '[recheck]\nenabled = false\n[log]\nformat = "json"',
+    ]
+    for courier in scale.couriers:
+        lines += [
+            f"[limits.slugs.{courier.slug}]",
+            f"concurrent = {courier.concurrent}\nper_second = {courier.per_second}",
+            f'[couriers.{courier.slug}]\nmodule = "json_feed"\nbase_url = "{site_url}/feed"',
+        ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,196 @@
+"""The judge: which promises of DESIGN section 7 did a run break? Pure.
+
+========= ========================================================================================
+invariant judged by
+========= ========================================================================================
+I1        the producer's log, after quiet: everything acknowledged came to an end that can be read
+I2, I3    what the courier site saw arrive, on its own clock
+I4        how long any lease was seen, and that none is left
+I5        every look at Redis while the faults went on
+I7        that quiet came in time, without new requests
+I8        one document for each number, with the right answer; operations counted once
+I9        that every record in `dead` has its reason, and every malformed job a record
+I12       that every kind of fault came, and every repair was needed
+========= ========================================================================================
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from chaos.evidence import Document, Evidence
+from chaos.producer import Outcome, Put
+from chaos.scale import LEASE, MAX_AGE, STEP_SECONDS
+from chaos.wishes import Kind
+from devstack import judge
+from devstack.site.shapes import parcel
+
+ENDS = ("SUCCESS", "ERROR", "CANCELLED")
+CLOCK_SLACK = 2.0
+"""Seconds: between the producer's log and the grant, and for times written in whole seconds."""
+
+LEASE_SLACK = 1.0
+SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """One broken promise."""
+
+    invariant: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.invariant}: {self.what}"
+
+
+def breaches(found: Evidence) -> list[Breach]:
+    """Everything that is wrong; empty for a good run."""
+    emptied, stepped = found.scale.forget_redis, found.scale.step_clock
+    judged = [*_lost(found), *_records(found), *_unexpected(found), *_defects(found)]
+    if not stepped:
+        judged += [*_lives(found)]
+    if not emptied and not stepped:
+        judged += [*_limits(found), *_counts(found)]
+    judged += [Breach("I7", f"not quiet: {what}") for what in found.left]
+    return judged
+
+
+def _limits(found: Evidence) -> Iterator[Breach]:
+    for courier in found.scale.couriers:
+        calls = [each.call for each in found.calls if each.call.slug == courier.slug]
+        if (most := judge.most_in_flight(calls)) > courier.concurrent:
+            yield Breach("I2", f"{most} calls of {courier.slug} at once, not {courier.concurrent}")
+        if (most := judge.most_starts_in_any_second(calls)) > courier.per_second:
+            text = f"{most} starts of {courier.slug} in a second, not {courier.per_second}"
+            yield Breach("I3", text)
+
+
+def _lost(found: Evidence) -> Iterator[Breach]:
+    ends = _Ends(found)
+    lost = [
+        put
+        for put in found.puts
+        if put.outcome is Outcome.ACKNOWLEDGED and not ends.reached_by(put)
+    ]
+    for put in lost[:SHOWN]:
+        wish = put.wish
+        name = wish.malformed or f"{wish.slug}:{wish.number} {wish.id or 'without id'}"
+        state = found.states.get(wish.id or "", "no status")
+        yield Breach("I1", f"lost: {wish.kind} {name!r}, put at {put.began:.3f}: {state}")
+    if len(lost) > SHOWN:
+        yield Breach("I1", f"… and {len(lost) - SHOWN} more were lost")
+
+
+class _Ends:
+    """Whether a put came to an end that can be read."""
+
+    def __init__(self, found: Evidence) -> None:
+        self._states = found.states
+        self._forgotten = found.forgotten
+        self._forgets = found.scale.forget_redis
+        # Observations are dated by Redis' clock.
+        self._old = MAX_AGE + CLOCK_SLACK + (STEP_SECONDS if found.scale.step_clock else 0.0)
+        self._asked = {
+            each["_id"]: each["last_checked_at"].timestamp()
+            for each in found.documents
+            if each.get("last_checked_at")
+        }
+        self._dead: dict[str, float] = {}
+        for each in found.dead:
+            at = each["at"].timestamp()
+            for name in (_body(each), f"{each['slug']}:{each['number']}", *each["operations"]):
+                self._dead[name] = max(at, self._dead.get(name, 0.0))
+
+    def reached_by(self, put: Put) -> bool:
+        wish = put.wish
+        name = f"{wish.slug}:{wish.number}"
+        if wish.malformed:
+            return wish.malformed.decode(errors="replace") in self._dead
+        if wish.id is None or self._forgets:
+            return (
+                self._asked.get(name, 0.0) >= put.began - self._old
+                or self._dead.get(name, 0.0) >= put.began - CLOCK_SLACK
+                or bool({name, wish.id or name} & self._forgotten)
+                or (wish.id is not None and self._states.get(wish.id) in ENDS)
+            )
+        match self._states.get(wish.id):
+            case "SUCCESS":
+                return name in self._asked
+            case "ERROR":
+                return wish.id in self._dead
+            case "CANCELLED":
+                return wish.kind is Kind.EXPIRING
+        return False
+
+
+def _body(letter: Document) -> str:
+    body = letter["body"]
+    return body if isinstance(body, str) else bytes(body).decode(errors="replace")
+
+
+def _records(found: Evidence) -> Iterator[Breach]:
+    numbers = Counter((each["slug"], each["tracking_number"]) for each in found.documents)
+    for (slug, number), count in numbers.items():
+        if count > 1:
+            yield Breach("I8", f"{slug}:{number} is stored {count} times")
+    for each in found.documents:
+        number = each["tracking_number"]
+        if each.get("last_checked_at") is None or each["error"] is not None:
+            continue
+        told = parcel.scans(number)[-1].stage if parcel.known(number) else "Pending"
+        if each["tag"] != told:
+            yield Breach("I8", f"{each['_id']} is stored as {each['tag']}, and is {told}")
+    for each in found.dead:
+        if not each["reason"]:
+            yield Breach("I9", f"{each['_id']} is dead without a reason")
+
+
+def _unexpected(found: Evidence) -> Iterator[Breach]:
+    asked = {f"{put.wish.slug}:{put.wish.number}" for put in found.puts if not put.wish.malformed}
+    for each in found.documents:
+        if each["_id"] not in asked:
+            yield Breach("I8", f"{each['_id']} is stored, and nobody asked for it")
+
+
+def _counts(found: Evidence) -> Iterator[Breach]:
+    for courier in found.scale.couriers:
+        counts = found.counts.get(courier.slug, {})
+        ended = sum(counts.get(end, 0) for end in ENDS)
+        named = {put.wish.id for put in found.puts if put.wish.slug == courier.slug}
+        known = sum(found.states.get(name or "") in ENDS for name in named)
+        if courier.ids_only and ended != known:
+            yield Breach("I8", f"{courier.slug}: {ended} operations counted, {known} ended")
+        elif ended < known:
+            yield Breach("I8", f"{courier.slug}: only {ended} operations counted, {known} ended")
+        for name, count in counts.items():
+            if count < 0:
+                yield Breach("I5", f"tracking:counts:{courier.slug} {name} is {count}")
+
+
+def _lives(found: Evidence) -> Iterator[Breach]:
+    for (slug, call), lease in found.meanwhile.leases.items():
+        if lease.last - lease.first > LEASE + LEASE_SLACK:
+            yield Breach("I4", f"{slug} call {call} held {lease.last - lease.first:.1f} s")
+    for what, times in Counter(found.meanwhile.breaches).most_common(SHOWN):
+        yield Breach("I5", f"{what} ({times} times)")
+
+
+def _defects(found: Evidence) -> Iterator[Breach]:
+    for line in found.meanwhile.defects[:SHOWN]:
+        yield Breach("log", line)
+
+
+def missed(found: Evidence, kinds: frozenset[str], wanted: frozenset[str]) -> list[Breach]:
+    """What should have happened at least once and did not: such a run proves too little."""
+    did = {each.kind for each in found.meanwhile.done}
+    repairs = Counter[str]()
+    for counts in found.counts.values():
+        repairs.update(counts)
+    seen = {name for name, count in repairs.items() if count}
+    seen |= set(found.meanwhile.marks) | set(found.meanwhile.events)
+    return [Breach("I12", f"never came: {kind}") for kind in sorted(kinds - did)] + [
+        Breach("I12", f"never needed: {what}") for what in sorted(wanted - seen)
+    ]

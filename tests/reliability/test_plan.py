@@ -1,0 +1,79 @@
+"""The plan of a fault run: drawn from its seed alone, every kind in its turn, none on top."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from functools import partial
+
+import pytest
+from chaos.faults import deck
+from chaos.plan import Planned, kinds, plan
+from chaos.scale import Scale
+from chaos.wishes import Kind, Wishes
+
+SEEDS = range(20)
+
+
+def drawn(seed: int, seconds: float = 180.0) -> list[Planned]:
+    scale = Scale(seed=seed, seconds=seconds)
+    return plan(scale, partial(deck, scale))
+
+
+def shown(planned: list[Planned]) -> list[tuple[float, float, str, int]]:
+    return [(each.at, each.lasts, each.card.kind, each.seed) for each in planned]
+
+
+def test_the_same_seed_gives_the_same_faults() -> None:
+    assert shown(drawn(7)) == shown(drawn(7))
+
+
+def test_another_seed_gives_other_faults() -> None:
+    assert shown(drawn(7)) != shown(drawn(8))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_two_faults_have_the_same_thing_in_hand(seed: int) -> None:
+    planned = drawn(seed)
+
+    clashes = [
+        (one.card.kind, other.card.kind)
+        for one, other in itertools.combinations(planned, 2)
+        if one.card.needs & other.card.needs and one.at + one.lasts > other.at
+    ]
+
+    assert clashes == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_run_of_three_minutes_has_every_kind_of_fault(seed: int) -> None:
+    scale = Scale(seed=seed)
+    every = {card.kind for deal in range(3) for card in deck(scale, deal, random.Random(1))}
+
+    assert kinds(drawn(seed)) == every
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_fault_is_over_when_the_time_is(seed: int) -> None:
+    assert max(each.at + each.lasts for each in drawn(seed, 60.0)) <= 60.0
+
+
+def test_the_same_seed_gives_the_same_requests() -> None:
+    courier = Scale().couriers[1]
+    first, second = (itertools.islice(Wishes(courier, 3), 200) for _ in range(2))
+
+    assert [(each.kind, each.number, each.id, each.ttr) for each in first] == [
+        (each.kind, each.number, each.id, each.ttr) for each in second
+    ]
+
+
+def test_every_kind_of_request_is_wished_for() -> None:
+    courier = Scale().couriers[1]
+
+    assert {each.kind for each in itertools.islice(Wishes(courier, 3), 500)} == set(Kind)
+
+
+def test_a_courier_whose_operations_are_counted_gets_no_request_without_an_id() -> None:
+    courier = next(each for each in Scale().couriers if each.ids_only)
+
+    assert all(each.id for each in itertools.islice(Wishes(courier, 3), 500))

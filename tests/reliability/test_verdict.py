@@ -1,0 +1,262 @@
+"""The judge finds what it is there to find: a run that breaks a promise never passes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from chaos.evidence import Evidence, Judged, Meanwhile
+from chaos.measures import drains_recovered, extra_calls, slots_recovered
+from chaos.nemesis import Done
+from chaos.producer import Outcome, Put
+from chaos.report import page, text
+from chaos.sampler import Lease, Look
+from chaos.scale import Courier, Scale
+from chaos.timeline import draw
+from chaos.verdict import breaches, missed
+from chaos.wishes import Kind, Wish
+
+from devstack.judge import Call
+
+NOW = 1_800_000_000.0
+SECOND_NS = 1_000_000_000
+NAMED = Courier("named", concurrent=2, per_second=2, pace=1.0, ids_only=True)
+PLAIN = Courier("plain", concurrent=2, per_second=2, pace=1.0)
+
+
+def document(slug: str, number: str, *, asked: float = NOW, tag: str = "Delivered") -> Any:
+    at = dt.datetime.fromtimestamp(asked, dt.UTC)
+    return {
+        "_id": f"{slug}:{number}",
+        "slug": slug,
+        "tracking_number": number,
+        "tag": tag,
+        "error": None,
+        "last_checked_at": at,
+    }
+
+
+def letter(slug: str | None, number: str | None, *ids: str, body: str = "") -> Any:
+    return {
+        "_id": f"{slug}:{number}",
+        "slug": slug,
+        "number": number,
+        "operations": list(ids),
+        "reason": "timeout",
+        "body": body,
+        "at": dt.datetime.fromtimestamp(NOW, dt.UTC),
+    }
+
+
+def call(number: str, at: float, ends: float, *, spoiled: bool = False) -> Judged:
+    arrived, ended = round(at * SECOND_NS), round(ends * SECOND_NS)
+    return Judged(Call("named", number, arrived, ended, 200), spoiled)
+
+
+def put(wish: Wish, outcome: Outcome = Outcome.ACKNOWLEDGED) -> Put:
+    return Put(wish, NOW, outcome, tries=1)
+
+
+WITH_ID = Wish(Kind.NAMED, "named", "PARCEL2", "one")
+WITHOUT = Wish(Kind.PLAIN, "plain", "PARCEL4")
+
+GOOD = Evidence(
+    scale=Scale(couriers=(NAMED, PLAIN)),
+    puts=(put(WITH_ID), put(WITHOUT)),
+    documents=(document("named", "PARCEL2"), document("plain", "PARCEL4")),
+    dead=(),
+    states={"one": "SUCCESS"},
+    counts={"named": {"SUCCESS": 1, "swept": 1}, "plain": {"SUCCESS": 1}},
+    calls=(call("PARCEL2", 0.0, 0.5),),
+    left=(),
+    quiet_seconds=1.0,
+    meanwhile=Meanwhile(),
+)
+
+
+def found(evidence: Evidence) -> list[str]:
+    return [breach.invariant for breach in breaches(evidence)]
+
+
+def test_a_good_run_passes() -> None:
+    assert found(GOOD) == []
+
+
+def test_an_acknowledged_request_without_a_result_is_lost() -> None:
+    assert found(replace(GOOD, documents=GOOD.documents[:1])) == ["I1"]
+
+
+def test_an_operation_without_an_end_is_lost() -> None:
+    counts = {"named": {}, "plain": {"SUCCESS": 1}}
+
+    assert found(replace(GOOD, states={"one": "RUNNING"}, counts=counts)) == ["I1"]
+
+
+def test_an_answer_from_before_the_request_is_none() -> None:
+    old = document("plain", "PARCEL4", asked=NOW - 60)
+
+    assert found(replace(GOOD, documents=(GOOD.documents[0], old))) == ["I1"]
+
+
+def test_a_put_of_unknown_fate_may_be_missing() -> None:
+    puts = (put(WITH_ID), put(WITHOUT, Outcome.UNKNOWN))
+
+    assert found(replace(GOOD, puts=puts, documents=GOOD.documents[:1])) == []
+
+
+def test_a_request_that_is_dead_with_a_reason_is_not_lost() -> None:
+    dead = (letter("plain", "PARCEL4"), letter("named", "PARCEL2", "one"))
+    counts = {"named": {"ERROR": 1}, "plain": {"ERROR": 1}}
+
+    assert found(replace(GOOD, dead=dead, states={"one": "ERROR"}, counts=counts)) == []
+
+
+def test_an_error_without_a_record_is_lost() -> None:
+    counts = {"named": {"ERROR": 1}, "plain": {"SUCCESS": 1}}
+
+    assert found(replace(GOOD, states={"one": "ERROR"}, counts=counts)) == ["I1"]
+
+
+def test_only_what_may_expire_may_be_cancelled() -> None:
+    counts = {"named": {"CANCELLED": 1}, "plain": {"SUCCESS": 1}}
+    cancelled = replace(GOOD, states={"one": "CANCELLED"}, counts=counts)
+    expiring = put(Wish(Kind.EXPIRING, "named", "PARCEL2", "one", expires_in=1.0))
+
+    assert found(cancelled) == ["I1"]
+    assert found(replace(cancelled, puts=(expiring, GOOD.puts[1]))) == []
+
+
+def test_a_malformed_job_needs_its_record() -> None:
+    malformed = put(Wish(Kind.MALFORMED, "plain", "PARCEL6", malformed=b"{\xff"))
+    puts = (*GOOD.puts, malformed)
+
+    assert found(replace(GOOD, puts=puts)) == ["I1"]
+    assert found(replace(GOOD, puts=puts, dead=(letter(None, None, body="{\ufffd"),))) == []
+
+
+def test_what_waited_in_a_redis_that_was_emptied_may_be_lost() -> None:
+    scale = replace(GOOD.scale, forget_redis=True)
+    emptied = replace(GOOD, scale=scale, documents=(), states={})
+
+    assert found(emptied) == ["I1", "I1"]
+    assert found(replace(emptied, forgotten=frozenset({"one", "plain:PARCEL4"}))) == []
+
+
+@pytest.mark.parametrize(
+    ("calls", "invariant"),
+    [
+        ([(0.0, 9.0), (2.0, 9.0), (4.0, 9.0)], "I2"),
+        ([(0.0, 0.1), (0.5, 0.6), (0.999, 1.1)], "I3"),
+    ],
+)
+def test_a_broken_limit_is_seen_on_the_couriers_clock(
+    calls: Sequence[tuple[float, float]], invariant: str
+) -> None:
+    seen = tuple(call("PARCEL2", at, ends) for at, ends in calls)
+
+    assert found(replace(GOOD, calls=seen)) == [invariant]
+
+
+def test_a_lease_that_outlives_its_time_is_seen() -> None:
+    leases = {("named", "a-1"): Lease(10.0, 18.0)}
+
+    assert found(replace(GOOD, meanwhile=Meanwhile(leases=leases))) == ["I4"]
+
+
+def test_breaches_of_the_looks_at_redis_count() -> None:
+    seen = Meanwhile(breaches=("sec_calls:named has no end",))
+
+    assert found(replace(GOOD, meanwhile=seen)) == ["I5"]
+
+
+def test_a_run_that_never_gets_quiet_fails() -> None:
+    assert found(replace(GOOD, left=("wait_list:named is not empty",))) == ["I7"]
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        (*GOOD.documents, GOOD.documents[0]),
+        (document("named", "PARCEL2", tag="InTransit"), GOOD.documents[1]),
+        (*GOOD.documents, document("named", "PARCEL8")),
+    ],
+)
+def test_a_result_stored_twice_or_wrongly_or_unasked_is_seen(documents: Any) -> None:
+    assert found(replace(GOOD, documents=documents)) == ["I8"]
+
+
+@pytest.mark.parametrize("ended", [0, 2])
+def test_an_operation_counted_twice_or_never_is_seen(ended: int) -> None:
+    counts = {"named": {"SUCCESS": ended}, "plain": {"SUCCESS": 1}}
+
+    assert found(replace(GOOD, counts=counts)) == ["I8"]
+
+
+def test_a_traceback_in_the_log_fails_the_run() -> None:
+    seen = Meanwhile(defects=("worker-1: unexpected error",))
+
+    assert found(replace(GOOD, meanwhile=seen)) == ["log"]
+
+
+def test_a_fault_or_repair_that_never_came_fails_the_run() -> None:
+    seen = Meanwhile(done=(Done("redis killed", 0.0, 1.0),), events={"server is away": 2})
+    run = replace(GOOD, meanwhile=seen)
+    kinds = frozenset({"redis killed", "disk full"})
+
+    assert [each.what for each in missed(run, kinds, frozenset({"swept", "retried"}))] == [
+        "never came: disk full",
+        "never needed: retried",
+    ]
+
+
+def test_only_calls_after_a_whole_answer_are_needless() -> None:
+    calls = (
+        call("PARCEL2", 0.0, 0.1, spoiled=True),
+        call("PARCEL2", 1.0, 1.1),
+        call("PARCEL2", 2.0, 2.1),
+        call("PARCEL2", 3.0, 3.1),
+    )
+
+    assert extra_calls(replace(GOOD, calls=calls)) == 50.0
+
+
+def test_the_slots_of_a_dead_process_are_told_from_those_of_others() -> None:
+    seen = Meanwhile(
+        done=(Done("process killed", 100.0, 100.0),),
+        leases={
+            ("named", "dead-1"): Lease(99.0, 104.0),
+            ("named", "alive-7:1"): Lease(99.0, 106.0),
+            ("named", "alive-8"): Lease(101.0, 102.0),
+        },
+    )
+
+    assert slots_recovered(replace(GOOD, meanwhile=seen)).most == 4.0
+
+
+def test_a_drain_is_back_at_the_next_call_after_an_outage() -> None:
+    seen = Meanwhile(
+        done=(Done("redis killed", 1.0, 2.0),), looks=(Look(2.1, {"named": 3, "plain": 0}),)
+    )
+    calls = (call("PARCEL2", 0.5, 0.6), call("PARCEL2", 2.5, 2.6))
+
+    assert drains_recovered(replace(GOOD, calls=calls, meanwhile=seen)).p50 == 0.5
+
+
+def test_a_failing_run_prints_the_command_that_repeats_it() -> None:
+    failed = replace(GOOD, left=("3 jobs in the tubes",))
+
+    shown = text(failed, breaches(failed))
+
+    assert "I7: not quiet: 3 jobs in the tubes" in shown
+    assert "make chaos SEED=1 MINUTES=3 WORKERS=3" in shown
+
+
+def test_the_page_and_the_picture_show_the_faults() -> None:
+    seen = Meanwhile(done=(Done("redis killed", 0.1, 0.4),), looks=(Look(0.2, {"named": 3}),))
+    run = replace(GOOD, meanwhile=seen)
+
+    assert "| redis killed | 1 |" in page(run, [], "2026-01-01")
+    assert "redis killed</text>" in draw(run)

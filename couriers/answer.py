@@ -40,6 +40,14 @@ def decode(body: bytes, shape: type[_T]) -> _T:
         raise UnreadableAnswer(f"not the JSON that was expected: {unfit}") from unfit
 
 
+def decode_each(body: bytes, shape: type[_T]) -> list[_T]:
+    """Read `body` like `decode`, as one value of the given shape or as a list of them."""
+    listed = body.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"[")
+    # `list[shape]` is a type that only the running program knows.
+    several: type[list[_T]] = list[shape]  # type: ignore[valid-type]
+    return decode(body, several) if listed else [decode(body, shape)]
+
+
 def text(value: str | float | None) -> str | None:
     """Trim a value and join its blanks; None for nothing, and for the word "null" some send."""
     if value is None:

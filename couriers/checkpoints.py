@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from operator import attrgetter
 
+from couriers.answer import text
+from couriers.words import IN_TRANSIT, Status
 from tracking.checkpoint import Checkpoint, Tag
 
 
@@ -38,6 +40,23 @@ def decisive(events: Sequence[Checkpoint], bearing: Container[Checkpoint]) -> Ch
 def newest(events: Sequence[Checkpoint], tag: Tag | None = None) -> Checkpoint | None:
     """Return the last event (of that tag), None when there is none. Expects oldest first."""
     return next((event for event in reversed(events) if tag in (None, event.tag)), None)
+
+
+def refined(status: Status, last: Checkpoint | None) -> Status:
+    """Give a courier's coarse status the detail of the newest event that bears one.
+
+    Only where both say the same, or where the event says more of a parcel that is under way.
+    """
+    if last is None:
+        return status
+    says_more = status == IN_TRANSIT and last.tag is Tag.OUT_FOR_DELIVERY
+    return Status(last.tag, last.subtag) if says_more or last.tag is status.tag else status
+
+
+def unknown_codes(codes: Iterable[str | int | None], *tables: Container[str]) -> tuple[str, ...]:
+    """List the status codes that no table of a module holds, each once."""
+    given = {code for each in codes if (code := text(each))}
+    return tuple(sorted(code for code in given if not any(code in table for table in tables)))
 
 
 def _seconds(event: Checkpoint) -> float:

@@ -16,7 +16,7 @@ import msgspec
 
 from couriers import words
 from couriers.answer import decode, text
-from couriers.checkpoints import decisive, newest, oldest_first
+from couriers.checkpoints import decisive, newest, oldest_first, unknown_codes
 from couriers.countries import country
 from couriers.fetch import Fetch
 from couriers.refusals import refuse, unexpected
@@ -43,7 +43,10 @@ CODES: dict[str, Status] = {
     "delivered": words.DELIVERED,
     "failure": words.PROBLEM,
 }
-"""`statusCode`; "unknown" is one more, and says nothing."""
+"""`statusCode`."""
+
+SILENT = frozenset({"unknown"})
+"""The one more, which says nothing."""
 
 
 class _Address(
@@ -161,6 +164,7 @@ def _tracking(shipment: _Shipment) -> Tracking:
         signed_by=text(proof.signed.name) if delivery and proof and proof.signed else None,
         origin=_locality(shipment.origin),
         destination=_locality(shipment.destination),
+        unknown_codes=unknown_codes((event.raw_tag for event in events), CODES, SILENT),
     )
 
 

@@ -20,7 +20,7 @@ import msgspec
 
 from couriers import words
 from couriers.answer import decode, text
-from couriers.checkpoints import decisive, oldest_first
+from couriers.checkpoints import decisive, oldest_first, unknown_codes
 from couriers.fetch import Fetch
 from couriers.refusals import refuse, unexpected
 from couriers.times import read_iso
@@ -182,6 +182,7 @@ def _from_events(listed: list[_Event], number: str) -> Tracking:
         checkpoints=events,
         delivered_at=delivered.checkpoint_time if delivered else None,
         signed_by=signed[1] if signed else None,
+        unknown_codes=unknown_codes((event.raw_tag for event in events), _CODES),
     )
 
 

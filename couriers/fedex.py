@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 from couriers import words
 from couriers.answer import decode, place, text
-from couriers.checkpoints import decisive, newest, oldest_first
+from couriers.checkpoints import decisive, newest, oldest_first, unknown_codes
 from couriers.countries import country
 from couriers.fedex_answer import (
     Address,
@@ -125,6 +125,7 @@ def _tracking(result: Result) -> Tracking:
         signed_by=(text(receipt.signed) or text(receipt.received)) if delivery else None,
         origin=_city(result.shipper),
         destination=_city(result.recipient),
+        unknown_codes=unknown_codes((scan.kind for scan in result.scans or ()), CODES),
     )
 
 

@@ -16,17 +16,18 @@ from yarl import URL
 
 from couriers.answer import Answer
 from couriers.gate import Gate
-from couriers.redaction import excerpt, redact
+from couriers.redaction import KEPT_BYTES, excerpt, redact, without_secrets
 from couriers.settings import CourierSettings
 from couriers.tokens import Grant, Token, TokenCache, account_key, read_token
 from couriers.urls import address, root
 from tracking.checkpoint import Tracking
-from tracking.errors import CourierDown, CourierError, RequestRefused, UnreadableAnswer
+from tracking.errors import CourierDown, CourierError, RequestRefused, Unread, UnreadableAnswer
 from tracking.permit import Permit
 
 BODY_BYTES = 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
 _MESSAGE_CHARACTERS = 400
+_READ_HEADERS = ("content-type", "date", "retry-after")
 
 Parse = Callable[[int, Mapping[str, str], bytes, str], Tracking]
 
@@ -80,10 +81,22 @@ class Fetch:
         return await self._tracked("POST", url, dict(headers or {}), grant, json)
 
     def read(self, answer: Answer, parse: Parse, number: str) -> Tracking:
-        """Run a module's `parse` over an answer; errors leave with its status and excerpt."""
-        with self.reading(answer):
-            tracking = parse(answer.status, answer.headers, answer.body, number)
+        """Run a module's `parse` over an answer; errors leave with its status and excerpt.
+
+        An answer that cannot be read leaves with its error, to be read again after a fix.
+        """
+        try:
+            with self.reading(answer):
+                tracking = parse(answer.status, answer.headers, answer.body, number)
+        except UnreadableAnswer as error:
+            error.unread = self._unread(answer, number)
+            raise
         return replace(tracking, http_status=answer.status)
+
+    def _unread(self, answer: Answer, number: str) -> Unread:
+        headers = {name: answer.headers[name] for name in _READ_HEADERS if name in answer.headers}
+        body = without_secrets(answer.body, self._secrets)
+        return Unread(number, answer.status, headers, body, cut=len(body) >= KEPT_BYTES)
 
     @contextmanager
     def reading(self, answer: Answer) -> Iterator[None]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from urllib.parse import quote, quote_plus
 
 EXCERPT_BYTES = 1024
+KEPT_BYTES = 64 * 1024
 HIDDEN = "[redacted]"
 
 _SHORTEST_SECRET = 4
@@ -39,6 +40,13 @@ def excerpt(body: bytes, secrets: Iterable[str]) -> str:
     """
     plain = _CONTROL.sub(" ", body.decode("utf-8", "replace"))
     return redact(plain, secrets).strip().encode()[:EXCERPT_BYTES].decode("utf-8", "ignore")
+
+
+def without_secrets(body: bytes, secrets: Iterable[str]) -> bytes:
+    """Return a whole body as it came, but for its secrets, cut to KEPT_BYTES."""
+    # Every byte that is no UTF-8 comes back as it was: the body may have another encoding.
+    plain = body.decode("utf-8", "surrogateescape")
+    return redact(plain, secrets).encode("utf-8", "surrogateescape")[:KEPT_BYTES]
 
 
 def _forms(secrets: Iterable[str]) -> set[str]:

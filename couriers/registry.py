@@ -9,7 +9,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from couriers import dhl, dpd_uk, fedex, hong_kong_post, json_feed, royal_mail, ups, usps
+from couriers import (
+    australia_post,
+    bring,
+    canada_post,
+    dhl,
+    dpd_uk,
+    fedex,
+    gls,
+    hong_kong_post,
+    json_feed,
+    la_poste_colissimo,
+    postnl,
+    postnord,
+    royal_mail,
+    ups,
+    usps,
+)
 from couriers.courier import Courier
 from couriers.fetch import Fetch
 from couriers.settings import CourierSettings
@@ -20,10 +36,17 @@ from tracking.request import Slug, TrackingRequest
 
 COURIERS: Mapping[Slug, Courier] = MappingProxyType(
     {
+        Slug("australia-post"): australia_post,
+        Slug("bring"): bring,
+        Slug("canada-post"): canada_post,
         Slug("dhl"): dhl,
         Slug("dpd-uk"): dpd_uk,
         Slug("fedex"): fedex,
+        Slug("gls"): gls,
         Slug("hong-kong-post"): hong_kong_post,
+        Slug("la-poste-colissimo"): la_poste_colissimo,
+        Slug("postnl"): postnl,
+        Slug("postnord"): postnord,
         Slug("royal-mail"): royal_mail,
         Slug("ups"): ups,
         Slug("usps"): usps,

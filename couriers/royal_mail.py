@@ -15,7 +15,7 @@ import msgspec
 
 from couriers import words
 from couriers.answer import decode, text
-from couriers.checkpoints import decisive, oldest_first
+from couriers.checkpoints import decisive, oldest_first, unknown_codes
 from couriers.fetch import Fetch
 from couriers.refusals import refuse, unexpected
 from couriers.settings import credentials
@@ -204,6 +204,7 @@ def _tracking(piece: _Piece, number: str) -> Tracking:
         signed_by=text(piece.signature.by) if delivery and piece.signature else None,
         origin=text(summary.origin),
         destination=text(summary.destination),
+        unknown_codes=unknown_codes((event.code for event in listed), CODES),
     )
 
 

@@ -16,7 +16,7 @@ import aiohttp
 
 from couriers import words
 from couriers.answer import decode, place, text
-from couriers.checkpoints import decisive, newest, oldest_first
+from couriers.checkpoints import decisive, newest, oldest_first, unknown_codes
 from couriers.countries import country
 from couriers.fetch import Fetch
 from couriers.refusals import refuse, unexpected
@@ -124,6 +124,7 @@ def _tracking(package: Package) -> Tracking:
         signed_by=text(package.receipt.by) if delivery and package.receipt else None,
         origin=_city(package, "ORIGIN"),
         destination=_city(package, "DESTINATION"),
+        unknown_codes=unknown_codes((event.raw_tag for event in events), STATUS_CODES, SILENT),
     )
 
 

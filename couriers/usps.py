@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 from couriers import words
-from couriers.answer import decode, place, text
-from couriers.checkpoints import newest, oldest_first
+from couriers.answer import decode, decode_each, place, text
+from couriers.checkpoints import newest, oldest_first, unknown_codes
 from couriers.countries import country
 from couriers.fetch import Fetch
 from couriers.refusals import refuse, unexpected
@@ -91,8 +91,7 @@ def _inputs(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def _ours(body: bytes, number: str) -> Item:
-    listed = body.lstrip().startswith(b"[")
-    items = decode(body, list[Item]) if listed else [decode(body, Item)]
+    items = decode_each(body, Item)
     named = [item for item in items if item.number is not None]
     for item in named:
         if _bare(str(item.number)) == _bare(number):
@@ -138,6 +137,7 @@ def _tracking(item: Item) -> Tracking:
         signed_by=text(receivers[0]) if at_last and receivers else None,
         origin=place(item.origin_city, item.origin_state),
         destination=place(item.destination_city, item.destination_state),
+        unknown_codes=unknown_codes((event.code for event in item.events or ()), EVENTS),
     )
 
 

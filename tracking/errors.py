@@ -23,6 +23,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 
 class TrackingError(Exception):
     """Root of all errors of this project."""
@@ -114,10 +117,30 @@ class RequestRefused(CourierError):
     code = "request_refused"
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """An answer that could not be read, for it to be read again once its module is corrected.
+
+    `number` is what the courier was asked for: the request's, or what its module made of it.
+    `headers` are those that reading may need, in lower case. `body` is without secrets, and only
+    its beginning where it is `cut`.
+    """
+
+    number: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    cut: bool = False
+
+
 class UnreadableAnswer(CourierError):
-    """An answer that holds neither events nor a known "not found"."""
+    """An answer that holds neither events nor a known "not found".
+
+    `unread` is that answer, None where there is none that the module's `parse` could read again.
+    """
 
     code = "unreadable_answer"
+    unread: Unread | None = None
 
 
 class WrongNumber(UnreadableAnswer):

@@ -27,8 +27,8 @@ ANSWER_PATIENCE = 30.0
 class CourierSite:
     """A running courier site in a process of its own, so that its clock is not the worker's.
 
-    `url` is the root; a slug's `base_url` is `url + "/feed"` for the json_feed, or
-    `url + "/usps"`, `"/dpd-uk"`, `"/hong-kong-post"` for those couriers' own shapes.
+    `url` is the root; a slug's `base_url` is `url + "/feed"` for the json_feed, or `url + "/usps"`
+    and so on for the couriers' own shapes (`devstack.site.shapes`).
     """
 
     def __init__(self, port: int, process: Process) -> None:

@@ -24,6 +24,7 @@ from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 
 from devstack.judge import Call
+from devstack.site.attention import Attention
 from devstack.site.behaviour import Behaviour, Temper
 from devstack.site.ledger import FOLLOWED, Ledger
 from devstack.site.play import play
@@ -37,28 +38,37 @@ NO_ADDRESS = Reply(FOLLOWED, "", 404, encode({"error": "this courier has no such
 class Stamping(RequestHandler):
     """Notes when the first byte of each request arrives: that is what a courier's limit sees."""
 
-    def __init__(self, manager: web.Server, **settings: Any) -> None:
+    def __init__(self, manager: web.Server, attention: Attention, **settings: Any) -> None:
         super().__init__(manager, **settings)
+        self._attention = attention
         self._arrived_ns: int | None = None
+        self._late_ns = 0
 
     def data_received(self, data: bytes) -> None:
         """Stamp before anything is parsed."""
         if self._arrived_ns is None:
             self._arrived_ns = time.monotonic_ns()
+            self._late_ns = self._attention.late_ns(self._arrived_ns)
         super().data_received(data)
 
-    def take_arrival(self) -> int:
-        """Give the stamp of the request that was just read to its end."""
+    def take_arrival(self) -> tuple[int, int]:
+        """Give the stamp of the request that was just read to its end, and how late it may be."""
         arrived_ns, self._arrived_ns = self._arrived_ns, None
-        return arrived_ns or time.monotonic_ns()
+        return arrived_ns or time.monotonic_ns(), self._late_ns
 
 
 class StampingServer(web.Server):
     """Makes a stamping protocol for every connection."""
 
+    def __init__(self, site: Site, attention: Attention) -> None:
+        """`attention` is the selector of the loop that serves."""
+        super().__init__(site.handle, handler_cancellation=True)
+        self._attention = attention
+
     def __call__(self) -> RequestHandler:
         """Make the protocol of one connection."""
-        return Stamping(self, loop=asyncio.get_running_loop(), access_log=None)
+        loop = asyncio.get_running_loop()
+        return Stamping(self, self._attention, loop=loop, access_log=None)
 
 
 class Site:
@@ -73,16 +83,16 @@ class Site:
         body = await request.read()
         protocol = request.protocol
         assert isinstance(protocol, Stamping)  # noqa: S101 - StampingServer makes no others
-        arrived_ns = protocol.take_arrival()
+        arrived_ns, late_ns = protocol.take_arrival()
         parts = tuple(part for part in request.path.split("/") if part)
         if request.path.startswith("/_") and parts[0] in {"_calls", "_control", "_reset"}:
             return self._control(request, parts, body)
-        return await self._call(request, _reply(request, parts, body), arrived_ns)
+        reply = _reply(request, parts, body)
+        call = Call(reply.slug, reply.number, arrived_ns, late_ns=late_ns)
+        return await self._call(request, reply, call)
 
-    async def _call(
-        self, request: BaseRequest, reply: Reply, arrived_ns: int
-    ) -> web.StreamResponse:
-        entry = self.ledger.begin(Call(reply.slug, reply.number, arrived_ns), reply.kind)
+    async def _call(self, request: BaseRequest, reply: Reply, call: Call) -> web.StreamResponse:
+        entry = self.ledger.begin(call, reply.kind)
         response = None
         try:
             temper = self._tempers[reply.slug]

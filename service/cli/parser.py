@@ -26,9 +26,11 @@ def parser() -> argparse.ArgumentParser:
     _demo(verbs)
     _put(verbs)
     _show(verbs)
+    _detect(verbs)
     _cancel(verbs)
     _info(verbs)
     _dead(verbs)
+    _reparse(verbs)
     _check(verbs)
     _doctor(verbs)
     _config(verbs)
@@ -116,6 +118,12 @@ def _show(verbs: _Verbs) -> None:
     _json(made)
 
 
+def _detect(verbs: _Verbs) -> None:
+    made = _verb(verbs, "detect", "List the couriers that may have a number, likeliest first.")
+    made.add_argument("number")
+    _json(made)
+
+
 def _cancel(verbs: _Verbs) -> None:
     made = _verb(verbs, "cancel", "Cancel what waits for a number; running calls are not cut off.")
     made.add_argument("slug")
@@ -161,6 +169,13 @@ def _dead(verbs: _Verbs) -> None:
             each.add_argument("--all", action="store_true", help="all records there are")
             each.add_argument("--yes", action="store_true", help="do not ask")
         _json(each)
+
+
+def _reparse(verbs: _Verbs) -> None:
+    made = _verb(verbs, "reparse", "Read answers again that could not be read, after a fix.")
+    made.add_argument("--slug", help="only of this courier")
+    made.add_argument("--dry-run", action="store_true", help="tell what would come of it")
+    _json(made)
 
 
 def _check(verbs: _Verbs) -> None:

@@ -51,7 +51,9 @@ class Collections:
 
     client: MongoClient[Document]
     tracking: Collection[Document]
+    past: Collection[Document]
     dead: Collection[Document]
+    unreadable: Collection[Document]
 
 
 @contextmanager
@@ -65,7 +67,11 @@ def collections_of(config: Config) -> Iterator[Collections]:
                 mongodb.database, write_concern=WriteConcern("majority")
             )
             yield Collections(
-                client, database[mongodb.collection], database[mongodb.dead_collection]
+                client,
+                tracking=database[mongodb.collection],
+                past=database[mongodb.past_collection],
+                dead=database[mongodb.dead_collection],
+                unreadable=database[mongodb.unreadable_collection],
             )
     except PyMongoError as error:
         raise ResultsDown(f"MongoDB does not answer: {error}") from error

@@ -55,6 +55,7 @@ class Mongodb(Section, frozen=True):
     collection: Word = "tracking"
     past_collection: Word = "tracking_past"
     dead_collection: Word = "dead"
+    unreadable_collection: Word = "unreadable"
     allow_loss: bool = False
 
 

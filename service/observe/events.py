@@ -32,6 +32,7 @@ class Event(StrEnum):
     NO_CREDENTIALS = "credentials are missing"
     AUTH_FAILED = "credentials were refused"
     UNREADABLE = "answer cannot be read"
+    UNKNOWN_CODE = "status code is unknown"
 
     JOBS_LOST = "jobs are lost"
     JOB_STUCK = "job is stuck"
@@ -70,6 +71,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.NO_CREDENTIALS: "warning",
         Event.AUTH_FAILED: "error",
         Event.UNREADABLE: "error",
+        Event.UNKNOWN_CODE: "warning",
         Event.JOBS_LOST: "warning",
         Event.JOB_STUCK: "error",
         Event.AWAY: "warning",
@@ -107,6 +109,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.NO_CREDENTIALS: "The courier needs settings that are not there; requests wait.",
         Event.AUTH_FAILED: "The courier refused our credentials; its requests wait.",
         Event.UNREADABLE: "The courier's answer has a new form; its module must be corrected.",
+        Event.UNKNOWN_CODE: "The courier's module has no meaning for `code`; told once a process.",
         Event.JOBS_LOST: "Held too long, or the connection ended; beanstalkd gives them to others.",
         Event.JOB_STUCK: "beanstalkd had no room to put it back; it returns when that restarts.",
         Event.AWAY: "beanstalkd, Redis or MongoDB does not answer; it is tried again.",

@@ -20,7 +20,7 @@ from pymongo import MongoClient, WriteConcern
 from pymongo.collection import Collection
 from pymongo.errors import ConnectionFailure, PyMongoError
 
-from service.store.indexes import index_dead, index_past, index_tracking
+from service.store.indexes import index_dead, index_past, index_tracking, index_unreadable
 from tracking.errors import ResultsDown
 
 T = TypeVar("T")
@@ -40,18 +40,22 @@ END_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Where MongoDB is and what its collections are called; `dead_keep_days` until TTL removal."""
+    """Where MongoDB is and what its collections are called.
+
+    `dead_keep_days` until TTL removal, of dead requests and of unreadable answers.
+    """
 
     uri: str
     database: str = "bucket"
     tracking: str = "tracking"
     past: str = "tracking_past"
     dead: str = "dead"
+    unreadable: str = "unreadable"
     dead_keep_days: int = 30
 
 
 class Store:
-    """The three collections, and the threads that speak to them: one reads, one does the rest."""
+    """The four collections, and the threads that speak to them: one reads, one does the rest."""
 
     def __init__(self, names: Names, notice: Notice = lambda _: None) -> None:
         """`notice` hears of it when MongoDB goes away (the error) and when it is back (None)."""
@@ -86,11 +90,17 @@ class Store:
         """Requests that nobody will answer, with their reasons."""
         return self._collection(self._names.dead)
 
+    @property
+    def unreadable(self) -> Collection[Document]:
+        """The newest answer about a number that could not be read."""
+        return self._collection(self._names.unreadable)
+
     async def prepare(self) -> None:
         """Make the indexes; repeating it changes nothing. Raises ResultsDown."""
         await self.run(index_tracking, self.tracking)
         await self.run(index_past, self.past)
         await self.run(index_dead, self.dead, self._names.dead_keep_days)
+        await self.run(index_unreadable, self.unreadable, self._names.dead_keep_days)
 
     async def run(self, step: Callable[..., T], *args: Any) -> T:
         """Run `step` after those before it. Raises ResultsDown; it may have happened then."""

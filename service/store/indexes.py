@@ -1,4 +1,4 @@
-"""The indexes that the worker's own questions need, and how long dead requests are kept."""
+"""The indexes that the worker's own questions need, and how long what is kept aside is kept."""
 
 from __future__ import annotations
 
@@ -23,12 +23,22 @@ def index_past(past: Collection[Any]) -> None:
 
 
 def index_dead(dead: Collection[Any], keep_days: int) -> None:
-    """For lists, and for the end of `keep_days`, which follows the setting when that changes."""
+    """For lists, and for the end of `keep_days`."""
     dead.create_index([("slug", ASCENDING), ("reason", ASCENDING)])
+    _expire(dead, keep_days)
+
+
+def index_unreadable(unreadable: Collection[Any], keep_days: int) -> None:
+    """For the end of `keep_days`; there are few, so they are searched without an index."""
+    _expire(unreadable, keep_days)
+
+
+def _expire(collection: Collection[Any], keep_days: int) -> None:
+    """Have documents deleted so long after `at`; it follows the setting when that changes."""
     seconds = keep_days * DAY_SECONDS
-    found = dead.index_information().get("at_1")
+    found = collection.index_information().get("at_1")
     if found is None:
-        dead.create_index("at", expireAfterSeconds=seconds)
+        collection.create_index("at", expireAfterSeconds=seconds)
     elif found.get("expireAfterSeconds") != seconds:
         change = {"keyPattern": {"at": 1}, "expireAfterSeconds": seconds}
-        dead.database.command("collMod", dead.name, index=change)
+        collection.database.command("collMod", collection.name, index=change)

@@ -11,9 +11,10 @@ from service.store.batches import Batches
 from service.store.bulk import BulkWriter, Write
 from service.store.connection import Document, Store
 from service.store.document import Answer, Failure, id_of
+from service.store.unreadable import Kept, keep
 from tracking.call import Attempt, Call, Verdict
 from tracking.checkpoint import Tag, Tracking
-from tracking.errors import CourierError, TrackingError
+from tracking.errors import CourierError, TrackingError, UnreadableAnswer
 from tracking.operation import State
 from tracking.request import TrackingRequest
 from tracking.summary import summary
@@ -36,6 +37,7 @@ class Trackings:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._writes: Batches[Write, None] = Batches(self._write)
+        self._unread: Batches[Kept, None] = Batches(self._keep)
 
     async def available(self) -> None:
         """Wait while MongoDB is away."""
@@ -46,7 +48,9 @@ class Trackings:
         await self._writes.submit(Answer(call, tracking, attempt))
 
     async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
-        """Store that a call failed. Raises ResultsDown: repeat it."""
+        """Store that a call failed, and what could not be read. Raises ResultsDown: repeat it."""
+        if isinstance(error, UnreadableAnswer) and error.unread is not None:
+            await self._unread.submit(Kept(call, error.unread, attempt.at, error.message))
         await self._writes.submit(Failure(call, error, attempt, final))
 
     async def fresh(self, request: TrackingRequest, max_age: float) -> Verdict | None:
@@ -74,6 +78,10 @@ class Trackings:
         # What a majority has: an answer that a failover took back was none.
         durable = self._store.tracking.with_options(read_concern=ReadConcern("majority"))
         return durable.find_one(wanted, _FRESH)
+
+    async def _keep(self, kept: Sequence[Kept]) -> list[None]:
+        await self._store.run(keep, self._store.unreadable, kept)
+        return [None] * len(kept)
 
     async def _write(self, writes: Sequence[Write]) -> list[TrackingError | None]:
         writer = BulkWriter(self._store.tracking, self._store.past)

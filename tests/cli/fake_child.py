@@ -1,7 +1,8 @@
 """A worker process that does nothing but live: `fake_child.py HOW NOTES DESCRIPTOR PARENT`.
 
 It writes a line to the file NOTES for whatever happens to it. HOW is "well", "deaf" (does not stop
-on SIGTERM), "refusing" (ends with 2), "dying" (ends with 1), "dying-once" or "silent-once".
+on SIGTERM), "slow" (takes 3 s to its first beat), "refusing" (ends with 2), "dying" (ends with 1),
+"dying-once" or "silent-once".
 """
 
 from __future__ import annotations
@@ -42,8 +43,10 @@ def is_first() -> bool:
 first = is_first()
 signal.signal(signal.SIGTERM, stop)
 lifeline = Lifeline(int(descriptor), int(parent))
-lifeline.beat()
 note("started")
+if how == "slow":
+    time.sleep(3.0)
+lifeline.beat()
 match how:
     case "refusing":
         sys.exit(2)

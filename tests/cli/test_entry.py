@@ -11,7 +11,20 @@ from command_line import Run
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"redis", "pymongo", "aiohttp", "greenstalk", "msgspec", "structlog", "rich", "asyncio"}
-VERBS = ("run", "demo", "put", "show", "cancel", "info", "dead", "check", "doctor", "config")
+VERBS = (
+    "run",
+    "demo",
+    "put",
+    "show",
+    "detect",
+    "cancel",
+    "info",
+    "dead",
+    "reparse",
+    "check",
+    "doctor",
+    "config",
+)
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:

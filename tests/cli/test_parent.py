@@ -152,6 +152,15 @@ def test_a_child_that_beats_is_left_alone(start: Start) -> None:
     assert killed == family.noted("silent")
 
 
+def test_a_child_that_starts_slowly_is_left_alone(start: Start) -> None:
+    family = start("slow", processes=1, silence=1.0)
+    (pid,) = family.await_started(1)
+    time.sleep(4.0)  # longer than its start and the silence together
+    family.signal(signal.SIGTERM)
+    assert family.exit_code() == 0
+    assert family.noted("stopped") == [pid]
+
+
 def test_being_frozen_together_is_no_silence(start: Start) -> None:
     family = start(processes=1, silence=2.0)
     (pid,) = family.await_started(1)

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from types import ModuleType
-
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from parser_subjects import NUMBER, SUBJECTS, Subject, without_a_subject
 
-from couriers import (
-    dhl,
-    dpd_uk,
-    fedex,
-    fedex_answer,
-    hong_kong_post,
-    json_feed,
-    royal_mail,
-    ups,
-    ups_answer,
-    usps,
-    usps_answer,
-)
+from couriers.registry import COURIERS, MODULES
 from tracking.checkpoint import Tag, Tracking
 from tracking.errors import (
     AuthFailed,
@@ -34,8 +17,6 @@ from tracking.errors import (
     RequestRefused,
     UnreadableAnswer,
 )
-
-NUMBER = "15509990000007"
 
 STATUSES = st.sampled_from([200, 200, 200, 204, 207, 301, 400, 401, 403, 404, 429, 500, 503])
 HEADERS = st.dictionaries(st.sampled_from(["retry-after", "date", "content-type"]), st.text())
@@ -50,115 +31,6 @@ WORDS = st.lists(
 ).map(" ".join)
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A module; an answer out of events (time, text, a code or none); which of them deliver."""
-
-    module: ModuleType
-    answer: Callable[[list[tuple[str, str, str]]], object]
-    delivered: Callable[[tuple[str, str, str]], bool]
-    codes: tuple[str, ...]
-
-    @property
-    def names(self) -> list[str]:
-        """Every name that the module reads in its courier's JSON."""
-        shapes = [*vars(self.module).values(), *vars(SHAPES.get(self.module, self.module)).values()]
-        structs = [shape for shape in shapes if isinstance(shape, msgspec.StructMeta)]
-        return sorted({name for shape in structs for name in shape.__struct_encode_fields__})
-
-
-def usps_reply(events: list[tuple[str, str, str]]) -> object:
-    rows = [
-        {"eventTimestamp": at, "eventType": what, "eventCode": code} for at, what, code in events
-    ]
-    return {"trackingNumber": NUMBER, "trackingEvents": rows}
-
-
-def dpd_reply(events: list[tuple[str, str, str]]) -> object:
-    return {
-        "data": [{"eventDate": at, "eventText": w, "eventCode": code} for at, w, code in events]
-    }
-
-
-def hong_kong_reply(events: list[tuple[str, str, str]]) -> object:
-    rows = [{"eventDateTime": at, "status": what} for at, what, _ in events]
-    return {"items": [{"itemNo": NUMBER, "events": rows}]}
-
-
-def feed_reply(events: list[tuple[str, str, str]]) -> object:
-    rows = [{"checkpoint_time": at, "message": what, "tag": code} for at, what, code in events]
-    return {"checkpoints": rows}
-
-
-def ups_reply(events: list[tuple[str, str, str]]) -> object:
-    rows = []
-    for at, what, code in events:
-        digits = "".join(character for character in at if character.isdigit())
-        status = {"statusCode": code, "description": what}
-        rows.append({"date": digits[:8], "time": digits[8:], "status": status})
-    package = {"trackingNumber": NUMBER, "activity": rows}
-    return {"trackResponse": {"shipment": [{"package": [package]}]}}
-
-
-def fedex_reply(events: list[tuple[str, str, str]]) -> object:
-    rows = [{"date": at, "eventDescription": w, "eventType": code} for at, w, code in events]
-    complete = {"trackingNumber": NUMBER, "trackResults": [{"scanEvents": rows}]}
-    return {"output": {"completeTrackResults": [complete]}}
-
-
-def dhl_reply(events: list[tuple[str, str, str]]) -> object:
-    rows = [{"timestamp": at, "description": w, "statusCode": code} for at, w, code in events]
-    return {"shipments": [{"id": NUMBER, "events": rows, "status": {"statusCode": "transit"}}]}
-
-
-def royal_mail_reply(events: list[tuple[str, str, str]]) -> object:
-    rows = [{"eventDateTime": at, "eventName": w, "eventCode": code} for at, w, code in events]
-    return {"mailPieces": {"mailPieceId": NUMBER, "events": rows}}
-
-
-SHAPES = {usps: usps_answer, ups: ups_answer, fedex: fedex_answer}
-"""Where a module's shapes have a file of their own."""
-
-SUBJECTS = [
-    Subject(
-        usps,
-        usps_reply,
-        lambda event: event[2] in ("01", "43"),
-        ("01", "43", "03", "21", "??", ""),
-    ),
-    Subject(
-        dpd_uk,
-        dpd_reply,
-        lambda event: event[2] == "001" or event[1].lower() == "your parcel has been delivered",
-        ("001", "009", "015", "??", ""),
-    ),
-    Subject(
-        hong_kong_post,
-        hong_kong_reply,
-        lambda event: event[1].lower() == "delivered",
-        ("",),
-    ),
-    Subject(
-        json_feed,
-        feed_reply,
-        lambda event: event[2] == "Delivered",
-        ("Delivered", "InTransit", "Exception"),
-    ),
-    Subject(ups, ups_reply, lambda event: event[2] in ("011", "026"), ("011", "005", "155", "")),
-    Subject(fedex, fedex_reply, lambda event: event[2] == "DL", ("DL", "OD", "DE", "??", "")),
-    Subject(
-        dhl,
-        dhl_reply,
-        lambda event: event[2] == "delivered",
-        ("delivered", "transit", "failure", "unknown", ""),
-    ),
-    Subject(
-        royal_mail,
-        royal_mail_reply,
-        lambda event: event[2] in ("EVKSP", "EVPLC"),
-        ("EVKSP", "EVPLC", "EVKNA", "EVXXX", ""),
-    ),
-]
 EACH = pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.module.__name__)
 
 VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | TIMES | WORDS
@@ -196,6 +68,10 @@ def assert_oldest_first(told: Tracking) -> None:
     assert keys == sorted(keys)
 
 
+def test_no_registered_courier_is_left_out() -> None:
+    assert without_a_subject([*COURIERS.values(), *MODULES.values()]) == []
+
+
 @EACH
 @given(status=STATUSES, headers=HEADERS, body=st.binary())
 def test_any_bytes_are_an_answer_or_an_error_of_the_closed_set(
@@ -210,7 +86,7 @@ def test_any_json_of_the_right_names_is_too(
     subject: Subject, data: st.DataObject, status: int
 ) -> None:
     value = data.draw(nested(subject.names))
-    body = json.dumps(value).encode()
+    body = subject.encode(value)
     told = read(subject, status, {}, body)
 
     if told is None:
@@ -232,7 +108,7 @@ def test_events_in_any_order_and_number_come_out_oldest_first_and_undelivered_on
             st.tuples(TIMES, sentences, st.sampled_from(subject.codes)), min_size=1, max_size=8
         )
     )
-    told = read(subject, 200, {}, json.dumps(subject.answer(events)).encode())
+    told = read(subject, 200, {}, subject.encode(subject.answer(events)))
 
     assert told is not None
     assert_oldest_first(told)
@@ -243,14 +119,29 @@ def test_events_in_any_order_and_number_come_out_oldest_first_and_undelivered_on
         assert any(subject.delivered(event) for event in events)
 
 
+@pytest.mark.parametrize(
+    "subject",
+    [subject for subject in SUBJECTS if subject.reads_codes],
+    ids=lambda subject: subject.module.__name__,
+)
+def test_a_code_without_a_meaning_is_named_and_means_no_delivery(subject: Subject) -> None:
+    events = [("2026-01-05T08:15:00", "", "Q9"), ("2026-01-05T09:15:00", "", "Q9")]
+    told = read(subject, 200, {}, subject.encode(subject.answer(events)))
+
+    assert told is not None
+    assert told.unknown_codes == ("Q9",)
+    assert told.tag is Tag.IN_TRANSIT
+    assert [point.raw_tag for point in told.checkpoints] == ["Q9", "Q9"]
+
+
 @EACH
 @given(data=st.data())
 def test_repeating_events_changes_nothing(subject: Subject, data: st.DataObject) -> None:
     events = data.draw(
         st.lists(st.tuples(TIMES, WORDS, st.sampled_from(subject.codes)), min_size=1, max_size=5)
     )
-    once = read(subject, 200, {}, json.dumps(subject.answer(events)).encode())
-    twice = read(subject, 200, {}, json.dumps(subject.answer(events + events)).encode())
+    once = read(subject, 200, {}, subject.encode(subject.answer(events)))
+    twice = read(subject, 200, {}, subject.encode(subject.answer(events + events)))
 
     assert once is not None
     assert twice is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ from couriers.settings import CourierSettings, environment_name
 from tracking.errors import MissingField
 from tracking.request import FIELDS, Number, Slug, TrackingRequest, parse_slug
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "couriers.md"
+REPOSITORY = Path(__file__).resolve().parents[2]
+DOCS = REPOSITORY / "docs" / "couriers.md"
 EVERY: dict[str, Courier] = {str(slug): courier for slug, courier in COURIERS.items()}
 EVERY.update(MODULES)
 
@@ -136,6 +138,14 @@ def test_every_courier_has_its_row_in_the_documentation(slug: str) -> None:
 
     for key in courier.CREDENTIALS:
         assert f"`{key}`" in row
+
+
+def test_every_courier_is_held_apart_from_the_others() -> None:
+    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    [apart] = [contract for contract in contracts if contract["type"] == "independence"]
+
+    assert set(apart["modules"]) == {courier.__name__ for courier in EVERY.values()}
 
 
 def test_the_name_of_a_variable_follows_the_contract() -> None:

@@ -10,14 +10,41 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from devstack.site.shapes import dpd_uk, feed, hong_kong_post, usps
+from devstack.site.shapes import (
+    australia_post,
+    bring,
+    canada_post,
+    dhl,
+    dpd_uk,
+    fedex,
+    feed,
+    gls,
+    hong_kong_post,
+    la_poste_colissimo,
+    postnl,
+    postnord,
+    royal_mail,
+    ups,
+    usps,
+)
 from devstack.site.shapes.reply import Asked, Reply
 
 SHAPES: Mapping[str, Callable[[Asked], Reply | None]] = MappingProxyType(
     {
+        "australia-post": australia_post.read,
+        "bring": bring.read,
+        "canada-post": canada_post.read,
+        "dhl": dhl.read,
         "dpd-uk": dpd_uk.read,
+        "fedex": fedex.read,
         "feed": feed.read,
+        "gls": gls.read,
         "hong-kong-post": hong_kong_post.read,
+        "la-poste-colissimo": la_poste_colissimo.read,
+        "postnl": postnl.read,
+        "postnord": postnord.read,
+        "royal-mail": royal_mail.read,
+        "ups": ups.read,
         "usps": usps.read,
     }
 )

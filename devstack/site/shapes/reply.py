@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+TOKEN_SECONDS = 14_399
+
 
 class Kind(StrEnum):
     """What a request was for; only a CALL counts against the limits."""
@@ -50,3 +52,20 @@ class Reply:
 def encode(value: object) -> bytes:
     """Write an answer's body."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def give_token(slug: str) -> Reply:
+    """Give the made-up courier's one token to everybody, as OAuth 2 has it."""
+    body = {"access_token": _token(slug), "token_type": "Bearer", "expires_in": TOKEN_SECONDS}
+    return Reply(slug, "", 200, encode(body), kind=Kind.TOKEN)
+
+
+def needs_token(slug: str, asked: Asked, number: str) -> Reply | None:
+    """Refuse a request without the token; None when it has it."""
+    if asked.headers.get("Authorization") == f"Bearer {_token(slug)}":
+        return None
+    return Reply(slug, number, 401, encode({"errors": [{"code": "401", "message": "no token"}]}))
+
+
+def _token(slug: str) -> str:
+    return f"courier-site-{slug}"

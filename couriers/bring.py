@@ -1,0 +1,234 @@
+"""Bring and Posten's Tracking API, version 2.
+
+Errors about a number stand inside a 200, and so do outages. "Collected" is what the carrier did at
+the sender's. DELIVERED_SENDER is the end of a return. Notices and changed dates stand among the
+events and decide nothing, nor does what the courier itself calls insignificant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import msgspec
+
+from couriers import words
+from couriers.answer import decode, text
+from couriers.checkpoints import decisive, newest, oldest_first, unknown_codes
+from couriers.countries import country
+from couriers.fetch import Fetch
+from couriers.pieces import latest, together
+from couriers.refusals import refuse, unexpected
+from couriers.settings import credentials
+from couriers.times import read_iso
+from couriers.urls import alphanumeric
+from couriers.words import Status, recognise, unless_denied
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import CourierDown, InvalidNumber, UnreadableAnswer, WrongNumber
+from tracking.request import TrackingRequest
+
+NAME = "Bring"
+BASE_URL = "https://api.bring.com"
+TOKEN_URL = ""
+CREDENTIALS: tuple[str, ...] = ("api_uid", "api_key")
+CREDENTIALS_FROM = "Mybring, Settings and API: the address of the login and its API key"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[re.Pattern[str], ...] = (
+    re.compile(r"[37]70\d{14,15}"),
+    re.compile(r"[A-Z]{2}\d{9}NO"),
+    re.compile(r"\d{17}"),
+)
+VERIFIED = "Bring's reference, its list of statuses and samples; not the live site"
+
+CODES: dict[str, Status] = {
+    "PRE_NOTIFIED": words.INFO_RECEIVED,
+    "HANDED_IN": words.ACCEPTED,
+    "COLLECTED": words.ACCEPTED,
+    "IN_TRANSIT": words.IN_TRANSIT,
+    "INTERNATIONAL": words.IN_TRANSIT,
+    "TERMINAL": words.ARRIVED,
+    "ARRIVED_COLLECTION": words.ARRIVED,
+    "ARRIVED_DELIVERY": words.ARRIVED,
+    "CUSTOMS": words.CUSTOMS_BEGUN,
+    "TRANSPORT_TO_RECIPIENT": words.OUT_FOR_DELIVERY,
+    "READY_FOR_PICKUP": words.FOR_PICKUP,
+    "ATTEMPTED_DELIVERY": words.ATTEMPTED,
+    "DELIVERED": words.DELIVERED,
+    "DELIVERED_SENDER": words.RETURNED,
+    "DEVIATION": words.PROBLEM,
+    "DELIVERY_CANCELLED": words.PROBLEM,
+    "RETURN": words.RETURNING,
+}
+"""`status` of events: the reference's list, and two that it has given up."""
+
+SILENT = frozenset({"NOTIFICATION_SENT", "DELIVERY_CHANGED", "DELIVERY_ORDERED", "UNKNOWN"})
+"""Statuses that say nothing of where a parcel is."""
+
+
+class _Signature(msgspec.Struct):
+    name: str | None = None
+
+
+class _Event(
+    msgspec.Struct,
+    rename={
+        "what": "description",
+        "at": "dateIso",
+        "signature": "recipientSignature",
+        "postal_code": "postalCode",
+        "code": "countryCode",
+    },
+):
+    what: str | None = None
+    status: str | None = None
+    at: str | None = None
+    signature: _Signature | None = None
+    postal_code: str | None = None
+    city: str | None = None
+    code: str | None = None
+    country: str | None = None
+    insignificant: bool | None = None
+
+
+class _Package(
+    msgspec.Struct,
+    rename={
+        "number": "packageNumber",
+        "previous": "previousPackageNumber",
+        "expected": "dateOfEstimatedDelivery",
+        "events": "eventSet",
+    },
+):
+    number: str | None = None
+    previous: str | None = None
+    expected: str | None = None
+    events: list[_Event] | None = None
+
+
+class _Error(msgspec.Struct):
+    code: str | int | None = None
+    message: str | None = None
+
+
+class _Consignment(
+    msgspec.Struct,
+    rename={
+        "number": "consignmentId",
+        "previous": "previousConsignmentId",
+        "packages": "packageSet",
+    },
+):
+    number: str | None = None
+    previous: str | None = None
+    packages: list[_Package] | None = None
+    error: _Error | None = None
+
+
+class _Reply(msgspec.Struct, rename={"consignments": "consignmentSet"}):
+    consignments: list[_Consignment] | None = None
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number, of a package or of a consignment."""
+    uid, key = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
+    number = alphanumeric(request.number)
+    answer = await fetch.get(
+        ["tracking", "api", "v2", "tracking.json"],
+        query={"q": number, "lang": "en"},
+        headers={"X-Mybring-API-Uid": uid, "X-Mybring-API-Key": key},
+    )
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the packages that are ours, or the error that stands in their place."""
+    refuse(status, headers, body)
+    if status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND):
+        raise unexpected(status)
+    consignments = decode(body, _Reply).consignments or []
+    packages = [(package, of) for of in consignments for package in of.packages or ()]
+    if status == HTTPStatus.OK and packages:
+        return _ours(packages, number)
+    return _judge([of.error for of in consignments if of.error], status)
+
+
+def _ours(packages: list[tuple[_Package, _Consignment]], number: str) -> Tracking:
+    """Read the package of this number, the one seen last if it was used again; or a consignment."""
+    ours = [package for package, _ in packages if number in _names(package)]
+    if ours:
+        return latest(map(_tracking, ours))
+    ours = [package for package, of in packages if number in _names(of)]
+    if not ours:
+        raise WrongNumber(f"asked for {number}, answered with {len(packages)} other packages")
+    return together([_tracking(package) for package in ours])
+
+
+def _names(what: _Package | _Consignment) -> set[str]:
+    return {name.upper() for name in (text(what.number), text(what.previous)) if name}
+
+
+def _judge(errors: list[_Error], status: int) -> Tracking:
+    said = next((told for error in errors if (told := text(error.message))), "no reason given")
+    for code in (str(error.code) for error in errors):
+        if code == str(HTTPStatus.NOT_FOUND.value):
+            return NOT_FOUND_YET
+        if code == str(HTTPStatus.BAD_REQUEST.value):
+            raise InvalidNumber(said)
+        if code.startswith("5"):
+            raise CourierDown(said)
+        refuse(int(code) if re.fullmatch(r"\d{3}", code, re.ASCII) else 0, {}, said.encode())
+    raise unexpected(status, f"neither packages nor a known error ({said})")
+
+
+def _tracking(package: _Package) -> Tracking:
+    listed = package.events or []
+    if not listed:
+        raise UnreadableAnswer("a package without a single event")
+    pairs = [(_checkpoint(event), _known(event)) for event in listed]
+    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
+    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
+    status = Status(last.tag, last.subtag) if last else words.IN_TRANSIT
+    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    signatures = [
+        text(event.signature.name)
+        for event in listed
+        if event.signature and _known(event) == words.DELIVERED
+    ]
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=events,
+        expected_delivery=text(package.expected),
+        delivered_at=delivery.checkpoint_time if delivery else None,
+        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+        signed_by=next((name for name in signatures if name), None) if delivery else None,
+        unknown_codes=unknown_codes((event.status for event in listed), CODES, SILENT),
+    )
+
+
+def _checkpoint(event: _Event) -> Checkpoint:
+    moment = read_iso(event.at or "")
+    status = _known(event) or words.IN_TRANSIT
+    where = country(text(event.code) or text(event.country))
+    return Checkpoint(
+        checkpoint_time=moment.local,
+        checkpoint_offset=moment.offset,
+        checkpoint_utc=moment.utc,
+        message=text(event.what) or "",
+        tag=status.tag,
+        subtag=status.subtag,
+        country_name=where.name if where else None,
+        country_iso3=where.iso3 if where else None,
+        city=text(event.city),
+        postal_code=text(event.postal_code),
+        raw_tag=text(event.status),
+    )
+
+
+def _known(event: _Event) -> Status | None:
+    status, said = text(event.status) or "", text(event.what) or ""
+    if status in SILENT or event.insignificant:
+        return None
+    known = CODES.get(status)
+    return unless_denied(known, said) if known else recognise(said)

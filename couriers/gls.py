@@ -1,0 +1,218 @@
+"""GLS Group's Track and Trace, version 1.
+
+Errors about a number stand inside a 200, parcel by parcel. DELIVEREDPS is a parcel shop, where the
+addressee still has to go; FINAL only says that the history is closed, so the events decide then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import aiohttp
+import msgspec
+
+from couriers import words
+from couriers.answer import decode, text
+from couriers.checkpoints import decisive, newest, oldest_first, refined, unknown_codes
+from couriers.countries import country
+from couriers.fetch import Fetch
+from couriers.pieces import latest
+from couriers.refusals import refuse, unexpected
+from couriers.settings import credentials
+from couriers.times import read_iso
+from couriers.tokens import Grant
+from couriers.urls import alphanumeric
+from couriers.words import Status, recognise, unless_denied
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import (
+    CourierDown,
+    InvalidNumber,
+    RequestRefused,
+    UnreadableAnswer,
+    WrongNumber,
+)
+from tracking.request import TrackingRequest
+
+NAME = "GLS"
+BASE_URL = "https://api.gls-group.net"
+TOKEN_URL = "https://api.gls-group.net/oauth2/v2/token"  # noqa: S105 - an address
+CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
+CREDENTIALS_FROM = "dev-portal.gls-group.net: an app with Track And Trace V1"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[re.Pattern[str], ...] = (re.compile(r"\d{11,12}"), re.compile(r"[A-Z0-9]{8}"))
+VERIFIED = "GLS' OpenAPI text with its statuses and examples; few of its event codes are public"
+
+STATUSES: dict[str, Status] = {
+    "PLANNEDPICKUP": words.INFO_RECEIVED,
+    "INPICKUP": words.INFO_RECEIVED,
+    "NOTPICKEDUP": words.PROBLEM,
+    "PREADVICE": words.INFO_RECEIVED,
+    "INTRANSIT": words.IN_TRANSIT,
+    "INWAREHOUSE": words.ARRIVED,
+    "INDELIVERY": words.OUT_FOR_DELIVERY,
+    "DELIVERED": words.DELIVERED,
+    "DELIVEREDPS": words.FOR_PICKUP,
+    "NOTDELIVERED": words.ATTEMPTED,
+    "CANCELED": words.PROBLEM,
+}
+"""`status` of a parcel: the OpenAPI text's list."""
+
+SILENT = frozenset({"FINAL"})
+
+CODES: dict[str, Status] = {
+    "INTIAL.PREADVICE": words.INFO_RECEIVED,
+    "INTIAL.E48_DATA": words.INFO_RECEIVED,
+    "INTIAL.NORMAL": words.ACCEPTED,
+    "DELIVD.NORMAL": words.DELIVERED,
+    "DELIVD.POD": words.DELIVERED,
+    "DELIVD.NO POD": words.DELIVERED,
+    "DELIVD.PARCELSHOP": words.FOR_PICKUP,
+    "CANCEL.NORMAL": words.PROBLEM,
+}
+"""`code` of events, as far as they are public (INTIAL is GLS' spelling); else the words tell."""
+
+_DELIVERIES = "DELIVD."
+"""How the codes of all deliveries begin, to whomever: a locker, too."""
+
+NOT_YET = frozenset({"E_404_01"})
+INVALID = frozenset({"E_400_01"})
+DOWN = frozenset({"E_500_01"})
+"""`errorCode` of a parcel."""
+
+
+class _Event(msgspec.Struct, rename={"at": "eventDateTime", "postal_code": "postalCode"}):
+    code: str | None = None
+    at: str | None = None
+    description: str | None = None
+    city: str | None = None
+    postal_code: str | None = None
+    country: str | None = None
+
+
+class _Parcel(
+    msgspec.Struct,
+    rename={
+        "number": "unitno",
+        "since": "statusDateTime",
+        "error": "errorCode",
+        "said": "errorMessage",
+    },
+):
+    requested: str | None = None
+    number: str | None = None
+    status: str | None = None
+    since: str | None = None
+    error: str | None = None
+    said: str | None = None
+    events: list[_Event] | None = None
+
+
+class _Reply(msgspec.Struct):
+    parcels: list[_Parcel] | None = None
+    title: str | None = None
+    detail: str | None = None
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number, although the service takes ten: each request is one permit."""
+    client, secret = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
+    number = alphanumeric(request.number)
+    grant = Grant(
+        fetch.settings.token_url,
+        form={"grant_type": "client_credentials"},
+        headers={"Authorization": aiohttp.encode_basic_auth(client, secret)},
+    )
+    path = ["track-and-trace-v1", "tracking", "simple", "trackids", number]
+    answer = await fetch.get(path, headers={"Accept-Language": "EN"}, grant=grant)
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the parcel that is ours, or the error that stands in its place."""
+    refuse(status, headers, body)
+    if status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND):
+        raise unexpected(status)
+    reply = decode(body, _Reply)
+    parcels = reply.parcels or []
+    ours = [each for each in parcels if number in (text(each.number), text(each.requested))]
+    if parcels and not ours:
+        raise WrongNumber(f"asked for {number}, answered about {len(parcels)} other parcels")
+    told = [each for each in ours if each.events or _meaning(each)]
+    if told:
+        return latest(map(_tracking, told))
+    if ours and ours[0].error:
+        return _judge(ours[0].error, text(ours[0].said) or "no reason given")
+    said = text(reply.detail) or text(reply.title) or "neither a parcel nor a known error"
+    if status == HTTPStatus.BAD_REQUEST:
+        raise RequestRefused(said)
+    raise unexpected(status, said)
+
+
+def _judge(code: str, said: str) -> Tracking:
+    if code in NOT_YET:
+        return NOT_FOUND_YET
+    if code in INVALID:
+        raise InvalidNumber(said)
+    if code in DOWN:
+        raise CourierDown(said)
+    if code.startswith("E_400"):
+        raise RequestRefused(f"{code}: {said}")
+    raise UnreadableAnswer(f"an error without a known meaning: {code[:40]}")
+
+
+def _meaning(parcel: _Parcel) -> Status | None:
+    return STATUSES.get(text(parcel.status) or "")
+
+
+def _tracking(parcel: _Parcel) -> Tracking:
+    listed, arrived = parcel.events or [], _meaning(parcel) == words.DELIVERED
+    pairs = [(_checkpoint(event, arrived), _known(event, arrived)) for event in listed]
+    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
+    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
+    by_events = Status(last.tag, last.subtag) if last else words.IN_TRANSIT
+    status = refined(_meaning(parcel) or by_events, last)
+    since = read_iso(parcel.since) if arrived and parcel.since else None
+    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=events,
+        delivered_at=delivery.checkpoint_time if delivery else (since.local if since else None),
+        delivered_at_utc=delivery.checkpoint_utc if delivery else (since.utc if since else None),
+        unknown_codes=unknown_codes([parcel.status], STATUSES, SILENT)
+        + unknown_codes((event.code for event in listed), CODES),
+    )
+
+
+def _checkpoint(event: _Event, arrived: bool) -> Checkpoint:  # noqa: FBT001 - of the parcel
+    moment = read_iso(event.at or "")
+    status = _known(event, arrived) or words.IN_TRANSIT
+    where = country(text(event.country))
+    return Checkpoint(
+        checkpoint_time=moment.local,
+        checkpoint_offset=moment.offset,
+        checkpoint_utc=moment.utc,
+        message=text(event.description) or "",
+        tag=status.tag,
+        subtag=status.subtag,
+        country_name=where.name if where else None,
+        country_iso3=where.iso3 if where else None,
+        city=text(event.city),
+        postal_code=text(event.postal_code),
+        raw_tag=text(event.code),
+    )
+
+
+def _known(event: _Event, arrived: bool) -> Status | None:  # noqa: FBT001 - of the parcel
+    """Read an event by its code, else by its words.
+
+    A delivery of a kind that is not public is one where the parcel's status says so too.
+    """
+    code, said = text(event.code) or "", text(event.description) or ""
+    known, by_words = CODES.get(code), recognise(said)
+    if known is None and code.startswith(_DELIVERIES):
+        known = words.DELIVERED if arrived else None
+        by_words = None if by_words == words.ACCEPTED else by_words
+    return unless_denied(known, said) if known else by_words

@@ -1,0 +1,195 @@
+"""La Poste's Suivi v2: Colissimo, registered letters, and Chronopost as far as it tells.
+
+One number is answered by an object or by a list of one, with a `returnCode` of its own inside; 104
+is "nothing known for now", whatever the HTTP status. `isFinal` alone is no delivery: a parcel that
+went back to its sender is final too. Events name no place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from couriers import words
+from couriers.answer import decode_each, text
+from couriers.checkpoints import decisive, newest, oldest_first, unknown_codes
+from couriers.countries import country
+from couriers.fetch import Fetch
+from couriers.pieces import latest
+from couriers.refusals import refuse, unexpected
+from couriers.settings import credentials
+from couriers.times import read_iso
+from couriers.urls import alphanumeric
+from couriers.words import Status, recognise, unless_denied
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import InvalidNumber, WrongNumber
+from tracking.request import TrackingRequest
+
+NAME = "La Poste Colissimo"
+BASE_URL = "https://api.laposte.fr"
+TOKEN_URL = ""
+CREDENTIALS: tuple[str, ...] = ("api_key",)
+CREDENTIALS_FROM = "developer.laposte.fr: an app with Suivi v2 (its production key)"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[re.Pattern[str], ...] = (
+    re.compile(r"\d[A-Z]\d{11}"),
+    re.compile(r"[A-Z]{2}\d{9}FR"),
+    re.compile(r"\d[A-Z]{2}\d{10}"),
+)
+VERIFIED = "La Poste's OpenAPI text, its list of event codes and a sample; not the live site"
+
+CODES: dict[str, Status] = {
+    "DR1": words.INFO_RECEIVED,
+    "DR2": words.PROBLEM,
+    "PC1": words.ACCEPTED,
+    "PC2": words.ACCEPTED,
+    "ET1": words.IN_TRANSIT,
+    "ET2": words.IN_TRANSIT,
+    "ET3": words.ARRIVED_ABROAD,
+    "ET4": words.IN_TRANSIT,
+    "EP1": words.IN_TRANSIT,
+    "DO1": words.CUSTOMS_BEGUN,
+    "DO2": words.CUSTOMS_DONE,
+    "DO3": words.CUSTOMS_DELAY,
+    "PB1": words.PROBLEM,
+    "PB2": words.PROBLEM_SOLVED,
+    "MD2": words.OUT_FOR_DELIVERY,
+    "ND1": words.ATTEMPTED,
+    "AG1": words.FOR_PICKUP,
+    "RE1": words.RETURNING,
+    "DI0": words.DELIVERED,
+    "DI1": words.DELIVERED,
+    "DI2": words.RETURNED,
+    # Begins like the deliveries, and means "delayed".
+    "DI3": words.PROBLEM,
+}
+"""`event[].code`: La Poste's list. DI0 is a delivery among several of one addressee."""
+
+SILENT = frozenset({"ID0"})
+"""Customs papers, which come before the parcel and after it."""
+
+NOT_YET = frozenset({104, 404})
+INVALID = 400
+FOUND = frozenset({200, 201, 207, 208})
+"""`returnCode` inside the answer."""
+
+
+class _Event(msgspec.Struct, rename={"what": "label", "at": "date"}):
+    code: str | None = None
+    what: str | None = None
+    at: str | None = None
+
+
+class _Context(msgspec.Struct, rename={"origin": "originCountry", "arrival": "arrivalCountry"}):
+    origin: str | None = None
+    arrival: str | None = None
+
+
+class _Shipment(
+    msgspec.Struct,
+    rename={
+        "number": "idShip",
+        "events": "event",
+        "expected": "estimDate",
+        "context": "contextData",
+    },
+):
+    number: str | None = None
+    events: list[_Event] | None = None
+    expected: str | None = None
+    context: _Context | None = None
+
+
+class _Reply(
+    msgspec.Struct, rename={"result": "returnCode", "said": "returnMessage", "number": "idShip"}
+):
+    result: int | None = None
+    said: str | None = None
+    number: str | None = None
+    shipment: _Shipment | None = None
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number, although the service takes ten: each request is one permit."""
+    [key] = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
+    number = alphanumeric(request.number)
+    answer = await fetch.get(
+        ["suivi", "v2", "idships", number], query={"lang": "en_GB"}, headers={"X-Okapi-Key": key}
+    )
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the one result that is ours; its own code stands above the HTTP status."""
+    refuse(status, headers, body)
+    replies = decode_each(body, _Reply)
+    ours = [reply for reply in replies if _number(reply) in (number, None)]
+    if replies and not ours:
+        raise WrongNumber(f"asked for {number}, answered about {len(replies)} other numbers")
+    found = [reply.shipment for reply in ours if reply.result in FOUND | {None}]
+    shipments = [shipment for shipment in found if shipment and shipment.events]
+    if shipments:
+        return latest(map(_tracking, shipments))
+    reply = next(iter(ours), _Reply())
+    said = text(reply.said) or "no reason given"
+    if reply.result in NOT_YET:
+        return NOT_FOUND_YET
+    if reply.result == INVALID:
+        raise InvalidNumber(said)
+    if reply.result:
+        refuse(reply.result, headers, said.encode())
+    raise unexpected(status, f"neither events nor a known return code ({said})")
+
+
+def _number(reply: _Reply) -> str | None:
+    return text(reply.number) or (text(reply.shipment.number) if reply.shipment else None)
+
+
+def _tracking(shipment: _Shipment) -> Tracking:
+    listed = shipment.events or []
+    pairs = [(_checkpoint(event), _known(event)) for event in listed]
+    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
+    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
+    status = Status(last.tag, last.subtag) if last else words.IN_TRANSIT
+    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    context = shipment.context or _Context()
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=events,
+        expected_delivery=text(shipment.expected),
+        delivered_at=delivery.checkpoint_time if delivery else None,
+        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+        origin=_country(context.origin),
+        destination=_country(context.arrival),
+        unknown_codes=unknown_codes((event.code for event in listed), CODES, SILENT),
+    )
+
+
+def _checkpoint(event: _Event) -> Checkpoint:
+    moment = read_iso(event.at or "")
+    status = _known(event) or words.IN_TRANSIT
+    return Checkpoint(
+        checkpoint_time=moment.local,
+        checkpoint_offset=moment.offset,
+        checkpoint_utc=moment.utc,
+        message=text(event.what) or "",
+        tag=status.tag,
+        subtag=status.subtag,
+        raw_tag=text(event.code),
+    )
+
+
+def _known(event: _Event) -> Status | None:
+    code, said = text(event.code) or "", text(event.what) or ""
+    if code in SILENT:
+        return None
+    known = CODES.get(code)
+    return unless_denied(known, said) if known else recognise(said)
+
+
+def _country(code: str | None) -> str | None:
+    where = country(text(code))
+    return where.name if where else None

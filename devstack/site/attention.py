@@ -1,0 +1,30 @@
+"""When the site itself was kept from looking: a busy machine must not look like a broken limit."""
+
+from __future__ import annotations
+
+import selectors
+import time
+from collections import deque
+
+LOOK_SECONDS = 0.005
+LOOKS = 4
+"""From a connection's arrival to its first byte the loop looks this often, when it is idle."""
+
+USUAL_NS = round(LOOKS * LOOK_SECONDS * 1_000_000_000)
+
+
+class Attention(selectors.DefaultSelector):
+    """A selector that looks at least every LOOK_SECONDS, and knows when it could not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._looks = deque([time.monotonic_ns()] * LOOKS, LOOKS)
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Look, for a moment only; the loop comes again."""
+        self._looks.append(time.monotonic_ns())
+        return super().select(LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS))
+
+    def late_ns(self, arrived_ns: int) -> int:
+        """How long before `arrived_ns` that may have arrived in truth, beyond the usual."""
+        return max(0, arrived_ns - self._looks[0] - USUAL_NS)

@@ -1,0 +1,47 @@
+"""Australia Post's Shipping and Tracking, after its reference.
+
+====== ================================================== ========================
+method path                                               an unknown number
+====== ================================================== ========================
+GET    /australia-post/shipping/v1/track?tracking_ids=N   400 with the error 51104
+====== ================================================== ========================
+"""
+
+from __future__ import annotations
+
+from devstack.site.shapes import parcel
+from devstack.site.shapes.reply import Asked, Reply, encode
+
+SLUG = "australia-post"
+WORDS = {
+    "Shipping label created": "Shipping information received by Australia Post",
+    "Accepted at the post office": "Received by Australia Post",
+    "Arrived at the sorting centre": "Arrived at facility",
+    "Out for delivery": "Onboard for delivery",
+    "Delivered, front door": "Delivered",
+}
+UNKNOWN = (
+    400,
+    encode({"errors": [{"code": "51104", "name": "INVALID_TRACKING_ID", "message": "not found"}]}),
+)
+
+
+def read(asked: Asked) -> Reply | None:
+    """Answer one request to Australia Post."""
+    if (asked.method, asked.parts) != ("GET", ("shipping", "v1", "track")):
+        return None
+    number = asked.query.get("tracking_ids", "")
+    if not parcel.known(number):
+        return Reply(SLUG, number, *UNKNOWN, unknown=UNKNOWN)
+    events = [
+        {
+            "description": WORDS[scan.message],
+            "date": f"{scan.at.isoformat()}+10:00",
+            "location": f"{scan.city.upper()} VIC",
+        }
+        for scan in reversed(parcel.scans(number))
+    ]
+    status = "Delivered" if parcel.delivered(number) else "In transit"
+    article = {"article_id": number, "status": status, "events": events}
+    result = {"tracking_id": number, "status": status, "trackable_items": [article]}
+    return Reply(SLUG, number, 200, encode({"tracking_results": [result]}), unknown=UNKNOWN)

@@ -1,0 +1,70 @@
+"""FedEx: token and Track API v1, after its API reference.
+
+====== ================================== ======================= ===============================
+method path                               asks                    an unknown number
+====== ================================== ======================= ===============================
+POST   /fedex/oauth/token                 a token                 --
+POST   /fedex/track/v1/trackingnumbers    numbers in its JSON     200 with an error NOTFOUND
+====== ================================== ======================= ===============================
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from devstack.site.shapes import parcel
+from devstack.site.shapes.reply import Asked, Reply, encode, give_token, needs_token
+
+SLUG = "fedex"
+CODES = {
+    "Shipping label created": "OC",
+    "Accepted at the post office": "PU",
+    "Arrived at the sorting centre": "AR",
+    "Out for delivery": "OD",
+    "Delivered, front door": "DL",
+}
+
+
+def read(asked: Asked) -> Reply | None:
+    """Answer one request to FedEx."""
+    match asked.method, asked.parts:
+        case "POST", ("oauth", "token"):
+            return give_token(SLUG)
+        case "POST", ("track", "v1", "trackingnumbers"):
+            number = _number(asked.json)
+            return needs_token(SLUG, asked, number) or _one(number)
+    return None
+
+
+def _number(body: Any) -> str:
+    try:
+        return str(body["trackingInfo"][0]["trackingNumberInfo"]["trackingNumber"])
+    except (KeyError, IndexError, TypeError):
+        return ""
+
+
+def _one(number: str) -> Reply:
+    error = {"code": "TRACKING.TRACKINGNUMBER.NOTFOUND", "message": "Tracking number not found"}
+    unknown = (200, _answer(number, {"error": error}))
+    if not parcel.known(number):
+        return Reply(SLUG, number, *unknown, unknown=unknown)
+    scans = parcel.scans(number)
+    result: dict[str, object] = {
+        "latestStatusDetail": {"code": CODES[scans[-1].message]},
+        "scanEvents": [_scan(scan) for scan in reversed(scans)],
+    }
+    return Reply(SLUG, number, 200, _answer(number, result), unknown=unknown)
+
+
+def _answer(number: str, result: dict[str, object]) -> bytes:
+    complete = {"trackingNumber": number, "trackResults": [result]}
+    return encode({"output": {"completeTrackResults": [complete]}})
+
+
+def _scan(scan: parcel.Scan) -> dict[str, object]:
+    return {
+        "date": f"{scan.at.isoformat()}-08:00",
+        "eventType": CODES[scan.message],
+        "eventDescription": scan.message,
+        "scanLocation": {"city": scan.city, "countryCode": "US"},
+    }

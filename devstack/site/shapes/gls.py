@@ -1,0 +1,59 @@
+"""GLS Group's Track and Trace, version 1, after its OpenAPI text.
+
+====== ====================================================== ==========================
+method path                                                   an unknown number
+====== ====================================================== ==========================
+POST   /gls/oauth2/v2/token                                   --
+GET    /gls/track-and-trace-v1/tracking/simple/trackids/N     200 with E_404_01 inside
+====== ====================================================== ==========================
+"""
+
+from __future__ import annotations
+
+from devstack.site.shapes import parcel
+from devstack.site.shapes.reply import Asked, Reply, encode, give_token, needs_token
+
+SLUG = "gls"
+EVENTS = {
+    "Shipping label created": ("PREADVICE", "INTIAL.PREADVICE"),
+    "Accepted at the post office": ("INTRANSIT", "INTIAL.NORMAL"),
+    "Arrived at the sorting centre": ("INTRANSIT", "INBOUN.NORMAL"),
+    "Out for delivery": ("INDELIVERY", "OUTBOU.NORMAL"),
+    "Delivered, front door": ("DELIVERED", "DELIVD.NORMAL"),
+}
+"""Status of the parcel and code of the event, at each scan."""
+
+
+def read(asked: Asked) -> Reply | None:
+    """Answer one request to GLS."""
+    match asked.method, asked.parts:
+        case "POST", ("oauth2", "v2", "token"):
+            return give_token(SLUG)
+        case "GET", ("track-and-trace-v1", "tracking", "simple", "trackids", number):
+            return needs_token(SLUG, asked, number) or _one(number)
+    return None
+
+
+def _one(number: str) -> Reply:
+    missing = {"requested": number, "errorCode": "E_404_01", "errorMessage": "Resource Not Found"}
+    unknown = (200, encode({"parcels": [missing]}))
+    if not parcel.known(number):
+        return Reply(SLUG, number, *unknown, unknown=unknown)
+    scans = parcel.scans(number)
+    found = {
+        "requested": number,
+        "unitno": number,
+        "status": EVENTS[scans[-1].message][0],
+        "events": [_event(scan) for scan in reversed(scans)],
+    }
+    return Reply(SLUG, number, 200, encode({"parcels": [found]}), unknown=unknown)
+
+
+def _event(scan: parcel.Scan) -> dict[str, object]:
+    return {
+        "code": EVENTS[scan.message][1],
+        "description": scan.message,
+        "eventDateTime": f"{scan.at.isoformat()}+0100",
+        "city": scan.city,
+        "country": "DE",
+    }

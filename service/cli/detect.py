@@ -1,0 +1,34 @@
+"""`detect`: which couriers may have a number."""
+
+from __future__ import annotations
+
+import argparse
+
+from couriers.detection import MEANINGS, Candidate, detect
+from service.cli.catalogue import Catalogue
+from service.cli.exits import Exit, UsageError
+from service.cli.paper import say, say_json, table
+from service.cli.settings import loaded
+from tracking.errors import MalformedJob
+
+
+def run(options: argparse.Namespace) -> int:
+    """List the couriers, the likeliest first; 1 when there is none."""
+    registry = Catalogue(loaded(options)).registry
+    try:
+        found = detect(options.number, registry)
+    except MalformedJob as error:
+        raise UsageError(error.detail) from error
+    if options.json:
+        for rank, each in enumerate(found, 1):
+            say_json({"rank": rank, "slug": each.slug, "name": each.name, "why": _word(each)})
+    elif found:
+        rows = [(each.slug, each.name, MEANINGS[each.sign]) for each in found]
+        table(("slug", "courier", "why"), rows)
+    else:
+        say("No courier's numbers look like this.")
+    return Exit.DONE if found else Exit.NEGATIVE
+
+
+def _word(candidate: Candidate) -> str:
+    return candidate.sign.name.lower()

@@ -1,0 +1,104 @@
+"""`reparse`: answers that could not be read are read again, after a courier's module was fixed.
+
+============== ================================================= ==================================
+outcome        means                                             and then
+============== ================================================= ==================================
+read           the module reads it now                           stored (newer stays), deleted here
+unreadable     it still does not; or only the beginning is kept  kept
+refused        the module reads an error out of it               kept
+no_courier     no courier has this slug any more                 kept
+============== ================================================= ==================================
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import functools
+from collections import Counter
+from dataclasses import asdict, dataclass
+
+from couriers.courier import Courier
+from couriers.registry import Registry
+from service.cli.catalogue import Catalogue
+from service.cli.exits import Exit
+from service.cli.paper import moment, say, say_json, table
+from service.cli.settings import loaded
+from service.cli.stores import Collections, collections_of
+from service.store.bulk import BulkWriter
+from service.store.connection import Document
+from service.store.unreadable import each, forget, save, unread_of
+from tracking.checkpoint import Tracking
+from tracking.errors import CourierError, UnreadableAnswer
+
+READ = "read"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What came of reading one kept answer again; `detail` is the tag, or why not."""
+
+    slug: str
+    number: str
+    at: dt.datetime
+    outcome: str
+    detail: str
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read all that is kept, or one courier's; 1 when some of it stays unread."""
+    setting = loaded(options)
+    registry = Catalogue(setting).registry
+    with collections_of(setting.config) as stores:
+        kept = each(stores.unreadable, options.slug)
+        readings = [
+            _reading(document, registry, None if options.dry_run else stores) for document in kept
+        ]
+    if options.json:
+        for reading in readings:
+            say_json(asdict(reading))
+    else:
+        _print(readings, dry=options.dry_run)
+    return Exit.DONE if all(reading.outcome == READ for reading in readings) else Exit.NEGATIVE
+
+
+def _reading(document: Document, registry: Registry, stores: Collections | None) -> Reading:
+    """Read one answer and store what it says; `stores` None changes nothing."""
+    told = functools.partial(Reading, document["slug"], document["number"], document["at"])
+    slug = registry.resolve(document["slug"])
+    if slug is None:
+        return told("no_courier", "no courier has this slug")
+    try:
+        tracking = _parse(document, registry.courier(slug))
+        if stores is not None:
+            save(BulkWriter(stores.tracking, stores.past), document, tracking)
+            forget(stores.unreadable, document)
+    except UnreadableAnswer as error:
+        return told("unreadable", error.message)
+    except CourierError as error:
+        return told("refused", f"{error.code}: {error.message}")
+    return told(READ, tracking.tag.value)
+
+
+def _parse(document: Document, courier: Courier) -> Tracking:
+    """Read a kept answer. Raises CourierError, also for a module that breaks."""
+    unread = unread_of(document)
+    try:
+        return courier.parse(unread.status, unread.headers, unread.body, unread.number)
+    except CourierError:
+        raise
+    except Exception as fault:
+        what = f"the parser failed: {type(fault).__name__}: {fault}"
+        raise UnreadableAnswer(what) from fault
+
+
+def _print(readings: list[Reading], *, dry: bool) -> None:
+    if readings:
+        rows = [
+            (one.slug, one.number, moment(one.at), one.outcome, one.detail[:60]) for one in readings
+        ]
+        table(("courier", "number", "at", "outcome", "detail"), rows)
+        say("")
+    counts = Counter(reading.outcome for reading in readings)
+    told = ", ".join(f"{outcome}: {count}" for outcome, count in sorted(counts.items()))
+    say(f"{len(readings)} kept answers ({told or 'none'}){'; nothing was changed' if dry else ''}")

@@ -1,0 +1,132 @@
+"""Every registered courier is asked over real HTTP at the courier site, as a worker asks it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from couriers.fetch import Fetch
+from couriers.registry import COURIERS, Registry
+from couriers.session import open_session
+from couriers.settings import CourierSettings
+from couriers.tokens import TokenCache
+from devstack.site.remote import CourierSite
+from devstack.site.shapes import SHAPES
+from tracking.checkpoint import Tag, Tracking
+from tracking.errors import CourierDown, CourierError, RateLimited, UnreadableAnswer
+from tracking.request import Number, Slug, TrackingRequest
+
+EVERY = sorted(COURIERS)
+DELIVERED = "15502370264988"
+UNDER_WAY = "15502370264989"
+UNKNOWN = "00000000000010"
+
+
+class Leave:
+    """A permit without limits: what is paced elsewhere is not the matter here."""
+
+    started = False
+
+    def __init__(self) -> None:
+        self.deadline = time.monotonic() + 10
+        self.sends = 0
+
+    async def again(self) -> None:
+        """Each further request is allowed."""
+
+    async def before_send(self) -> None:
+        """At once."""
+
+    def after_send(self) -> None:
+        self.sends += 1
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    async with open_session() as session:
+        yield session
+
+
+def settings(site: CourierSite, slug: str) -> CourierSettings:
+    """Point a courier at the site; its addresses there end as the real ones do."""
+    courier = COURIERS[Slug(slug)]
+    base_url = f"{site.url}/{slug}"
+    return CourierSettings(
+        slug=Slug(slug),
+        base_url=base_url,
+        token_url=base_url + URL(courier.TOKEN_URL).path if courier.TOKEN_URL else "",
+        credentials=dict.fromkeys(courier.CREDENTIALS, "made-up"),
+    )
+
+
+async def ask(site: CourierSite, http: aiohttp.ClientSession, slug: str, number: str) -> Tracking:
+    section, leave = settings(site, slug), Leave()
+    fetch = Fetch(http, section, leave, TokenCache())
+    request = TrackingRequest(Slug(slug), Number(number), number)
+    tracking = await Registry([section]).track(fetch, request)
+    assert leave.sends == len(site.calls(slug))
+    return tracking
+
+
+def test_the_site_speaks_for_every_courier() -> None:
+    assert set(EVERY) <= set(SHAPES)
+
+
+@pytest.mark.parametrize("slug", EVERY)
+async def test_a_delivered_parcel_is_delivered_and_its_story_is_whole(
+    site: CourierSite, http: aiohttp.ClientSession, slug: str
+) -> None:
+    told = await ask(site, http, slug, DELIVERED)
+
+    assert told.delivered
+    assert len(told.checkpoints) == 5
+    assert told.delivered_at == told.checkpoints[-1].checkpoint_time
+    tags = [point.tag for point in told.checkpoints]
+    assert tags[0] is Tag.INFO_RECEIVED
+    assert tags[-2:] == [Tag.OUT_FOR_DELIVERY, Tag.DELIVERED]
+
+
+@pytest.mark.parametrize("slug", EVERY)
+async def test_a_parcel_under_way_is_not_delivered(
+    site: CourierSite, http: aiohttp.ClientSession, slug: str
+) -> None:
+    told = await ask(site, http, slug, UNDER_WAY)
+
+    assert (told.tag, len(told.checkpoints)) == (Tag.IN_TRANSIT, 3)
+    assert told.delivered_at is None
+
+
+@pytest.mark.parametrize("slug", EVERY)
+async def test_an_unknown_number_is_pending(
+    site: CourierSite, http: aiohttp.ClientSession, slug: str
+) -> None:
+    told = await ask(site, http, slug, UNKNOWN)
+
+    assert (told.tag, told.checkpoints) == (Tag.PENDING, ())
+
+
+@pytest.mark.parametrize("slug", EVERY)
+@pytest.mark.parametrize(
+    ("behaviour", "error"),
+    [
+        ({"fault": "status", "status": 500}, CourierDown),
+        ({"fault": "status", "status": 429, "retry_after": "7"}, RateLimited),
+        ({"fault": "garbage"}, UnreadableAnswer),
+        ({"fault": "truncated"}, UnreadableAnswer),
+        ({"fault": "reset"}, CourierDown),
+    ],
+)
+async def test_what_goes_wrong_is_an_error_of_the_closed_set(
+    site: CourierSite,
+    http: aiohttp.ClientSession,
+    slug: str,
+    behaviour: dict[str, object],
+    error: type[CourierError],
+) -> None:
+    site.behave(slug, **behaviour)
+    with pytest.raises(error):
+        await ask(site, http, slug, DELIVERED)

@@ -1,0 +1,72 @@
+"""A status code without a meaning is told once."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.flow import unknown_codes
+from service.flow.unknown_codes import UnknownCodes
+from service.observe import log
+from service.observe.lines import lines
+from tracking.call import Call
+from tracking.checkpoint import Tag, Tracking
+from tracking.request import Number, Slug, TrackingRequest
+
+Written = Callable[[], list[dict[str, Any]]]
+
+
+class NoPermit:
+    deadline = 0.0
+    started = True
+
+    async def again(self) -> None: ...
+    async def before_send(self) -> None: ...
+    def after_send(self) -> None: ...
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[Written]:
+    file = tmp_path / "log"
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    log.set_up("info", lines("json", worker="here:1", out=descriptor))
+    yield lambda: [json.loads(line) for line in file.read_text().splitlines()]
+    log.set_up("info", lines("json"))
+    logging.basicConfig(handlers=[logging.NullHandler()], force=True)
+    os.close(descriptor)
+
+
+def call(slug: str) -> Call:
+    request = TrackingRequest(Slug(slug), Number("ABCD1"), "ABCD1")
+    return Call("c1", request, NoPermit(), 1, 1.0)
+
+
+def answer(*codes: str) -> Tracking:
+    return Tracking(Tag.IN_TRANSIT, "InTransit_001", unknown_codes=codes)
+
+
+def test_a_code_is_told_once_for_each_courier(written: Written) -> None:
+    codes = UnknownCodes()
+    for slug in ("usps", "usps", "ups"):
+        codes.tell(call(slug), answer("Q9", "Q8"))
+    codes.tell(call("usps"), answer())
+
+    told = [(line["slug"], line["code"]) for line in written()]
+    assert told == [("usps", "Q9"), ("usps", "Q8"), ("ups", "Q9"), ("ups", "Q8")]
+    assert {line["event"] for line in written()} == {"status code is unknown"}
+
+
+def test_a_courier_that_makes_codes_up_does_not_fill_the_log(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unknown_codes, "TOLD_MOST", 3)
+    codes = UnknownCodes()
+    codes.tell(call("usps"), answer(*(f"Q{index}" for index in range(9))))
+
+    assert len(written()) == 3

@@ -144,6 +144,8 @@ class Asker:
         return turn
 
     async def _failed(self, call: Call, error: CourierError, attempt: Attempt) -> Turn:
+        if isinstance(error, UnreadableAnswer):
+            emit(Event.UNREADABLE, **_names(call), error=error.message)
         decision = decide(error, call, time.time(), self._retry)
         final = isinstance(decision, Refuse | Die)
         if call.permit.started or final:

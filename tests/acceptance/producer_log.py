@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +46,8 @@ class Producer:
     def put_placed(self, slug: str, number: str, **placing: int) -> Put:
         """Put a request with a priority or a ttr of its own, and remember it."""
         job = {"type": REQUESTS, "payload": {"slug": slug, "number": number}}
-        return self._remember(Put(slug, number, self.put_body(json.dumps(job).encode(), **placing)))
+        job_id = self.put_body(json.dumps(job).encode(), REQUESTS, **placing)
+        return self._remember(Put(slug, number, job_id))
 
     def put_body(self, body: bytes, tube: str = REQUESTS, **placing: int) -> int:
         """Put any bytes; `placing` is priority, delay and ttr. Repeats until acknowledged."""
@@ -75,7 +76,7 @@ class Producer:
     def jobs(self, tube: str = REQUESTS) -> dict[str, int]:
         """How many jobs of a tube are ready, reserved, delayed, buried."""
         with self.client(tube) as client:
-            told = client.stats_tube(tube)
+            told: Mapping[str, Any] = client.stats_tube(tube)
         return {state: int(told[f"current-jobs-{state}"]) for state in STATES}
 
     def held(self) -> list[str]:
@@ -83,7 +84,7 @@ class Producer:
 
         A drain job stays reserved until its drainer looks again and finds that nobody waits.
         """
-        found = []
+        found: list[str] = []
         for tube, states in ((REQUESTS, STATES[:3]), (DRAINS, STATES[:2])):
             jobs = self.jobs(tube)
             found += [f"{tube}: {jobs[state]} {state}" for state in states if jobs[state]]
@@ -91,7 +92,7 @@ class Producer:
 
     def take_buried(self) -> list[int]:
         """Delete the buried jobs of the tube `requests_flow`; gives their ids."""
-        found = []
+        found: list[int] = []
         with self.client(REQUESTS) as client:
             while True:
                 try:

@@ -19,7 +19,7 @@ BOOT_SECONDS = 30.0
 STOP_SECONDS = 30.0
 
 
-def until(condition: Callable[[], T], seconds: float, what: str, step: float = STEP) -> T:
+def until(condition: Callable[[], T | None], seconds: float, what: str, step: float = STEP) -> T:
     """Wait for something to become true, and give what it then is."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):

@@ -4,7 +4,7 @@ turns: whose turn it is, who asks next, and the flag that tells operators until 
 local LOOK_AT_ONCE = 100
 local ASK_AT_LEAST_US = 30000000
 local DRAINER_SPARE_MS = 3000
-local TUBE_MS = 10000
+local TUBE_MS = 4000
 
 local function expired(_, _, till) return till ~= nil and till <= now_ms end
 

@@ -1,8 +1,8 @@
 """A worker process that does nothing but live: `fake_child.py HOW NOTES DESCRIPTOR PARENT`.
 
 It writes a line to the file NOTES for whatever happens to it. HOW is "well", "deaf" (does not stop
-on SIGTERM), "slow" (takes 3 s to its first beat), "refusing" (ends with 2), "dying" (ends with 1),
-"dying-once" or "silent-once".
+on SIGTERM), "slow" (takes 4 s to its first beat), "refusing" (ends with 2), "dying" (ends with 1, four
+times over, and then lives), "dying-once" or "silent-once".
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from service.cli.lifeline import Lifeline
+
+DEATHS = 4
 
 how, notes, descriptor, parent = sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4]
 
@@ -45,12 +47,12 @@ signal.signal(signal.SIGTERM, stop)
 lifeline = Lifeline(int(descriptor), int(parent))
 note("started")
 if how == "slow":
-    time.sleep(3.0)
+    time.sleep(4.0)
 lifeline.beat()
 match how:
     case "refusing":
         sys.exit(2)
-    case "dying":
+    case "dying" if notes.read_text().count("started") <= DEATHS:
         sys.exit(1)
     case "dying-once" if first:
         sys.exit(1)

@@ -123,11 +123,11 @@ def test_a_killed_child_is_started_again(start: Start) -> None:
 
 def test_a_child_that_keeps_dying_is_started_again_and_again(start: Start) -> None:
     family = start("dying", processes=1)
-    family.await_started(4)
+    family.await_started(5)
     family.signal(signal.SIGTERM)
     assert family.exit_code() == 0
     delays = [event["delay_ms"] for event in family.events() if event["event"] == "process died"]
-    assert delays[:4] == [50, 100, 200, 200][: len(delays)]
+    assert delays == [50, 100, 200, 200]
 
 
 def test_a_stopped_child_is_killed_after_the_silence_and_replaced(start: Start) -> None:
@@ -153,9 +153,9 @@ def test_a_child_that_beats_is_left_alone(start: Start) -> None:
 
 
 def test_a_child_that_starts_slowly_is_left_alone(start: Start) -> None:
-    family = start("slow", processes=1, silence=1.0)
+    family = start("slow", processes=1, silence=2.5)
     (pid,) = family.await_started(1)
-    time.sleep(4.0)  # longer than its start and the silence together
+    time.sleep(7.0)  # longer than its start and the silence together
     family.signal(signal.SIGTERM)
     assert family.exit_code() == 0
     assert family.noted("stopped") == [pid]

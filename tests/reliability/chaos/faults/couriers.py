@@ -25,13 +25,16 @@ WAYS: tuple[tuple[str, Mapping[str, object], tuple[float, float]], ...] = (
     ("sends without end", {"fault": "huge", "share": 0.1}, (1.0, 2.0)),
     ("sends a gzip bomb", {"fault": "gzip_bomb", "share": 0.1}, (1.0, 2.0)),
 )
+LONG = frozenset({"hangs", "drips", "is slow"})
 NEVER_ENDING = frozenset({"hang", "drip"})
 
 
 def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
     """Every way, each for one courier."""
+    # Where places are fewer than starts, calls that take long reach the limit of calls at once.
+    tight = [courier for courier in scale.couriers if courier.concurrent < courier.per_second]
     for kind, behaviour, lasts in WAYS:
-        slug = draw.choice(scale.couriers).slug
+        slug = draw.choice(tight if kind in LONG else scale.couriers).slug
         needs = {slug, HANGING} if behaviour.get("fault") in NEVER_ENDING else {slug}
         yield Card(f"courier {kind}", frozenset(needs), lasts, _behave(slug, behaviour))
 

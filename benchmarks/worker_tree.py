@@ -94,11 +94,12 @@ def running(setting: Setting, at: Addresses, tubes: Tubes, folder: Path) -> Iter
         pid = process.pid
         try:
             _wait_ready(setting.processes, process, tubes, log)
-            yield WorkerTree(tuple(tree(pid or 0)), log)
+            yield WorkerTree(tuple(tree(process.pid or 0)), log)
         finally:
             if pid is not None:
                 _kill(tree(pid))
             process.kill()
+            _wait_forgotten(tubes)
 
 
 def _wait_ready(processes: int, process: Process, tubes: Tubes, log: Path) -> None:
@@ -106,6 +107,15 @@ def _wait_ready(processes: int, process: Process, tubes: Tubes, log: Path) -> No
     while any(tubes.waiting(tube) < processes for tube in (REQUESTS, DRAINS)):
         if process.pid is None or time.monotonic() > deadline:
             raise NotReady(f"the worker does not wait for jobs:\n{log.read_text()[-2000:]}")
+        time.sleep(STEP)
+
+
+def _wait_forgotten(tubes: Tubes) -> None:
+    """Return when beanstalkd knows that the worker is gone: its waits would pass for the next's."""
+    deadline = time.monotonic() + READY_SECONDS
+    while any(tubes.waiting(tube) for tube in (REQUESTS, DRAINS)):
+        if time.monotonic() > deadline:
+            raise NotReady("connections of the last worker are still open")
         time.sleep(STEP)
 
 

@@ -1,8 +1,8 @@
 """A worker process that does nothing but live: `fake_child.py HOW NOTES DESCRIPTOR PARENT`.
 
 It writes a line to the file NOTES for whatever happens to it. HOW is "well", "deaf" (does not stop
-on SIGTERM), "slow" (takes 4 s to its first beat), "refusing" (ends with 2), "dying" (ends with 1, four
-times over, and then lives), "dying-once" or "silent-once".
+on SIGTERM), "slow" (takes 4 s to its first beat), "refusing" (ends with 2), "dying" (ends with 1,
+four times over, and then lives), "dying-once" or "silent-once".
 """
 
 from __future__ import annotations

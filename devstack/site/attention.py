@@ -7,10 +7,11 @@ import time
 from collections import deque
 
 LOOK_SECONDS = 0.005
-LOOKS = 4
-"""From a connection's arrival to its first byte the loop looks this often, when it is idle."""
+LOOKS = 5
+"""One more than the loop looks from a connection's arrival to its first byte."""
 
-USUAL_NS = round(LOOKS * LOOK_SECONDS * 1_000_000_000)
+STALL_NS = round(2 * LOOKS * LOOK_SECONDS * 1_000_000_000)
+"""That many looks take half of this when nothing keeps the loop from looking."""
 
 
 class Attention(selectors.DefaultSelector):
@@ -26,5 +27,6 @@ class Attention(selectors.DefaultSelector):
         return super().select(LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS))
 
     def late_ns(self, arrived_ns: int) -> int:
-        """How long before `arrived_ns` that may have arrived in truth, beyond the usual."""
-        return max(0, arrived_ns - self._looks[0] - USUAL_NS)
+        """How long before `arrived_ns` that may have arrived; 0 unless the loop stalled."""
+        unseen = arrived_ns - self._looks[0]
+        return unseen if unseen > STALL_NS else 0

@@ -43,7 +43,9 @@ def between_markers(text: str, new: str) -> str:
 
 def markdown(report: Report, plots: tuple[str, ...] = ()) -> str:
     """Write the report: machine and versions, then each table with its plot."""
-    versions = ", ".join(f"{name} {what}" for name, what in report.versions.items())
+    # What backs a server begins with the program's own name.
+    named = (what if " " in what else f"{name} {what}" for name, what in report.versions.items())
+    versions = ", ".join(named)
     parts = [f"Measured {report.date} with `{report.command}` on {report.machine}. {versions}."]
     for table in report.tables:
         parts.append(f"### {table.title}")

@@ -90,11 +90,11 @@ def _versions() -> dict[str, str]:
 
 
 def _commit() -> str:
-    done = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],  # noqa: S607 - the user's own git
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["git", "describe", "--always", "--dirty"]
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own git
+            command, cwd=RESULTS.parent, capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        return "unknown"
     return done.stdout.strip() or "unknown"

@@ -91,13 +91,13 @@ def running(setting: Setting, at: Addresses, tubes: Tubes, folder: Path) -> Iter
     with Nursery() as nursery, _without_settings():
         process = Process(nursery, command, log)
         process.spawn()
-        pid = process.pid
+        if (pid := process.pid) is None:
+            raise NotReady(f"the worker ended at once:\n{log.read_text()[-2000:]}")
         try:
             _wait_ready(setting.processes, process, tubes, log)
-            yield WorkerTree(tuple(tree(process.pid or 0)), log)
+            yield WorkerTree(tuple(tree(pid)), log)
         finally:
-            if pid is not None:
-                _kill(tree(pid))
+            _kill(tree(pid))
             process.kill()
             _wait_forgotten(tubes)
 

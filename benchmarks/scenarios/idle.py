@@ -52,7 +52,7 @@ def run(plan: Plan) -> list[Table]:
     """Measure with few and, in a full run, with many configured couriers."""
     rows = []
     with open_rig() as rig:
-        for couriers, seconds in plan.pick(((50, 60.0), (1_200, 240.0)), ((50, 10.0),)):
+        for couriers, seconds in plan.pick(((50, 30.0), (1_200, 180.0)), ((50, 10.0),)):
             plan.say(f"nothing to do, {couriers:,} couriers configured")
             rows.append(idle(rig, couriers, plan.seconds or seconds))
     return [Table("idle", "Idle", COLUMNS, rows, NOTE)]

@@ -119,7 +119,7 @@ def limited(rig: Rig, size: Size, spans: Spans) -> dict[str, Value]:
 def run(plan: Plan) -> list[Table]:
     """Measure all sizes."""
     sizes: Sequence[Size] = plan.pick(FULL, QUICK)
-    spans = Spans(plan.pick(6.0, 3.0), plan.span(15.0, 5.0))
+    spans = Spans(plan.pick(6.0, 3.0), plan.span(12.0, 5.0))
     rows = []
     with open_rig() as rig:
         for size in sizes:

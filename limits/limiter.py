@@ -74,7 +74,7 @@ class Limiter:
         self._policy = policy
         self._ids = map(f"{self.token}-{{}}".format, itertools.count(1))
         self._written: dict[Slug, bytes] = {}
-        self._keys: dict[Slug, keys.SlugKeys] = {}
+        self._keys: dict[Slug, tuple[bytes, ...]] = {}
         self._reports = Reports(self._started)
 
     @property
@@ -227,9 +227,10 @@ class Limiter:
             operations=grant.operations,
         )
 
-    def _keys_of(self, slug: Slug) -> keys.SlugKeys:
+    def _keys_of(self, slug: Slug) -> tuple[bytes, ...]:
         if slug not in self._keys:
-            self._keys[slug] = keys.of_slug(slug)
+            # Encoded once: redis-py would do it for each of twenty keys in every script.
+            self._keys[slug] = tuple(key.encode() for key in keys.of_slug(slug))
         return self._keys[slug]
 
     def _rules(self, slug: Slug) -> bytes:

@@ -45,7 +45,7 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class Spare:
-    """What the process tells the call: how many more it could take, and where it may be killed."""
+    """What the process tells the call: how many may follow it, and where it may be killed."""
 
     room: Callable[[], int]
     reach: Callable[[FailPoint], None]

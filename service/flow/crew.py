@@ -24,6 +24,12 @@ class Crew:
         """How many more calls this process may take; 0 once it stops."""
         return 0 if self._stopping else max(0, self._most - len(self._tasks))
 
+    def successors(self) -> int:
+        """How many calls may follow one that ends: one in its place, one more if there is room."""
+        if self._stopping:
+            return 0
+        return 2 if self.room() else 1
+
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Begin a task. What it raises is a defect, logged with its traceback."""
         task = asyncio.create_task(work)

@@ -3,7 +3,7 @@
 One heap of (instant, slug), one timer; all slugs that are due are asked for together, and their
 scripts share one way to Redis. The job of the tube `wait_list` stays reserved for as long as this
 process drains its slug: when the process vanishes, beanstalkd gives the job to another one at once.
-A drained slug is shared: after ten seconds its job is released, and any process may take it on. Any
+A drained slug is shared: after a minute its job is released, and any process may take it on. Any
 number of drainers is harmless, because every `take` is safe by itself; none at all is repaired by
 the sweeper.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -24,7 +25,13 @@ from tracking.call import Turn
 from tracking.errors import StoreError
 from tracking.request import Slug
 
-SHARE_AFTER_SECONDS = 10.0
+SHARE_AFTER_SECONDS = 60.0
+SHARE_SPREAD = 0.25
+"""Slugs that began together do not change hands together: that would hold all of them up."""
+
+MOST_IN_ONE_TAKE = 8
+FULL_SECONDS = 0.05
+"""How soon a full process looks again. One that stays full is relieved by the sweeper."""
 
 
 class Drainer:
@@ -46,6 +53,7 @@ class Drainer:
         self._due: dict[Slug, float] = {}
         self._since: dict[Slug, float] = {}
         self._jobs: dict[Slug, Job] = {}
+        self._promised = 0
         self._sooner = asyncio.Event()
         self._retired = False
 
@@ -54,7 +62,9 @@ class Drainer:
         if at >= self._due.get(slug, float("inf")):
             return
         self._due[slug] = at
-        self._since.setdefault(slug, time.monotonic())
+        if slug not in self._since:
+            spread = SHARE_SPREAD * SHARE_AFTER_SECONDS * random.uniform(-1.0, 1.0)
+            self._since[slug] = time.monotonic() + spread
         heapq.heappush(self._heap, (at, slug))
         if self._heap[0] == (at, slug):
             self._sooner.set()
@@ -112,7 +122,16 @@ class Drainer:
     async def _ask(self, slug: Slug, turns: Turns) -> None:
         await self._available()
         shared = time.monotonic() - self._since.get(slug, 0.0) >= SHARE_AFTER_SECONDS
-        turn = await persist(lambda: self._limits.take(slug, 0 if shared else self._room()))
+        # What other takes were promised meanwhile is not free any more.
+        room = 0 if shared else min(MOST_IN_ONE_TAKE, self._room() - self._promised)
+        if room <= 0 and not shared:
+            self.look_again(slug, time.monotonic() + FULL_SECONDS)
+            return
+        self._promised += room
+        try:
+            turn = await persist(lambda: self._limits.take(slug, room))
+        finally:
+            self._promised -= room
         if turn.ask_again is None:
             self._since.pop(slug, None)
         await self._go_on(slug, turn, turns)

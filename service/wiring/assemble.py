@@ -87,7 +87,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     stores = Stores(parts.limiter, results, Dead(parts.store))
     retry = RetryRules(config.retry.attempts, config.retry.first_seconds, config.retry.cap_seconds)
     track = _track(parts.registry, parts.http)
-    asker = Asker(track, stores, retry, encode_request, Spare(crew.room, reach))
+    asker = Asker(track, stores, retry, encode_request, Spare(crew.successors, reach))
     drainer = Drainer(parts.limiter, results.available, crew.room, reach)
     turns = Turns(asker, crew, parts.putter, drainer.look_again, reach)
     resolve = _resolve(parts.registry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 from collections.abc import Callable
 
@@ -16,6 +17,7 @@ from service.wiring.assemble import Worker, assemble
 from service.wiring.connect import connect
 
 BEAT_SECONDS = 1.0
+COLLECTOR_THRESHOLDS = (100_000, 50, 100)
 REFUSED = 2
 """The exit code that tells the parent that starting again would not help."""
 
@@ -45,6 +47,7 @@ async def _run(config: Config, beat: Callable[[], None]) -> int:
         except (BadCourierSettings, Refused) as error:
             emit(Event.REFUSED_START, error=error)
             return REFUSED
+        _calm_the_collector()
         emit(Event.STARTED, slugs=len(worker.slugs))
         await stopping
         emit(Event.STOPPING)
@@ -61,6 +64,17 @@ async def _start(config: Config, closing: contextlib.AsyncExitStack) -> Worker:
     worker.requests.start()
     worker.drains.start()
     return worker
+
+
+def _calm_the_collector() -> None:
+    """Look for cyclic garbage seldom, and never among what was made at the start.
+
+    Nearly all garbage here goes by its reference count; the collector's defaults cost a quarter of
+    the CPU of a job (`make bench`), and memory stays the same without it.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 
 async def _beat(beat: Callable[[], None]) -> None:

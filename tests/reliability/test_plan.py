@@ -70,7 +70,7 @@ def test_the_same_seed_gives_the_same_requests() -> None:
 def test_every_kind_of_request_is_wished_for() -> None:
     courier = Scale().couriers[1]
 
-    assert {each.kind for each in itertools.islice(Wishes(courier, 3), 500)} == set(Kind)
+    assert {each.kind for each in itertools.islice(Wishes(courier, 3), 2000)} == set(Kind)
 
 
 def test_a_courier_whose_operations_are_counted_gets_no_request_without_an_id() -> None:

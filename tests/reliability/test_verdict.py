@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 from chaos.evidence import Evidence, Judged, Meanwhile
-from chaos.measures import drains_recovered, extra_calls, slots_recovered
+from chaos.measures import (
+    drains_recovered,
+    extra_calls,
+    most_starts,
+    most_starts_as_stamped,
+    slots_recovered,
+    stamped_late,
+)
 from chaos.nemesis import Done
 from chaos.producer import Outcome, Put
 from chaos.report import page, text
@@ -210,6 +217,17 @@ def test_a_fault_or_repair_that_never_came_fails_the_run() -> None:
         "never came: disk full",
         "never needed: retried",
     ]
+
+
+def test_a_stamp_that_may_be_late_is_allowed_for_and_shown_without_the_allowance() -> None:
+    late = call("PARCEL2", 0.3, 0.4)
+    late = replace(late, call=replace(late.call, late_ns=SECOND_NS // 2))
+    run = replace(GOOD, calls=(late, call("PARCEL2", 0.9, 1.0), call("PARCEL2", 1.2, 1.3)))
+
+    assert found(run) == []
+    assert most_starts(run)["named"] == 2
+    assert most_starts_as_stamped(run)["named"] == 3
+    assert stamped_late(run) == 1
 
 
 def test_only_calls_after_a_whole_answer_are_needless() -> None:

@@ -19,7 +19,7 @@ WANTED = frozenset(
         *("server is away", "server is back", "jobs are lost", "sweeper repaired"),
         *("request will be tried again", "courier is paused", "job is malformed"),
         *("process died", "process was silent and is killed", "worker refuses to start"),
-        "answer lost",
+        *("answer lost", "cancelled by hand", "wait list is full"),
     }
 )
 """What every long run must have seen at least once."""

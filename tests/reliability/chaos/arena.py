@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from chaos.proxy import HOST
 from chaos.scale import JITTER, LATENCY, Scale, settings
 from chaos.workers import Worker
 from devstack.folder import private_folder
-from devstack.kinds import BEANSTALKD, MONGODB, REDIS, Durability
+from devstack.kinds import BEANSTALKD, MONGODB, REDIS, Durability, Kind
 from devstack.nursery import Nursery
 from devstack.servers import Server, start_server
 from devstack.site.remote import CourierSite
@@ -33,6 +34,7 @@ BINLOG_BYTES = 65_536
 """Of the second beanstalkd: it must need a new file while its disk is full."""
 
 ANSWER_PATIENCE = 1.0
+CONFIG = "config.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class Arena:
     """One run's world. `servers` are reached directly, by the judge; workers go through `network`.
 
     `pushed` logs the numbers that were pushed by hand, `marks` what was reached and how often,
-    `forgotten` names what waited in Redis when that was emptied.
+    `forgotten` names what waited in Redis when that was emptied, `cancelled` the operations that
+    an operator wanted to cancel. `environment` points a command line at the servers.
     """
 
     scale: Scale
@@ -52,9 +55,11 @@ class Arena:
     producer: Producer
     disk: SmallDisk
     clock: SteppedClock | None
+    environment: Mapping[str, str]
     pushed: list[Put] = field(default_factory=list)
     marks: Counter[str] = field(default_factory=Counter)
     forgotten: set[str] = field(default_factory=set)
+    cancelled: set[str] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def reached(self, what: str) -> None:
@@ -95,14 +100,16 @@ def arena(scale: Scale) -> Iterator[Arena]:
         net = closing.enter_context(network([*scale.names, PRODUCER], servers))
         for courier in scale.couriers:
             site.behave(courier.slug, latency=LATENCY, jitter=JITTER)
+        (folder / CONFIG).write_text(settings(scale, site.url))
         workers = {
-            name: Worker(name, folder, nursery, _environment(scale, folder, site, net, name))
+            name: Worker(name, folder, nursery, _environment(folder, partial(net.port, name)))
             for name in scale.names
         }
         ports = [net.port(PRODUCER, name) for name in (FIRST, SECOND)]
         scale = replace(scale, disk_fills=scale.disk_fills and disk.is_small)
         producer = Producer(scale, ports)
-        world = Arena(scale, folder, site, servers, net, workers, producer, disk, clock)
+        straight = _environment(folder, lambda name: servers[name].port)
+        world = Arena(scale, folder, site, servers, net, workers, producer, disk, clock, straight)
         for worker in workers.values():
             closing.callback(worker.end)
             worker.start()
@@ -116,23 +123,25 @@ def _servers(
         return [*BEANSTALKD.arguments(port, data, durability), "-s", str(BINLOG_BYTES)]
 
     second = replace(BEANSTALKD, arguments=arguments)
+    redis_kind = clock.preloaded(REDIS) if clock else REDIS
     return {
-        "mongodb": start_server(MONGODB, folder, nursery),
-        FIRST: start_server(BEANSTALKD, folder, nursery),
-        SECOND: start_server(second, disk.folder, nursery),
-        "redis": start_server(clock.preloaded(REDIS) if clock else REDIS, folder, nursery),
+        "mongodb": start_server(_ours(MONGODB), folder, nursery),
+        FIRST: start_server(_ours(BEANSTALKD), folder, nursery),
+        SECOND: start_server(_ours(second), disk.folder, nursery),
+        "redis": start_server(_ours(redis_kind), folder, nursery),
     }
 
 
-def _environment(
-    scale: Scale, folder: Path, site: CourierSite, net: Network, name: str
-) -> dict[str, str]:
-    config = folder / "config.toml"
-    config.write_text(settings(scale, site.url))
-    tubes = [f"{HOST}:{net.port(name, server)}" for server in (FIRST, SECOND)]
+def _ours(kind: Kind) -> Kind:
+    """The kind without a configured address: nobody else's server may be killed."""
+    return replace(kind, variable="")
+
+
+def _environment(folder: Path, port_of: Callable[[str], int]) -> dict[str, str]:
+    tubes = [f"{HOST}:{port_of(server)}" for server in (FIRST, SECOND)]
     return {
-        "TRACKER_CONFIG": str(config),
+        "TRACKER_CONFIG": str(folder / CONFIG),
         "TRACKER_BEANSTALKD__SERVERS": json.dumps(tubes),
-        "TRACKER_REDIS__URL": f"redis://{HOST}:{net.port(name, 'redis')}/0",
-        "TRACKER_MONGODB__URI": f"mongodb://{HOST}:{net.port(name, 'mongodb')}",
+        "TRACKER_REDIS__URL": f"redis://{HOST}:{port_of('redis')}/0",
+        "TRACKER_MONGODB__URI": f"mongodb://{HOST}:{port_of('mongodb')}",
     }

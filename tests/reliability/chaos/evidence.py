@@ -48,6 +48,7 @@ class Evidence:
     `states` holds the end of every operation by its id, `counts` what `tracking:counts:<slug>`
     holds by slug, `left` what was not quiet within its time, `quiet_seconds` how long that took.
     `forgotten` names what waited in Redis when that was emptied: (slug, number) and ids.
+    `cancelled` holds the ids that an operator wanted to cancel.
     """
 
     scale: Scale
@@ -61,6 +62,7 @@ class Evidence:
     quiet_seconds: float
     meanwhile: Meanwhile
     forgotten: frozenset[str] = frozenset()
+    cancelled: frozenset[str] = frozenset()
 
 
 def gather(
@@ -83,6 +85,7 @@ def gather(
         quiet_seconds=quiet_seconds,
         meanwhile=meanwhile,
         forgotten=frozenset(arena.forgotten),
+        cancelled=frozenset(arena.cancelled),
     )
 
 

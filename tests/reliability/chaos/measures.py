@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chaos.evidence import Evidence
 from chaos.faults.workers import DIED
@@ -75,7 +75,7 @@ def extra_calls(found: Evidence) -> float:
     answer is one that a fault of ours caused. In percent of these numbers' calls.
     """
     asked = Counter((put.wish.slug, put.wish.number) for put in found.puts)
-    again = {Kind.TWICE, Kind.SAME, Kind.AGAIN, Kind.REPEATED}
+    again = {Kind.TWICE, Kind.SAME, Kind.AGAIN, Kind.REPEATED, Kind.CROWD}
     once = {name for name, times in asked.items() if times == 1}
     once -= {(put.wish.slug, put.wish.number) for put in found.puts if put.wish.kind in again}
     answered: Counter[tuple[str, str]] = Counter()
@@ -96,6 +96,19 @@ def most_in_flight(found: Evidence) -> dict[str, int]:
 def most_starts(found: Evidence) -> dict[str, int]:
     """In any second, by courier, as the site saw it."""
     return {slug: judge.most_starts_in_any_second(calls) for slug, calls in _by_slug(found).items()}
+
+
+def most_starts_as_stamped(found: Evidence) -> dict[str, int]:
+    """The same without the judge's allowance for stamps that the site may have taken too late."""
+    return {
+        slug: judge.most_starts_in_any_second(replace(call, late_ns=0) for call in calls)
+        for slug, calls in _by_slug(found).items()
+    }
+
+
+def stamped_late(found: Evidence) -> int:
+    """How many calls arrived while the site stood still, so that their stamps may be late."""
+    return sum(each.call.late_ns > 0 for each in found.calls)
 
 
 def slots_recovered(found: Evidence) -> Spread:

@@ -33,9 +33,12 @@ def rows(found: Evidence, breaches: Sequence[Breach]) -> list[Row]:
         ("results stored", f"{len(found.documents):,}"),
         ("dead, by reason", _listed(measures.dead_reasons(found))),
         ("lost", str(lost)),
+        *_lost_with_redis(found),
         ("stored twice", str(twice)),
         ("most calls in flight (allowed)", _limited(measures.most_in_flight(found), concurrent)),
         ("most starts in any second (allowed)", _limited(measures.most_starts(found), per_second)),
+        ("the same as stamped", _limited(measures.most_starts_as_stamped(found), per_second)),
+        ("calls stamped late by a busy site", str(measures.stamped_late(found))),
         ("calls repeated needlessly", f"{measures.extra_calls(found):.1f} %"),
         ("slots of dead processes free after", str(measures.slots_recovered(found))),
         ("calls go on after an outage", str(measures.drains_recovered(found))),
@@ -87,6 +90,13 @@ def write(document: Path, part: str) -> None:
 
 def _sorted_faults(found: Evidence) -> list[tuple[str, int]]:
     return sorted(measures.faults(found).items())
+
+
+def _lost_with_redis(found: Evidence) -> list[Row]:
+    """What was not promised any more; only in runs that empty Redis."""
+    if not found.scale.forget_redis:
+        return []
+    return [("numbers and operations that Redis forgot", str(len(found.forgotten)))]
 
 
 def _reached(points: set[str]) -> str:

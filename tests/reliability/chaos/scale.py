@@ -37,15 +37,16 @@ class Courier:
     concurrent: int
     per_second: int
     pace: float
+    most_waiting: int = 1_000_000
     ids_only: bool = False
     by_hand: bool = False
 
 
 COURIERS = (
     Courier("contract-one", concurrent=20, per_second=2, pace=1.4, ids_only=True),
-    Courier("contract-two", concurrent=20, per_second=2, pace=1.4),
-    Courier("five-at-once", concurrent=5, per_second=20, pace=6.0, by_hand=True),
-    Courier("three-at-once", concurrent=3, per_second=10, pace=4.0, ids_only=True),
+    Courier("contract-two", concurrent=20, per_second=2, pace=1.4, most_waiting=25),
+    Courier("five-at-once", concurrent=5, per_second=20, pace=8.0, by_hand=True),
+    Courier("three-at-once", concurrent=3, per_second=10, pace=5.0, ids_only=True),
     Courier("ten-a-second", concurrent=20, per_second=10, pace=5.0),
 )
 
@@ -108,6 +109,7 @@ def settings(scale: Scale, site_url: str) -> str:
         lines += [
             f"[limits.slugs.{courier.slug}]",
             f"concurrent = {courier.concurrent}\nper_second = {courier.per_second}",
+            f"max_waiting = {courier.most_waiting}",
             f'[couriers.{courier.slug}]\nmodule = "json_feed"\nbase_url = "{site_url}/feed"',
         ]
     return "\n".join(lines) + "\n"

@@ -90,6 +90,7 @@ class _Ends:
     def __init__(self, found: Evidence) -> None:
         self._states = found.states
         self._forgotten = found.forgotten
+        self._cancelled = found.cancelled
         self._forgets = found.scale.forget_redis
         # Observations are dated by Redis' clock.
         self._old = MAX_AGE + CLOCK_SLACK + (STEP_SECONDS if found.scale.step_clock else 0.0)
@@ -122,8 +123,9 @@ class _Ends:
             case "ERROR":
                 return wish.id in self._dead
             case "CANCELLED":
-                return wish.kind is Kind.EXPIRING
-        return False
+                return wish.kind is Kind.EXPIRING or wish.id in self._cancelled
+        # Too many waited: nothing was begun, and the record says so.
+        return self._dead.get(wish.id, 0.0) >= put.began - CLOCK_SLACK
 
 
 def _body(letter: Document) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from chaos.scale import Courier
@@ -24,6 +24,7 @@ class Kind(StrEnum):
     REPEATED  a number that was asked for before, without an id
     AUTOMATIC a new number nobody waits for
     EXPIRING  a new number that nobody wants any more after a second or two
+    CROWD     one of very many with ids of their own for the same new number
     UNKNOWN   a number that the courier does not know
     MALFORMED not a request at all
     ========= ==================================================================================
@@ -37,11 +38,12 @@ class Kind(StrEnum):
     REPEATED = "repeated"
     AUTOMATIC = "automatic"
     EXPIRING = "expiring"
+    CROWD = "crowd"
     UNKNOWN = "unknown"
     MALFORMED = "malformed"
 
 
-SHARES = {
+SHARES: Mapping[Kind, float] = {
     Kind.PLAIN: 25,
     Kind.NAMED: 30,
     Kind.TWICE: 6,
@@ -50,11 +52,15 @@ SHARES = {
     Kind.REPEATED: 5,
     Kind.AUTOMATIC: 10,
     Kind.EXPIRING: 5,
+    Kind.CROWD: 0.1,
     Kind.UNKNOWN: 3,
     Kind.MALFORMED: 3,
 }
 WITHOUT_ID = frozenset({Kind.PLAIN, Kind.REPEATED, Kind.MALFORMED})
 OF_KNOWN_NUMBER = frozenset({Kind.TWICE, Kind.SAME, Kind.AGAIN, Kind.REPEATED})
+CROWD = 130
+"""More than the scripts end in one go."""
+
 TTRS = (1, 2, 5, 60, 120)
 
 MALFORMED = (
@@ -112,6 +118,7 @@ class Wishes:
         self._courier = courier
         self._random = random.Random(f"{courier.slug}:{seed}")
         self._made: list[Wish] = []
+        self._crowd: list[Wish] = []
         shares = {
             kind: share
             for kind, share in SHARES.items()
@@ -123,10 +130,14 @@ class Wishes:
         return self
 
     def __next__(self) -> Wish:
+        if self._crowd:
+            return self._crowd.pop()
         (kind,) = self._random.choices(self._kinds, self._weights)
         if kind in OF_KNOWN_NUMBER and not self._made:
             kind = Kind.NAMED
         wish = self._repeated(kind) if kind in OF_KNOWN_NUMBER else self._new(kind)
+        if kind is Kind.CROWD:
+            self._crowd = [replace(wish, id=f"{wish.id}-{index}") for index in range(CROWD)]
         if wish.kind not in {Kind.MALFORMED, Kind.EXPIRING}:
             self._made = [*self._made[-40:], wish]
         return wish

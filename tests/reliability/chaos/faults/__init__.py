@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from chaos.faults import by_hand, couriers, disk, links, servers, workers
+from chaos.faults import by_hand, couriers, disk, links, refusals, servers, workers
 from chaos.faults.card import Card
 from chaos.scale import Scale
 
@@ -15,6 +15,7 @@ def deck(scale: Scale, deal: int, draw: random.Random) -> Sequence[Card]:
     return [
         *workers.cards(scale, deal, draw),
         *servers.cards(scale, draw),
+        *refusals.cards(),
         *links.cards(scale, draw),
         *couriers.cards(scale, draw),
         *by_hand.cards(scale, draw),

@@ -1,8 +1,11 @@
-"""What operators do to Redis by hand."""
+"""What operators do by hand: to Redis, and with `worker.py cancel`."""
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -11,17 +14,21 @@ from chaos.faults.card import Card, Do, Undo, nothing
 from chaos.producer import Outcome, Put
 from chaos.scale import Scale
 from chaos.wishes import Kind, Wish
+from chaos.workers import REPOSITORY
 
 PUSHED = 5
+CANCELLED = 3
 
 
 def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
-    """Numbers pushed onto a list; and a list deleted, where none was pushed onto."""
+    """Numbers pushed onto a list; a list deleted, where none was pushed onto; and cancelling."""
     by_hand = [courier.slug for courier in scale.couriers if courier.by_hand]
     others = [courier.slug for courier in scale.couriers if not courier.by_hand]
     needs = frozenset({"redis"})
     yield Card("numbers pushed by hand", needs, (0.0, 0.0), _push(draw.choice(by_hand)))
     yield Card("wait list deleted by hand", needs, (0.0, 0.0), _delete(draw.choice(others)))
+    slug = draw.choice(scale.couriers).slug
+    yield Card("requests cancelled by hand", needs, (0.0, 0.0), _cancel(slug))
 
 
 def _push(slug: str) -> Do:
@@ -43,6 +50,28 @@ def _delete(slug: str) -> Do:
         with arena.redis() as client:
             if client.delete(f"wait_list:{slug}", f"wait_list_automatic:{slug}"):
                 arena.reached("somebody was on the deleted list")
+        return nothing
+
+    return do
+
+
+def _cancel(slug: str) -> Do:
+    def do(arena: Arena, _: random.Random) -> Undo:
+        newest = [put.wish for put in arena.producer.log[-200:] if put.wish.slug == slug]
+        for wish in [wish for wish in newest if wish.id][-CANCELLED:]:
+            arena.cancelled.add(wish.id or "")
+            command = [sys.executable, str(REPOSITORY / "worker.py"), "cancel", slug, wish.number]
+            done = subprocess.run(
+                [*command, "--id", wish.id or ""],
+                env={**os.environ, **arena.environment},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode not in (0, 1):
+                raise RuntimeError(f"cancel ended with {done.returncode}: {done.stderr}")
+            if done.returncode == 0:
+                arena.reached("cancelled by hand")
         return nothing
 
     return do

@@ -3,7 +3,7 @@
 One heap of (instant, slug), one timer; all slugs that are due are asked for together, and their
 scripts share one way to Redis. The job of the tube `wait_list` stays reserved for as long as this
 process drains its slug: when the process vanishes, beanstalkd gives the job to another one at once.
-A drained slug is shared: after a minute its job is released, and any process may take it on. Any
+A drained slug is shared: after ten seconds its job is released, and any process may take it on. Any
 number of drainers is harmless, because every `take` is safe by itself; none at all is repaired by
 the sweeper.
 """
@@ -25,7 +25,7 @@ from tracking.call import Turn
 from tracking.errors import StoreError
 from tracking.request import Slug
 
-SHARE_AFTER_SECONDS = 60.0
+SHARE_AFTER_SECONDS = 10.0
 SHARE_SPREAD = 0.25
 """Slugs that began together do not change hands together: that would hold all of them up."""
 

@@ -14,7 +14,7 @@ import limits
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 # Written in two parts, so that this file does not hold what it forbids.
-REGISTRIES = ("files.pythonho" + "sted", "pypi." + "org", "registry.npm" + "js", "deb.deb" + "ian")
+REGISTRIES = ("files.python" + "hosted", "pypi." + "org", "registry." + "npmjs", "deb." + "debian")
 MACHINE = re.compile(r"(?<![\w.~-])/(?:wo" + r"rk|ro" + r"ot)/\w")
 BINARY = b"\0"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import signal
 import sys
 import time
 from pathlib import Path
@@ -31,6 +32,8 @@ LONG_SECONDS = 150.0
 def main() -> int:
     """Run, print the table, write what was asked for."""
     asked = _arguments().parse_args()
+    # So that everything that was started is stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     scale = _scale(asked)
     began = time.monotonic()
 

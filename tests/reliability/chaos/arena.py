@@ -23,7 +23,7 @@ from chaos.proxy import HOST
 from chaos.scale import JITTER, LATENCY, Scale, settings
 from chaos.workers import Worker
 from devstack.folder import private_folder
-from devstack.kinds import BEANSTALKD, MONGODB, REDIS, Durability, Kind
+from devstack.kinds import BEANSTALKD, MONGODB, REDIS, Kind
 from devstack.nursery import Nursery
 from devstack.servers import Server, start_server
 from devstack.site.remote import CourierSite
@@ -90,7 +90,7 @@ def arena(scale: Scale) -> Iterator[Arena]:
     with ExitStack() as closing:
         folder = closing.enter_context(private_folder())
         nursery = closing.enter_context(Nursery())
-        disk = closing.enter_context(small_disk(folder / SECOND))
+        disk = closing.enter_context(small_disk(folder / SECOND, nursery))
         site = closing.enter_context(CourierSite.start())
         clock = SteppedClock(folder) if scale.step_clock else None
         servers = _servers(folder, nursery, disk, clock)
@@ -119,15 +119,13 @@ def arena(scale: Scale) -> Iterator[Arena]:
 def _servers(
     folder: Path, nursery: Nursery, disk: SmallDisk, clock: SteppedClock | None
 ) -> dict[str, Server]:
-    def arguments(port: int, data: Path, durability: Durability) -> list[str]:
-        return [*BEANSTALKD.arguments(port, data, durability), "-s", str(BINLOG_BYTES)]
-
-    second = replace(BEANSTALKD, arguments=arguments)
+    second = disk.under(BEANSTALKD, "-s", str(BINLOG_BYTES))
+    (folder / "second").mkdir()
     redis_kind = clock.preloaded(REDIS) if clock else REDIS
     return {
         "mongodb": start_server(_ours(MONGODB), folder, nursery),
         FIRST: start_server(_ours(BEANSTALKD), folder, nursery),
-        SECOND: start_server(_ours(second), disk.folder, nursery),
+        SECOND: start_server(_ours(second), folder / "second", nursery),
         "redis": start_server(_ours(redis_kind), folder, nursery),
     }
 

@@ -11,6 +11,7 @@ from functools import partial
 from chaos.arena import Arena, arena
 from chaos.evidence import Evidence, Meanwhile, defects_of, events_of, gather
 from chaos.faults import deck, marked
+from chaos.faults.disk import DISK_FULL
 from chaos.nemesis import Nemesis
 from chaos.plan import kinds, plan, with_marked
 from chaos.quiet import until_quiet
@@ -44,7 +45,9 @@ def run(scale: Scale, wanted: frozenset[str], say: Say) -> Finished:
         nemesis = Nemesis(world, planned)
         found = _broken_and_mended(world, nemesis, say)
         stopped = list(_stop(world, nemesis))
-    judged = [*breaches(found), *missed(found, frozenset(kinds(planned)), wanted), *stopped]
+    came = frozenset(kinds(planned))
+    # A disk that was to be full must have been.
+    judged = [*breaches(found), *missed(found, came, wanted | (came & {DISK_FULL})), *stopped]
     return Finished(found, judged)
 
 

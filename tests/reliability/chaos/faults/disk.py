@@ -12,10 +12,12 @@ from chaos.arena import SECOND, Arena
 from chaos.disk import BALLAST
 from chaos.faults.card import Card, Undo
 
+DISK_FULL = "disk full"
+
 
 def cards() -> Iterator[Card]:
     """The one card; nothing else is done to this server meanwhile."""
-    yield Card("disk full", frozenset({SECOND}), (3.0, 6.0), _fill)
+    yield Card(DISK_FULL, frozenset({SECOND}), (3.0, 6.0), _fill)
 
 
 def _fill(arena: Arena, _: random.Random) -> Undo:
@@ -26,7 +28,7 @@ def _fill(arena: Arena, _: random.Random) -> Undo:
             while True:
                 client.put(BALLAST * 500)
         except (greenstalk.Error, OSError):
-            arena.reached("disk full")
+            arena.reached(DISK_FULL)
 
     def empty() -> None:
         arena.disk.empty()

@@ -9,6 +9,10 @@ from couriers.answer import text
 from couriers.words import IN_TRANSIT, Status
 from tracking.checkpoint import Checkpoint, Tag
 
+_LOCAL = attrgetter("checkpoint_time")
+_PLACE = ("location", "city", "state", "postal_code", "country_name")
+_IDENTITY = attrgetter("checkpoint_time", "checkpoint_offset", "message", "raw_tag", *_PLACE)
+
 
 def oldest_first(events: Iterable[Checkpoint], *, newest_first: bool) -> tuple[Checkpoint, ...]:
     """Put a courier's events in order, each once.
@@ -22,10 +26,10 @@ def oldest_first(events: Iterable[Checkpoint], *, newest_first: bool) -> tuple[C
         listed.reverse()
     once: dict[tuple[object, ...], Checkpoint] = {}
     for event in listed:
-        once.setdefault(_identity(event), event)
+        once.setdefault(_IDENTITY(event), event)
     if all(event.checkpoint_utc for event in once.values()):
         return tuple(sorted(once.values(), key=_seconds))
-    return tuple(sorted(once.values(), key=attrgetter("checkpoint_time")))
+    return tuple(sorted(once.values(), key=_LOCAL))
 
 
 def decisive(events: Sequence[Checkpoint], bearing: Container[Checkpoint]) -> Checkpoint | None:
@@ -61,8 +65,3 @@ def unknown_codes(codes: Iterable[str | int | None], *tables: Container[str]) ->
 
 def _seconds(event: Checkpoint) -> float:
     return event.checkpoint_utc.timestamp() if event.checkpoint_utc else 0.0
-
-
-def _identity(event: Checkpoint) -> tuple[object, ...]:
-    place = (event.location, event.city, event.state, event.postal_code, event.country_name)
-    return (event.checkpoint_time, event.checkpoint_offset, event.message, event.raw_tag, place)

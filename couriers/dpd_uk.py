@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from http import HTTPStatus
 
 import msgspec
@@ -114,7 +113,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     with fetch.reading(answer):
         code = parse_reference(answer.status, answer.headers, answer.body, number)
     if code is None:
-        return replace(NOT_FOUND_YET, http_status=answer.status)
+        return NOT_FOUND_YET._replace(http_status=answer.status)
     answer = await fetch.get(["v1", "parcels", code, "parcelevents"])
     with fetch.reading(answer):
         empty = answer.status == HTTPStatus.OK and decode(answer.body, _History).data == []

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
 
 import aiohttp
+from aiohttp import hdrs
 from yarl import URL
 
 from couriers.answer import Answer
@@ -91,7 +92,7 @@ class Fetch:
         except UnreadableAnswer as error:
             error.unread = self._unread(answer, number)
             raise
-        return replace(tracking, http_status=answer.status)
+        return tracking._replace(http_status=answer.status)
 
     def _unread(self, answer: Answer, number: str) -> Unread:
         headers = {name: answer.headers[name] for name in _READ_HEADERS if name in answer.headers}
@@ -153,8 +154,9 @@ class Fetch:
         if self._asked:
             await self._permit.again()
         self._asked = True
-        gate = Gate(self._permit)
-        options: dict[str, Any] = {"headers": headers, "middlewares": (gate,)}
+        options: dict[str, Any] = {"middlewares": (Gate(self._permit),)}
+        if headers:
+            options["headers"] = headers
         if json is not None:
             options["json"] = json
         return await self._exchange(method, url, options)
@@ -182,16 +184,31 @@ class Fetch:
             async with self._http.request(
                 method, url, allow_redirects=False, **options
             ) as response:
-                body = await _capped(response)
+                body = await (response.read() if _is_small(response) else _capped(response))
                 named = {name.lower(): value for name, value in response.headers.items()}
                 if "date" not in named:
-                    named["date"] = formatdate(usegmt=True)
+                    named["date"] = _date(int(time.time()))
                 return Answer(response.status, named, body)
         except (aiohttp.ClientError, OSError) as broken:
             # The text of aiohttp's errors may hold the address, and that a key or a number.
             raise CourierDown(f"{type(broken).__name__} while asking {url.host}") from broken
         except ValueError as unfit:
             raise RequestRefused("a header or the address holds what HTTP forbids") from unfit
+
+
+def _is_small(response: aiohttp.ClientResponse) -> bool:
+    """Whether the head promises a body within the cap, which aiohttp then holds it to."""
+    length = response.content_length
+    return (
+        length is not None
+        and length <= BODY_BYTES
+        and hdrs.CONTENT_ENCODING not in (response.headers)
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _date(second: int) -> str:
+    return formatdate(second, usegmt=True)
 
 
 async def _capped(response: aiohttp.ClientResponse) -> bytes:

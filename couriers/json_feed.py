@@ -7,6 +7,7 @@ means that the number is not known yet. An optional setting `token` is sent as a
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -19,7 +20,7 @@ from couriers.countries import country
 from couriers.fetch import Fetch
 from couriers.refusals import refuse, unexpected
 from couriers.times import Moment, read_iso
-from couriers.words import Status
+from couriers.words import IN_TRANSIT, Status
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -111,8 +112,9 @@ def _tracking(feed: _Feed, number: str) -> Tracking:
 
 def _checkpoint(event: _Event) -> Checkpoint:
     moment = read_iso(event.checkpoint_time, place_offset=text(event.checkpoint_offset))
-    status = _status(event.tag, event.subtag) or Status(Tag.IN_TRANSIT, "InTransit_001")
-    named = country(text(event.country_name) or text(event.country_iso3))
+    status = _status(event.tag, event.subtag) or IN_TRANSIT
+    name = text(event.country_name)
+    named = country(name or text(event.country_iso3))
     return Checkpoint(
         checkpoint_time=moment.local,
         checkpoint_offset=moment.offset,
@@ -120,7 +122,7 @@ def _checkpoint(event: _Event) -> Checkpoint:
         message=text(event.message) or "",
         tag=status.tag,
         subtag=status.subtag,
-        country_name=text(event.country_name) or (named.name if named else None),
+        country_name=name or (named.name if named else None),
         country_iso3=named.iso3 if named else None,
         city=text(event.city),
         state=text(event.state),
@@ -130,6 +132,7 @@ def _checkpoint(event: _Event) -> Checkpoint:
     )
 
 
+@functools.lru_cache(maxsize=256)
 def _status(tag_text: str | None, subtag: str | None) -> Status | None:
     """Check a tag and its subtag, which is `<tag>_001` unless given; None for no tag."""
     told = text(tag_text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import chain
 
 from couriers.checkpoints import oldest_first
@@ -21,8 +20,7 @@ def together(pieces: Sequence[Tracking]) -> Tracking:
     active = [piece for piece in pieces if piece.active]
     slowest = active or [piece for piece in pieces if not piece.delivered] or list(pieces)
     codes = {code for piece in pieces for code in piece.unknown_codes}
-    return replace(
-        max(slowest, key=_seen_last),
+    return max(slowest, key=_seen_last)._replace(
         checkpoints=oldest_first(
             chain.from_iterable(piece.checkpoints for piece in pieces), newest_first=False
         ),

@@ -7,8 +7,8 @@ says how far that place is from Greenwich; a local time is never taken for UTC.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from typing import NamedTuple
 
 from tracking.errors import UnreadableAnswer
 
@@ -18,6 +18,7 @@ _ISO = re.compile(
     r"\s*(?P<offset>Z|[+-]\d{1,2}(?::?\d\d)?)?)?",
     re.ASCII,
 )
+_PLAIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
 _OFFSET = re.compile(r"(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d\d))?", re.ASCII)
 _DAY_FIRST = re.compile(
     r"(?P<day>\d{1,2})[-/ ](?P<month>\d{1,2}|[A-Za-z]{3})[-/ ](?P<year>\d{4})"
@@ -36,8 +37,7 @@ YEARS = range(1990, 2100)
 """Outside of these a date is a filler (0001-01-01, 9999-12-31), not the time of a scan."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """When something happened, as far as the courier says.
 
     `local` is ISO 8601 without offset: "2026-01-05T08:15:00", or only the date where no time was
@@ -58,12 +58,14 @@ def read_iso(text: str, *, place_offset: str | None = None, zone_is_fake: bool =
     """Read ISO 8601 in the forms couriers use: date, blank or T, seconds or not, offset or not.
 
     `place_offset` is an offset that stands beside the time. `zone_is_fake`: this courier writes a Z
-    behind local time, so what the text says of its zone is dropped. Raises UnreadableAnswer.
+    behind local time, so a Z is dropped. Raises UnreadableAnswer.
     """
+    if place_offset is None and _PLAIN.fullmatch(text):
+        return _plain(text)
     found = _ISO.fullmatch(text.strip())
     if found is None:
         raise UnreadableAnswer(f"{text[:60]!r} is no date and time in ISO 8601")
-    own = None if zone_is_fake else found["offset"]
+    own = None if zone_is_fake and found["offset"] == "Z" else found["offset"]
     return _moment(found["date"], found["time"], place_offset or own, text)
 
 
@@ -102,6 +104,29 @@ def read_offset(text: str | None) -> timedelta | None:
         return None
     offset = timedelta(hours=int(found["hours"]), minutes=int(found["minutes"] or 0))
     return None if offset > _FARTHEST else offset * (-1 if found["sign"] == "-" else 1)
+
+
+def offset_between(here: Moment, there: Moment) -> str | None:
+    """Tell the offset of a place by its own time and that at Greenwich, both told without one.
+
+    None for what no place has: a date alone, more than 14 hours, not a multiple of 15 minutes.
+    """
+    if "T" not in here.local or "T" not in there.local:
+        return None
+    apart = datetime.fromisoformat(here.local) - datetime.fromisoformat(there.local)
+    possible = abs(apart) <= _FARTHEST and not apart % timedelta(minutes=15)
+    return _written(apart) if possible else None
+
+
+def _plain(text: str) -> Moment:
+    """Read what is already in the form in which it is kept: most of all times are."""
+    try:
+        year = datetime.fromisoformat(text).year
+    except ValueError as impossible:
+        raise UnreadableAnswer(f"{text[:60]!r} is no possible time: {impossible}") from impossible
+    if year not in YEARS:
+        raise UnreadableAnswer(f"{text[:60]!r} cannot be when a parcel was seen")
+    return Moment(text)
 
 
 def _moment(day: str, clock: str | None, offset_text: str | None, text: str) -> Moment:

@@ -35,6 +35,7 @@ class Clock:
     def __init__(self) -> None:
         self._current: _Bucket | None = None
         self._previous: _Bucket | None = None
+        self._low, self._high = 0.0, 0.0
         self.steps = 0
         self._settled_at = 0.0
 
@@ -49,11 +50,23 @@ class Clock:
             self._previous, self._current = current, _Bucket(before, low, high)
         else:
             current.low, current.high = max(current.low, low), min(current.high, high)
-        if self.low > self.high:
-            if self.low - self.high > STEP_SECONDS:
+        self._intersect()
+        if self._low > self._high:
+            if self._low - self._high > STEP_SECONDS:
                 self.steps += 1
                 self._settled_at = after + SETTLE_SECONDS
             self._previous, self._current = None, _Bucket(before, low, high)
+            self._intersect()
+
+    def _intersect(self) -> None:
+        known = [bucket for bucket in (self._current, self._previous) if bucket]
+        self._low = max(bucket.low for bucket in known)
+        self._high = min(bucket.high for bucket in known)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether `settled` would return at once."""
+        return self._settled_at <= time.monotonic()
 
     async def settled(self) -> None:
         """Wait until the last step of a clock is long enough ago."""
@@ -64,15 +77,13 @@ class Clock:
     @property
     def low(self) -> float:
         """Redis minus monotonic is at least this, in seconds."""
-        lows = [bucket.low for bucket in (self._current, self._previous) if bucket]
-        return max(lows, default=0.0)
+        return self._low
 
     @property
     def high(self) -> float:
         """Redis minus monotonic is at most this, in seconds."""
-        highs = [bucket.high for bucket in (self._current, self._previous) if bucket]
-        return min(highs, default=0.0)
+        return self._high
 
     def monotonic(self, time_us: float) -> float:
         """The latest instant of our monotonic clock at which Redis' clock shows `time_us`."""
-        return time_us / MICRO - self.low
+        return time_us / MICRO - self._low

@@ -64,7 +64,8 @@ class CallPermit:
         """Hold until the granted instant. Raises NotStarted when it is long past, or used."""
         if self._used:
             raise NotStarted(f"the grant {self._start_id} was used before")
-        await self._clock.settled()
+        if not self._clock.is_settled:
+            await self._clock.settled()
         while True:
             now = time.monotonic()
             early = self._at - (now + self._clock.low)

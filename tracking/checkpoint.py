@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Tag(StrEnum):
@@ -25,9 +25,8 @@ FINAL_SUBTAGS = frozenset({"Exception_011", "Exception_013"})
 """Returned to the sender, and lost: nothing more will happen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """One scan of a parcel.
+class Checkpoint(NamedTuple):
+    """One scan of a parcel. A tuple, because an answer makes dozens and a dataclass costs thrice.
 
     `checkpoint_time` is the courier's own local text in ISO 8601, without an offset;
     `checkpoint_offset` ("+02:00") only where the courier gave one; `checkpoint_utc` (aware, UTC)
@@ -50,8 +49,7 @@ class Checkpoint:
     raw_tag: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tracking:
+class Tracking(NamedTuple):
     """A courier's whole answer about one number; checkpoints oldest first.
 
     No checkpoints and tag Pending mean "the courier does not know this number (yet)".

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from service.observe.clean import Clean, cleaner
 from service.observe.events import LEVELS, Event, Level
 from service.observe.line import Render, render_for
+from service.observe.output import Output
 from service.observe.repeats import Repeats
 
 WEIGHTS: Mapping[str, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -25,12 +26,12 @@ class Emit(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Makes the lines of one process and writes them. `everywhere` stands in each of them."""
+    """Makes the lines of one process. `everywhere` stands in each of them, `out` takes them."""
 
     clean: Clean
     render: Render
     everywhere: Mapping[str, str]
-    out: int
+    out: Output
     repeats: Repeats = field(default_factory=Repeats)
 
     def line(self, level: str, event: str, fields: Mapping[str, Any]) -> bytes | None:
@@ -48,19 +49,11 @@ class Lines:
             line["left_out"] = left_out
         return self.render(line)
 
-    def write(self, line: bytes) -> None:
-        """Write with one call, so that the lines of several processes do not mix."""
-        try:
-            os.write(self.out, line)
-        except OSError:
-            # A full disk or a closed pipe must not stop the work that is logged.
-            return
-
 
 def lines(form: str, secrets: Collection[str] = (), *, worker: str = "", out: int = 1) -> Lines:
     """Prepare the lines of this process; `form` is log.format, `out` a file descriptor."""
     render = render_for(form, terminal=os.isatty(out))
-    return Lines(cleaner(secrets), render, {"worker": worker} if worker else {}, out)
+    return Lines(cleaner(secrets), render, {"worker": worker} if worker else {}, Output(out))
 
 
 def emitter(level: Level, made: Lines) -> Emit:
@@ -70,6 +63,6 @@ def emitter(level: Level, made: Lines) -> Emit:
         if WEIGHTS[LEVELS[event]] < WEIGHTS[level]:
             return
         if line := made.line(LEVELS[event], event.value, fields):
-            made.write(line)
+            made.out.write(line)
 
     return emit

@@ -17,6 +17,7 @@ import structlog
 from service.observe.clean import traceback_of
 from service.observe.events import LEVELS, Event, Level
 from service.observe.lines import WEIGHTS, Lines
+from service.observe.output import Output
 
 
 def set_up(level: Level, lines: Lines) -> None:
@@ -32,7 +33,7 @@ def set_up(level: Level, lines: Lines) -> None:
         # One step is quicker than a chain of them.
         processors=[line_of],
         wrapper_class=structlog.make_filtering_bound_logger(WEIGHTS[level]),
-        logger_factory=lambda *_: _Output(lines),
+        logger_factory=lambda *_: _Sink(lines.out),
         cache_logger_on_first_use=False,
     )
     _logger.cache_clear()
@@ -40,7 +41,7 @@ def set_up(level: Level, lines: Lines) -> None:
 
 
 def emit(event: Event, **fields: Any) -> None:
-    """Log one event at its level. Waits for nothing but the write, and survives its failure."""
+    """Log one event at its level. Waits for nothing but a write, and survives its failure."""
     getattr(_logger(), LEVELS[event])(event.value, **fields)
 
 
@@ -55,11 +56,12 @@ def _logger() -> Any:
     return structlog.get_logger().bind()
 
 
-class _Output:
+class _Sink:
     """What structlog calls with a finished line."""
 
-    def __init__(self, lines: Lines) -> None:
-        self.debug = self.info = self.warning = self.error = lines.write
+    def __init__(self, out: Output) -> None:
+        self.debug = self.info = out.write_soon
+        self.warning = self.error = out.write
 
 
 class _Libraries(logging.Handler):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
+import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 
@@ -40,8 +40,8 @@ class ReservedJob:
         """Stable over redeliveries of this job; 16 URL-safe characters that tell nothing."""
         if not self._key:
             name = f"{self._reservation.connection.instance}:{self.id}".encode()
-            digest = hmac.digest(self._secret, name, "sha256")
-            self._key = urlsafe_b64encode(digest[:KEY_BYTES]).decode()
+            digest = hashlib.blake2b(name, digest_size=KEY_BYTES, key=self._secret).digest()
+            self._key = urlsafe_b64encode(digest).decode()
         return self._key
 
     @property

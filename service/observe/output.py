@@ -1,0 +1,54 @@
+"""Where lines go: whole, in their order, and those of one turn of the event loop together.
+
+A write costs as much as making the line, and lets another thread have the interpreter meanwhile.
+A process that is killed loses the lines of its last turn at most; warnings and errors never wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from service.observe.line import LINE_MOST
+
+
+class Output:
+    """A file descriptor. Survives a full disk and a closed pipe: the work goes on unlogged."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._waiting: list[bytes] = []
+
+    def write(self, line: bytes) -> None:
+        """Write what waits, and `line`."""
+        self._waiting.append(line)
+        self.flush()
+
+    def write_soon(self, line: bytes) -> None:
+        """Write `line` at the end of this turn of the loop; at once where no loop runs."""
+        if not self._waiting:
+            try:
+                asyncio.get_running_loop().call_soon(self.flush)
+            except RuntimeError:
+                self.write(line)
+                return
+        self._waiting.append(line)
+
+    def flush(self) -> None:
+        """Write what waits, in pieces that a pipe takes whole: other processes write to it too."""
+        piece = b""
+        waiting, self._waiting = self._waiting, []
+        for line in waiting:
+            if len(piece) + len(line) > LINE_MOST:
+                self._put(piece)
+                piece = b""
+            piece += line
+        self._put(piece)
+
+    def _put(self, piece: bytes) -> None:
+        try:
+            if piece:
+                os.write(self._descriptor, piece)
+        except OSError:
+            # A full disk or a closed pipe must not stop the work that is logged.
+            return

@@ -7,10 +7,10 @@ READY := $(VENV)/.ready
 UV := .devstack/uv/bin/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench chaos stack lock clean
+.PHONY: help setup demo test check bench chaos simulate mutants fuzz stack lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## create .venv with the locked dependencies
 
@@ -37,6 +37,19 @@ chaos: $(READY) ## break workers and servers by a seeded plan, then judge (SEED=
 	@PYTHONPATH=.:tests/reliability $(BIN)/python -m chaos \
 	  --seed $(SEED) --minutes $(MINUTES) --workers $(WORKERS) \
 	  $(if $(SHORT),--short) $(if $(FORGET),--forget-redis) $(if $(STEP),--step-clock) $(if $(DOCS),--write-docs)
+
+SEEDS ?= 500
+simulate: $(READY) ## the whole worker on virtual time, one world for each seed (SEED=1 SEEDS=500 JSON=1)
+	@PYTHONPATH=.:tests/simulation:tests/limits PYTHONHASHSEED=0 $(BIN)/python -m simulated \
+	  --seed $(SEED) --seeds $(SEEDS) $(if $(JSON),--json)
+
+mutants: $(READY) ## break one invariant after the other; the suite must notice (ONLY=words JSON=1)
+	@PYTHONPATH=.:tests $(BIN)/python -m mutants \
+	  $(if $(ONLY),--only "$(ONLY)") $(if $(JSON),--json) $(if $(DOCS),--write-docs)
+
+EXAMPLES ?= 10000
+fuzz: $(READY) ## feed all that is read from outside with damaged input (EXAMPLES=10000)
+	@FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/fuzz
 
 stack: $(READY) ## run the real servers and the courier site until Ctrl-C
 	@$(BIN)/python -m devstack

@@ -77,9 +77,10 @@ def read_token(answer: Answer, grant: Grant) -> Token:
 def _lifetime(given: object, default: float) -> float:
     try:
         seconds = float(given) if isinstance(given, str | int | float) else default
-    except ValueError:
+    except (ValueError, OverflowError):
         return default
-    return min(seconds, LIFETIME_MOST)
+    # Not a number, or over before it came: it would be fetched anew for every call.
+    return min(seconds, LIFETIME_MOST) if seconds >= 0 else default
 
 
 class TokenCache:

@@ -10,7 +10,7 @@ key                           type   content                            what end
 ============================= ====== ================================== ===========================
 calls_number:<slug>           string calls running now                  60 s after the newest call
 sec_calls:<slug>              string starts in the last second          1 s after the last start
-calls_leases:<slug>           zset   call id → end of its lease, µs     the lease of the newest call
+calls_leases:<slug>           zset   call id → end of its lease, µs     60 s after the newest call
 call_starts:<slug>            zset   start id → its lane is free, µs    its last lane is free
 wait_list:<slug>              list   numbers, oldest first              empty
 wait_list_automatic:<slug>    list   the same, AUTOMATIC requests       empty

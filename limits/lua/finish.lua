@@ -43,7 +43,7 @@ end
 
 -- How long calls take matters for the estimate only, so only while somebody waits.
 local function count_time(granted)
-  local took = now - tonumber(granted)
+  local took = math.max(0, now - tonumber(granted)) -- the clock may have stepped back
   local average = tonumber(call('HGET', COUNTS, 'call_us') or took)
   call('HSET', COUNTS, 'call_us', digits(average + (took - average) / 8))
 end

@@ -33,6 +33,9 @@ _SERVICE_LINK = re.compile(
 )
 """What Kubernetes sets by itself where a Service's name begins with "tracker"."""
 
+_UNDECODED = re.compile("[\ud800-\udfff]")
+"""How Python passes bytes of a variable on that are not UTF-8."""
+
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
@@ -74,11 +77,13 @@ def _value(path: Path, name: str, environment: Mapping[str, str]) -> tuple[Any, 
         return given, name
     if name.endswith(FROM_FILE):
         return _from_file(path, name, environment), f"{name} -> {given}"
+    if _UNDECODED.search(given):
+        raise _wrong(path, name, "bytes that are not UTF-8", "UTF-8", "Write it in UTF-8.")
     if is_text(kind):
         return given, name
     try:
         return msgspec.json.decode(given), name
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         found = shown(given, secret=is_secret(path))
         raise _wrong(path, name, found, f"{expected(kind)}, as JSON", example(path, name)) from None
 

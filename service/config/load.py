@@ -74,6 +74,10 @@ def _read(file: File) -> tuple[dict[str, Any], dict[Path, int]]:
         found = "text that is not UTF-8"
     except tomllib.TOMLDecodeError as error:
         found = str(error)
+    except RecursionError:
+        found = "lists or tables that are nested too deep"
+    except ValueError:
+        found = "a number of thousands of digits"
     raise ConfigError([Problem(str(file), "", found, "a TOML file", fix)])
 
 
@@ -96,7 +100,9 @@ def _where(
         return _line(file, lines[path])
     # An unknown table is known by what stands in it.
     below = [where for inner, where in lines.items() if inner[: len(path)] == path]
-    return _line(file, min(below)) if below else ""
+    if below:
+        return _line(file, min(below))
+    return next((name for inner, name in variables.items() if inner[: len(path)] == path), "")
 
 
 def _line(file: File | None, number: int) -> str:

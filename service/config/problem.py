@@ -24,7 +24,8 @@ class Problem:
 
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where else ""
-        return f"{self.path}{place}: found {self.found}, expected {self.expected}. {self.fix}"
+        name = self.path or "a key without a name"
+        return f"{name}{place}: found {self.found}, expected {self.expected}. {self.fix}"
 
 
 class ConfigError(Exception):
@@ -37,7 +38,9 @@ class ConfigError(Exception):
 
 def shown(value: object, *, secret: bool = False) -> str:
     """Quote a value as a message may: in one short line, and never a secret."""
-    if secret:
-        return f"a secret of {len(str(value))} characters"
-    text = ascii(value)
+    try:
+        text = f"a secret of {len(str(value))} characters" if secret else ascii(value)
+    except ValueError:
+        # Python does not write out what 0xfff… may be.
+        return "a number of thousands of digits"
     return text if len(text) <= SHOWN_MOST else f"{text[: SHOWN_MOST - 1]}…"

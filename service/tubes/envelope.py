@@ -93,7 +93,8 @@ def decode_request(
         enqueued_at = _instant(meta.get("enqueued_at"))
         # A producer's clock may run ahead of ours, but nothing was put in the future.
         put_at = now - age_seconds if enqueued_at is None else min(enqueued_at, now)
-        expires_at = put_at + expires_in
+        # Within what `_seconds` reads, so that it can be written as a job again.
+        expires_at = min(max(put_at + expires_in, 0.0), SECONDS_MOST)
     return TrackingRequest(
         slug=slug,
         number=parse_number(given, keep),
@@ -188,9 +189,11 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     read = dict(pairs)
     if len(read) != len(pairs):
         # Two readers may each trust another one of the two values.
-        keys = [key for key, _ in pairs]
-        twin = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twin[:80]!r} stands twice")
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ValueError(f"the key {key[:80]!r} stands twice")
+            seen.add(key)
     return read
 
 

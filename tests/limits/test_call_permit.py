@@ -17,11 +17,11 @@ from tracking.errors import NotStarted
 class Gate:
     """A permit on a clock that is Redis' own, and what it reported."""
 
-    def __init__(self, at: float, deadline: float = 30.0) -> None:
-        """`at` and `deadline` in seconds from now."""
+    def __init__(self, at: float, deadline: float = 30.0, unsure: float = 0.0) -> None:
+        """`at` and `deadline` in seconds from now; Redis' clock may be `unsure` seconds behind."""
         now = time.monotonic()
         clock = Clock()
-        clock.observe(now, round(now * 1_000_000), now)
+        clock.observe(now, round(now * 1_000_000), now + unsure)
         self.reports: list[tuple[str, int]] = []
         self.at = now + at
         self.permit = CallPermit(
@@ -39,6 +39,25 @@ async def test_a_request_is_held_until_its_instant() -> None:
     await gate.permit.before_send()
 
     assert time.monotonic() >= gate.at
+
+
+async def test_a_request_is_held_until_its_instant_has_certainly_come() -> None:
+    gate = Gate(at=0.05, unsure=0.1)
+
+    await gate.permit.before_send()
+
+    assert time.monotonic() >= gate.at + 0.1
+
+
+async def test_a_send_is_stamped_with_the_latest_instant_it_can_have_had() -> None:
+    gate = Gate(at=-0.2, unsure=0.1)
+    await gate.permit.before_send()
+
+    before = time.monotonic()
+    gate.permit.after_send()
+
+    ((_, send_us),) = gate.reports
+    assert send_us / 1_000_000 + 1e-5 >= before
 
 
 async def test_the_send_is_reported_with_its_own_instant() -> None:

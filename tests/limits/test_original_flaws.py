@@ -121,6 +121,7 @@ async def test_the_calls_of_the_last_second_never_lose_their_expiry(
     """F10: the key expired between GET and INCR, and the counter stood at 1 for ever."""
     for n in range(4):
         await usps.admit(f"N{n:03}", slug="usps")
+        assert await redis.pttl(KEYS.sec_calls) != NO_EXPIRY
         await redis.delete(KEYS.sec_calls)
         await usps.take()
 
@@ -214,6 +215,21 @@ async def test_a_second_worker_that_repeats_a_slow_call_leaves_one_end(
     assert await state(redis, "op-1") == "SUCCESS"
     assert await counted(redis, "SUCCESS") == (1,)
     assert await redis.exists(KEYS.wait_inflight, KEYS.calls_leases) == 0
+
+
+async def test_a_call_that_was_taken_over_is_not_repeated_when_its_lease_ends(
+    hire: Hire, redis: Redis
+) -> None:
+    """F16: who took the job over has answered it; the first worker is never heard of again."""
+    lost, second = await hire(), await hire()
+    lost_call = await lost.granted("N001", job="job-1", id="op-1")
+    await second.finish(await second.granted("N001", job="job-1", id="op-1"))
+
+    await the_lease_ends(redis, lost_call)
+    _, swept, *_ = await second.raw("sweep", "s")
+
+    assert swept == 0
+    assert (await second.take()).calls == ()
 
 
 async def test_everything_about_a_request_waits_with_it(busy: Worker, free: Worker) -> None:

@@ -25,8 +25,8 @@ def test_an_exchange_bounds_the_difference_of_the_clocks() -> None:
 
     exchange(clock, 10.0, 10.2)
 
-    assert clock.low == pytest.approx(AHEAD - 0.1)
-    assert clock.high == pytest.approx(AHEAD + 0.1)
+    assert clock.low == pytest.approx(AHEAD - 0.1, abs=1e-6)
+    assert clock.high == pytest.approx(AHEAD + 0.1, abs=1e-6)
 
 
 def test_a_quicker_exchange_narrows_the_bounds_and_a_slower_one_does_not_widen_them() -> None:

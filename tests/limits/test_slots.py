@@ -73,6 +73,12 @@ async def test_a_lease_lasts_as_long_as_the_rules_say(hire: Hire, redis: Redis) 
     assert await redis.zscore(KEYS.calls_leases, grant[0]) == now + 40_000_000
 
 
+async def test_leases_that_nobody_ends_leave_redis(worker: Worker, redis: Redis) -> None:
+    await worker.granted()
+
+    assert 0 < await redis.pttl(KEYS.calls_leases) <= 60_000
+
+
 async def test_whoever_waits_for_a_slot_asks_when_the_oldest_lease_ends(
     hire: Hire, redis: Redis
 ) -> None:

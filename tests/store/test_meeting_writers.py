@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from pymongo.collection import Collection
 from store_parcels import FIRST, NAME, START, answer, call, failure, hours, on_its_way
 
 from service.store.bulk import BulkWriter
 from service.store.connection import Store
 from tracking.errors import CourierDown
+from tracking.request import Origin
+
+
+@dataclass
+class ReadAndThen:
+    """A collection for which something happens right after each read."""
+
+    collection: Collection[dict[str, Any]]
+    happens: Callable[[], object]
+
+    def find(self, *query: Any) -> list[dict[str, Any]]:
+        documents = list(self.collection.find(*query))
+        self.happens()
+        return documents
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.collection, name)
 
 
 def found(store: Store) -> dict[str, Any]:
@@ -42,6 +62,21 @@ def test_writers_that_meet_lose_nothing_and_the_newest_wins(store: Store) -> Non
     assert document["revision"] == document["tracked_count"] - 1
     newest = document["attempts"][-1]["at"]
     assert newest > document["last_checked_at"]
+
+
+def test_a_write_in_between_is_merged_and_not_overwritten(store: Store) -> None:
+    other = BulkWriter(store.tracking, store.past)
+    other.write([answer(call(hours(0)), on_its_way(FIRST))])
+    between: Any = ReadAndThen(
+        store.tracking, lambda: other.write([failure(call(hours(1)), CourierDown("?"))])
+    )
+    writer = BulkWriter(between, store.past)
+
+    told = writer.write([answer(call(hours(2), origin=Origin.AUTOMATIC), on_its_way(FIRST))])
+
+    outcomes = [each["outcome"] for each in found(store)["attempts"]]
+    assert told == [None]
+    assert outcomes == ["answered", "courier_down", "answered"]
 
 
 def test_failures_that_meet_are_all_noted(store: Store) -> None:

@@ -75,6 +75,7 @@ async def test_instants_finer_than_mongodbs_are_no_change(
 async def test_a_newer_answer_replaces_an_older_one_and_never_the_reverse(
     store: Store, trackings: Trackings
 ) -> None:
+    await save(trackings, 0, FIRST)
     await save(trackings, 2, FIRST, SECOND)
     await save(trackings, 1, FIRST)
 
@@ -82,7 +83,7 @@ async def test_a_newer_answer_replaces_an_older_one_and_never_the_reverse(
 
     assert len(document["checkpoints"]) == 2
     assert document["last_checked_at"] == START + hours(2)
-    assert document["tracked_count"] == 1
+    assert document["tracked_count"] == 2
 
 
 async def test_answers_about_one_number_in_one_batch_are_merged_in_order(

@@ -1,0 +1,220 @@
+"""The flow's surroundings, each of which writes down what is asked of it, in one journal.
+
+They show in which order the flow takes its steps. What Redis, MongoDB and beanstalkd make of these
+is tested on the real ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from service.flow.answer import Asker, Spare, Stores
+from service.flow.consume import Consumer
+from service.flow.crew import Crew
+from service.flow.drain import Drainer
+from service.flow.handle import Handler
+from service.flow.turns import Turns
+from service.flow.verdicts import RetryRules
+from service.upkeep.sweeper import Sweeper
+from tracking.call import Admission, Call, Ended, Swept, Turn
+from tracking.checkpoint import Tag, Tracking
+from tracking.errors import StoreError
+from tracking.operation import State
+from tracking.request import Number, Slug, TrackingRequest
+
+USPS = Slug("usps")
+REQUEST = TrackingRequest(USPS, Number("N001"), "N001")
+TRACKING = Tracking(Tag.IN_TRANSIT, "InTransit_003", ())
+NOTHING_MORE = Turn()
+ENDED = Ended(State.SUCCESS)
+
+
+@dataclass
+class Journal:
+    """What was asked for, in its order. `fails` holds what is to be raised, step by step."""
+
+    steps: list[str] = field(default_factory=list)
+    fails: dict[str, list[Exception]] = field(default_factory=dict)
+
+    def note(self, step: str) -> None:
+        self.steps.append(step)
+        if self.fails.get(step):
+            raise self.fails[step].pop(0)
+
+    def fail(self, step: str, *errors: Exception) -> None:
+        self.fails[step] = list(errors)
+
+
+@dataclass
+class Permit:
+    """A permit that was used for one request."""
+
+    deadline: float = field(default_factory=lambda: time.monotonic() + 30.0)
+    started: bool = True
+
+    async def again(self) -> None: ...
+    async def before_send(self) -> None: ...
+    def after_send(self) -> None: ...
+
+
+@dataclass
+class Limits:
+    journal: Journal
+    admission: Admission
+    remembers_seconds: float = 30.0
+    turn: Turn = NOTHING_MORE
+    swept: tuple[Swept, ...] = ()
+
+    async def admit(self, *_: object) -> Admission:
+        self.journal.note("admit")
+        return self.admission
+
+    async def take(self, *_: object, **__: object) -> Turn:
+        self.journal.note("take")
+        return self.turn
+
+    async def finish(self, *_: object) -> Turn:
+        self.journal.note("finish")
+        return NOTHING_MORE
+
+    async def retry(self, *_: object) -> Turn:
+        self.journal.note("retry")
+        return NOTHING_MORE
+
+    async def hand_back(self, *_: object) -> Turn:
+        self.journal.note("hand back")
+        return NOTHING_MORE
+
+    async def sweep(self, slugs: Sequence[Slug]) -> Sequence[Swept]:
+        self.journal.note(f"sweep {len(slugs)}")
+        return self.swept
+
+
+@dataclass
+class Results:
+    journal: Journal
+
+    async def available(self) -> None:
+        self.journal.note("available")
+
+    async def save(self, *_: object) -> None:
+        self.journal.note("save")
+
+    async def fail(self, *_: object, final: bool) -> None:
+        self.journal.note("note final failure" if final else "note failure")
+
+    async def fresh(self, *_: object) -> None:
+        self.journal.note("fresh")
+
+
+@dataclass
+class Dead:
+    journal: Journal
+
+    async def record(self, letters: Sequence[object]) -> None:
+        self.journal.note(f"record {len(letters)}")
+
+
+class Codes:
+    """No answer here has a code that is unknown."""
+
+    def count(self, slug: str, code: str) -> None: ...
+
+
+@dataclass
+class Drains:
+    journal: Journal
+
+    async def put_drain(self, slug: Slug) -> None:
+        self.journal.note(f"put drain {slug}")
+
+
+@dataclass
+class Job:
+    journal: Journal
+    key: str = "key-of-the-job"
+    server: str = "127.0.0.1:11300"
+    id: int = 7
+    body: bytes = b"{}"
+    lost: bool = False
+
+    async def delete(self) -> None:
+        self.journal.note("delete")
+
+    async def bury(self) -> None:
+        self.journal.note("bury")
+
+    async def release(self) -> None:
+        self.journal.note("release")
+
+    async def age(self) -> float:
+        return 0.0
+
+
+class Scene:
+    """One flow with its journal. `decode` and `track` may be replaced before `handle`."""
+
+    def __init__(self, admission: Admission = ENDED) -> None:
+        self.journal = Journal()
+        self.limits = Limits(self.journal, admission)
+        self.crew = Crew(10)
+        self.track: Callable[[Call], Tracking] = lambda _: TRACKING
+        self.decode: Callable[[object], TrackingRequest] = lambda _: REQUEST
+        self.drains: Callable[[object], Slug] = lambda _: USPS
+        stores = Stores(self.limits, Results(self.journal), Dead(self.journal), Codes())
+        reach: Callable[[object], None] = lambda _: None  # noqa: E731 - does nothing
+        self.asker = Asker(
+            self._track, stores, RetryRules(), lambda _: b"{}", Spare(lambda: 0, reach)
+        )
+        self.again: list[tuple[Slug, float]] = []
+        self.turns = Turns(
+            self.asker,
+            self.crew,
+            Drains(self.journal),
+            lambda slug, at: self.again.append((slug, at)),
+            reach,
+        )
+        self.handler = Handler(self._decode, stores, self.asker, self.turns, reach)
+        self.drainer = Drainer(self.limits, Results(self.journal).available, lambda: 5, reach)
+        self.consumer = Consumer(self.handler, self.drainer, self.turns, self.crew, self._drains)
+        self.sweeper = Sweeper(self.limits, self.turns, [USPS], reach)
+
+    async def handle(self) -> list[str]:
+        """Carry one job to its outcome; the steps that were taken."""
+        await self.handler.handle(Job(self.journal))
+        return self.journal.steps
+
+    async def all_ended(self) -> list[str]:
+        """Wait until every task has ended; the steps that were taken."""
+        cut_off = await self.crew.stop(5.0)
+        assert cut_off == 0
+        return self.journal.steps
+
+    def _drains(self, job: object) -> Slug:
+        return self.drains(job)
+
+    async def _decode(self, job: object) -> TrackingRequest:
+        return self.decode(job)
+
+    async def _track(self, call: Call) -> Tracking:
+        self.journal.note("ask")
+        return self.track(call)
+
+
+def call(**more: Any) -> Call:
+    """A call that was just granted."""
+    now = time.time()
+    given: dict[str, Any] = {
+        "granted_us": round(now * 1_000_000),
+        "waiting_since": now,
+        "permit": Permit(),
+    }
+    return Call(request=REQUEST, **({"id": "c1"} | given | more))
+
+
+def away(error: type[StoreError], times: int = 1) -> list[StoreError]:
+    """A server that does not answer so many times."""
+    return [error("away") for _ in range(times)]

@@ -1,0 +1,109 @@
+"""What is done about a call that failed, and when it is repeated."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from flow_ports import Scene, call
+
+from service.flow.backoff import delay
+from service.flow.verdicts import (
+    GIVE_UP_SECONDS,
+    UNREADABLE_FACTOR,
+    Die,
+    HandBack,
+    Refuse,
+    Repeat,
+    RetryRules,
+    decide,
+)
+from tracking.call import Granted, Pause
+from tracking.checkpoint import Tracking
+from tracking.errors import (
+    AuthFailed,
+    CourierDown,
+    CourierError,
+    InvalidNumber,
+    MissingField,
+    NoCredentials,
+    RateLimited,
+    RequestRefused,
+    UnreadableAnswer,
+    WrongNumber,
+)
+
+RULES = RetryRules(attempts=3, first_seconds=10.0, cap_seconds=100.0)
+REPEATED = (CourierDown("502"), RequestRefused("400"))
+SLOWLY = (UnreadableAnswer("a web page"), WrongNumber("another"))
+WAITING = (NoCredentials("none"), AuthFailed("401"), RateLimited("429"))
+
+
+def decided(error: CourierError, attempts: int = 0, waited: float = 0.0) -> object:
+    now = time.time()
+    failed = call(attempts=attempts, waiting_since=now - waited)
+    return decide(error, failed, now, RULES, draw=lambda: 1.0)
+
+
+def test_what_is_done_about_an_error_follows_the_table() -> None:
+    assert decided(InvalidNumber("never")) == Refuse()
+    assert decided(MissingField("tracking_postal_code")) == Die()
+    assert [decided(error) for error in REPEATED] == [Repeat(10.0)] * 2
+    assert [decided(error) for error in SLOWLY] == [Repeat(10.0 * UNREADABLE_FACTOR)] * 2
+    assert [decided(error, attempts=99) for error in WAITING] == [
+        HandBack(Pause("no_credentials", 60.0)),
+        HandBack(Pause("auth_failed", None)),
+        HandBack(Pause("rate_limited", None)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("named", "seconds"), [(120.0, 120.0), (0.0, 1.0), (1e9, 86_400.0), (None, None)]
+)
+def test_a_courier_that_names_a_time_is_left_alone_for_it(
+    named: float | None, seconds: float | None
+) -> None:
+    error = RateLimited("429", retry_after=named)
+
+    assert decided(error) == HandBack(Pause("rate_limited", seconds))
+
+
+@pytest.mark.parametrize("error", [*REPEATED, *SLOWLY], ids=lambda error: error.code)
+def test_the_last_attempt_is_followed_by_death(error: CourierError) -> None:
+    assert isinstance(decided(error, attempts=RULES.attempts - 2), Repeat)
+    assert decided(error, attempts=RULES.attempts - 1) == Die()
+
+
+@pytest.mark.parametrize("error", WAITING, ids=lambda error: error.code)
+def test_whoever_could_not_be_asked_for_a_day_is_dead(error: CourierError) -> None:
+    assert isinstance(decided(error, waited=GIVE_UP_SECONDS - 60), HandBack)
+    assert decided(error, waited=GIVE_UP_SECONDS + 1) == Die()
+
+
+def test_waits_double_up_to_their_cap() -> None:
+    waits = [delay(attempts, 10.0, 100.0, lambda: 1.0) for attempts in (1, 2, 3, 4, 5, 10_000)]
+
+    assert waits == [10.0, 20.0, 40.0, 80.0, 100.0, 100.0]
+
+
+def test_requests_that_failed_together_do_not_come_back_together() -> None:
+    draw = random.Random(1).random
+    waits = [delay(5, 10.0, 3600.0, draw) for _ in range(100)]
+
+    assert len(set(waits)) == 100
+    assert all(0 <= wait <= 160.0 for wait in waits)
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_a_module_that_breaks_is_an_answer_that_cannot_be_read() -> None:
+    scene = Scene(Granted(call()))
+
+    def broken(_: object) -> Tracking:
+        raise KeyError("events")
+
+    scene.track = broken
+
+    steps = await scene.handle()
+
+    assert steps == ["available", "admit", "ask", "note failure", "retry", "delete"]

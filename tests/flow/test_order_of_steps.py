@@ -1,0 +1,127 @@
+"""Every step makes the next copy durable before the last one is let go, whatever the outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from flow_ports import Permit, Scene, away, call
+
+from service.flow import persist
+from tracking.call import Dying, Ended, Full, Granted, Parked
+from tracking.checkpoint import Tracking
+from tracking.errors import CourierDown, LimitsDown, MalformedJob, ResultsDown
+from tracking.operation import State
+from tracking.request import TrackingRequest
+
+pytestmark = pytest.mark.usefixtures("unread_log")
+
+
+@pytest.fixture(autouse=True)
+def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(persist, "FIRST_WAIT_SECONDS", 0.001)
+
+
+async def test_an_answer_is_stored_then_the_call_ends_then_the_job_goes() -> None:
+    scene = Scene(Granted(call()))
+
+    steps = await scene.handle()
+
+    assert steps == ["available", "admit", "ask", "save", "finish", "delete"]
+
+
+async def test_an_answer_that_cannot_be_stored_is_asked_for_again() -> None:
+    late = Permit(deadline=time.monotonic() + 0.01)
+    scene = Scene(Granted(call(permit=late)))
+    scene.journal.fail("save", *away(ResultsDown, 100))
+
+    steps = await scene.handle()
+
+    assert "finish" not in steps
+    assert steps[-2:] == ["retry", "delete"]
+
+
+async def test_no_call_is_asked_for_while_no_answer_could_be_stored() -> None:
+    scene = Scene(Granted(call()))
+    scene.journal.fail("available", *away(ResultsDown))
+
+    with pytest.raises(ResultsDown):
+        await scene.handle()
+
+    assert scene.journal.steps == ["available"]
+
+
+async def test_a_drain_job_is_put_before_the_parked_requests_job_goes() -> None:
+    steps = await Scene(Parked("rate", put_drain=True)).handle()
+
+    assert steps == ["available", "admit", "put drain usps", "delete"]
+
+
+async def test_what_has_ended_needs_nothing_but_its_job_to_go() -> None:
+    steps = await Scene(Ended(State.SUCCESS)).handle()
+
+    assert steps == ["available", "admit", "delete"]
+
+
+async def test_a_malformed_job_is_recorded_and_then_buried() -> None:
+    scene = Scene(Ended(State.SUCCESS))
+
+    def refuse(_: object) -> TrackingRequest:
+        raise MalformedJob("bad_json", "no JSON")
+
+    scene.decode = refuse
+    scene.journal.fail("record 1", *away(ResultsDown, 3))
+
+    steps = await scene.handle()
+
+    assert steps == ["record 1"] * 4 + ["bury"]
+
+
+async def test_a_request_that_finds_the_list_full_is_recorded_first() -> None:
+    steps = await Scene(Full(1_000_000)).handle()
+
+    assert steps == ["available", "admit", "record 1", "delete"]
+
+
+async def test_a_dead_request_is_recorded_before_it_ends() -> None:
+    steps = await Scene(Dying(call(deaths=11))).handle()
+
+    assert steps == ["available", "admit", "record 1", "finish", "delete"]
+
+
+async def test_a_failed_call_is_noted_before_it_is_repeated() -> None:
+    scene = Scene(Granted(call()))
+
+    def fail(_: object) -> Tracking:
+        raise CourierDown("502")
+
+    scene.track = fail
+
+    steps = await scene.handle()
+
+    assert steps == ["available", "admit", "ask", "note failure", "retry", "delete"]
+
+
+async def test_a_call_that_is_cut_off_is_handed_back_before_its_job_goes() -> None:
+    scene = Scene(Granted(call()))
+
+    def stop(_: object) -> Tracking:
+        raise asyncio.CancelledError
+
+    scene.track = stop
+
+    steps = await scene.handle()
+
+    assert steps == ["available", "admit", "ask", "hand back", "delete"]
+
+
+async def test_every_step_is_repeated_until_its_server_is_back() -> None:
+    scene = Scene(Granted(call()))
+    for step in ("admit", "finish"):
+        scene.journal.fail(step, *away(LimitsDown, 2))
+    scene.journal.fail("save", *away(ResultsDown, 2))
+
+    steps = await scene.handle()
+
+    assert steps == ["available", *["admit"] * 3, "ask", *["save"] * 3, *["finish"] * 3, "delete"]

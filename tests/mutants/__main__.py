@@ -1,0 +1,54 @@
+"""`make mutants`: break one invariant after the other; exit code 1 when the suite lets one pass."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from mutants import report
+from mutants.catalogue import CATALOGUE
+from mutants.trial import NotGreen, try_all
+
+
+def main() -> int:
+    """Try the mutants, print the table, write what was asked for."""
+    asked = _arguments().parse_args()
+    chosen = [mutant for mutant in CATALOGUE if asked.only in mutant.name]
+    if not chosen:
+        sys.stderr.write(f"No mutant is called {asked.only!r}.\n")
+        return 2
+    try:
+        trials = try_all(chosen, _progress(len(chosen)))
+    except NotGreen as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.write(report.as_json(trials) if asked.json else report.text(trials))
+    if asked.write_docs:
+        report.write(report.page(trials))
+    return int(any(trial.caught_by is None for trial in trials))
+
+
+def _progress(count: int) -> Callable[[int], None]:
+    """On a terminal one line that tells how far it is; else nothing."""
+
+    def show(done: int) -> None:
+        end = "\r\033[K" if done == count else ""
+        sys.stderr.write(f"\r{done} of {count} mutants tried{end}")
+        sys.stderr.flush()
+
+    return show if sys.stderr.isatty() else lambda _: None
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
+    parser.add_argument("--only", default="", metavar="NAME", help="those with this in their name")
+    parser.add_argument("--json", action="store_true", help="the table for programs")
+    parser.add_argument(
+        "--write-docs", action="store_true", help="write the table into docs/reliability.md"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""All mutants, by the part of the system that they break."""
+
+from __future__ import annotations
+
+from mutants.catalogue import (
+    answers,
+    duty,
+    flow,
+    line,
+    outside,
+    pace,
+    recovery,
+    slots,
+    stores,
+    tubes,
+)
+from mutants.mutant import Mutant
+
+CATALOGUE: tuple[Mutant, ...] = (
+    *slots.MUTANTS,
+    *pace.MUTANTS,
+    *line.MUTANTS,
+    *answers.MUTANTS,
+    *recovery.MUTANTS,
+    *flow.MUTANTS,
+    *duty.MUTANTS,
+    *tubes.MUTANTS,
+    *stores.MUTANTS,
+    *outside.MUTANTS,
+)

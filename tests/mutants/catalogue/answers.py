@@ -1,0 +1,99 @@
+"""Ends: each operation has one, and an answer is for those who find it fresh enough."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+CANCEL = "limits/test_cancel_waiting.py::"
+FLAWS = "limits/test_original_flaws.py::"
+FORGETS = "limits/test_redis_forgets.py::"
+FRESH = "limits/test_freshness.py::"
+LINE = "limits/test_line.py::"
+MANY = "limits/test_many_operations.py::"
+RECOVERY = "limits/test_recovery.py::"
+
+MUTANTS = (
+    Mutant(
+        name="an operation ends as often as its call",
+        breaks="I8",
+        where="limits/lua/lib/operations.lua",
+        old="  if ENDED[state_of(id)] then return false end\n",
+        new="",
+        tests=(CANCEL + "test_what_ended_stays_as_it_ended",),
+        daily=True,
+    ),
+    Mutant(
+        name="a call that was taken over leaves its request behind",
+        breaks="I8 F16",
+        where="limits/lua/admit.lua",
+        old="  call('HDEL', INFLIGHT, old, '=' .. number)\n",
+        new="",
+        tests=(FLAWS + "test_a_call_that_was_taken_over_is_not_repeated_when_its_lease_ends",),
+    ),
+    Mutant(
+        name="a number runs twice at once when asked for twice",
+        breaks="I8",
+        where="limits/lua/admit.lua",
+        old="if flying then\n  put_behind(number, record)\n  return parked('running')\nend\n",
+        new="",
+        tests=(
+            FRESH + "test_while_its_number_runs_a_request_waits_and_has_the_answer_of_that_call",
+        ),
+    ),
+    Mutant(
+        name="a number pushed by hand runs beside its own call",
+        breaks="I8",
+        where="limits/lua/lib/turns.lua",
+        old="    if record and running(number) then\n      put_behind(number, record)\n    elseif",
+        new="    if",
+        tests=(LINE + "test_a_number_pushed_by_hand_that_waits_already_never_runs_twice_at_once",),
+    ),
+    Mutant(
+        name="of two entries for a number the operations of one are dropped",
+        breaks="I1",
+        where="limits/lua/lib/record.lua",
+        old="ipairs({ old.kept or {}, new.heads or {}, new.kept or {} })",
+        new="ipairs({ old.kept or {} })",
+        tests=(RECOVERY + "test_what_lost_its_worker_meets_whoever_came_meanwhile_in_one_entry",),
+    ),
+    Mutant(
+        name="any answer that is remembered is fresh",
+        breaks="I8",
+        where="limits/lua/lib/operations.lua",
+        old="old < (age or rules.max_age_ms) and answer or nil",
+        new="answer or nil",
+        tests=(FRESH + "test_max_age_0_always_asks",),
+    ),
+    Mutant(
+        name="an answer of the time before the clock stepped back is fresh",
+        breaks="I8",
+        where="limits/lua/lib/operations.lua",
+        old="  return old and old >= 0 and old <",
+        new="  return old and old <",
+        tests=(FORGETS + "test_an_answer_of_a_clock_that_stepped_back_is_not_fresh",),
+    ),
+    Mutant(
+        name="the running call answers everybody behind it, fresh enough or not",
+        breaks="I8",
+        where="limits/lua/finish.lua",
+        old="  return at <= verdict.observed or now_ms",
+        new="  return true or now_ms",
+        tests=(FRESH + "test_whom_the_running_call_does_not_serve_is_called_after_it",),
+    ),
+    Mutant(
+        name="a late answer replaces a newer one",
+        breaks="I8",
+        where="limits/lua/finish.lua",
+        old="  if known and cjson.decode(known).observed >= verdict.observed then return end\n",
+        new="",
+        tests=(RECOVERY + "test_a_late_answer_does_not_replace_a_newer_one",),
+    ),
+    Mutant(
+        name="a call gives its slot back while operations of its have not ended",
+        breaks="I8",
+        where="limits/lua/finish.lua",
+        old="  if record then write_record(INFLIGHT, id, record) end\n",
+        new="  if record then write_record(INFLIGHT, id, record) end\n  call('ZREM', LEASES, id)\n",
+        tests=(MANY + "test_the_slot_of_a_call_stays_taken_until_all_its_operations_have_ended",),
+    ),
+)

@@ -1,0 +1,92 @@
+"""Duties: to look again, to put right what others left, to stop what hangs, to refuse to start."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+DUTY = "flow/test_drains_and_sweeps.py::"
+PARENT = "cli/test_parent.py::"
+PREFLIGHT = "upkeep/test_preflight.py::"
+
+MUTANTS = (
+    Mutant(
+        name="a drain job goes before anybody who waits was asked for",
+        breaks="I7 F2",
+        where="service/flow/drain.py",
+        old="        self._reach(FailPoint.AFTER_DRAIN_RESERVE)\n",
+        new="        self._reach(FailPoint.AFTER_DRAIN_RESERVE)\n        await job.delete()\n",
+        tests=(DUTY + "test_a_drain_job_goes_once_somebody_was_asked_who_waits",),
+    ),
+    Mutant(
+        name="a drain job goes although its slug is still drained by its holder",
+        breaks="I7 F8",
+        where="service/flow/drain.py",
+        old="        if turn.ask_again is not None and jobs:",
+        new="        if turn.ask_again is None and jobs:",
+        tests=(DUTY + "test_a_drain_job_is_kept_while_its_slug_is_drained",),
+    ),
+    Mutant(
+        name="nobody looks again when the next one is due",
+        breaks="I7 F7",
+        where="service/flow/turns.py",
+        old="            self._look_again(slug, turn.ask_again)\n",
+        new="            pass\n",
+        tests=(DUTY + "test_a_drain_job_is_kept_while_its_slug_is_drained",),
+    ),
+    Mutant(
+        name="of the calls that were taken only one is asked for",
+        breaks="I1",
+        where="service/flow/turns.py",
+        old="        for call in turn.calls:\n",
+        new="        for call in turn.calls[:1]:\n",
+        tests=(DUTY + "test_calls_that_were_taken_are_all_asked_for",),
+    ),
+    Mutant(
+        name="a job over which we stumble is kept",
+        breaks="I7",
+        where="service/flow/consume.py",
+        old="        await job.release()\n",
+        new="",
+        tests=(DUTY + "test_a_job_over_which_we_stumble_goes_back",),
+    ),
+    Mutant(
+        name="the sweep forgets the requests that are dying",
+        breaks="I1 I9",
+        where="service/upkeep/sweeper.py",
+        old="        for call in swept.dying:\n            await self._turns.die(call)\n",
+        new="",
+        tests=(DUTY + "test_the_sweep_records_the_dying_and_asks_for_a_drainer",),
+    ),
+    Mutant(
+        name="a process that stands still is left alone",
+        breaks="I2 I4",
+        where="service/cli/parent.py",
+        old="            elif (silent := now - child.last_beat) >= self._patience(child):",
+        new="            elif (silent := now - child.last_beat) >= 1e9:",
+        tests=(PARENT + "test_a_stopped_child_is_killed_after_the_silence_and_replaced",),
+    ),
+    Mutant(
+        name="a beanstalkd without a binlog is good enough",
+        breaks="I1",
+        where="service/upkeep/preflight.py",
+        old="    if not facts.binlog:\n",
+        new="    if facts.binlog is None:\n",
+        tests=(PREFLIGHT + "test_a_beanstalkd_that_forgets_is_refused",),
+    ),
+    Mutant(
+        name="a Redis that may forget what it acknowledged is good enough",
+        breaks="I1",
+        where="service/upkeep/preflight.py",
+        old='    return Finding("Redis", Grade.LOSES, f"has {name} {found}", fix)',
+        new='    return Finding("Redis", Grade.UNSURE, f"has {name} {found}", fix)',
+        tests=(PREFLIGHT + "test_a_redis_that_forgets_or_cannot_work_is_refused",),
+    ),
+    Mutant(
+        name="a slot may be given away while its call still runs",
+        breaks="I2",
+        where="service/config/coherence.py",
+        old="        if lease < 2 * timeout:\n",
+        new="        if lease < 0 * timeout:\n",
+        tests=("config/test_refusing.py::test_what_does_not_make_sense_together_is_refused",),
+    ),
+)

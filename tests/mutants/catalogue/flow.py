@@ -1,0 +1,147 @@
+"""The order of every step: the next copy is durable before the last one is let go."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+ORDER = "flow/test_order_of_steps.py::"
+FLAWS = "acceptance/test_flaws_of_the_original.py::"
+FAILED = "flow/test_failed_calls.py::"
+
+MUTANTS = (
+    Mutant(
+        name="a job is deleted before its courier is asked",
+        breaks="I1 F1",
+        where="service/flow/handle.py",
+        old="                self._reach(FailPoint.AFTER_GRANT)\n",
+        new="                self._reach(FailPoint.AFTER_GRANT)\n"
+        "                await job.delete()\n",
+        tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
+        daily=True,
+    ),
+    Mutant(
+        name="a worker deletes a job before its call has ended",
+        breaks="I1 F1",
+        where="service/flow/handle.py",
+        old="        match admission:\n",
+        new="        await job.delete()\n        match admission:\n",
+        tests=(FLAWS + "test_a_job_is_let_go_only_after_its_result_is_stored",),
+    ),
+    Mutant(
+        name="a call ends before its answer is stored",
+        breaks="I1 I8",
+        where="service/flow/answer.py",
+        old="            await persist(\n                lambda: self._results.save(",
+        new="            await self._end(call, Verdict(State.SUCCESS, output_of(tracking)))\n"
+        "            await persist(\n                lambda: self._results.save(",
+        tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
+        daily=True,
+    ),
+    Mutant(
+        name="an answer that could not be stored counts as given",
+        breaks="I1",
+        where="service/flow/answer.py",
+        old="        except ResultsDown:\n",
+        new="        except ResultsDown:\n            pass\n        except KeyError:\n",
+        tests=(ORDER + "test_an_answer_that_cannot_be_stored_is_asked_for_again",),
+    ),
+    Mutant(
+        name="calls are asked for while no answer could be stored",
+        breaks="I1",
+        where="service/flow/handle.py",
+        old="        await self._results.available()\n",
+        new="",
+        tests=(ORDER + "test_no_call_is_asked_for_while_no_answer_could_be_stored",),
+    ),
+    Mutant(
+        name="a parked request's job goes before its drain job is put",
+        breaks="I7 F2",
+        where="service/flow/handle.py",
+        old="                self._reach(FailPoint.AFTER_PARK)\n",
+        new="                self._reach(FailPoint.AFTER_PARK)\n"
+        "                await job.delete()\n",
+        tests=(ORDER + "test_a_drain_job_is_put_before_the_parked_requests_job_goes",),
+    ),
+    Mutant(
+        name="malformed jobs are buried before they are recorded",
+        breaks="I1 I9",
+        where="service/flow/handle.py",
+        old="        letter = letter_of_malformed(job, error)\n",
+        new="        letter = letter_of_malformed(job, error)\n        await job.bury()\n",
+        tests=(ORDER + "test_a_malformed_job_is_recorded_and_then_buried",),
+        daily=True,
+    ),
+    Mutant(
+        name="a request that finds the list full is dropped",
+        breaks="I1",
+        where="service/flow/handle.py",
+        old="                await persist(lambda: self._dead.record([letter]))\n"
+        "                emit(Event.FULL",
+        new="                emit(Event.FULL",
+        tests=(ORDER + "test_a_request_that_finds_the_list_full_is_recorded_first",),
+    ),
+    Mutant(
+        name="a dead request ends without a record",
+        breaks="I1 I9",
+        where="service/flow/answer.py",
+        old="        await persist(lambda: self._dead.record([letter]))\n",
+        new="",
+        tests=(ORDER + "test_a_dead_request_is_recorded_before_it_ends",),
+    ),
+    Mutant(
+        name="a worker that stops forgets the calls that it cuts off",
+        breaks="I7",
+        where="service/flow/answer.py",
+        old="            return await self.hand_back(call)\n",
+        new="            raise\n",
+        tests=(ORDER + "test_a_call_that_is_cut_off_is_handed_back_before_its_job_goes",),
+    ),
+    Mutant(
+        name="a step is given up when its server does not answer at once",
+        breaks="I1",
+        where="service/flow/persist.py",
+        old="            if time.monotonic() + wait > until:\n                raise\n",
+        new="            raise\n",
+        tests=(ORDER + "test_every_step_is_repeated_until_its_server_is_back",),
+    ),
+    Mutant(
+        name="a courier's module that breaks ends the call without a word",
+        breaks="I1",
+        where="service/flow/answer.py",
+        old="        except Exception as error:\n            # A module",
+        new="        except ZeroDivisionError as error:\n            # A module",
+        tests=(FAILED + "test_a_module_that_breaks_is_an_answer_that_cannot_be_read",),
+    ),
+    Mutant(
+        name="repetitions follow each other without a longer wait",
+        breaks="I9",
+        where="service/flow/backoff.py",
+        old="2.0 ** min(attempts - 1, 64)",
+        new="2.0 ** min(attempts - 1, 0)",
+        tests=(FAILED + "test_waits_double_up_to_their_cap",),
+    ),
+    Mutant(
+        name="requests that failed together come back together",
+        breaks="I9",
+        where="service/flow/backoff.py",
+        old="    return longest * draw()",
+        new="    return longest",
+        tests=(FAILED + "test_requests_that_failed_together_do_not_come_back_together",),
+    ),
+    Mutant(
+        name="a failing courier is asked without end",
+        breaks="I9",
+        where="service/flow/verdicts.py",
+        old="    if attempts >= rules.attempts:\n        return Die()\n",
+        new="",
+        tests=(FAILED + "test_the_last_attempt_is_followed_by_death",),
+    ),
+    Mutant(
+        name="being asked to slow down is charged as an attempt",
+        breaks="I9",
+        where="service/flow/verdicts.py",
+        old="        case NoCredentials() | AuthFailed() | RateLimited():",
+        new="        case NoCredentials() | AuthFailed():",
+        tests=(FAILED + "test_what_is_done_about_an_error_follows_the_table",),
+    ),
+)

@@ -1,0 +1,142 @@
+"""Waiting: nobody who waits is lost, everybody has their turn, and somebody looks again."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+CANCEL = "limits/test_cancel_waiting.py::"
+DRAINER = "limits/test_drainer.py::"
+FLAWS = "limits/test_original_flaws.py::"
+LINE = "limits/test_line.py::"
+
+MUTANTS = (
+    Mutant(
+        name="a request is told that it waits, and stands in no list",
+        breaks="I1 I7 F2",
+        where="limits/lua/admit.lua",
+        old="if not at then\n  put_tail(number, record)\n",
+        new="if not at then\n",
+        tests=(LINE + "test_who_came_first_is_called_first",),
+        daily=True,
+    ),
+    Mutant(
+        name="a request that was taken is held by nothing but its worker",
+        breaks="I1 F3",
+        where="limits/lua/lib/flight.lua",
+        old="  call('HSET', INFLIGHT, id, text, '=' .. number, id)",
+        new="  call('HSET', INFLIGHT, '=' .. number, id)",
+        tests=(FLAWS + "test_a_request_that_was_popped_and_lost_its_worker_is_still_held",),
+        daily=True,
+    ),
+    Mutant(
+        name="only the number is parked",
+        breaks="I1 F17",
+        where="limits/lua/lib/waiting.lua",
+        old="local function put_tail(number, record)\n  record.state = nil\n"
+        "  write_record(REQUESTS, number, record)\n",
+        new="local function put_tail(number, record)\n  record.state = nil\n",
+        tests=(FLAWS + "test_everything_about_a_request_waits_with_it",),
+    ),
+    Mutant(
+        name="whoever comes goes before those who wait",
+        breaks="I11",
+        where="limits/lua/admit.lua",
+        old="local idle = nobody_waits()",
+        new="local idle = true",
+        tests=(LINE + "test_a_request_that_finds_somebody_waiting_goes_behind_them",),
+    ),
+    Mutant(
+        name="a call that is handed back goes to the end of the line",
+        breaks="I11",
+        where="limits/lua/lib/waiting.lua",
+        old="  call('LPUSH', list_of(record), number)",
+        new="  call('RPUSH', list_of(record), number)",
+        tests=(LINE + "test_a_call_handed_back_is_next_again",),
+    ),
+    Mutant(
+        name="automatic requests wait until no other does",
+        breaks="I7",
+        where="limits/lua/lib/waiting.lua",
+        old="% 4 == 0 then",
+        new="% 4 == 5 then",
+        tests=(LINE + "test_one_in_four_is_automatic_while_both_wait",),
+    ),
+    Mutant(
+        name="a repetition is due at once",
+        breaks="I9",
+        where="limits/lua/retry.lua",
+        old="now_ms + tonumber(ARGV[4])",
+        new="now_ms",
+        tests=(LINE + "test_a_retry_that_is_not_due_keeps_nobody_waiting",),
+    ),
+    Mutant(
+        name="repetitions that are due are left where they are",
+        breaks="I7",
+        where="limits/lua/lib/turns.lua",
+        old="  local grants = {}\n  move_due()\n",
+        new="  local grants = {}\n",
+        tests=(DRAINER + "test_a_retry_wakes_the_process_that_made_it_when_it_is_due",),
+    ),
+    Mutant(
+        name="the list may grow without end",
+        breaks="I9",
+        where="limits/lua/admit.lua",
+        old="waits() >= rules.max_waiting",
+        new="waits() < 0",
+        tests=(LINE + "test_a_full_list_takes_no_new_number_but_more_requests_for_its_own",),
+    ),
+    Mutant(
+        name="the flag is written without its expiry",
+        breaks="I5 F6",
+        where="limits/lua/lib/turns.lua",
+        old="  call('SET', FLAG, '1', 'PX', math.max(1000, math.ceil(due_us / 1000)))",
+        new="  call('SET', FLAG, '1')",
+        tests=(FLAWS + "test_the_flag_never_exists_without_its_expiry",),
+    ),
+    Mutant(
+        name="nobody drains while the flag is up",
+        breaks="I7 F7",
+        where="limits/lua/lib/turns.lua",
+        old="  local token = drainer()\n  if token == 'tube:' .. who then return 1 end\n",
+        new="  local token = drainer() or call('GET', FLAG)\n"
+        "  if token == 'tube:' .. who then return 1 end\n",
+        tests=(FLAWS + "test_a_flag_that_is_up_for_ever_stops_nobody",),
+    ),
+    Mutant(
+        name="whoever drains has that duty for ever",
+        breaks="I7 F8",
+        where="limits/lua/lib/turns.lua",
+        old="  call('SET', DRAINER, token .. ' ' .. digits(at), 'PX',\n"
+        "    math.ceil(math.max(at - now, 0) / 1000) + DRAINER_SPARE_MS)",
+        new="  call('SET', DRAINER, token .. ' ' .. digits(at))",
+        tests=(
+            FLAWS
+            + "test_after_its_drainer_died_a_list_of_thousands_is_drained_again_within_seconds",
+        ),
+        daily=True,
+    ),
+    Mutant(
+        name="flag and duty outlive the last one who waited",
+        breaks="I6 I7",
+        where="limits/lua/lib/turns.lua",
+        old="  call('DEL', DRAINER, FLAG)\n",
+        new="",
+        tests=(DRAINER + "test_who_parks_after_the_last_one_left_asks_for_a_drain_job_anew",),
+    ),
+    Mutant(
+        name="a cancel touches what runs",
+        breaks="I8",
+        where="limits/lua/cancel.lua",
+        old="  if runs(id, operation) or not end_operation(id, BY_HAND) then return 0 end",
+        new="  if not end_operation(id, BY_HAND) then return 0 end",
+        tests=(CANCEL + "test_what_runs_is_not_touched",),
+    ),
+    Mutant(
+        name="what was cancelled stays in line",
+        breaks="I6",
+        where="limits/lua/cancel.lua",
+        old="  unlist(number, record)\n",
+        new="",
+        tests=(CANCEL + "test_when_the_last_one_is_cancelled_flag_and_drainer_go",),
+    ),
+)

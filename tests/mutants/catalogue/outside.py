@@ -1,0 +1,111 @@
+"""The world outside: what couriers send, what they are told, and the judges of our own runs."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+HOSTILE = "couriers/test_fetch_hostile.py::"
+JUDGE = "devstack/test_judge.py::"
+SECRETS = "couriers/test_redaction.py::"
+
+MUTANTS = (
+    Mutant(
+        name="secrets are taken out only as they are written",
+        breaks="F20",
+        where="couriers/redaction.py",
+        old='            forms |= {secret, quote(secret, safe=""), quote_plus(secret), encoded}',
+        new="            forms |= {secret, encoded}",
+        tests=(SECRETS + "test_every_form_of_a_secret_is_blanked",),
+    ),
+    Mutant(
+        name="an excerpt is cut before its secrets are taken out",
+        breaks="F20",
+        where="couriers/redaction.py",
+        old='plain = _CONTROL.sub(" ", body.decode("utf-8", "replace"))',
+        new='plain = _CONTROL.sub(" ", body[:EXCERPT_BYTES].decode("utf-8", "replace"))',
+        tests=(SECRETS + "test_half_a_secret_at_the_edge_does_not_survive",),
+    ),
+    Mutant(
+        name="a complaint about the configuration quotes the password",
+        breaks="F20",
+        where="service/config/coherence.py",
+        old="yield path, shown(masked(address)), error.expected, error.fix",
+        new="yield path, shown(address), error.expected, error.fix",
+        tests=("config/test_refusing.py::test_no_complaint_quotes_a_password",),
+    ),
+    Mutant(
+        name="log lines are written with their secrets",
+        breaks="F20",
+        where="service/observe/clean.py",
+        old="        text = dirt.sub(_masked, text)\n",
+        new="        pass\n",
+        tests=("observe/test_log.py::test_secrets_are_taken_out",),
+    ),
+    Mutant(
+        name="an answer may be of any size",
+        breaks="I9",
+        where="couriers/fetch.py",
+        old="        if len(body) > BODY_BYTES:",
+        new="        if len(body) < 0:",
+        tests=(HOSTILE + "test_a_gzip_bomb_is_cut_off_without_being_unfolded",),
+    ),
+    Mutant(
+        name="redirects are followed",
+        breaks="I3",
+        where="couriers/fetch.py",
+        old="allow_redirects=False",
+        new="allow_redirects=True",
+        tests=(HOSTILE + "test_a_redirect_is_not_followed_and_is_no_answer",),
+    ),
+    Mutant(
+        name="a request whose connection broke is sent again unasked",
+        breaks="I3",
+        where="couriers/gate.py",
+        old="        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as broken:",
+        new="        except ZeroDivisionError as broken:",
+        tests=(
+            "couriers/test_fetch_gate.py::test_a_kept_connection_that_breaks_is_not_asked_twice",
+        ),
+    ),
+    Mutant(
+        name="XML may declare entities",
+        breaks="I9",
+        where="couriers/elements.py",
+        old="    if root.getroottree().docinfo.internalDTD is not None:",
+        new="    if root is None:",
+        tests=("couriers/test_elements.py::test_what_is_no_xml_or_more_than_xml_is_unreadable",),
+    ),
+    Mutant(
+        name="a number may reach another path of the courier",
+        breaks="I8",
+        where="couriers/urls.py",
+        old='quote(segment, safe="")',
+        new='quote(segment, safe="/?")',
+        tests=("couriers/test_urls.py::test_a_segment_is_encoded_as_a_whole",),
+    ),
+    Mutant(
+        name="the judge looks at seconds of the calendar only",
+        breaks="I3",
+        where="devstack/judge.py",
+        old="window = [call for call in window if last.arrived_ns - call.arrived_ns < SECOND_NS]",
+        new="window = [\n            call for call in window\n"
+        "            if last.arrived_ns // SECOND_NS == call.arrived_ns // SECOND_NS\n        ]",
+        tests=("devstack/test_judge.py",),
+    ),
+    Mutant(
+        name="the judge of fault runs forgives lost requests",
+        breaks="I1",
+        where="tests/reliability/chaos/verdict.py",
+        old="        if put.outcome is Outcome.ACKNOWLEDGED and not ends.reached_by(put)\n",
+        new="        if put.outcome is None\n",
+        tests=("reliability/test_verdict.py",),
+    ),
+    Mutant(
+        name="a fault run proves everything, whatever it hit",
+        breaks="I12",
+        where="tests/reliability/chaos/verdict.py",
+        old="for kind in sorted(kinds - did)]",
+        new="for kind in sorted(did - did)]",
+        tests=("reliability/test_verdict.py",),
+    ),
+)

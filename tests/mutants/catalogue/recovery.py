@@ -1,0 +1,146 @@
+"""What vanished workers, lost replies and a Redis that forgets leave behind."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+DRAINER = "limits/test_drainer.py::"
+FORGETS = "limits/test_redis_forgets.py::"
+RECOVERY = "limits/test_recovery.py::"
+REPLIES = "limits/test_lost_replies.py::"
+SENDS = "limits/test_send_reports.py::"
+
+MUTANTS = (
+    Mutant(
+        name="the sweep leaves lost calls where they are",
+        breaks="I1 I7",
+        where="limits/lua/sweep.lua",
+        old="if call('HLEN', INFLIGHT) > 0 then",
+        new="if call('HLEN', INFLIGHT) < 0 then",
+        tests=(RECOVERY + "test_what_lost_its_worker_is_first_in_line_again_the_oldest_first",),
+        daily=True,
+    ),
+    Mutant(
+        name="of lost calls the newest is first in line",
+        breaks="I11",
+        where="limits/lua/sweep.lua",
+        old="return tonumber(a.record.granted) > tonumber(b.record.granted)",
+        new="return tonumber(a.record.granted) < tonumber(b.record.granted)",
+        tests=(RECOVERY + "test_what_lost_its_worker_is_first_in_line_again_the_oldest_first",),
+    ),
+    Mutant(
+        name="the sweep takes the calls of the living for lost",
+        breaks="I8",
+        where="limits/lua/sweep.lua",
+        old="    elseif not call('ZSCORE', LEASES, id) then",
+        new="    else",
+        tests=(RECOVERY + "test_a_call_whose_worker_lives_is_not_swept",),
+    ),
+    Mutant(
+        name="the sweep asks for no drain job",
+        breaks="I7",
+        where="limits/lua/sweep.lua",
+        old="  put = call_drainer(ARGV[3])",
+        new="  put = 0",
+        tests=(DRAINER + "test_a_drain_job_that_never_came_is_put_again_within_seconds",),
+    ),
+    Mutant(
+        name="a request may cost any number of workers their life",
+        breaks="I9",
+        where="limits/lua/sweep.lua",
+        old="record.deaths > rules.deaths or nil",
+        new="nil",
+        tests=(RECOVERY + "test_a_request_over_which_too_many_workers_vanished_is_dying",),
+    ),
+    Mutant(
+        name="a job may cost any number of workers their life",
+        breaks="I9",
+        where="limits/lua/admit.lua",
+        old="record.deaths > rules.deaths or nil",
+        new="nil",
+        tests=(RECOVERY + "test_a_job_that_kills_its_workers_is_dying",),
+    ),
+    Mutant(
+        name="a repetition charges no attempt",
+        breaks="I9",
+        where="limits/lua/retry.lua",
+        old="record.attempts = (record.attempts or 0) + 1",
+        new="record.attempts = record.attempts or 0",
+        tests=("limits/test_operations.py::test_attempts_count_answers_to_be_repeated",),
+    ),
+    Mutant(
+        name="an admission that is sent again is granted again",
+        breaks="I2 I8",
+        where="limits/lua/admit.lua",
+        old="if calls[1] then return { now, 'granted', granted_before(id) } end\n",
+        new="",
+        tests=(REPLIES + "test_an_admission_that_was_granted_is_granted_once",),
+    ),
+    Mutant(
+        name="a take that is sent again takes others",
+        breaks="I2 I8",
+        where="limits/lua/lib/turns.lua",
+        old="local grants, why, look_again = taken_before(base), 'room', now",
+        new="local grants, why, look_again = {}, 'room', now",
+        tests=(REPLIES + "test_a_take_grants_the_same_calls_with_the_same_duty",),
+    ),
+    Mutant(
+        name="nobody is quiet after Redis lost its state",
+        breaks="I2 I3",
+        where="limits/lua/epoch.lua",
+        old="if known ~= '' then quiet = math.max(quiet, now + quiet_for) end\n",
+        new="",
+        tests=(FORGETS + "test_after_redis_lost_its_state_nobody_starts_for_the_quiet_time",),
+        daily=True,
+    ),
+    Mutant(
+        name="a worker goes on with an epoch that is over",
+        breaks="I7",
+        where="limits/limiter.py",
+        old="            self._written.clear()\n",
+        new="            pass\n",
+        tests=(FORGETS + "test_workers_agree_on_one_new_epoch",),
+    ),
+    Mutant(
+        name="leases and lanes of a clock that stepped back stay",
+        breaks="I4",
+        where="limits/lua/lib/lanes.lua",
+        old="    call('ZADD', key, most, member)\n",
+        new="",
+        tests=(FORGETS + "test_leases_and_lanes_of_a_clock_that_stepped_back_are_clamped",),
+    ),
+    Mutant(
+        name="sends that were measured while Redis was away are forgotten",
+        breaks="I3",
+        where="limits/limiter.py",
+        old="            self._reports.put_back(slug, reports)\n",
+        new="",
+        tests=(SENDS + "test_a_send_measured_while_redis_was_away_is_reported_when_it_is_back",),
+    ),
+    Mutant(
+        name="a list that somebody deleted stays deleted",
+        breaks="I1 I7",
+        where="limits/lua/sweep.lua",
+        old="relist()\nmove_due()",
+        new="move_due()",
+        tests=(RECOVERY + "test_a_list_that_somebody_deleted_is_written_again",),
+    ),
+    Mutant(
+        name="numbers that were pushed by hand are found by nobody",
+        breaks="I7",
+        where="limits/lua/survey.lua",
+        old="if not found[ARGV[i]] and",
+        new="if found[ARGV[i]] and",
+        tests=("limits/test_scripts_of_all_slugs.py",),
+    ),
+    Mutant(
+        name="who comes with the drain job leaves the duty to one who vanished",
+        breaks="I7 F8",
+        where="limits/lua/take.lua",
+        old="ARGV[5] == '1'",
+        new="false",
+        tests=(
+            DRAINER + "test_who_comes_with_the_job_takes_the_duty_over_from_a_vanished_drainer",
+        ),
+    ),
+)

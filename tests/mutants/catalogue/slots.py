@@ -1,0 +1,110 @@
+"""Slots: calls in flight, their leases, and what operators see of them."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+FLAWS = "limits/test_original_flaws.py::"
+SLOTS = "limits/test_slots.py::"
+
+MUTANTS = (
+    Mutant(
+        name="one call and one start more than allowed are granted",
+        breaks="I2 I3",
+        where="limits/lua/lib/lanes.lua",
+        old="  if surplus < 0 then return nil end",
+        new="  if surplus <= 0 then return nil end",
+        tests=(SLOTS + "test_twenty_calls_run_at_once_and_the_next_one_waits",),
+        daily=True,
+    ),
+    Mutant(
+        name="calls in flight are looked at by nobody who drains",
+        breaks="I2 F4",
+        where="limits/lua/lib/lanes.lua",
+        old="  local ends = frees(LEASES, most, now + rules.lease_us)",
+        new="  local ends = nil",
+        tests=(FLAWS + "test_forty_who_look_at_once_at_one_free_slot_are_one_call",),
+    ),
+    Mutant(
+        name="the lease of a dead worker never ends",
+        breaks="I4 F12",
+        where="limits/lua/lib/lanes.lua",
+        old="call('ZREMRANGEBYSCORE', LEASES, '-inf', now)",
+        new="call('ZREMRANGEBYSCORE', LEASES, '-inf', 0)",
+        tests=(FLAWS + "test_slots_of_the_dead_come_back_under_steady_traffic",),
+        daily=True,
+    ),
+    Mutant(
+        name="a lease lasts twice as long as the rules say",
+        breaks="I4",
+        where="limits/lua/lib/flight.lua",
+        old="  call('ZADD', LEASES, now + rules.lease_us, id)",
+        new="  call('ZADD', LEASES, now + 2 * rules.lease_us, id)",
+        tests=(SLOTS + "test_a_lease_lasts_as_long_as_the_rules_say",),
+    ),
+    Mutant(
+        name="leases are kept in Redis for ever",
+        breaks="I5",
+        where="limits/lua/lib/flight.lua",
+        old="call('PEXPIRE', LEASES,",
+        new="call('EXISTS', LEASES,",
+        tests=(SLOTS + "test_leases_that_nobody_ends_leave_redis",),
+    ),
+    Mutant(
+        name="a call to be repeated keeps its slot",
+        breaks="I4 F13",
+        where="limits/lua/lib/flight.lua",
+        old="  local record = read_record(INFLIGHT, id)\n  land(id, record)\n",
+        new="  local record = read_record(INFLIGHT, id)\n"
+        "  if record then call('HDEL', INFLIGHT, id, '=' .. record.n) end\n",
+        tests=(FLAWS + "test_a_call_that_failed_in_any_way_gives_its_slot_back",),
+    ),
+    Mutant(
+        name="calls_number is not written anew after it expired",
+        breaks="I6 F11",
+        where="limits/lua/lib/flight.lua",
+        old="elseif touched.leased or not call('SET', CALLS, calls, 'XX', 'KEEPTTL') then",
+        new="elseif touched.leased then",
+        tests=(FLAWS + "test_a_count_that_expired_during_slow_calls_is_right_again_after_them",),
+    ),
+    Mutant(
+        name="calls_number does not tell that a call has ended",
+        breaks="I6",
+        where="limits/lua/lib/flight.lua",
+        old="  if leased then touched.changed = true end\n",
+        new="",
+        tests=(FLAWS + "test_a_count_that_expired_during_slow_calls_is_right_again_after_them",),
+    ),
+    Mutant(
+        name="sec_calls is written without its expiry",
+        breaks="I5 F10",
+        where="limits/lua/lib/flight.lua",
+        old="      call('SET', SECOND, starts, 'PX', 1000)",
+        new="      call('SET', SECOND, starts)",
+        tests=(FLAWS + "test_the_calls_of_the_last_second_never_lose_their_expiry",),
+    ),
+    Mutant(
+        name="a freed slot goes to nobody",
+        breaks="I7",
+        where="limits/lua/finish.lua",
+        old="turn(ARGV[6], ARGV[7], false)\nreturn { now, 0,",
+        new="turn(ARGV[6], 0, false)\nreturn { now, 0,",
+        tests=(SLOTS + "test_a_freed_slot_goes_to_the_next_in_line_in_the_same_reply",),
+    ),
+    Mutant(
+        name="after a pause all try at once",
+        breaks="I2",
+        where="limits/lua/lib/lanes.lua",
+        old="    if call('EXISTS', BREAKER) == 1 then most = 1 end\n",
+        new="",
+        tests=(SLOTS + "test_after_a_pause_one_call_alone_tries_and_its_answer_lets_all_go",),
+    ),
+    Mutant(
+        name="a shorter pause ends a longer one",
+        breaks="I3",
+        where="limits/lua/lib/lanes.lua",
+        old="  if call('PTTL', PAUSED) < pause_ms then call('SET'",
+        new="  if pause_ms then call('SET'",
+        tests=(SLOTS + "test_a_shorter_pause_does_not_shorten_a_longer_one",),
+    ),
+)

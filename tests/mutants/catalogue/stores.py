@@ -1,0 +1,86 @@
+"""Results: the newest observation wins, nothing is stored twice, nothing due is forgotten."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+MERGE = "store/test_merge.py::"
+SAVING = "store/test_saving.py::"
+
+MUTANTS = (
+    Mutant(
+        name="the answer that comes last is stored, however old it is",
+        breaks="I8",
+        where="service/store/merge.py",
+        old='write.call.granted_us <= old["observed_us"]',
+        new="write.call.granted_us < 0",
+        tests=(MERGE + "test_an_older_observation_changes_nothing",),
+        daily=True,
+    ),
+    Mutant(
+        name="an empty answer erases what was known",
+        breaks="I8",
+        where="service/store/merge.py",
+        old='    if content["tag"] == Tag.PENDING:\n        return {name: document[name]',
+        new='    if content["tag"] == Tag.PENDING:\n        return {name: content[name]',
+        tests=(MERGE + "test_an_empty_answer_erases_nothing",),
+    ),
+    Mutant(
+        name="a shorter answer forgets what is older than it",
+        breaks="I8",
+        where="service/store/merge.py",
+        old='_older(kept, content) + content["checkpoints"]',
+        new='content["checkpoints"]',
+        tests=(MERGE + "test_a_shorter_answer_keeps_what_is_older_than_its_oldest",),
+    ),
+    Mutant(
+        name="every answer is a document of its own",
+        breaks="I8 F19",
+        where="service/store/document.py",
+        old='        "_id": id_of(request),\n',
+        new='        "_id": f"{id_of(request)}:{call.id}",\n',
+        tests=(SAVING + "test_a_newer_answer_replaces_an_older_one_and_never_the_reverse",),
+    ),
+    Mutant(
+        name="an answer about a known parcel is dropped when its insert fails",
+        breaks="I1 I8",
+        where="service/store/bulk.py",
+        old="            return [parcels[index] for index in duplicates_in(error)]",
+        new="            duplicates_in(error)",
+        tests=(SAVING + "test_a_newer_answer_replaces_an_older_one_and_never_the_reverse",),
+    ),
+    Mutant(
+        name="whoever writes in between is overwritten",
+        breaks="I8",
+        where="service/store/bulk.py",
+        old='return {"_id": self.name, "revision": (self.stored or {})["revision"]}',
+        new='return {"_id": self.name}',
+        tests=(
+            "store/test_meeting_writers.py::test_a_write_in_between_is_merged_and_not_overwritten",
+        ),
+    ),
+    Mutant(
+        name="a parcel on its way has no next check",
+        breaks="I7 F18",
+        where="service/store/document.py",
+        old='stored(next_check(parcel, at)) if document["active"] else None',
+        new="None",
+        tests=(MERGE + "test_the_first_answer_becomes_the_document_of_the_contract",),
+    ),
+    Mutant(
+        name="a check is put off although its request was not put",
+        breaks="I7 F18",
+        where="service/upkeep/recheck.py",
+        old="            await self._putter.put_request(_request(document, moment))\n",
+        new="",
+        tests=("upkeep/test_recheck.py::test_a_check_stays_due_until_its_request_is_put",),
+    ),
+    Mutant(
+        name="a request that is recorded as dead again stops the others",
+        breaks="I9",
+        where="service/store/dead.py",
+        old="        duplicates_in(error)",
+        new="        raise",
+        tests=("store/test_dead_letters.py::test_recording_twice_is_recording_once",),
+    ),
+)

@@ -1,0 +1,75 @@
+"""Jobs: held as long as needed, let go once, read strictly."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+HOSTILE = "tubes/test_hostile_bodies.py::test_a_hostile_body_is_malformed_with_its_reason"
+
+MUTANTS = (
+    Mutant(
+        name="a held job is touched after its time to run is over",
+        breaks="I8 F16",
+        where="service/tubes/touches.py",
+        old="PARTS = 3\n",
+        new="PARTS = 0.5\n",
+        tests=("tubes/test_touching.py::test_a_job_with_the_shortest_ttr_stays_ours",),
+    ),
+    Mutant(
+        name="a job's handle outlives its connection",
+        breaks="I8",
+        where="service/tubes/connection.py",
+        old="        for reservation in self.held.values():\n            reservation.lost = True\n",
+        new="",
+        tests=("tubes/test_connection.py::test_a_jobs_handle_dies_with_its_connection",),
+    ),
+    Mutant(
+        name="a job may be settled twice",
+        breaks="I8",
+        where="service/tubes/job.py",
+        old="        if not self._settled:\n",
+        new="        if self._settled is not None:\n",
+        tests=("tubes/test_settling.py::test_only_the_first_settling_counts",),
+    ),
+    Mutant(
+        name="a buried job loses its priority",
+        breaks="I11",
+        where="service/tubes/orders.py",
+        old="_NEEDS_PRIORITY = frozenset({Verb.BURY, Verb.RELEASE})",
+        new="_NEEDS_PRIORITY = frozenset({Verb.RELEASE})",
+        tests=("tubes/test_settling.py::test_a_buried_job_keeps_its_priority",),
+    ),
+    Mutant(
+        name="jobs of a restarted beanstalkd have the names of old ones",
+        breaks="I1",
+        where="service/tubes/job.py",
+        old='name = f"{self._reservation.connection.instance}:{self.id}".encode()',
+        new='name = f"{self.id}".encode()',
+        tests=("tubes/test_job_keys.py::test_a_jobs_key_changes_with_the_server_that_numbers_it",),
+    ),
+    Mutant(
+        name="of a key that stands twice the last one holds",
+        breaks="I9",
+        where="service/tubes/envelope.py",
+        old="object_pairs_hook=_without_twins, ",
+        new="",
+        tests=(HOSTILE,),
+    ),
+    Mutant(
+        name="NaN is a number",
+        breaks="I9",
+        where="service/tubes/envelope.py",
+        old=", parse_constant=_no_constant)",
+        new=")",
+        tests=(HOSTILE,),
+    ),
+    Mutant(
+        name="an unknown courier is found out when its call is counted",
+        breaks="I9 F13",
+        where="service/tubes/envelope.py",
+        old='        raise MalformedJob("unknown_slug", f"no courier is called {slug!r}")',
+        new='        return slug, ""',
+        tests=(HOSTILE,),
+        daily=True,
+    ),
+)

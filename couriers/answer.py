@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from couriers.fitting import fitted
 from tracking.errors import UnreadableAnswer
 
 _T = TypeVar("_T")
@@ -30,12 +31,18 @@ class Answer:
 def decode(body: bytes, shape: type[_T]) -> _T:
     """Read `body` as JSON of the given shape (a msgspec.Struct, a list of them, …).
 
-    Fields that the shape does not name are ignored, so a courier may add to its answers. Raises
-    UnreadableAnswer with the path of the first value that does not fit: a page instead of JSON, a
-    changed type, text that is not UTF-8, nesting without end.
+    Fields that the shape does not name are ignored, so a courier may add to its answers; values in
+    another form of the same meaning are read too (`fitting`). Raises UnreadableAnswer with the path
+    of the first value that does not fit: a page instead of JSON, a changed type, text that is not
+    UTF-8, nesting without end.
     """
+    plain = body.removeprefix(_BYTE_ORDER_MARK)
     try:
-        return msgspec.json.decode(body.removeprefix(_BYTE_ORDER_MARK), type=shape)
+        try:
+            return msgspec.json.decode(plain, type=shape)
+        except msgspec.ValidationError:
+            values = fitted(msgspec.json.decode(plain), shape)
+            return msgspec.convert(values, shape, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as unfit:
         raise UnreadableAnswer(f"not the JSON that was expected: {unfit}") from unfit
 

@@ -142,6 +142,8 @@ def _tracking(item: Item) -> Tracking:
     status = refined(status, last)
     if status.tag is Tag.DELIVERED and any(_goes_back(event) for event in events):
         status = words.RETURNED
+    elif status.tag is Tag.DELIVERED and last and last.tag is Tag.AVAILABLE_FOR_PICKUP:
+        status = words.FOR_PICKUP  # abroad, a post office that has it counts as a delivery
     delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
     return Tracking(
         tag=status.tag,

@@ -79,6 +79,8 @@ OFFSETS: dict[str, str] = {
     "MDT": "-06:00",
     "PST": "-08:00",
     "PDT": "-07:00",
+    # Saskatchewan, which has no summer time.
+    "CSTNO": "-06:00",
 }
 """`event-time-zone`: Canada's abbreviations. Abroad it is empty or a country's name: no offset."""
 

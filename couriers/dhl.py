@@ -9,7 +9,7 @@ the code "delivered" means Delivered.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 
 import msgspec
@@ -19,6 +19,7 @@ from couriers.answer import decode, text
 from couriers.checkpoints import decisive, newest, oldest_first, unknown_codes
 from couriers.countries import country
 from couriers.fetch import Fetch
+from couriers.pieces import latest
 from couriers.refusals import refuse, unexpected
 from couriers.settings import credentials
 from couriers.times import read_iso
@@ -45,6 +46,8 @@ CODES: dict[str, Status] = {
 }
 """`statusCode`."""
 
+_NOTHING = re.compile(r"no (?:result|shipment)", re.IGNORECASE)
+
 SILENT = frozenset({"unknown"})
 """The one more, which says nothing."""
 
@@ -70,12 +73,18 @@ class _Event(msgspec.Struct, rename={"at": "timestamp", "place": "location", "co
     description: str | None = None
 
 
-class _Person(msgspec.Struct):
+class _Person(msgspec.Struct, rename={"given": "givenName", "family": "familyName"}):
     name: str | None = None
+    given: str | None = None
+    family: str | None = None
 
 
 class _Proof(msgspec.Struct):
     signed: _Person | None = None
+
+
+class _Frame(msgspec.Struct, rename={"until": "estimatedThrough"}):
+    until: str | None = None
 
 
 class _Reference(msgspec.Struct):
@@ -88,12 +97,20 @@ class _Details(msgspec.Struct, rename={"proof": "proofOfDelivery", "pieces": "pi
     references: list[_Reference] | _Reference | None = None
 
 
-class _Shipment(msgspec.Struct, rename={"now": "status", "expected": "estimatedTimeOfDelivery"}):
+class _Shipment(
+    msgspec.Struct,
+    rename={
+        "now": "status",
+        "expected": "estimatedTimeOfDelivery",
+        "frame": "estimatedDeliveryTimeFrame",
+    },
+):
     id: str | int | None = None
     origin: _Place | None = None
     destination: _Place | None = None
     now: _Event | None = None
     expected: str | None = None
+    frame: _Frame | None = None
     details: _Details | None = None
     events: list[_Event] | None = None
 
@@ -121,30 +138,42 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     answer = decode(body, _Answer)
     said = text(answer.detail) or text(answer.title) or ""
     match status:
-        case HTTPStatus.NOT_FOUND if re.search(r"no (?:result|shipment)", said, re.IGNORECASE):
+        case HTTPStatus.OK if answer.shipments:
+            return _ours(answer.shipments, number)
+        case HTTPStatus.OK | HTTPStatus.NOT_FOUND if _NOTHING.search(said):
             return NOT_FOUND_YET
         case HTTPStatus.BAD_REQUEST:
             raise RequestRefused(said or "malformed request (400)")
-        case HTTPStatus.OK if answer.shipments:
-            return _tracking(_ours(answer.shipments, number))
     raise unexpected(status, said)
 
 
-def _ours(shipments: list[_Shipment], number: str) -> _Shipment:
-    """Find the shipment by its id, its pieces or its references. A number may lose its zeros."""
-    for shipment in shipments:
-        details = shipment.details or _Details()
-        listed = details.references if isinstance(details.references, list) else []
-        single = details.references if isinstance(details.references, _Reference) else None
-        references = [reference.number for reference in (*listed, single) if reference]
-        names = [shipment.id, *(details.pieces or ()), *references]
-        if number.lstrip("0") in (str(name).upper().lstrip("0") for name in names):
-            return shipment
-    raise WrongNumber(f"asked for {number}, answered with {len(shipments)} other shipments")
+def _ours(shipments: list[_Shipment], number: str) -> Tracking:
+    """Read the shipment of this number, the one seen last if it was used again."""
+    named = [each for each in shipments if _same(number, [each.id])]
+    named = named or [each for each in shipments if _same(number, _other_names(each))]
+    if not named:
+        raise WrongNumber(f"asked for {number}, answered with {len(shipments)} other shipments")
+    return latest(map(_tracking, named))
+
+
+def _other_names(shipment: _Shipment) -> list[str | int | None]:
+    """List the numbers of a shipment's pieces and its references."""
+    details = shipment.details or _Details()
+    listed = details.references if isinstance(details.references, list) else []
+    single = details.references if isinstance(details.references, _Reference) else None
+    references = [reference.number for reference in (*listed, single) if reference]
+    return [*(details.pieces or ()), *references]
+
+
+def _same(number: str, names: Iterable[str | int | None]) -> bool:
+    """Compare as the courier does: a number may lose its zeros."""
+    return number.lstrip("0") in (str(name).upper().lstrip("0") for name in names)
 
 
 def _tracking(shipment: _Shipment) -> Tracking:
-    pairs = [(_checkpoint(event), _known(event)) for event in shipment.events or ()]
+    now = shipment.now if shipment.now and text(shipment.now.at) else None
+    listed = shipment.events or ([now] if now else [])
+    pairs = [(_checkpoint(event), _known(event)) for event in listed]
     events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
     last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
     status = _known(shipment.now) or (Status(last.tag, last.subtag) if last else None)
@@ -152,16 +181,19 @@ def _tracking(shipment: _Shipment) -> Tracking:
         raise UnreadableAnswer("a shipment with neither a status nor an event that has one")
     if last and last.tag is status.tag:
         status = Status(last.tag, last.subtag)
-    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    delivery = newest(events, Tag.DELIVERED) or (_checkpoint(now) if now else None)
+    delivery = delivery if status.tag is Tag.DELIVERED else None
     proof = shipment.details.proof if shipment.details else None
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
         checkpoints=events,
-        expected_delivery=text(shipment.expected),
+        expected_delivery=(
+            text(shipment.expected) or (text(shipment.frame.until) if shipment.frame else None)
+        ),
         delivered_at=delivery.checkpoint_time if delivery else None,
         delivered_at_utc=delivery.checkpoint_utc if delivery else None,
-        signed_by=text(proof.signed.name) if delivery and proof and proof.signed else None,
+        signed_by=_name(proof.signed) if delivery and proof and proof.signed else None,
         origin=_locality(shipment.origin),
         destination=_locality(shipment.destination),
         unknown_codes=unknown_codes((event.raw_tag for event in events), CODES, SILENT),
@@ -186,6 +218,10 @@ def _checkpoint(event: _Event) -> Checkpoint:
         location=text(place.locality),
         raw_tag=text(event.code),
     )
+
+
+def _name(person: _Person) -> str | None:
+    return text(person.name) or text(f"{person.given or ''} {person.family or ''}")
 
 
 def _sentence(event: _Event) -> str:

@@ -43,7 +43,7 @@ def read_xml(body: bytes) -> Element:
         resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False
     )
     try:
-        root = etree.fromstring(body, parser)
+        root = etree.fromstring(body.strip(), parser)  # an XML declaration must stand first
     except (etree.XMLSyntaxError, ValueError) as unfit:
         raise UnreadableAnswer(f"not the XML that was expected: {unfit}") from unfit
     if root.getroottree().docinfo.internalDTD is not None:

@@ -18,6 +18,7 @@ from couriers.fedex_answer import (
     Address,
     Complete,
     Error,
+    Frame,
     Latest,
     Party,
     Receipt,
@@ -25,11 +26,11 @@ from couriers.fedex_answer import (
     Result,
     Scan,
 )
-from couriers.fedex_codes import CODES, DOWN, INVALID, REASONS, REFUSED, UNKNOWN
+from couriers.fedex_codes import CODES, DOWN, INVALID, REASONS, REFUSED, SILENT, UNKNOWN
 from couriers.fetch import Fetch
 from couriers.refusals import refuse, unexpected
 from couriers.settings import credentials
-from couriers.times import read_iso
+from couriers.times import Moment, read_iso
 from couriers.tokens import Grant
 from couriers.urls import alphanumeric
 from couriers.words import Status, recognise, unless_denied
@@ -71,7 +72,7 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     results = [result for one in complete for result in _ours(one, number)]
     if any(one.results for one in complete) and not results:
         raise WrongNumber(f"asked for {number}, answered about {len(complete)} other numbers")
-    told = [result for result in results if result.scans or (result.latest and not result.error)]
+    told = [result for result in results if result.is_told]
     if told:
         return max((_tracking(result) for result in told), key=_newest_scan)
     errors = [result.error for result in results if result.error] + (answer.errors or [])
@@ -112,21 +113,49 @@ def _tracking(result: Result) -> Tracking:
     status = _latest(result.latest) or (Status(last.tag, last.subtag) if last else words.IN_TRANSIT)
     if last and last.tag is status.tag:
         status = Status(last.tag, last.subtag)
-    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    times = {time.kind: text(time.at) for time in result.times or ()}
+    delivery = _delivery(events, times) if status.tag is Tag.DELIVERED else None
     receipt = result.receipt or Receipt()
-    times = {time.kind: time.at for time in result.times or ()}
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
         checkpoints=events,
-        expected_delivery=text(times.get("ESTIMATED_DELIVERY")),
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+        expected_delivery=times.get("ESTIMATED_DELIVERY") or _until(result.frame),
+        delivered_at=delivery.local if delivery else None,
+        delivered_at_utc=delivery.utc if delivery else None,
         signed_by=(text(receipt.signed) or text(receipt.received)) if delivery else None,
         origin=_city(result.shipper),
         destination=_city(result.recipient),
-        unknown_codes=unknown_codes((scan.kind for scan in result.scans or ()), CODES),
+        unknown_codes=unknown_codes(map(_code, _coded(result)), CODES, SILENT),
     )
+
+
+def _coded(result: Result) -> list[Scan | Latest]:
+    return [*(result.scans or ()), *([result.latest] if result.latest else ())]
+
+
+def _code(told: Scan | Latest) -> str:
+    """Read a code of either; some are written in small letters."""
+    code = told.kind if isinstance(told, Scan) else told.code
+    return (text(code) or text(told.derived) or "").upper()
+
+
+def _derived(told: Scan | Latest) -> Status | None:
+    return CODES.get((text(told.derived) or "").upper())
+
+
+def _delivery(
+    events: tuple[Checkpoint, ...], times: Mapping[str | None, str | None]
+) -> Moment | None:
+    """Tell when it was delivered: by its scan, else by the answer's list of times."""
+    if last := newest(events, Tag.DELIVERED):
+        return Moment(last.checkpoint_time, last.checkpoint_offset, last.checkpoint_utc)
+    at = times.get("ACTUAL_DELIVERY")
+    return read_iso(at) if at else None
+
+
+def _until(frame: Frame | None) -> str | None:
+    return text(frame.window.ends) if frame and frame.window else None
 
 
 def _checkpoint(scan: Scan) -> Checkpoint:
@@ -146,7 +175,7 @@ def _checkpoint(scan: Scan) -> Checkpoint:
         city=text(at.city),
         state=text(at.state),
         postal_code=text(at.postal_code),
-        raw_tag=text(scan.kind),
+        raw_tag=text(scan.kind) or text(scan.derived),
     )
 
 
@@ -160,7 +189,9 @@ def _sentence(scan: Scan) -> str:
 
 
 def _known(scan: Scan) -> Status | None:
-    known = CODES.get(scan.kind or "")
+    if _code(scan) in SILENT:
+        return None
+    known = CODES.get(_code(scan)) or _derived(scan)
     if known is words.PROBLEM:
         return REASONS.get(scan.reason or "") or recognise(text(scan.why) or "") or known
     return unless_denied(known, _sentence(scan)) if known else recognise(_sentence(scan))
@@ -169,5 +200,5 @@ def _known(scan: Scan) -> Status | None:
 def _latest(latest: Latest | None) -> Status | None:
     if latest is None:
         return None
-    known = CODES.get(latest.code or "") or CODES.get(latest.derived or "")
+    known = CODES.get(_code(latest)) or _derived(latest)
     return unless_denied(known, text(latest.description) or "") if known else None

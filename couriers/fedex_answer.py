@@ -27,6 +27,7 @@ class Scan(
     msgspec.Struct,
     rename={
         "kind": "eventType",
+        "derived": "derivedStatusCode",
         "what": "eventDescription",
         "reason": "exceptionCode",
         "why": "exceptionDescription",
@@ -37,6 +38,7 @@ class Scan(
 
     date: str | None = None
     kind: str | None = None
+    derived: str | None = None
     what: str | None = None
     reason: str | None = None
     why: str | None = None
@@ -56,6 +58,18 @@ class Time(msgspec.Struct, rename={"kind": "type", "at": "dateTime"}):
 
     kind: str | None = None
     at: str | None = None
+
+
+class Window(msgspec.Struct):
+    """From when until when."""
+
+    ends: str | None = None
+
+
+class Frame(msgspec.Struct):
+    """When it should arrive, as a window."""
+
+    window: Window | None = None
 
 
 class Receipt(msgspec.Struct, rename={"signed": "signedByName", "received": "receivedByName"}):
@@ -91,6 +105,7 @@ class Result(
         "latest": "latestStatusDetail",
         "scans": "scanEvents",
         "times": "dateAndTimes",
+        "frame": "estimatedDeliveryTimeWindow",
         "receipt": "deliveryDetails",
         "shipper": "shipperInformation",
         "recipient": "recipientInformation",
@@ -102,10 +117,18 @@ class Result(
     latest: Latest | None = None
     scans: list[Scan] | None = None
     times: list[Time] | None = None
+    frame: Frame | None = None
     receipt: Receipt | None = None
     shipper: Party | None = None
     recipient: Party | None = None
     error: Error | None = None
+
+    @property
+    def is_told(self) -> bool:
+        """False where neither a scan nor a status says anything of the parcel."""
+        now = self.latest
+        told = now is not None and bool(now.code or now.derived or now.description)
+        return bool(self.scans) or (told and self.error is None)
 
 
 class Complete(msgspec.Struct, rename={"number": "trackingNumber", "results": "trackResults"}):

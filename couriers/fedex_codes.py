@@ -34,10 +34,14 @@ REASONS: dict[str, Status] = {
 }
 """`exceptionCode`, which tells why an event DE or SE came about; else its words do."""
 
+SILENT = frozenset({"CH", "DR", "DS", "HA", "LP", "RC", "RD", "RG", "RM", "RP", "RR"})
+"""Codes of the same list that say nothing of where a parcel is: wishes of the addressee, labels for
+a return that may come, vehicles on their way to the sender."""
+
 UNKNOWN = "NOTFOUND"
 """How the codes of all errors end that mean "not known (yet)"."""
 
 INVALID = frozenset({"TRACKING.TRACKINGNUMBER.INVALID"})
 DOWN = ("SYSTEM.", "INTERNAL.", "SERVICE.UNAVAILABLE")
 """How the codes of outages begin, which also come inside a 200."""
-REFUSED = frozenset({"NOT.AUTHORIZED.ERROR", "FORBIDDEN.ERROR"})
+REFUSED = frozenset({"NOT.AUTHORIZED.ERROR", "FORBIDDEN.ERROR", "LOGIN.REAUTHENTICATE.ERROR"})

@@ -18,7 +18,7 @@ from couriers.answer import decode, text
 from couriers.checkpoints import decisive, newest, oldest_first, refined, unknown_codes
 from couriers.countries import country
 from couriers.fetch import Fetch
-from couriers.pieces import latest
+from couriers.pieces import latest, together
 from couriers.refusals import refuse, unexpected
 from couriers.settings import credentials
 from couriers.times import read_iso
@@ -65,13 +65,20 @@ CODES: dict[str, Status] = {
     "INTIAL.PREADVICE": words.INFO_RECEIVED,
     "INTIAL.E48_DATA": words.INFO_RECEIVED,
     "INTIAL.NORMAL": words.ACCEPTED,
+    "INBOUD.NORMAL": words.ARRIVED,
+    "OUTBOD.NORMAL": words.DEPARTED,
+    "OUTDEL.NORMAL": words.OUT_FOR_DELIVERY,
     "DELIVD.NORMAL": words.DELIVERED,
     "DELIVD.POD": words.DELIVERED,
     "DELIVD.NO POD": words.DELIVERED,
     "DELIVD.PARCELSHOP": words.FOR_PICKUP,
+    "DELIVD.DEL_BY_PSAPP": words.COLLECTED,
     "CANCEL.NORMAL": words.PROBLEM,
 }
 """`code` of events, as far as they are public (INTIAL is GLS' spelling); else the words tell."""
+
+_WISHES = frozenset({"CHANGD.MONEWADDR", "CHANGD.PARCELBOX"})
+"""Codes that say nothing of where a parcel is: what the addressee wished has been noted."""
 
 _DELIVERIES = "DELIVD."
 """How the codes of all deliveries begin, to whomever: a locker, too."""
@@ -141,13 +148,23 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
         raise WrongNumber(f"asked for {number}, answered about {len(parcels)} other parcels")
     told = [each for each in ours if each.events or _meaning(each)]
     if told:
-        return latest(map(_tracking, told))
+        return _together(told, number)
     if ours and ours[0].error:
         return _judge(ours[0].error, text(ours[0].said) or "no reason given")
     said = text(reply.detail) or text(reply.title) or "neither a parcel nor a known error"
     if status == HTTPStatus.BAD_REQUEST:
         raise RequestRefused(said)
     raise unexpected(status, said)
+
+
+def _together(told: list[_Parcel], number: str) -> Tracking:
+    """Read the parcel of this number, the one seen last if it was used again; or all of a track."""
+    named = [each for each in told if text(each.number) == number]
+    if named:
+        return latest(map(_tracking, named))
+    numbers = dict.fromkeys(text(each.number) for each in told)
+    same = [[each for each in told if text(each.number) == one] for one in numbers]
+    return together([latest(map(_tracking, parcels)) for parcels in same])
 
 
 def _judge(code: str, said: str) -> Tracking:
@@ -171,8 +188,7 @@ def _tracking(parcel: _Parcel) -> Tracking:
     pairs = [(_checkpoint(event, arrived), _known(event, arrived)) for event in listed]
     events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
     last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
-    by_events = Status(last.tag, last.subtag) if last else words.IN_TRANSIT
-    status = refined(_meaning(parcel) or by_events, last)
+    status = _status(parcel, last)
     since = read_iso(parcel.since) if arrived and parcel.since else None
     delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
     return Tracking(
@@ -182,8 +198,17 @@ def _tracking(parcel: _Parcel) -> Tracking:
         delivered_at=delivery.checkpoint_time if delivery else (since.local if since else None),
         delivered_at_utc=delivery.checkpoint_utc if delivery else (since.utc if since else None),
         unknown_codes=unknown_codes([parcel.status], STATUSES, SILENT)
-        + unknown_codes((event.code for event in listed), CODES),
+        + unknown_codes((event.code for event in listed), CODES, _WISHES),
     )
+
+
+def _status(parcel: _Parcel, last: Checkpoint | None) -> Status:
+    """Read the parcel's status; why it was not delivered is told by the event alone."""
+    known = _meaning(parcel)
+    told = known == words.ATTEMPTED and last and last.tag is Tag.EXCEPTION
+    if last and (known is None or told):
+        return Status(last.tag, last.subtag)
+    return refined(known or words.IN_TRANSIT, last)
 
 
 def _checkpoint(event: _Event, arrived: bool) -> Checkpoint:  # noqa: FBT001 - of the parcel
@@ -211,6 +236,8 @@ def _known(event: _Event, arrived: bool) -> Status | None:  # noqa: FBT001 - of 
     A delivery of a kind that is not public is one where the parcel's status says so too.
     """
     code, said = text(event.code) or "", text(event.description) or ""
+    if code in _WISHES:
+        return None
     known, by_words = CODES.get(code), recognise(said)
     if known is None and code.startswith(_DELIVERIES):
         known = words.DELIVERED if arrived else None

@@ -55,6 +55,7 @@ CODES: dict[str, Status] = {
     "DO3": words.CUSTOMS_DELAY,
     "PB1": words.PROBLEM,
     "PB2": words.PROBLEM_SOLVED,
+    "MD1": words.OUT_FOR_DELIVERY,
     "MD2": words.OUT_FOR_DELIVERY,
     "ND1": words.ATTEMPTED,
     "AG1": words.FOR_PICKUP,

@@ -20,7 +20,7 @@ from couriers.postnl_answer import Address, Event, Reply, Shipment, State, each,
 from couriers.postnl_codes import EVENTS, NOTHING, SILENT, STATUSES
 from couriers.refusals import refuse, unexpected
 from couriers.settings import credentials
-from couriers.times import read_day_first
+from couriers.times import Moment, read_day_first, read_iso
 from couriers.urls import alphanumeric
 from couriers.words import Status, recognise
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
@@ -107,9 +107,7 @@ def _tracking(shipment: Shipment) -> Tracking:
         subtag=status.subtag,
         checkpoints=events,
         expected_delivery=(said(expected.until) if expected else None) or said(shipment.day),
-        delivered_at=(
-            delivery.checkpoint_time if delivery else since and read_day_first(since).local
-        ),
+        delivered_at=(delivery.checkpoint_time if delivery else since and _moment(since).local),
         origin=_city(shipment, _SENDER),
         destination=_city(shipment, _RECEIVER),
         unknown_codes=unknown_codes((said(state.code) for state in states), STATUSES, SILENT)
@@ -132,7 +130,7 @@ def _meaning(state: State | None) -> Status | None:
 
 
 def _checkpoint(event: Event) -> Checkpoint:
-    moment = read_day_first(said(event.at) or "")
+    moment = _moment(said(event.at) or "")
     status = _known(event) or words.IN_TRANSIT
     return Checkpoint(
         checkpoint_time=moment.local,
@@ -144,7 +142,7 @@ def _checkpoint(event: Event) -> Checkpoint:
 
 
 def _milestone(state: State) -> Checkpoint:
-    moment = read_day_first(said(state.at) or "")
+    moment = _moment(said(state.at) or "")
     status = _meaning(state) or words.IN_TRANSIT
     return Checkpoint(
         checkpoint_time=moment.local,
@@ -153,6 +151,11 @@ def _milestone(state: State) -> Checkpoint:
         subtag=status.subtag,
         raw_tag=said(state.code),
     )
+
+
+def _moment(at: str) -> Moment:
+    """Read a time; the service's other addresses write the year first."""
+    return read_iso(at) if re.match(r"\d{4}-", at) else read_day_first(at)
 
 
 def _known(event: Event) -> Status | None:

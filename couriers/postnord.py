@@ -17,7 +17,7 @@ from couriers.checkpoints import decisive, newest, oldest_first, refined, unknow
 from couriers.countries import country
 from couriers.fetch import Fetch
 from couriers.pieces import latest, together
-from couriers.postnord_answer import Event, Fault, Faults, Item, Party, Place, Reply, Shipment
+from couriers.postnord_answer import Event, Fault, Faults, Item, Party, Place, Reply, Shipment, Told
 from couriers.refusals import refuse, unexpected
 from couriers.settings import credentials
 from couriers.times import read_iso
@@ -54,7 +54,10 @@ CODES: dict[str, Status] = {
     "RETURNED": words.RETURNING,
     "STOPPED": words.PROBLEM,
 }
-"""`status` of items and events. RETURNED is final only where an item has its `returnDate`."""
+"""`status` of items and events. RETURNED is final only once the item's `returnDate` has come: it
+stands there as a plan, too."""
+
+_BOOKED = re.compile(r"awaiting the (?:booked|agreed) delivery", re.IGNORECASE)
 
 SILENT = frozenset({"OTHER", "SPLIT"})
 """Notices, and shipments whose items differ: they decide nothing."""
@@ -75,15 +78,15 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     if status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST):
         raise unexpected(status)
     reply = decode(body, Reply)
-    told = reply.told
-    faults = [*_faults(reply.faults), *(_faults(told.faults) if told else ())]
-    shipments = (told.shipments if told else None) or []
+    told = reply.told or Told(shipments=reply.shipments)
+    faults = [*_faults(reply.faults), *_faults(told.faults)]
+    shipments = told.shipments or []
     items = [(item, shipment) for shipment in shipments for item in shipment.items or ()]
     if status == HTTPStatus.OK and items:
         return _ours(items, number)
     if faults:
         return _judge(faults)
-    if status == HTTPStatus.OK and told and told.shipments == []:
+    if status == HTTPStatus.OK and told.shipments == []:
         return NOT_FOUND_YET
     raise unexpected(status, "neither shipments nor faults")
 
@@ -129,7 +132,7 @@ def _tracking(item: Item, shipment: Shipment) -> Tracking:
     status = _status(item, last)
     if status is None and not events:
         raise UnreadableAnswer("an item with neither a status nor an event")
-    status = refined(status or words.IN_TRANSIT, last)
+    status = status if status == words.RETURNED else refined(status or words.IN_TRANSIT, last)
     delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
     return Tracking(
         tag=status.tag,
@@ -143,20 +146,20 @@ def _tracking(item: Item, shipment: Shipment) -> Tracking:
         ),
         origin=_city(shipment.consignor),
         destination=_city(shipment.consignee),
-        unknown_codes=unknown_codes(
-            (item.status, *(event.status for event in listed)), CODES, SILENT
-        ),
+        unknown_codes=unknown_codes((item.status, *map(_code, listed)), CODES, SILENT),
     )
 
 
 def _status(item: Item, last: Checkpoint | None) -> Status | None:
-    """Read the item's own status; a delivery is corrected by the words of its last event."""
+    """Read the item's own status; what it means more exactly, the last event with it says."""
     known = CODES.get(text(item.status) or "")
-    if known == words.RETURNING and text(item.returned):
+    back = text(item.returned)
+    if known == words.RETURNING and back and last and last.checkpoint_time[:10] >= back[:10]:
         return words.RETURNED
-    if known is None:
-        return Status(last.tag, last.subtag) if last else None
-    return unless_denied(known, last.message) if last else known
+    if last is None:
+        return known
+    own = last.raw_tag == text(item.status)
+    return Status(last.tag, last.subtag) if known is None or own else known
 
 
 def _since(item: Item, status: Status) -> str | None:
@@ -182,20 +185,28 @@ def _checkpoint(event: Event) -> Checkpoint:
         city=text(at.city),
         postal_code=text(at.postal_code),
         location=text(at.shown) or text(at.name),
-        raw_tag=text(event.status),
+        raw_tag=_code(event),
     )
 
 
+def _code(event: Event) -> str | None:
+    return text(event.status) or text(event.status_v7)
+
+
 def _known(event: Event) -> Status | None:
-    status, said = text(event.status) or "", text(event.what) or ""
+    status, said = _code(event) or "", text(event.what) or ""
     if status in SILENT:
         return None
     known, by_words = CODES.get(status), recognise(said)
     if known is None:
         return by_words
-    if known == words.IN_TRANSIT and by_words:
-        detail = by_words.tag in (Tag.IN_TRANSIT, Tag.OUT_FOR_DELIVERY)
-        return by_words if detail else known
+    told = by_words.tag if by_words else None
+    if known == words.IN_TRANSIT and told in (Tag.IN_TRANSIT, Tag.OUT_FOR_DELIVERY):
+        return by_words
+    if known == words.PROBLEM and told in (Tag.IN_TRANSIT, Tag.EXCEPTION):
+        return by_words
+    if known == words.PROBLEM and _BOOKED.search(said):
+        return words.IN_TRANSIT
     return unless_denied(known, said)
 
 

@@ -20,13 +20,20 @@ class Place(
 
 
 class Event(
-    msgspec.Struct, rename={"at": "eventTime", "what": "eventDescription", "place": "location"}
+    msgspec.Struct,
+    rename={
+        "at": "eventTime",
+        "what": "eventDescription",
+        "place": "location",
+        "status_v7": "eventStatus",
+    },
 ):
-    """One scan, or a notice."""
+    """One scan, or a notice. Version 7 calls its status otherwise."""
 
     at: str | None = None
     what: str | None = None
     status: str | None = None
+    status_v7: str | None = None
     place: Place | None = None
 
 
@@ -116,7 +123,8 @@ class Told(msgspec.Struct, rename={"faults": "compositeFault"}):
 class Reply(
     msgspec.Struct, rename={"told": "TrackingInformationResponse", "faults": "compositeFault"}
 ):
-    """The whole answer; the faults of a 400 may stand at its top."""
+    """The whole answer; faults may stand at its top, in version 7 the shipments too."""
 
     told: Told | None = None
+    shipments: list[Shipment] | None = None
     faults: Faults | None = None

@@ -45,13 +45,13 @@ PATTERNS: tuple[re.Pattern[str], ...] = (
 VERIFIED = "Royal Mail's specification sample and error codes; not the live site"
 
 _MEANINGS: dict[Status, str] = {
-    words.INFO_RECEIVED: "EVAIE EVAIP",
-    words.ACCEPTED: "EVPPA EVOAC",
-    words.ARRIVED: "EVORI EVOCO EVDAV EVIMC EVDAC EVBAV EVIAV",
-    words.DEPARTED: "EVODO",
+    words.INFO_RECEIVED: "EVAIE EVAIP ECCSB",
+    words.ACCEPTED: "EVPPA EVOAC EVCAD",
+    words.ARRIVED: "EVORI EVOCO EVDAV EVIMC EVDAC EVBAV EVIAV EVIPP EVHAC EVIIS EVGID",
+    words.DEPARTED: "EVODO EVHOE",
     words.FORWARDED: "EVNMI",
     words.IN_TRANSIT: "EVNSR",
-    words.OUT_FOR_DELIVERY: "EVGPD",
+    words.OUT_FOR_DELIVERY: "EVGPD EVKPD",
     words.FOR_PICKUP: "EVNDA EVKLS EVPLA",
     words.NOBODY_THERE: "EVKNA",
     words.ATTEMPTED: "EVKNR",
@@ -103,6 +103,10 @@ class _Summary(
         "unique": "uniqueItemId",
         "origin": "originCountryName",
         "destination": "destinationCountryName",
+        "code": "lastEventCode",
+        "what": "lastEventName",
+        "at": "lastEventDateTime",
+        "place": "lastEventLocationName",
     },
 ):
     category: str | None = None
@@ -110,6 +114,10 @@ class _Summary(
     unique: str | None = None
     origin: str | None = None
     destination: str | None = None
+    code: str | None = None
+    what: str | None = None
+    at: str | None = None
+    place: str | None = None
 
 
 class _Signature(msgspec.Struct, rename={"by": "recipientName"}):
@@ -133,9 +141,17 @@ class _Piece(msgspec.Struct, rename={"number": "mailPieceId", "expected": "estim
     events: list[_Event] | None = None
     error: _Error | None = None
 
+    @property
+    def listed(self) -> list[_Event]:
+        """Its events; where there are none, the last one that its summary tells of."""
+        last = self.summary
+        if self.events or last is None or not last.at:
+            return self.events or []
+        return [_Event(last.code, last.what, last.at, last.place)]
 
-class _Answer(msgspec.Struct, rename={"piece": "mailPieces", "status": "httpCode"}):
-    piece: _Piece | None = None
+
+class _Answer(msgspec.Struct, rename={"pieces": "mailPieces", "status": "httpCode"}):
+    pieces: list[_Piece] | _Piece | None = None
     status: str | int | None = None
     errors: list[_Error] | None = None
 
@@ -157,10 +173,25 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     """Read the mail piece, or the error code that stands for it."""
     refuse(status, headers, body)
     answer = decode(body, _Answer)
-    piece = answer.piece or _Piece()
-    if status == HTTPStatus.OK and piece.events:
-        return _tracking(piece, number)
-    return _judge([*(answer.errors or ()), *([piece.error] if piece.error else ())], answer, status)
+    pieces = answer.pieces if isinstance(answer.pieces, list) else [answer.pieces or _Piece()]
+    told = [piece for piece in pieces if piece.listed]
+    if status == HTTPStatus.OK and told:
+        return _tracking(_ours(told, number))
+    errors = [piece.error for piece in pieces if piece.error]
+    return _judge([*(answer.errors or ()), *errors], answer, status)
+
+
+def _ours(pieces: list[_Piece], number: str) -> _Piece:
+    for piece in pieces:
+        names = _names(piece)
+        if not names or number in names:
+            return piece
+    raise WrongNumber(f"asked for {number}, answered about another mail piece")
+
+
+def _names(piece: _Piece) -> set[str]:
+    summary = piece.summary or _Summary()
+    return {name for name in (piece.number, summary.barcode, summary.unique) if name}
 
 
 def _judge(errors: list[_Error], answer: _Answer, status: int) -> Tracking:
@@ -178,15 +209,14 @@ def _judge(errors: list[_Error], answer: _Answer, status: int) -> Tracking:
         raise RequestRefused(said)
     if status == HTTPStatus.BAD_REQUEST and errors:
         raise RequestRefused(said)
+    inside = str(answer.status)
+    refuse(int(inside) if re.fullmatch(r"\d{3}", inside, re.ASCII) else status, {}, b"")
     raise unexpected(status, "neither events nor a known error code")
 
 
-def _tracking(piece: _Piece, number: str) -> Tracking:
+def _tracking(piece: _Piece) -> Tracking:
     summary = piece.summary or _Summary()
-    names = {piece.number, summary.barcode, summary.unique} - {None}
-    if names and number not in names:
-        raise WrongNumber(f"asked for {number}, answered about another mail piece")
-    listed = piece.events or []
+    listed = piece.listed
     pairs = [(_checkpoint(event), _known(event)) for event in listed]
     backwards = pairs[0][0].checkpoint_time >= pairs[-1][0].checkpoint_time
     events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=backwards)

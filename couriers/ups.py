@@ -19,12 +19,24 @@ from couriers.answer import decode, place, text
 from couriers.checkpoints import decisive, newest, oldest_first, unknown_codes
 from couriers.countries import country
 from couriers.fetch import Fetch
+from couriers.pieces import latest, together
 from couriers.refusals import refuse, unexpected
 from couriers.settings import credentials
-from couriers.times import read_digits
+from couriers.times import offset_between, read_digits
 from couriers.tokens import Grant
-from couriers.ups_answer import Activity, Address, Complaint, Day, Package, Reply, Shipment, Told
-from couriers.ups_codes import INVALID, REFUSED, SILENT, STATUS_CODES, TYPES, UNKNOWN
+from couriers.ups_answer import (
+    Activity,
+    Address,
+    Complaint,
+    Day,
+    Location,
+    Package,
+    Party,
+    Reply,
+    Shipment,
+    Told,
+)
+from couriers.ups_codes import ACTIVITIES, INVALID, REFUSED, SILENT, STATUS_CODES, TYPES, UNKNOWN
 from couriers.urls import alphanumeric
 from couriers.words import Status, recognise, unless_denied
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
@@ -66,25 +78,30 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     if status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND):
         raise unexpected(status)
     answer = decode(body, Reply)
-    shipments = answer.told.shipment if answer.told else None
-    packages = [package for shipment in shipments or () for package in shipment.package or ()]
-    if packages:
-        return _tracking(_ours(packages, shipments or [], number))
-    complaints = [
-        complaint for shipment in shipments or () for complaint in shipment.warnings or ()
-    ]
+    shipments = (answer.told.shipment if answer.told else None) or []
+    if any(shipment.package for shipment in shipments):
+        return _ours(shipments, number)
+    complaints = [complaint for shipment in shipments for complaint in shipment.warnings or ()]
     complaints += (answer.failed.errors if answer.failed else None) or []
     return _judge(complaints, status)
 
 
-def _ours(packages: list[Package], shipments: list[Shipment], number: str) -> Package:
-    ours = [package for package in packages if package.number == number]
-    inquired = {shipment.number for shipment in shipments}
-    if ours:
-        return ours[0]
-    if len(packages) == 1 and inquired <= {number, None}:
-        return packages[0]
+def _ours(shipments: list[Shipment], number: str) -> Tracking:
+    """Read the package of this number, the one seen last if it was used again; or a shipment's."""
+    packages = [package for shipment in shipments for package in shipment.package or ()]
+    named = [package for package in packages if number in _names(package)]
+    if named:
+        return latest(map(_tracking, named))
+    whole = [each for each in shipments if each.number == number and each.package]
+    if whole:
+        return latest(together(list(map(_tracking, each.package or ()))) for each in whole)
+    if len(packages) == 1 and {each.number for each in shipments} == {None}:
+        return _tracking(packages[0])
     raise WrongNumber(f"asked for {number}, answered with {len(packages)} other packages")
+
+
+def _names(package: Package) -> set[str | None]:
+    return {package.number, *(alias.number for alias in package.aliases or ())}
 
 
 def _judge(complaints: list[Complaint], status: int) -> Tracking:
@@ -124,15 +141,21 @@ def _tracking(package: Package) -> Tracking:
         signed_by=text(package.receipt.by) if delivery and package.receipt else None,
         origin=_city(package, "ORIGIN"),
         destination=_city(package, "DESTINATION"),
-        unknown_codes=unknown_codes((event.raw_tag for event in events), STATUS_CODES, SILENT),
+        unknown_codes=unknown_codes(
+            (_code(told) for told in (*map(_told, package.activity or ()), package.now)),
+            STATUS_CODES,
+            ACTIVITIES,
+            SILENT,
+        ),
     )
 
 
 def _checkpoint(activity: Activity) -> Checkpoint:
-    moment = read_digits(activity.date or "", activity.time or "", place_offset=activity.offset)
-    told = activity.status or Told()
+    day, clock = activity.date or "", activity.time or ""
+    moment = read_digits(day, clock, place_offset=text(activity.offset) or _offset(activity))
+    told = _told(activity)
     status = _known(told) or words.IN_TRANSIT
-    at = (activity.location and activity.location.address) or Address()
+    at = _address(activity.location)
     where = country(text(at.code) or text(at.country))
     return Checkpoint(
         checkpoint_time=moment.local,
@@ -146,19 +169,44 @@ def _checkpoint(activity: Activity) -> Checkpoint:
         city=text(at.city),
         state=text(at.state),
         postal_code=text(at.postal_code),
-        raw_tag=text(told.status_code) or text(told.code),
+        raw_tag=_code(told),
     )
+
+
+def _told(activity: Activity) -> Told:
+    return activity.status or Told()
+
+
+def _code(told: Told | None) -> str | None:
+    return (text(told.status_code) or text(told.code)) if told else None
+
+
+def _offset(activity: Activity) -> str | None:
+    """Work out how far the place is from Greenwich, where only both its times are told."""
+    try:
+        there = read_digits(activity.gmt_date or "", activity.gmt_time or "")
+        here = read_digits(activity.date or "", activity.time or "")
+    except UnreadableAnswer:
+        return None  # the leading zero of an hour may be lost
+    return offset_between(here, there)
+
+
+def _address(place: Location | Party | None) -> Address:
+    return place.address if place and isinstance(place.address, Address) else Address()
 
 
 def _known(told: Told | None) -> Status | None:
     """Read a status by its code, its type, its words; the current one has its code in `code`."""
     if told is None:
         return None
-    codes = (told.status_code or "", told.code or "")
+    codes = (text(told.status_code) or "", text(told.code) or "")
     if SILENT.intersection(codes):
         return None
     said = text(told.description) or ""
-    by_code = STATUS_CODES.get(codes[0]) or STATUS_CODES.get(codes[1])
+    own = ACTIVITIES.get(codes[1])
+    by_code = STATUS_CODES.get(codes[0]) or STATUS_CODES.get(codes[1]) or own
+    if by_code == words.DELIVERED and own in (words.FOR_PICKUP, words.COLLECTED):
+        return own
     by_words = recognise(said)
     known = by_code or TYPES.get(text(told.kind) or "") or by_words
     if known is words.IN_TRANSIT and by_words and by_words.tag is Tag.IN_TRANSIT:
@@ -167,8 +215,8 @@ def _known(told: Told | None) -> Status | None:
 
 
 def _city(package: Package, kind: str) -> str | None:
-    found = (party.address for party in package.parties or () if party.kind == kind)
-    address = next(found, None) or Address()
+    found = (party for party in package.parties or () if party.kind == kind)
+    address = _address(next(found, None))
     return place(address.city, address.state, address.code)
 
 

@@ -30,15 +30,19 @@ class Address(
 class Location(msgspec.Struct):
     """A place; without an address it is only the number of a building."""
 
-    address: Address | None = None
+    address: Address | str | None = None
 
 
-class Activity(msgspec.Struct, rename={"offset": "gmtOffset"}):
-    """One scan."""
+class Activity(
+    msgspec.Struct, rename={"offset": "gmtOffset", "gmt_date": "gmtDate", "gmt_time": "gmtTime"}
+):
+    """One scan; its place in time also at Greenwich, in some answers."""
 
     date: str | None = None
     time: str | None = None
     offset: str | None = None
+    gmt_date: str | None = None
+    gmt_time: str | None = None
     status: Told | None = None
     location: Location | None = None
 
@@ -54,7 +58,7 @@ class Party(msgspec.Struct, rename={"kind": "type"}):
     """The sender (ORIGIN) or the addressee (DESTINATION)."""
 
     kind: str | None = None
-    address: Address | None = None
+    address: Address | str | None = None
 
 
 class Receipt(msgspec.Struct, rename={"by": "receivedBy"}):
@@ -63,10 +67,17 @@ class Receipt(msgspec.Struct, rename={"by": "receivedBy"}):
     by: str | None = None
 
 
+class Alias(msgspec.Struct):
+    """Another number of the same parcel, at a partner's."""
+
+    number: str | None = None
+
+
 class Package(
     msgspec.Struct,
     rename={
         "number": "trackingNumber",
+        "aliases": "alternateTrackingNumber",
         "now": "currentStatus",
         "days": "deliveryDate",
         "receipt": "deliveryInformation",
@@ -76,6 +87,7 @@ class Package(
     """One parcel."""
 
     number: str | None = None
+    aliases: list[Alias] | None = None
     activity: list[Activity] | None = None
     now: Told | None = None
     days: list[Day] | None = None

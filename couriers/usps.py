@@ -25,10 +25,16 @@ from couriers.times import read_iso
 from couriers.tokens import Grant
 from couriers.urls import alphanumeric
 from couriers.usps_answer import Error, Event, Item
-from couriers.usps_codes import CATEGORIES, EVENTS, NEVER, NOT_YET
-from couriers.words import Status, status_from_words
+from couriers.usps_codes import CATEGORIES, EVENTS, NEVER, NOT_YET, REFUSED
+from couriers.words import Status, recognise, status_from_words
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
-from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
+from tracking.errors import (
+    AuthFailed,
+    InvalidNumber,
+    RequestRefused,
+    UnreadableAnswer,
+    WrongNumber,
+)
 from tracking.request import TrackingRequest
 
 NAME = "USPS"
@@ -72,7 +78,8 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
             item = _ours(body, number)
             if item.error is None:
                 return _tracking(item)
-            return _judge(item.error, str(item.status_code or item.error.code))
+            own = item.error.code if isinstance(item.error, Error) else None
+            return _judge(item.error, str(item.status_code or own))
         case HTTPStatus.BAD_REQUEST | HTTPStatus.NOT_FOUND:
             error = decode(body, Item).error
             if error is None:
@@ -106,8 +113,12 @@ def _bare(number: str) -> str:
     return _ROUTING.sub("", number.replace(" ", "").upper())
 
 
-def _judge(error: Error, status: str) -> Tracking:
+def _judge(error: Error | str, status: str) -> Tracking:
     """Read an error by its code, then by its status: HTTP's own, or that of one item of a list."""
+    if isinstance(error, str):
+        if error in REFUSED:
+            raise AuthFailed(f"the service answered {error}")
+        raise UnreadableAnswer(f"an error without a known meaning: {error[:40]}")
     details = error.errors or []
     codes = {str(detail.code) for detail in details}
     said = text(error.message) or text(details[0].title if details else None) or "no reason given"
@@ -164,6 +175,9 @@ def _checkpoint(event: Event) -> Checkpoint:
 def _status(event: Event) -> Status:
     said = text(event.what) or ""
     known = EVENTS.get(text(event.code) or "") or status_from_words(said)
+    if known is words.ATTEMPTED:
+        detail = recognise(said)
+        return detail if detail and detail.tag is Tag.ATTEMPT_FAIL else known
     return _received(known, said)
 
 
@@ -175,6 +189,8 @@ def _received(status: Status, said: str) -> Status:
         return words.RETURNED
     if re.search(r"to agent\b", said, re.IGNORECASE):
         return words.FOR_PICKUP
+    if re.search(r"\bneighbou?r\b", said, re.IGNORECASE):
+        return words.AT_NEIGHBOUR
     return words.COLLECTED if "picked up" in said.lower() else status
 
 

@@ -82,4 +82,4 @@ class Item(
     destination_city: str | None = None
     destination_state: str | None = None
     status_code: str | int | None = None
-    error: Error | None = None
+    error: Error | str | None = None

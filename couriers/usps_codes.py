@@ -41,7 +41,8 @@ EVENTS: dict[str, Status] = {
     "15": words.IN_TRANSIT,
     "17": words.IN_TRANSIT,
     "06": words.FORWARDED,
-    "DX": words.OUTSIDE_CAUSE,
+    # "Awaiting delivery scan": nobody knows better, and nothing is wrong yet.
+    "DX": words.IN_TRANSIT,
     # At the addressee's end.
     "OF": words.OUT_FOR_DELIVERY,
     "16": words.FOR_PICKUP,
@@ -93,6 +94,11 @@ CATEGORIES: dict[str, Status] = {
     "alert": words.PROBLEM,
 }
 """`statusCategory`, in lower case: the status of the parcel as a whole."""
+
+REFUSED = frozenset(
+    {"access_denied", "invalid_client", "invalid_grant", "invalid_token", "unauthorized_client"}
+)
+"""`error` where it is only a word: the credentials or the token are not accepted."""
 
 NOT_YET = frozenset({"150001", "150002", "150003", "150004", "150009"})
 """`error.errors[].code`: no update yet, or a number nobody has scanned; ask again."""

@@ -117,6 +117,13 @@ class Results(Protocol):
         """The stored answer, if it was observed at most `max_age` seconds ago."""
 
 
+class CodeCounts(Protocol):
+    """The collection `unknown_codes`."""
+
+    def count(self, slug: str, code: str) -> None:
+        """Count an answer with this code. Written later: it neither waits nor fails."""
+
+
 class DeadLetters(Protocol):
     """The collection `dead`."""
 

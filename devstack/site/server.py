@@ -29,6 +29,7 @@ from devstack.site.behaviour import Behaviour, Temper
 from devstack.site.ledger import FOLLOWED, Ledger
 from devstack.site.play import play
 from devstack.site.shapes import SHAPES
+from devstack.site.shapes.failures import instead
 from devstack.site.shapes.reply import Asked, Kind, Reply, encode
 
 PER_SECOND = 2
@@ -133,7 +134,7 @@ class Site:
 def _reply(request: BaseRequest, parts: tuple[str, ...], body: bytes) -> Reply:
     shape = SHAPES.get(parts[0]) if parts else None
     asked = Asked(request.method, parts[1:], request.query, request.headers, body)
-    return (shape(asked) if shape else None) or NO_ADDRESS
+    return instead((shape(asked) if shape else None) or NO_ADDRESS)
 
 
 def _json(value: object, status: int = 200) -> web.Response:

@@ -15,12 +15,14 @@ from importlib.metadata import version
 from couriers.settings import environment_name
 from service.cli.catalogue import Catalogue
 from service.cli.check import worries_of
+from service.cli.codes import code_findings, unknown_codes
 from service.cli.exits import Exit
 from service.cli.paper import say, say_json, table
 from service.cli.settings import loaded
 from service.cli.stores import findings_of
 from service.config.load import Loaded
 from service.config.per_slug import limits_for
+from service.config.schema import Config
 from service.config.tree import is_credential
 from service.upkeep.preflight import Finding, Grade
 from tracking.request import Slug
@@ -45,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     """Explain everything; 1 when a worker could not start or could not be trusted."""
     setting = loaded(options)
     catalogue = Catalogue(setting)
-    findings = [*_ourselves(setting), *asyncio.run(findings_of(setting.config))]
+    findings = [*_ourselves(setting), *asyncio.run(_asked(setting.config))]
     couriers = [_health(setting, catalogue, slug) for slug in catalogue.registry.slugs]
     if options.json:
         say_json(
@@ -57,6 +59,11 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(findings, couriers)
     return Exit.NEGATIVE if worries_of(findings) else Exit.DONE
+
+
+async def _asked(config: Config) -> list[Finding]:
+    servers = await findings_of(config)
+    return servers + code_findings(await unknown_codes(config))
 
 
 def _print(findings: list[Finding], couriers: list[Health]) -> None:

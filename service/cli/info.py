@@ -1,4 +1,7 @@
-"""`info`: per courier what runs, what waits, and what it waits for; and what lies in the tubes."""
+"""`info`: per courier what runs, what waits, and what it waits for; and what lies in the tubes.
+
+Below them the status codes that couriers gave and no table holds, where there are any.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 import asyncio
 import dataclasses
 import datetime as dt
+import functools
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +19,7 @@ from rich.live import Live
 from rich.text import Text
 
 from limits.view import SlugView, View
+from service.cli import codes
 from service.cli.catalogue import Catalogue
 from service.cli.exits import Exit
 from service.cli.paper import drawn, say, say_json, span, table
@@ -22,6 +27,7 @@ from service.cli.producer import Producer, Tubes
 from service.cli.settings import loaded
 from service.cli.stores import view_of
 from service.config.load import Loaded
+from service.config.schema import Config
 from tracking.request import Slug
 
 SHORTEST_WATCH_SECONDS = 0.2
@@ -34,10 +40,11 @@ Rows = list[list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Everything at one moment."""
+    """Everything at one moment. `unknown_codes` is None while MongoDB does not answer."""
 
     couriers: Sequence[SlugView]
     tubes: Sequence[Tubes]
+    unknown_codes: Sequence[codes.UnknownCode] | None
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,25 +56,29 @@ async def _run(options: argparse.Namespace, setting: Loaded) -> int:
     known = Catalogue(setting).registry.slugs
     with Producer(setting.config.beanstalkd.servers) as producer:
         async with view_of(setting.config) as view:
+            look = functools.partial(_look, setting.config, view, known, producer)
             if options.watch is None:
-                _show(await _look(view, known, producer), as_json=options.json)
+                _show(await look(), as_json=options.json)
                 return Exit.DONE
             pace = max(SHORTEST_WATCH_SECONDS, options.watch)
             if options.json or not sys.stdout.isatty():
                 while True:
-                    _show(await _look(view, known, producer), as_json=options.json)
+                    _show(await look(), as_json=options.json)
                     sys.stdout.flush()
                     await asyncio.sleep(pace)
             with Live(console=Console(), screen=True, auto_refresh=False) as live:
                 while True:
-                    look = await _look(view, known, producer)
-                    live.update(_drawn(look, pace), refresh=True)
+                    live.update(_drawn(await look(), pace), refresh=True)
                     await asyncio.sleep(pace)
 
 
-async def _look(view: View, known: Sequence[Slug], producer: Producer) -> Look:
-    couriers = [each for each in await view.slugs(known) if _tells(each)]
-    return Look(couriers, list(await asyncio.to_thread(lambda: list(producer.tubes()))))
+async def _look(config: Config, view: View, known: Sequence[Slug], producer: Producer) -> Look:
+    views, tubes, unknown = await asyncio.gather(
+        view.slugs(known),
+        asyncio.to_thread(lambda: list(producer.tubes())),
+        codes.unknown_codes(config),
+    )
+    return Look([each for each in views if _tells(each)], tubes, unknown)
 
 
 def _tells(view: SlugView) -> bool:
@@ -85,13 +96,19 @@ def _show(look: Look, *, as_json: bool) -> None:
         say("nothing runs, nothing waits, nothing was asked yet")
     say("")
     table(_TUBES, _tube_rows(look.tubes))
+    if look.unknown_codes:
+        say("")
+        table(codes.HEADERS, codes.code_rows(look.unknown_codes))
 
 
 def _drawn(look: Look, pace: float) -> Group:
     now = dt.datetime.now().astimezone()
     head = Text(f"{now:%H:%M:%S}, every {pace:g} s, Ctrl-C ends", style="dim")
     couriers = drawn(_COURIERS, courier_rows(look.couriers))
-    return Group(head, "", couriers, "", drawn(_TUBES, _tube_rows(look.tubes)))
+    parts = (head, "", couriers, "", drawn(_TUBES, _tube_rows(look.tubes)))
+    if not look.unknown_codes:
+        return Group(*parts)
+    return Group(*parts, "", drawn(codes.HEADERS, codes.code_rows(look.unknown_codes)))
 
 
 def courier_rows(views: Sequence[SlugView]) -> Rows:

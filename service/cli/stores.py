@@ -19,7 +19,7 @@ from limits.connect import open_redis
 from limits.view import View
 from service.config.handover import redis_address, rules_for
 from service.config.schema import Config
-from service.store.connection import Document
+from service.store.connection import UNKNOWN_CODES, Document
 from service.upkeep.preflight import Finding
 from service.upkeep.survey import survey
 from tracking.errors import ResultsDown
@@ -54,6 +54,7 @@ class Collections:
     past: Collection[Document]
     dead: Collection[Document]
     unreadable: Collection[Document]
+    unknown_codes: Collection[Document]
 
 
 @contextmanager
@@ -72,6 +73,7 @@ def collections_of(config: Config) -> Iterator[Collections]:
                 past=database[mongodb.past_collection],
                 dead=database[mongodb.dead_collection],
                 unreadable=database[mongodb.unreadable_collection],
+                unknown_codes=database[UNKNOWN_CODES],
             )
     except PyMongoError as error:
         raise ResultsDown(f"MongoDB does not answer: {error}") from error

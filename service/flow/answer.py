@@ -16,7 +16,7 @@ from service.flow.verdicts import Die, HandBack, Refuse, Repeat, RetryRules, dec
 from service.observe.events import Event
 from service.observe.failpoints import FailPoint
 from service.observe.log import emit, emit_unexpected
-from service.ports import DeadLetters, Limits, Results
+from service.ports import CodeCounts, DeadLetters, Limits, Results
 from tracking.call import Attempt, Call, Turn, Verdict
 from tracking.checkpoint import Tracking
 from tracking.errors import (
@@ -41,6 +41,7 @@ class Stores:
     limits: Limits
     results: Results
     dead: DeadLetters
+    codes: CodeCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Asker:
         self._retry = retry
         self._write_job = write_job
         self._spare = spare
-        self._unknown_codes = UnknownCodes()
+        self._unknown_codes = UnknownCodes(stores.codes)
 
     async def ask(self, call: Call) -> Turn:
         """Spend the call's permit. What comes back is whose turn it is next."""

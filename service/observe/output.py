@@ -6,7 +6,6 @@ A process that is killed loses the lines of its last turn at most; warnings and 
 
 from __future__ import annotations
 
-import asyncio
 import os
 
 from service.observe.line import LINE_MOST
@@ -27,6 +26,9 @@ class Output:
     def write_soon(self, line: bytes) -> None:
         """Write `line` at the end of this turn of the loop; at once where no loop runs."""
         if not self._waiting:
+            # The parent process has no loop, and stays small without it.
+            import asyncio  # noqa: PLC0415 - see above
+
             try:
                 asyncio.get_running_loop().call_soon(self.flush)
             except RuntimeError:

@@ -20,12 +20,21 @@ from pymongo import MongoClient, WriteConcern
 from pymongo.collection import Collection
 from pymongo.errors import ConnectionFailure, PyMongoError
 
-from service.store.indexes import index_dead, index_past, index_tracking, index_unreadable
+from service.store.indexes import (
+    index_dead,
+    index_past,
+    index_tracking,
+    index_unknown_codes,
+    index_unreadable,
+)
 from tracking.errors import ResultsDown
 
 T = TypeVar("T")
 Document = dict[str, Any]
 Notice = Callable[[Exception | None], None]
+
+UNKNOWN_CODES = "unknown_codes"
+"""The name of a collection that nobody needs to call otherwise: it holds no parcel."""
 
 SELECTION_MS = 2_000
 """How long a server that takes writes is looked for."""
@@ -55,7 +64,7 @@ class Names:
 
 
 class Store:
-    """The four collections, and the threads that speak to them: one reads, one does the rest."""
+    """The collections, and the threads that speak to them: one reads, one does the rest."""
 
     def __init__(self, names: Names, notice: Notice = lambda _: None) -> None:
         """`notice` hears of it when MongoDB goes away (the error) and when it is back (None)."""
@@ -95,12 +104,18 @@ class Store:
         """The newest answer about a number that could not be read."""
         return self._collection(self._names.unreadable)
 
+    @property
+    def unknown_codes(self) -> Collection[Document]:
+        """How often couriers gave status codes that have no meaning here."""
+        return self._collection(UNKNOWN_CODES)
+
     async def prepare(self) -> None:
         """Make the indexes; repeating it changes nothing. Raises ResultsDown."""
         await self.run(index_tracking, self.tracking)
         await self.run(index_past, self.past)
         await self.run(index_dead, self.dead, self._names.dead_keep_days)
         await self.run(index_unreadable, self.unreadable, self._names.dead_keep_days)
+        await self.run(index_unknown_codes, self.unknown_codes)
 
     async def run(self, step: Callable[..., T], *args: Any) -> T:
         """Run `step` after those before it. Raises ResultsDown; it may have happened then."""

@@ -8,6 +8,7 @@ from pymongo import ASCENDING
 from pymongo.collection import Collection
 
 DAY_SECONDS = 86_400
+CODE_KEEP_DAYS = 90
 
 
 def index_tracking(tracking: Collection[Any]) -> None:
@@ -31,6 +32,11 @@ def index_dead(dead: Collection[Any], keep_days: int) -> None:
 def index_unreadable(unreadable: Collection[Any], keep_days: int) -> None:
     """For the end of `keep_days`; there are few, so they are searched without an index."""
     _expire(unreadable, keep_days)
+
+
+def index_unknown_codes(unknown_codes: Collection[Any]) -> None:
+    """For the end of those that no courier gives any more. Repeating changes nothing."""
+    unknown_codes.create_index("last_seen", expireAfterSeconds=CODE_KEEP_DAYS * DAY_SECONDS)
 
 
 def _expire(collection: Collection[Any], keep_days: int) -> None:

@@ -21,6 +21,7 @@ from service.flow.turns import Turns
 from service.flow.verdicts import RetryRules
 from service.observe.failpoints import FailPoints
 from service.ports import Job
+from service.store.code_counts import CodeCounts
 from service.store.dead import Dead
 from service.store.trackings import Trackings
 from service.tubes.envelope import (
@@ -62,6 +63,7 @@ class Worker:
     drainer: Drainer
     turns: Turns
     crew: Crew
+    codes: CodeCounts
     draining: asyncio.Task[None]
     background: tuple[asyncio.Task[None], ...]
 
@@ -76,7 +78,9 @@ class Worker:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.drainer.hand_over(self.turns)
-        return await self.crew.stop(grace_seconds)
+        handed_back = await self.crew.stop(grace_seconds)
+        await self.codes.write()
+        return handed_back
 
 
 def assemble(config: Config, parts: Parts) -> Worker:
@@ -84,7 +88,8 @@ def assemble(config: Config, parts: Parts) -> Worker:
     reach = FailPoints.from_environment().reach
     crew = Crew(config.worker.concurrency)
     results = Trackings(parts.store)
-    stores = Stores(parts.limiter, results, Dead(parts.store))
+    codes = CodeCounts(parts.store)
+    stores = Stores(parts.limiter, results, Dead(parts.store), codes)
     retry = RetryRules(config.retry.attempts, config.retry.first_seconds, config.retry.cap_seconds)
     track = _track(parts.registry, parts.http)
     asker = Asker(track, stores, retry, encode_request, Spare(crew.successors, reach))
@@ -94,7 +99,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     handler = Handler(_decode(resolve), stores, asker, turns, reach)
     consumer = Consumer(handler, drainer, turns, crew, lambda job: decode_drain(job.body, resolve))
     sweeper = Sweeper(parts.limiter, turns, parts.registry.slugs, reach)
-    background = [sweeper.run()]
+    background = [sweeper.run(), codes.run()]
     if config.recheck.enabled:
         background.append(Recheck(parts.store, parts.putter, parts.registry.slugs).run())
     jobs = max(1, round(config.worker.concurrency * JOBS_SHARE))
@@ -105,6 +110,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
         drainer=drainer,
         turns=turns,
         crew=crew,
+        codes=codes,
         draining=asyncio.create_task(drainer.run(turns)),
         background=tuple(asyncio.create_task(each) for each in background),
     )

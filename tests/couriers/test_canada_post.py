@@ -163,6 +163,17 @@ def test_abroad_there_is_no_offset_and_the_country_stands_behind_the_comma() -> 
     assert (point.country_iso3, point.location, point.city) == ("ISR", "ILTLVA,Israel", None)
 
 
+@pytest.mark.parametrize(("zone", "offset"), [("CSTNO", "-06:00"), ("NST", "-03:30"), ("X", None)])
+def test_a_zone_without_summer_time_has_a_name_of_its_own(zone: str, offset: str | None) -> None:
+    scan = event("0405", "2026-02-02T10:13:29", "Item arrived", event_time_zone=zone)
+
+    assert parse(parcel(scan)).checkpoints[0].checkpoint_offset == offset
+
+
+def test_blanks_before_the_document_do_no_harm() -> None:
+    assert parse(f"\n  {parcel(OUT)}\n").tag is Tag.OUT_FOR_DELIVERY
+
+
 def test_a_day_without_a_time_stays_a_day() -> None:
     assert parse(parcel(event("0100", "2026-02-02"))).checkpoints[0].checkpoint_time == "2026-02-02"
 

@@ -38,7 +38,7 @@ def event(at: str, code: str, what: str = "", **more: object) -> Json:
 
 PREADVICE = event("2026-01-26T15:00:00", "INTIAL.PREADVICE", "The data was entered.", city="")
 HANDED_OVER = event("2026-01-26T18:20:00", "INTIAL.NORMAL", "The parcel was handed over to GLS.")
-AT_DEPOT = event("2026-01-27T04:40:00", "INBOUN.NORMAL", "The parcel has reached the depot.")
+AT_DEPOT = event("2026-01-27T04:40:00", "INBOUD.NORMAL", "The parcel has reached the depot.")
 DELIVERED = event("2026-01-27T12:31:00", "DELIVD.NORMAL", "The parcel has been delivered.")
 AT_SHOP = event("2026-01-27T12:31:00", "DELIVD.PARCELSHOP", "Delivered at the ParcelShop.")
 
@@ -74,7 +74,7 @@ def test_a_delivered_parcel() -> None:
     first, second = told.checkpoints[:2]
     assert (first.tag, first.city, first.checkpoint_offset) == (Tag.INFO_RECEIVED, None, "+01:00")
     assert (second.city, second.postal_code, second.country_iso3) == ("Kassel", "34117", "DEU")
-    assert told.unknown_codes == ("INBOUN.NORMAL",)
+    assert told.unknown_codes == ()
 
 
 def test_a_parcel_under_way() -> None:
@@ -108,6 +108,21 @@ def test_a_delivery_of_an_unknown_kind_is_believed_with_the_parcels_status() -> 
 
     assert (told.tag, told.delivered_at) == (Tag.DELIVERED, "2026-01-28T10:00:00")
     assert not parse(reply(parcel("FINAL", fetched))).delivered
+
+
+@pytest.mark.parametrize(
+    ("what", "subtag"),
+    [
+        ("The parcel could not be delivered: incorrect address.", "Exception_007"),
+        ("The consignee has refused the parcel.", "Exception_003"),
+        ("The consignee was not available.", "AttemptFail_002"),
+        ("The parcel is at the depot again: something new.", "AttemptFail_001"),
+    ],
+)
+def test_why_a_parcel_was_not_delivered_is_told_by_its_event(what: str, subtag: str) -> None:
+    failed = event("2026-01-27T12:31:00", "NODELI.X", what)
+
+    assert parse(reply(parcel("NOTDELIVERED", failed, AT_DEPOT))).subtag == subtag
 
 
 def test_a_delivery_without_an_event_has_the_time_of_the_status() -> None:
@@ -176,6 +191,38 @@ def test_what_is_no_answer(status: int, body: object, error: type[CourierError])
     assert type(failed.value) is error
 
 
+@pytest.mark.parametrize(
+    ("code", "subtag"),
+    [
+        ("INBOUD.NORMAL", "InTransit_003"),
+        ("OUTBOD.NORMAL", "InTransit_007"),
+        ("OUTDEL.NORMAL", "OutForDelivery_001"),
+        ("DELIVD.DEL_BY_PSAPP", "Delivered_002"),
+        ("CHANGD.PARCELBOX", "InTransit_001"),
+    ],
+)
+def test_what_the_codes_of_its_events_mean(code: str, subtag: str) -> None:
+    [told] = parse(reply(parcel("FINAL", event("2026-01-27T06:00:00", code, "x")))).checkpoints
+
+    assert told.subtag == subtag
+
+
+def test_a_change_of_address_decides_nothing() -> None:
+    changed = event("2026-01-27T08:00:00", "CHANGD.MONEWADDR", "Delivery at new address")
+    told = parse(reply(parcel("FINAL", changed, AT_DEPOT)))
+
+    assert (told.subtag, told.unknown_codes) == ("InTransit_003", ())
+
+
+def test_a_number_of_several_parcels_is_delivered_when_all_of_them_are() -> None:
+    one = parcel("DELIVERED", DELIVERED) | {"unitno": "90000000005"}
+    two = parcel("INDELIVERY", AT_DEPOT) | {"unitno": "90000000006"}
+    told = parse(reply(one, two))
+
+    assert (told.tag, len(told.checkpoints)) == (Tag.OUT_FOR_DELIVERY, 2)
+    assert parse(reply(one, one | {"unitno": "90000000007"})).delivered
+
+
 def test_of_a_number_that_was_used_again_the_newest_counts_alone() -> None:
     again = parcel("INTRANSIT", event("2026-08-27T04:40:00", "INTIAL.NORMAL"))
     told = parse(reply(parcel("DELIVERED", DELIVERED), again))
@@ -192,7 +239,7 @@ def test_only_these_codes_mean_delivered() -> None:
     events = {code for code, status in CODES.items() if status.tag is Tag.DELIVERED}
 
     assert statuses == {"DELIVERED"}
-    assert events == {"DELIVD.NORMAL", "DELIVD.POD", "DELIVD.NO POD"}
+    assert events == {"DELIVD.NORMAL", "DELIVD.POD", "DELIVD.NO POD", "DELIVD.DEL_BY_PSAPP"}
     assert not SILENT & STATUSES.keys()
 
 

@@ -159,6 +159,12 @@ def test_ours_is_found_among_several() -> None:
     assert parse([refusal(104, "OTHER"), shipment(DELIVERED)], 207).delivered
 
 
+def test_on_its_round_it_is_out_for_delivery() -> None:
+    told = parse(shipment(event("MD1", "2026-01-14T08:00:00")))
+
+    assert (told.subtag, told.unknown_codes) == ("OutForDelivery_001", ())
+
+
 def test_only_these_codes_mean_delivered() -> None:
     delivered = {code for code, status in CODES.items() if status.tag is Tag.DELIVERED}
 

@@ -119,6 +119,12 @@ def test_a_main_number_is_delivered_when_all_its_parcels_are() -> None:
     assert parse({"CompleteStatus": {"Shipment": [one]}}).delivered
 
 
+def test_a_time_may_be_written_the_other_way_round() -> None:
+    told = parse(reply(state("11"), event("2026-02-05T01:30:00", "01I")))
+
+    assert told.delivered_at == "2026-02-05T01:30:00"
+
+
 def test_fractions_of_a_second_are_read() -> None:
     told = parse(reply(state("2"), event("05-02-2026 01:30:00.326", "01B")))
 
@@ -216,7 +222,7 @@ def test_no_shipment_is_not_found_yet(body: Json) -> None:
         (200, {"CurrentStatus": {}}, UnreadableAnswer),
         (200, warning("Something else", "9"), UnreadableAnswer),
         (200, reply(None), UnreadableAnswer),
-        (200, reply(state("11"), event("2026-02-06", "I01")), UnreadableAnswer),
+        (200, reply(state("11"), event("06/02", "I01")), UnreadableAnswer),
         (200, reply(state("11"), DELIVERED, Barcode="X", MainBarcode="X"), WrongNumber),
     ],
 )

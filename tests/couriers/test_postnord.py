@@ -62,6 +62,17 @@ def parse(body: object, status: int = 200) -> Tracking:
     return postnord.parse(status, {}, data, NUMBER)
 
 
+def test_the_newer_version_is_read_too_by_its_other_names() -> None:
+    newer = [{k: v for k, v in each.items() if k != "status"} for each in (SORTED, DELIVERED)]
+    newer[0]["eventStatus"], newer[1]["eventStatus"] = "EN_ROUTE", "DELIVERED"
+    bare = {"shipments": [{"shipmentId": "S", "items": [item("DELIVERED", *newer)]}]}
+    told = parse(bare)
+
+    assert (told.tag, told.delivered_at) == (Tag.DELIVERED, "2026-02-04T13:10:00")
+    assert [point.raw_tag for point in told.checkpoints] == ["EN_ROUTE", "DELIVERED"]
+    assert parse({"shipments": []}).tag is Tag.PENDING
+
+
 def test_a_delivered_item_with_its_text_message() -> None:
     consignee = {"address": {"city": "Oslo"}}
     told = parse(
@@ -119,8 +130,40 @@ def test_what_its_statuses_mean(status: str, subtag: str) -> None:
     assert told.unknown_codes == (("TELEPORTED",) if status == "TELEPORTED" else ())
 
 
-def test_a_return_is_final_once_it_has_a_date() -> None:
-    assert parse(reply(item("RETURNED", SORTED, returnDate="2026-02-09"))).subtag == "Exception_011"
+def test_a_return_is_final_once_its_date_has_come() -> None:
+    back = event("2026-02-09T10:00:00", "RETURNED", "The item was handed out to the sender")
+    gone = item("RETURNED", SORTED, back, returnDate="2026-02-09")
+    # Until then the date is a plan, and stands also beside what waits to be collected.
+    going = item("RETURNED", SORTED, returnDate="2026-02-20T00:00:00")
+    waits = item("AVAILABLE_FOR_DELIVERY", SORTED, returnDate="2026-02-20T00:00:00")
+
+    assert parse(reply(gone)).subtag == "Exception_011"
+    assert parse(reply(going)).subtag == "Exception_010"
+    assert parse(reply(waits)).subtag == "AvailableForPickup_001"
+
+
+@pytest.mark.parametrize(
+    ("status", "what", "subtag"),
+    [
+        ("EN_ROUTE", "The delivery of the shipment item is in progress.", "OutForDelivery_001"),
+        ("EN_ROUTE", "The item has been dropped off by its sender.", "InTransit_002"),
+        ("EN_ROUTE", "The item has been picked-up for transportation.", "InTransit_002"),
+        ("EN_ROUTE", "It has arrived at the country of destination.", "InTransit_004"),
+        ("EN_ROUTE", "It has left the country of the sender.", "InTransit_007"),
+        ("EN_ROUTE", "Customs VAT has been paid.", "InTransit_005"),
+        ("EN_ROUTE", "The import is complete and all fees were handled.", "InTransit_005"),
+        ("STOPPED", "The item is being customs cleared by us.", "InTransit_006"),
+        ("STOPPED", "It is held, awaiting the booked delivery date.", "InTransit_001"),
+        ("STOPPED", "The shipment item has been stored.", "Exception_001"),
+        ("EXPECTED_DELAY", "The address is incomplete.", "Exception_007"),
+        ("DELIVERY_IMPOSSIBLE", "It will be available for collection.", "AttemptFail_001"),
+        ("DELIVERED", "It has been delivered to the recipient's mailbox.", "Delivered_001"),
+    ],
+)
+def test_the_words_refine_a_status_that_says_little(status: str, what: str, subtag: str) -> None:
+    told = parse(reply(item(status, SORTED, event("2026-02-04T08:00:00", status, what))))
+
+    assert (told.subtag, told.checkpoints[-1].subtag) == (subtag, subtag)
 
 
 def test_delivered_to_a_service_point_is_not_yet_delivered() -> None:
@@ -129,6 +172,14 @@ def test_delivered_to_a_service_point_is_not_yet_delivered() -> None:
 
     assert told.tag is Tag.AVAILABLE_FOR_PICKUP
     assert told.delivered_at is None
+
+
+def test_what_waited_at_a_service_point_is_delivered_once_its_own_status_says_so() -> None:
+    waits = event("2026-02-04T12:00:00", "AVAILABLE_FOR_DELIVERY", "Ready for collection at a shop")
+    taken = event("2026-02-05T12:00:00", "OTHER", "It was handed out")
+    told = parse(reply(item("DELIVERED", waits, taken, deliveryDate="2026-02-05T12:00:00")))
+
+    assert (told.tag, told.delivered_at) == (Tag.DELIVERED, "2026-02-05T12:00:00")
 
 
 def test_an_item_may_be_delivered_without_an_event_that_says_so() -> None:

@@ -99,12 +99,52 @@ def test_events_come_out_the_same_in_either_order() -> None:
         ("EVKNA", "Delivery Attempted - No Answer", "AttemptFail_002"),
         ("EVNMI", "Forwarded - Mis-sort", "InTransit_009"),
         ("EVNRT", "Item Retention", "Exception_001"),
+        ("ECCSB", "Collection request booked", "InfoReceived_001"),
+        ("EVCAD", "Item Collected", "InTransit_002"),
+        ("EVIPP", "Received at Delivery Depot", "InTransit_003"),
+        ("EVHAC", "Item Received by Royal Mail", "InTransit_003"),
+        ("EVHOE", "Item Leaving the UK", "InTransit_007"),
+        ("EVIIS", "Item received at Sorting Office", "InTransit_003"),
+        ("EVGID", "Arrived at Delivery Office", "InTransit_003"),
+        ("EVKPD", "Due to be delivered today", "OutForDelivery_001"),
         ("EVKOP", "Delivered: returned to sender", "Exception_010"),
         ("EVXXX", "Delivered by somebody new", "InTransit_001"),
     ],
 )
 def test_what_its_codes_mean(code: str, what: str, subtag: str) -> None:
     assert parse(piece(event("2026-04-05T08:10:00+01:00", code, what))).subtag == subtag
+
+
+def test_a_list_of_mail_pieces_is_searched_for_ours() -> None:
+    mine, other = piece(OUT)["mailPieces"], piece(DELIVERED)["mailPieces"]
+    assert isinstance(other, dict)
+    other |= {"mailPieceId": "X", "summary": {"oneDBarcode": "FQ000000029GB"}}
+
+    assert parse({"mailPieces": [other, mine]}).tag is Tag.OUT_FOR_DELIVERY
+    assert parse({"mailPieces": [mine]}) == parse({"mailPieces": mine})
+
+
+def test_a_summary_without_events_is_the_one_event_that_is_told() -> None:
+    last = {
+        "lastEventCode": "EVKOP",
+        "lastEventName": "Delivered by",
+        "lastEventDateTime": "2026-04-05T13:05:00+01:00",
+        "lastEventLocationName": "Stafford DO",
+    }
+    told = parse(piece(summary={"oneDBarcode": NUMBER, "statusCategory": "Delivered"} | last))
+
+    assert (told.tag, told.delivered_at) == (Tag.DELIVERED, "2026-04-05T13:05:00")
+    assert [point.location for point in told.checkpoints] == ["Stafford DO"]
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [("401", AuthFailed), (429, RateLimited), ("503", CourierDown)]
+)
+def test_a_status_inside_the_answer_counts_where_no_error_is_named(
+    code: object, error: type[CourierError]
+) -> None:
+    with pytest.raises(error):
+        parse({"httpCode": code, "httpMessage": "no"})
 
 
 def test_without_an_event_that_tells_anything_the_category_does() -> None:

@@ -64,6 +64,7 @@ def test_what_is_no_time_of_a_scan_is_unreadable_and_never_replaced(text: str) -
 
 def test_a_zone_known_to_be_fake_is_dropped() -> None:
     assert read_iso("2026-01-05T08:15:00Z", zone_is_fake=True) == Moment(MORNING)
+    assert read_iso("2026-01-05T08:15:00-05:00", zone_is_fake=True).offset == "-05:00"
 
 
 def test_an_offset_beside_a_fake_zone_counts() -> None:

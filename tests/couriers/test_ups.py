@@ -195,6 +195,7 @@ def test_a_warning_instead_of_a_package_is_not_found_yet(code: str) -> None:
         (400, complaint("TV1002"), InvalidNumber),
         (400, complaint("250003"), AuthFailed),
         (400, complaint("10401"), AuthFailed),
+        (400, complaint("250002"), AuthFailed),
         (400, complaint("TV9999"), RequestRefused),
         (404, complaint("TV9999"), UnreadableAnswer),
         (200, warned("TW9999"), UnreadableAnswer),

@@ -57,9 +57,27 @@ def test_a_delivered_parcel() -> None:
             "Alert",
             event("Notice Left (No Authorized Recipient)", "2026-03-05T10:00:00", "02"),
             Tag.ATTEMPT_FAIL,
+            "AttemptFail_002",
+        ),
+        (
+            "Alert",
+            event("Notice Left (Business Closed)", "2026-03-05T10:00:00", "02"),
+            Tag.ATTEMPT_FAIL,
+            "AttemptFail_003",
+        ),
+        (
+            "Alert",
+            event("Notice Left", "2026-03-05T10:00:00", "02"),
+            Tag.ATTEMPT_FAIL,
             "AttemptFail_001",
         ),
         ("Alert", ACCEPTED, Tag.EXCEPTION, "Exception_001"),
+        (
+            "In Transit",
+            event("Awaiting Delivery Scan", "2026-03-05T22:00:00", "DX"),
+            Tag.IN_TRANSIT,
+            "InTransit_001",
+        ),
         ("a new category", OUT, Tag.OUT_FOR_DELIVERY, "OutForDelivery_001"),
         ("Delivered to Agent", DELIVERED, Tag.AVAILABLE_FOR_PICKUP, "AvailableForPickup_001"),
     ],
@@ -70,6 +88,22 @@ def test_where_a_parcel_stands(
     told = parse(item(category, newest))
 
     assert (told.tag, told.subtag) == (tag, subtag)
+
+
+@pytest.mark.parametrize(
+    ("what", "subtag"),
+    [
+        ("Delivered, Neighbor as Requested", "Delivered_005"),
+        ("Delivered, Left with Neighbor", "Delivered_005"),
+        ("Delivered, Individual Picked Up at Post Office", "Delivered_002"),
+        ("Delivered, In/At Mailbox", "Delivered_001"),
+        ("Delivered, Parcel Locker", "Delivered_001"),
+        ("Delivered to Agent, Left with Individual", "AvailableForPickup_001"),
+        ("Delivered, To Agent for Final Delivery", "AvailableForPickup_001"),
+    ],
+)
+def test_who_received_it_is_told_behind_the_comma(what: str, subtag: str) -> None:
+    assert parse(item("Delivered", event(what, "2026-03-09T10:00:00", "01"))).subtag == subtag
 
 
 def test_delivered_to_its_sender_is_returned() -> None:

@@ -65,6 +65,9 @@ def test_each_item_fails_on_its_own(status: str, error: type[CourierError]) -> N
     [
         (400, refusal("999999"), RequestRefused),
         (401, {"error": "invalid_client"}, AuthFailed),
+        (400, {"error": "invalid_client", "error_description": "no"}, AuthFailed),
+        (200, {"error": "access_denied"}, AuthFailed),
+        (400, {"error": "something else"}, UnreadableAnswer),
         (403, refusal(status="403"), AuthFailed),
         (429, b"", RateLimited),
         (500, b"<html>", CourierDown),

@@ -16,14 +16,31 @@ from couriers.settings import CourierSettings
 from couriers.tokens import TokenCache
 from devstack.site.remote import CourierSite
 from devstack.site.shapes import SHAPES
+from devstack.site.shapes.failures import FORMS, Failure
 from tracking.checkpoint import Tag, Tracking
-from tracking.errors import CourierDown, CourierError, RateLimited, UnreadableAnswer
+from tracking.errors import (
+    AuthFailed,
+    CourierDown,
+    CourierError,
+    InvalidNumber,
+    RateLimited,
+    UnreadableAnswer,
+)
 from tracking.request import Number, Slug, TrackingRequest
 
 EVERY = sorted(COURIERS)
 DELIVERED = "15502370264988"
 UNDER_WAY = "15502370264989"
 UNKNOWN = "00000000000010"
+
+
+ERRORS: dict[Failure, type[CourierError]] = {
+    Failure.INVALID: InvalidNumber,
+    Failure.AUTH: AuthFailed,
+    Failure.LIMITED: RateLimited,
+    Failure.DOWN: CourierDown,
+    Failure.CHANGED: UnreadableAnswer,
+}
 
 
 class Leave:
@@ -130,3 +147,20 @@ async def test_what_goes_wrong_is_an_error_of_the_closed_set(
     site.behave(slug, **behaviour)
     with pytest.raises(error):
         await ask(site, http, slug, DELIVERED)
+
+
+@pytest.mark.parametrize(
+    ("slug", "failure"), [(slug, each) for slug in FORMS for each in FORMS[slug]]
+)
+async def test_a_failure_in_the_couriers_own_form_is_the_error_it_means(
+    site: CourierSite, http: aiohttp.ClientSession, slug: str, failure: Failure
+) -> None:
+    with pytest.raises(ERRORS[failure]):
+        await ask(site, http, slug, f"{failure}00000010")
+
+
+def test_every_courier_can_fail_in_every_way_that_it_knows() -> None:
+    assert set(FORMS) == set(EVERY)
+    without = {slug for slug in EVERY if Failure.INVALID not in FORMS[slug]}
+    assert without == {"dhl", "dpd-uk"}
+    assert all(set(Failure) - {Failure.INVALID} <= set(forms) for forms in FORMS.values())

@@ -19,7 +19,9 @@ WORDS = {
     "Arrived at the sorting centre": "Arrived at facility",
     "Out for delivery": "Onboard for delivery",
     "Delivered, front door": "Delivered",
+    "Incorrect address": "Unable to be delivered - incorrect address",
 }
+STATUSES = {"Delivered": "Delivered", "Exception": "Cannot be delivered"}
 UNKNOWN = (
     400,
     encode({"errors": [{"code": "51104", "name": "INVALID_TRACKING_ID", "message": "not found"}]}),
@@ -41,7 +43,7 @@ def read(asked: Asked) -> Reply | None:
         }
         for scan in reversed(parcel.scans(number))
     ]
-    status = "Delivered" if parcel.delivered(number) else "In transit"
+    status = STATUSES.get(parcel.stages(number)[-1][0], "In transit")
     article = {"article_id": number, "status": status, "events": events}
     result = {"tracking_id": number, "status": status, "trackable_items": [article]}
     return Reply(SLUG, number, 200, encode({"tracking_results": [result]}), unknown=UNKNOWN)

@@ -20,6 +20,7 @@ STATUSES = {
     "Arrived at the sorting centre": "IN_TRANSIT",
     "Out for delivery": "TRANSPORT_TO_RECIPIENT",
     "Delivered, front door": "DELIVERED",
+    "Incorrect address": "DEVIATION",
 }
 ERROR = {"code": 404, "message": "No shipments found"}
 UNKNOWN = (200, encode({"apiVersion": "2", "consignmentSet": [{"error": ERROR}]}))

@@ -24,6 +24,7 @@ EVENTS = {
     "Arrived at the sorting centre": ("0400", "Item arrived"),
     "Out for delivery": ("0174", "Item out for delivery"),
     "Delivered, front door": ("1421", "Delivered to recipient's front door"),
+    "Incorrect address": ("1412", "Address is incomplete; item is being redirected"),
 }
 UNKNOWN = (
     404,

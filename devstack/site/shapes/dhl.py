@@ -18,6 +18,7 @@ CODES = {
     "InTransit": "transit",
     "OutForDelivery": "transit",
     "Delivered": "delivered",
+    "Exception": "failure",
 }
 UNKNOWN = (
     404,

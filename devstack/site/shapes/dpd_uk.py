@@ -25,6 +25,7 @@ WORDS = {
     "Arrived at the sorting centre": "Your parcel is at our depot",
     "Out for delivery": "Your parcel will be with you today",
     "Delivered, front door": "Your parcel has been delivered",
+    "Incorrect address": "We're unable to deliver your parcel: it has an incorrect address",
 }
 
 UNKNOWN = (

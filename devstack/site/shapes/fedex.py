@@ -22,6 +22,7 @@ CODES = {
     "Arrived at the sorting centre": "AR",
     "Out for delivery": "OD",
     "Delivered, front door": "DL",
+    "Incorrect address": "DE",
 }
 
 
@@ -62,9 +63,12 @@ def _answer(number: str, result: dict[str, object]) -> bytes:
 
 
 def _scan(scan: parcel.Scan) -> dict[str, object]:
+    held_up = scan.stage == "Exception"
     return {
         "date": f"{scan.at.isoformat()}-08:00",
         "eventType": CODES[scan.message],
-        "eventDescription": scan.message,
+        "eventDescription": "Delivery exception" if held_up else scan.message,
+        "exceptionCode": "03" if held_up else "",
+        "exceptionDescription": scan.message if held_up else "",
         "scanLocation": {"city": scan.city, "countryCode": "US"},
     }

@@ -17,9 +17,10 @@ SLUG = "gls"
 EVENTS = {
     "Shipping label created": ("PREADVICE", "INTIAL.PREADVICE"),
     "Accepted at the post office": ("INTRANSIT", "INTIAL.NORMAL"),
-    "Arrived at the sorting centre": ("INTRANSIT", "INBOUN.NORMAL"),
-    "Out for delivery": ("INDELIVERY", "OUTBOU.NORMAL"),
+    "Arrived at the sorting centre": ("INTRANSIT", "INBOUD.NORMAL"),
+    "Out for delivery": ("INDELIVERY", "OUTDEL.NORMAL"),
     "Delivered, front door": ("DELIVERED", "DELIVD.NORMAL"),
+    "Incorrect address": ("NOTDELIVERED", "NODELI.ADDRESS"),
 }
 """Status of the parcel and code of the event, at each scan."""
 

@@ -24,6 +24,7 @@ WORDS = {
     "Arrived at the sorting centre": "The item arrived at processing centre",
     "Out for delivery": "Out for delivery",
     "Delivered, front door": "Delivered",
+    "Incorrect address": "Incorrect address",
 }
 
 

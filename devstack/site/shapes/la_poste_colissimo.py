@@ -19,6 +19,7 @@ EVENTS = {
     "Arrived at the sorting centre": ("ET1", "Your parcel is in one of our sorting centres."),
     "Out for delivery": ("MD2", "Your parcel is being prepared for its delivery."),
     "Delivered, front door": ("DI1", "Your parcel has been delivered."),
+    "Incorrect address": ("PB1", "The address of your parcel is incorrect."),
 }
 
 

@@ -4,6 +4,9 @@
 a number                        is
 =============================== =====================================================
 beginning `UNKNOWN` or `000000` unknown to the courier
+beginning `000001`              on the vehicle today
+beginning `000002`              held up: its address is wrong
+beginning `000003` to `000007`  answered with a failure, see `failures`
 whose last digit is even        delivered
 else                            on its way
 =============================== =====================================================
@@ -17,6 +20,8 @@ from zlib import crc32
 
 FIRST_SCAN = datetime(2026, 3, 2, 9, 30)  # noqa: DTZ001 - couriers tell local time without a zone
 UNKNOWN = ("UNKNOWN", "000000")  # the second for couriers whose numbers are digits only
+OUT_FOR_DELIVERY = "000001"
+HELD_UP = "000002"
 HOURS_BETWEEN_SCANS = 11
 DAYS_OF_PARCELS = 200
 
@@ -38,6 +43,7 @@ STAGES = (
     ("OutForDelivery", "Out for delivery"),
     ("Delivered", "Delivered, front door"),
 )
+PROBLEM = ("Exception", "Incorrect address")
 CITIES = ("Portland", "Leeds", "Boise", "Kowloon", "Reading", "Denver", "York", "Tai Po")
 
 
@@ -48,15 +54,24 @@ def known(number: str) -> bool:
 
 def delivered(number: str) -> bool:
     """Say whether the parcel has arrived."""
+    return stages(number)[-1] == STAGES[-1]
+
+
+def stages(number: str) -> tuple[tuple[str, str], ...]:
+    """Tell what has happened to the parcel, oldest first: AfterShip's word and a sentence."""
+    if number.startswith(OUT_FOR_DELIVERY):
+        return STAGES[:4]
+    if number.startswith(HELD_UP):
+        return (*STAGES[:3], PROBLEM)
     digits = [character for character in number if character.isdigit()]
-    return bool(digits) and int(digits[-1]) % 2 == 0
+    arrived = bool(digits) and int(digits[-1]) % 2 == 0
+    return STAGES if arrived else STAGES[:3]
 
 
 def scans(number: str) -> tuple[Scan, ...]:
     """Tell the parcel's story, oldest scan first."""
     seed = crc32(number.encode())
     begin = FIRST_SCAN + timedelta(days=seed % DAYS_OF_PARCELS)
-    stages = STAGES if delivered(number) else STAGES[:3]
     return tuple(
         Scan(
             at=begin + timedelta(hours=HOURS_BETWEEN_SCANS * step),
@@ -64,5 +79,5 @@ def scans(number: str) -> tuple[Scan, ...]:
             city=CITIES[(seed + step) % len(CITIES)],
             message=message,
         )
-        for step, (stage, message) in enumerate(stages)
+        for step, (stage, message) in enumerate(stages(number))
     )

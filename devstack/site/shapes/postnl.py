@@ -19,6 +19,7 @@ CODES = {
     "Arrived at the sorting centre": ("5", "01J"),
     "Out for delivery": ("7", "05J"),
     "Delivered, front door": ("11", "01I"),
+    "Incorrect address": ("6", "01Y"),
 }
 """Code of the status and of the event, at each scan."""
 

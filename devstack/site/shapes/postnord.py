@@ -19,6 +19,7 @@ STATUSES = {
     "InTransit": "EN_ROUTE",
     "OutForDelivery": "EN_ROUTE",
     "Delivered": "DELIVERED",
+    "Exception": "STOPPED",
 }
 UNKNOWN = (200, encode({"TrackingInformationResponse": {"shipments": []}}))
 

@@ -19,6 +19,7 @@ CODES = {
     "Arrived at the sorting centre": "EVDAV",
     "Out for delivery": "EVGPD",
     "Delivered, front door": "EVKOP",
+    "Incorrect address": "EVNRT",
 }
 ERROR = {"errorCode": "E1284", "errorDescription": "No update is available yet"}
 UNKNOWN = (404, encode({"httpCode": "404", "httpMessage": "Not Found", "errors": [ERROR]}))

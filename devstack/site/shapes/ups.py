@@ -20,6 +20,7 @@ CODES = {
     "Arrived at the sorting centre": ("I", "005"),
     "Out for delivery": ("O", "021"),
     "Delivered, front door": ("D", "011"),
+    "Incorrect address": ("X", "050"),
 }
 """Type and status code of each scan."""
 

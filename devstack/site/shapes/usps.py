@@ -25,6 +25,7 @@ EVENTS = {
     "Arrived at the sorting centre": ("Arrived at USPS Facility", "10", "In Transit"),
     "Out for delivery": ("Out for Delivery", "OF", "Out for Delivery"),
     "Delivered, front door": ("Delivered, Front Door/Porch", "01", "Delivered"),
+    "Incorrect address": ("Insufficient Address", "22", "Alert"),
 }
 """Event type, event code and status category of each scan."""
 

@@ -24,6 +24,10 @@ from tracking.errors import LimitsDown
 MOST_AT_ONCE = 200
 """Steps in one pipeline; more would make Redis deaf for others for several milliseconds."""
 
+ENOUGH = 100
+"""So many waiting steps do not wait for the pipeline under way: they go out on a second connection.
+Redis works on one pipeline while this process reads the replies of the other."""
+
 MOST_IN_ONE = 100
 """Steps in one script, for the same reason: nobody else is served while a script runs."""
 
@@ -40,7 +44,7 @@ class _Step:
 
 
 class Scripts:
-    """One pipeline is under way at a time; the next one fills up."""
+    """One pipeline is under way at a time, two when much is asked; the next one fills up."""
 
     def __init__(
         self,
@@ -55,7 +59,8 @@ class Scripts:
         self._away = False
         self._scripts = load()
         self._waiting: list[_Step] = []
-        self._sender: asyncio.Task[None] | None = None
+        self._first: asyncio.Task[None] | None = None
+        self._second: asyncio.Task[None] | None = None
 
     async def run(
         self, name: str, keys: Sequence[str | bytes], args: Sequence[Value]
@@ -63,25 +68,35 @@ class Scripts:
         """Run one step. Raises LimitsDown; it may have run then, so repeat it as it is."""
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Step(self._scripts[name], keys, args, reply))
-        if self._sender is None:
-            self._sender = asyncio.create_task(self._send_all())
+        if self._first is None:
+            self._first = asyncio.create_task(self._send_all())
+        elif self._second is None and len(self._waiting) >= ENOUGH:
+            self._second = asyncio.create_task(self._send_some())
         return await reply
 
     async def close(self) -> None:
         """Wait for what is under way; nothing may be asked afterwards."""
-        if self._sender is not None:
-            await self._sender
+        for sender in (self._first, self._second):
+            if sender is not None:
+                await sender
 
     async def _send_all(self) -> None:
         try:
             while self._waiting:
-                steps, self._waiting = (
-                    self._waiting[:MOST_AT_ONCE],
-                    self._waiting[MOST_AT_ONCE:],
-                )
-                await self._send(list(_together(steps)))
+                await self._send_next()
         finally:
-            self._sender = None
+            self._first = None
+
+    async def _send_some(self) -> None:
+        try:
+            while len(self._waiting) >= ENOUGH:
+                await self._send_next()
+        finally:
+            self._second = None
+
+    async def _send_next(self) -> None:
+        steps, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
+        await self._send(list(_together(steps)))
 
     async def _send(self, groups: list[list[_Step]]) -> None:
         try:

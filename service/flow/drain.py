@@ -3,7 +3,7 @@
 One heap of (instant, slug), one timer; all slugs that are due are asked for together, and their
 scripts share one way to Redis. The job of the tube `wait_list` stays reserved for as long as this
 process drains its slug: when the process vanishes, beanstalkd gives the job to another one at once.
-A drained slug is shared: after ten seconds its job is released, and any process may take it on. Any
+A drained slug is shared: after a minute its job is released, and any process may take it on. Any
 number of drainers is harmless, because every `take` is safe by itself; none at all is repaired by
 the sweeper.
 """
@@ -15,6 +15,7 @@ import heapq
 import random
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from service.flow.persist import persist
@@ -25,11 +26,15 @@ from tracking.call import Turn
 from tracking.errors import StoreError
 from tracking.request import Slug
 
-SHARE_AFTER_SECONDS = 10.0
+SHARE_AFTER_SECONDS = 60.0
 SHARE_SPREAD = 0.25
 """Slugs that began together do not change hands together: that would hold all of them up."""
 
-MOST_IN_ONE_TAKE = 8
+FEWEST_IN_ONE_TAKE = 4
+MOST_IN_ONE_TAKE = 64
+"""A take may bring twice as many calls as the last one brought. One that brings all it may hands
+the slug over, as full processes do; so the fewest are more than a courier's usual two."""
+
 FULL_SECONDS = 0.05
 """How soon a full process looks again. One that stays full is relieved by the sweeper."""
 
@@ -53,6 +58,7 @@ class Drainer:
         self._due: dict[Slug, float] = {}
         self._since: dict[Slug, float] = {}
         self._jobs: dict[Slug, Job] = {}
+        self._brought: dict[Slug, int] = {}
         self._promised = 0
         self._sooner = asyncio.Event()
         self._retired = False
@@ -80,17 +86,16 @@ class Drainer:
 
     async def run(self, turns: Turns) -> None:
         """Ask for every slug when it is due, until `retire`."""
-        while not self._retired:
-            self._sooner.clear()
-            wait = self._heap[0][0] - time.monotonic() if self._heap else None
-            if wait is not None and wait <= 0:
-                await asyncio.gather(*(self._ask(slug, turns) for slug in self._pop_due()))
-                continue
-            try:
-                async with asyncio.timeout(wait):
-                    await self._sooner.wait()
-            except TimeoutError:
-                continue
+        async with asyncio.TaskGroup() as asking:
+            while not self._retired:
+                for slug in self._pop_due():
+                    # Nobody waits for the slowest: the next slugs are due meanwhile.
+                    asking.create_task(self._ask(slug, turns))
+                self._sooner.clear()
+                wait = self._heap[0][0] - time.monotonic() if self._heap else None
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait):
+                        await self._sooner.wait()
 
     def retire(self) -> None:
         """Let `run` end after what it asks just now: calls it is granted must not be lost."""
@@ -123,17 +128,22 @@ class Drainer:
         await self._available()
         shared = time.monotonic() - self._since.get(slug, 0.0) >= SHARE_AFTER_SECONDS
         # What other takes were promised meanwhile is not free any more.
-        room = 0 if shared else min(MOST_IN_ONE_TAKE, self._room() - self._promised)
+        expected = self._brought.get(slug, 1)
+        most = min(max(FEWEST_IN_ONE_TAKE, 2 * expected), MOST_IN_ONE_TAKE)
+        room = 0 if shared else min(most, self._room() - self._promised)
         if room <= 0 and not shared:
             self.look_again(slug, time.monotonic() + FULL_SECONDS)
             return
-        self._promised += room
+        # Not all it may bring: a thousand takes at once would leave the next one no room.
+        self._promised += expected
         try:
             turn = await persist(lambda: self._limits.take(slug, room))
         finally:
-            self._promised -= room
+            self._promised -= expected
+        self._brought[slug] = max(1, len(turn.calls))
         if turn.ask_again is None:
             self._since.pop(slug, None)
+            self._brought.pop(slug, None)
         await self._go_on(slug, turn, turns)
 
     async def _go_on(self, slug: Slug, turn: Turn, turns: Turns, job: Job | None = None) -> None:

@@ -34,6 +34,7 @@ class Death:
     per_second: int = 2
     malformed: bool = False
     stopped: bool = False
+    couriers: int = 1
 
 
 FAILING = {"fault": "status", "status": 500}
@@ -50,7 +51,8 @@ DEATHS = {
     FailPoint.AFTER_FINISH: Death(),
     FailPoint.AFTER_FAILURE_STORED: Death(FAILING, per_second=10),
     FailPoint.AFTER_RETRY: Death(FAILING, per_second=10),
-    FailPoint.AFTER_HAND_BACK: Death(PAUSING),
+    # Who drains a paused courier alone calls it: of two couriers, each of two workers has one.
+    FailPoint.AFTER_HAND_BACK: Death(PAUSING, couriers=2),
     FailPoint.AFTER_DEAD: Death(malformed=True),
     FailPoint.AFTER_DELETE: Death(),
     FailPoint.AFTER_DRAIN_RESERVE: Death(),
@@ -68,48 +70,53 @@ def test_every_fail_point_is_visited_by_this_file() -> None:
 def test_what_a_killed_worker_held_ends_with_the_next_worker(
     plant: Plant, point: FailPoint
 ) -> None:
-    slug = courier(plant, DEATHS[point])
+    slugs = couriers(plant, DEATHS[point])
     doomed = plant.hire(FAILPOINT=point).ready()
-    feed_until_dead(plant, slug, doomed, DEATHS[point])
+    feed_until_dead(plant, slugs, doomed, DEATHS[point])
     next_one = plant.hire().ready()
 
-    judge_the_end(plant, slug, next_one)
+    judge_the_end(plant, slugs, next_one)
 
 
 @pytest.mark.parametrize("point", [point for point in DEATHS if not DEATHS[point].stopped])
 def test_what_a_killed_worker_held_ends_with_its_neighbour(plant: Plant, point: FailPoint) -> None:
-    slug = courier(plant, DEATHS[point])
+    slugs = couriers(plant, DEATHS[point])
     doomed, neighbour = plant.hire(FAILPOINT=point), plant.hire()
     doomed.ready()
     neighbour.ready()
-    feed_until_dead(plant, slug, doomed, DEATHS[point])
+    feed_until_dead(plant, slugs, doomed, DEATHS[point])
 
-    judge_the_end(plant, slug, neighbour)
+    judge_the_end(plant, slugs, neighbour)
 
 
-def courier(plant: Plant, death: Death) -> str:
-    """A courier as the death wants it; requests outlive its failures."""
+def couriers(plant: Plant, death: Death) -> list[str]:
+    """Couriers as the death wants them; requests outlive their failures."""
     plant.settings["retry.attempts"] = 100
-    return plant.courier(latency=0.1, per_second=death.per_second, **death.behaviour)
+    return [
+        plant.courier(latency=0.1, per_second=death.per_second, **death.behaviour)
+        for _ in range(death.couriers)
+    ]
 
 
-def feed_until_dead(plant: Plant, slug: str, doomed: RunningWorker, death: Death) -> None:
+def feed_until_dead(plant: Plant, slugs: list[str], doomed: RunningWorker, death: Death) -> None:
     """Put requests until the worker was killed, then see to it that it is not started again."""
     deadline = time.monotonic() + DIES_WITHIN
     turn = 0
     while not is_dead(doomed, death):
         assert time.monotonic() < deadline, "the fail point was never reached"
+        slug = slugs[turn % len(slugs)]
         burst(plant, slug, turn, death)
         if death.stopped and turn == 0:
             burst(plant, slug, -1, death)
-            until(lambda: drains(plant, slug), 5.0, "the worker drains")
+            until(lambda slug=slug: drains(plant, slug), 5.0, "the worker drains")
             doomed.terminate()
         pause = time.monotonic() + BURST_SECONDS
         while time.monotonic() < pause and not is_dead(doomed, death):
             time.sleep(0.02)
         turn += 1
     doomed.stop()
-    plant.site.behave(slug, latency=0.1)
+    for slug in slugs:
+        plant.site.behave(slug, latency=0.1)
 
 
 def drains(plant: Plant, slug: str) -> bool:
@@ -149,7 +156,7 @@ def child_of(worker: RunningWorker) -> str:
     return name
 
 
-def judge_the_end(plant: Plant, slug: str, survivor: RunningWorker) -> None:
+def judge_the_end(plant: Plant, slugs: list[str], survivor: RunningWorker) -> None:
     """Everything ends by itself, every slot comes back, and the courier saw no more than it may."""
     began = time.monotonic()
     waiting = len(plant.endings.missing())
@@ -161,8 +168,9 @@ def judge_the_end(plant: Plant, slug: str, survivor: RunningWorker) -> None:
     malformed = list(plant.dead.find({"slug": None}))
     assert {each["job"] for each in malformed} == set(plant.producer.take_buried())
     assert all(each["reason"] == "bad_json" for each in malformed)
-    assert not plant.dead.count_documents({"slug": slug})
-    counts = plant.redis.hgetall(f"tracking:counts:{slug}")
-    ends = sum(int(counts.get(state, 0)) for state in ("SUCCESS", "ERROR", "CANCELLED"))
+    assert not plant.dead.count_documents({"slug": {"$in": slugs}})
+    counts = [plant.redis.hgetall(f"tracking:counts:{slug}") for slug in slugs]
+    states = ("SUCCESS", "ERROR", "CANCELLED")
+    ends = sum(int(each.get(state, 0)) for each in counts for state in states)
     assert ends == len(plant.producer.acknowledged)
     assert survivor.process.poll() is None

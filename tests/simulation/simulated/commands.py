@@ -1,0 +1,278 @@
+"""The commands of Redis that scripts use, on a `Keyspace`. What is missing says its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+
+from simulated.keyspace import (
+    Hash,
+    Items,
+    Keyspace,
+    Members,
+    RefusedError,
+    Scores,
+    Status,
+    score_text,
+)
+
+Reply = object
+Command = Callable[[Keyspace, Sequence[str]], Reply]
+
+SYNTAX = "ERR syntax error"
+NOT_AN_INTEGER = "ERR value is not an integer or out of range"
+
+
+def execute(space: Keyspace, name: str, args: Sequence[str]) -> Reply:
+    """Do one command. Raises RefusedError where Redis would answer with an error."""
+    command = COMMANDS.get(name.upper())
+    if command is None:
+        raise RefusedError(f"ERR unknown command '{name}' (tests/simulation/simulated/commands.py)")
+    return command(space, args)
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise RefusedError(NOT_AN_INTEGER) from None
+
+
+def _time(space: Keyspace, _: Sequence[str]) -> Reply:
+    return [str(space.now_us // 1_000_000), str(space.now_us % 1_000_000)]
+
+
+def _set(space: Keyspace, args: Sequence[str]) -> Reply:
+    key, value, *options = args
+    keep, only, end = False, None, None
+    at = 0
+    while at < len(options):
+        match options[at].upper():
+            case "PX":
+                end, at = space.now_ms + _integer(options[at + 1]), at + 1
+            case "EX":
+                end, at = space.now_ms + 1000 * _integer(options[at + 1]), at + 1
+            case "KEEPTTL":
+                keep = True
+            case "NX" | "XX" as word:
+                only = word
+            case _:
+                raise RefusedError(SYNTAX)
+        at += 1
+    there = space.find(key) is not None
+    if only == ("NX" if there else "XX"):
+        return None
+    space.put(key, value, keep_end=keep)
+    if end is not None:
+        space.end_at(key, end)
+    return Status()
+
+
+def _add(space: Keyspace, key: str, by: int) -> int:
+    value = _integer(space.text(key) or "0") + by
+    space.put(key, str(value), keep_end=True)
+    return value
+
+
+def _push(space: Keyspace, args: Sequence[str], *, left: bool) -> Reply:
+    items = space.made(Items, args[0])
+    for value in args[1:]:
+        items.insert(0, value) if left else items.append(value)
+    return len(items)
+
+
+def _pop(space: Keyspace, args: Sequence[str], at: int) -> Reply:
+    items = space.of(Items, args[0])
+    if items is None:
+        return None
+    value = items.pop(at)
+    space.tidy(args[0])
+    return value
+
+
+def _lrem(space: Keyspace, args: Sequence[str]) -> Reply:
+    key, count, value = args[0], _integer(args[1]), args[2]
+    items = space.of(Items, key)
+    if items is None or count < 0:
+        return 0
+    gone = 0
+    while value in items and (count == 0 or gone < count):
+        items.remove(value)
+        gone += 1
+    if gone:
+        space.tidy(key)
+    return gone
+
+
+def _lrange(space: Keyspace, args: Sequence[str]) -> Reply:
+    return _part(space.of(Items, args[0]) or [], args[1], args[2])
+
+
+def _part(found: list[str], first: str, last: str) -> list[str]:
+    start, stop = _integer(first), _integer(last)
+    start = max(0, start + len(found)) if start < 0 else start
+    stop = stop + len(found) if stop < 0 else stop
+    return list(found[start : stop + 1])
+
+
+def _hset(space: Keyspace, args: Sequence[str]) -> Reply:
+    fields = space.made(Hash, args[0])
+    before = len(fields)
+    fields.update(zip(args[1::2], args[2::2], strict=True))
+    return len(fields) - before
+
+
+def _hincrby(space: Keyspace, args: Sequence[str]) -> Reply:
+    fields = space.made(Hash, args[0])
+    value = _integer(fields.get(args[1], "0")) + _integer(args[2])
+    fields[args[1]] = str(value)
+    return value
+
+
+def _remove(space: Keyspace, kind: type[Hash | Members | Scores], args: Sequence[str]) -> Reply:
+    found = space.of(kind, args[0])  # type: ignore[type-var]
+    if found is None:
+        return 0
+    gone = sum(found.pop(member, found) is not found for member in args[1:])
+    if gone:
+        space.tidy(args[0])
+    return gone
+
+
+def _sadd(space: Keyspace, args: Sequence[str]) -> Reply:
+    members = space.made(Members, args[0])
+    before = len(members)
+    members.update(dict.fromkeys(args[1:]))
+    return len(members) - before
+
+
+def _zadd(space: Keyspace, args: Sequence[str]) -> Reply:
+    key, *rest = args
+    only = ""
+    while rest[0].upper() in {"XX", "NX"}:
+        only = rest.pop(0).upper()
+    if only == "XX" and space.of(Scores, key) is None:
+        return 0
+    scores = space.made(Scores, key)
+    added = 0
+    for score, member in zip(rest[::2], rest[1::2], strict=True):
+        if only == ("NX" if member in scores else "XX"):
+            continue
+        added += member not in scores
+        scores[member] = float(score)
+    return added
+
+
+def _bound(text: str) -> tuple[float, bool]:
+    return (float(text[1:]), True) if text.startswith("(") else (float(text), False)
+
+
+def _between(scores: Scores | None, low: str, high: str) -> list[tuple[str, float]]:
+    (least, above), (most, below) = _bound(low), _bound(high)
+    return [
+        (member, score)
+        for member, score in (scores.ranked() if scores else ())
+        if (score > least if above else score >= least)
+        and (score < most if below else score <= most)
+    ]
+
+
+def _told(found: Sequence[tuple[str, float]], *, with_scores: bool) -> list[str]:
+    if not with_scores:
+        return [member for member, _ in found]
+    return [text for member, score in found for text in (member, score_text(score))]
+
+
+def _zrange(space: Keyspace, args: Sequence[str]) -> Reply:
+    key, first, last, *options = args
+    ranked = (space.of(Scores, key) or Scores()).ranked()
+    members = _part([member for member, _ in ranked], first, last)
+    scores = dict(ranked)
+    found = [(member, scores[member]) for member in members]
+    return _told(found, with_scores="WITHSCORES" in map(str.upper, options))
+
+
+def _zrangebyscore(space: Keyspace, args: Sequence[str]) -> Reply:
+    key, low, high, *options = args
+    found = _between(space.of(Scores, key), low, high)
+    words = [option.upper() for option in options]
+    if "LIMIT" in words:
+        at = words.index("LIMIT")
+        offset, count = _integer(options[at + 1]), _integer(options[at + 2])
+        found = found[offset:] if count < 0 else found[offset : offset + count]
+    return _told(found, with_scores="WITHSCORES" in words)
+
+
+def _zremrangebyscore(space: Keyspace, args: Sequence[str]) -> Reply:
+    key = args[0]
+    scores = space.of(Scores, key)
+    if scores is None:
+        return 0
+    found = _between(scores, args[1], args[2])
+    for member, _ in found:
+        del scores[member]
+    if found:
+        space.tidy(key)
+        if key.startswith("calls_leases:"):
+            space.expired_leases += len(found)
+    return len(found)
+
+
+def _zscore(space: Keyspace, args: Sequence[str]) -> Reply:
+    score = (space.of(Scores, args[0]) or Scores()).get(args[1])
+    return None if score is None else score_text(score)
+
+
+def _keys(space: Keyspace, args: Sequence[str]) -> Reply:
+    return [key for key in space.names() if fnmatchcase(key, args[0])]
+
+
+COMMANDS: dict[str, Command] = {
+    "TIME": _time,
+    "PING": lambda _, __: Status("PONG"),
+    "KEYS": _keys,
+    "DEL": lambda s, a: sum(s.drop(key) for key in a if s.find(key) is not None),
+    "EXISTS": lambda s, a: sum(s.find(key) is not None for key in a),
+    "PEXPIRE": lambda s, a: int(s.end_at(a[0], s.now_ms + _integer(a[1]))),
+    "EXPIRE": lambda s, a: int(s.end_at(a[0], s.now_ms + 1000 * _integer(a[1]))),
+    "PEXPIREAT": lambda s, a: int(s.end_at(a[0], _integer(a[1]))),
+    "PERSIST": lambda s, a: int(s.end_at(a[0], None)),
+    "PTTL": lambda s, a: s.left_ms(a[0]),
+    "GET": lambda s, a: s.text(a[0]),
+    "MGET": lambda s, a: [v if isinstance(v := s.find(key), str) else None for key in a],
+    "SET": _set,
+    "INCR": lambda s, a: _add(s, a[0], 1),
+    "DECR": lambda s, a: _add(s, a[0], -1),
+    "INCRBY": lambda s, a: _add(s, a[0], _integer(a[1])),
+    "HSET": _hset,
+    "HGET": lambda s, a: (s.of(Hash, a[0]) or Hash()).get(a[1]),
+    "HMGET": lambda s, a: [(s.of(Hash, a[0]) or Hash()).get(field) for field in a[1:]],
+    "HDEL": lambda s, a: _remove(s, Hash, a),
+    "HEXISTS": lambda s, a: int(a[1] in (s.of(Hash, a[0]) or ())),
+    "HLEN": lambda s, a: len(s.of(Hash, a[0]) or ()),
+    "HKEYS": lambda s, a: list(s.of(Hash, a[0]) or ()),
+    "HVALS": lambda s, a: list((s.of(Hash, a[0]) or {}).values()),
+    "HGETALL": lambda s, a: [each for pair in (s.of(Hash, a[0]) or {}).items() for each in pair],
+    "HINCRBY": _hincrby,
+    "LPUSH": lambda s, a: _push(s, a, left=True),
+    "RPUSH": lambda s, a: _push(s, a, left=False),
+    "LPOP": lambda s, a: _pop(s, a, 0),
+    "RPOP": lambda s, a: _pop(s, a, -1),
+    "LLEN": lambda s, a: len(s.of(Items, a[0]) or ()),
+    "LINDEX": lambda s, a: next(iter(_part(s.of(Items, a[0]) or [], a[1], a[1])), None),
+    "LRANGE": _lrange,
+    "LREM": _lrem,
+    "SADD": _sadd,
+    "SREM": lambda s, a: _remove(s, Members, a),
+    "SCARD": lambda s, a: len(s.of(Members, a[0]) or ()),
+    "SISMEMBER": lambda s, a: int(a[1] in (s.of(Members, a[0]) or ())),
+    "SMEMBERS": lambda s, a: list(s.of(Members, a[0]) or ()),
+    "ZADD": _zadd,
+    "ZREM": lambda s, a: _remove(s, Scores, a),
+    "ZCARD": lambda s, a: len(s.of(Scores, a[0]) or ()),
+    "ZCOUNT": lambda s, a: len(_between(s.of(Scores, a[0]), a[1], a[2])),
+    "ZSCORE": _zscore,
+    "ZRANGE": _zrange,
+    "ZRANGEBYSCORE": _zrangebyscore,
+    "ZREMRANGEBYSCORE": _zremrangebyscore,
+}

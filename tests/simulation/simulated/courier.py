@@ -1,0 +1,202 @@
+"""The couriers: what arrives, when, how much at once, and what they answer.
+
+They judge by their own clock, as a courier would: calls in flight from arrival to answer or hang-up
+(I2), arrivals in every [t, t + 1 s) (I3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from simulated.chance import Chance
+from simulated.exchange import Surroundings
+from simulated.loop import Process
+from simulated.plan import SlugPlan
+from tracking.call import Call
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import (
+    AuthFailed,
+    CourierDown,
+    InvalidNumber,
+    NoCredentials,
+    RateLimited,
+    UnreadableAnswer,
+)
+
+LEAST_LATENCY, MOST_LATENCY = 0.004, 0.019
+"""Their difference is below the guard of 20 ms."""
+
+POISON = "POISON"
+REFUSED = "REFUSED"
+AWAITED_BY_NOBODY = 3_600.0
+
+
+@dataclass(slots=True, eq=False)
+class Visit:
+    """One HTTP request, at the courier."""
+
+    slug: str
+    number: str
+    process: Process
+    lease_ends: float
+    answer: asyncio.Future[Tracking]
+    over: bool = False
+    paused: bool = False
+
+
+@dataclass(slots=True)
+class Couriers:
+    """All couriers. `lease` is how long a call's slot is held, in seconds."""
+
+    around: Surroundings
+    slugs: Mapping[str, SlugPlan]
+    lease: float
+    arrivals: dict[str, deque[float]] = field(default_factory=lambda: defaultdict(deque))
+    visits: dict[Visit, None] = field(default_factory=dict)
+    answers: int = 0
+    calls: int = 0
+    most_at_once: int = 0
+    poisoned: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    async def track(self, call: Call) -> Tracking:
+        """Ask, as a courier's module would. Raises CourierError or NotStarted."""
+        around, chance = self.around, self.around.chance
+        process = around.running()
+        if chance.strikes("no credentials", process.name, call.request.slug):
+            raise NoCredentials("none are set")
+        if chance.strikes("module broken", process.name):
+            raise KeyError("a defect of the module")
+        await asyncio.sleep(chance.latency())
+        if chance.strikes("courier refuses a connection", process.name):
+            await asyncio.sleep(chance.delay())
+            raise CourierDown("refused")
+        found = await self._request(process, call)
+        if chance.draw.random() < 0.1:
+            around.trace.repair("second request of a call")
+            await call.permit.again()
+            found = await self._request(process, call)
+        return found
+
+    async def _request(self, process: Process, call: Call) -> Tracking:
+        around = self.around
+        await call.permit.before_send()
+        answer: asyncio.Future[Tracking] = around.loop.create_future()
+        lease_ends = around.loop.now + self.lease
+        visit = Visit(call.request.slug, call.request.number, process, lease_ends, answer)
+        around.loop.outside(around.chance.latency(LEAST_LATENCY, MOST_LATENCY), self._arrive, visit)
+        call.permit.after_send()
+        around.trace.add(process.name, f"courier < {visit.slug} {visit.number} ({call.id})")
+        try:
+            return await answer
+        finally:
+            self._end(visit)
+
+    def hang_up(self, process: Process) -> None:
+        """A process died: its connections ended."""
+        for visit in [each for each in self.visits if each.process is process]:
+            self._end(visit)
+
+    def paused(self, process: Process) -> None:
+        for visit in self.visits:
+            visit.paused = visit.paused or visit.process is process
+
+    def _end(self, visit: Visit) -> None:
+        visit.over = True
+        self.visits.pop(visit, None)
+
+    def _arrive(self, visit: Visit) -> None:
+        self.calls += 1
+        self._count_arrival(visit.slug)
+        if visit.over or not visit.process.alive:
+            return  # its end of the connection is closed already
+        self.visits[visit] = None
+        self._count_in_flight(visit.slug)
+        if visit.number.startswith(POISON):
+            self.poisoned[visit.number] += 1
+            self.around.trace.fault("poison", visit.process.name, visit.number)
+            self.around.kill(visit.process)
+            return
+        took = self._answer_after(visit)
+        if took is not None:
+            self.around.loop.outside(took, self._answer, visit)
+
+    def _count_arrival(self, slug: str) -> None:
+        now, last = self.around.loop.now, self.arrivals[slug]
+        while last and last[0] <= now - 1.0:
+            last.popleft()
+        last.append(now)
+        allowed = self.slugs[slug].per_second
+        if len(last) > allowed:
+            self.around.trace.breach("I3", f"{len(last)} calls of {slug} in a second ({allowed})")
+
+    def _count_in_flight(self, slug: str) -> None:
+        now = self.around.loop.now
+        # A worker that was paused beyond its lease with a silent courier: DESIGN §7.
+        counted = [
+            each
+            for each in self.visits
+            if each.slug == slug and not (each.paused and now > each.lease_ends)
+        ]
+        allowed = self.slugs[slug].concurrent
+        self.most_at_once = max(self.most_at_once, len(counted))
+        if len(counted) > allowed:
+            self.around.trace.breach("I2", f"{len(counted)} calls of {slug} at once ({allowed})")
+
+    def _answer_after(self, visit: Visit) -> float | None:
+        chance, who = self.around.chance, visit.slug
+        if chance.strikes("courier silent", who, visit.number):
+            return None
+        if chance.strikes("courier slow", who, visit.number):
+            return chance.draw.uniform(0.5, 8.0)
+        return chance.latency(0.01, 0.3)
+
+    def _answer(self, visit: Visit) -> None:
+        if visit.over:
+            return
+        error = _error_of(visit, self.around.chance)
+        self._end(visit)
+        self.answers += 1
+        loop = self.around.loop
+        way = self.around.chance.latency(LEAST_LATENCY, MOST_LATENCY)
+        context = visit.process.context
+        if error is not None:
+            loop.call_later(way, _set_error, visit.answer, error, context=context)
+        elif self.around.chance.strikes("number not found", visit.slug, visit.number):
+            loop.call_later(way, _set_answer, visit.answer, NOT_FOUND_YET, context=context)
+        else:
+            found = _tracking(self.answers, self.around.chance)
+            loop.call_later(way, _set_answer, visit.answer, found, context=context)
+
+
+def _error_of(visit: Visit, chance: Chance) -> Exception | None:
+    if visit.number.startswith(REFUSED):
+        return InvalidNumber("never one of ours")
+    if chance.strikes("courier answers 500", visit.slug, visit.number):
+        return CourierDown("500", http_status=500)
+    if chance.strikes("courier answers 429", visit.slug, visit.number):
+        after = chance.draw.choice((None, 0.5, 3.0, 15.0))
+        return RateLimited("429", retry_after=after, http_status=429)
+    if chance.strikes("courier refuses credentials", visit.slug, visit.number):
+        return AuthFailed("401", http_status=401)
+    if chance.strikes("answer unreadable", visit.slug, visit.number):
+        return UnreadableAnswer("a page for people")
+    return None
+
+
+def _tracking(serial: int, chance: Chance) -> Tracking:
+    tag = chance.draw.choice((Tag.IN_TRANSIT, Tag.IN_TRANSIT, Tag.DELIVERED))
+    scan = Checkpoint("2026-01-02T03:04:05", f"answer {serial}", tag, f"{tag.value}_001")
+    return Tracking(tag, scan.subtag, (scan,))
+
+
+def _set_answer(answer: asyncio.Future[Tracking], found: Tracking) -> None:
+    if not answer.done():
+        answer.set_result(found)
+
+
+def _set_error(answer: asyncio.Future[Tracking], error: Exception) -> None:
+    if not answer.done():
+        answer.set_exception(error)

@@ -1,0 +1,159 @@
+"""A MongoDB in memory: documents made by the real merge, letters, and what re-checks ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from service.store.document import Answer, Document, Failure, id_of
+from service.store.merge import merge
+from simulated.exchange import Port
+from simulated.trace import Trace
+from tracking.call import Attempt, Call, DeadLetter, Verdict
+from tracking.checkpoint import Tag, Tracking
+from tracking.errors import CourierError
+from tracking.operation import State
+from tracking.request import TrackingRequest
+from tracking.summary import summary
+
+
+@dataclass(slots=True)
+class Collections:
+    """What is stored. `newest` is, for each document, the grant of the newest answer written."""
+
+    trace: Trace
+    tracking: dict[str, Document] = field(default_factory=dict)
+    dead: dict[str, DeadLetter] = field(default_factory=dict)
+    newest: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def write(self, change: Answer | Failure) -> None:
+        name = id_of(change.call.request)
+        old = self.tracking.get(name)
+        document = merge(old, change).document
+        if old is not None and document["observed_us"] < old["observed_us"]:
+            self.trace.breach("I8", f"{name} was replaced by an older observation")
+        if old is not document:
+            revision = 0 if old is None else old["revision"] + 1
+            self.tracking[name] = document | {"revision": revision}
+        if isinstance(change, Answer):
+            mark = change.tracking.checkpoints[-1].message if change.tracking.checkpoints else ""
+            # Of two that were asked for at once, the first stays.
+            if change.call.granted_us > self.newest.get(name, (0, ""))[0]:
+                self.newest[name] = (change.call.granted_us, mark)
+
+    def bury(self, letters: Sequence[DeadLetter]) -> None:
+        for letter in letters:
+            self.dead.setdefault(letter.id, letter)
+
+
+@dataclass(slots=True)
+class SimulatedStore:
+    """Stands in for `service.store.connection.Store` where re-checks use it."""
+
+    port: Port
+    collections: Collections
+    back: Callable[[], asyncio.Future[None]]
+
+    @property
+    def tracking(self) -> Documents:
+        return Documents(self.collections.tracking)
+
+    async def run(self, step: Callable[..., Any], *args: Any) -> Any:
+        return await self.port.ask(step.__name__, lambda: step(*args))
+
+    async def available(self) -> None:
+        if self.port.away:
+            await self.back()
+
+
+class SimulatedResults:
+    """Stands in for `service.store.trackings.Trackings`."""
+
+    def __init__(self, store: SimulatedStore) -> None:
+        self._store = store
+
+    async def available(self) -> None:
+        await self._store.available()
+
+    async def save(self, call: Call, tracking: Tracking, attempt: Attempt) -> None:
+        await self._write(f"save {call.request.number}", Answer(call, tracking, attempt))
+
+    async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
+        change = Failure(call, error, attempt, final)
+        await self._write(f"fail {call.request.number} {error.code}", change)
+
+    async def _write(self, what: str, change: Answer | Failure) -> None:
+        await self._store.port.ask(what, lambda: self._store.collections.write(change))
+
+    async def fresh(self, request: TrackingRequest, max_age: float) -> Verdict | None:
+        return await self._store.port.ask(
+            f"fresh {request.number}", lambda: self._fresh(request, max_age)
+        )
+
+    def _fresh(self, request: TrackingRequest, max_age: float) -> Verdict | None:
+        found = self._store.collections.tracking.get(id_of(request))
+        if found is None or found["error"] is not None or not found["observed_us"]:
+            return None
+        now = dt.datetime.now(dt.UTC).timestamp()
+        if not now - max_age <= found["observed_us"] / 1_000_000 <= now + 5.0:
+            return None
+        output = summary(Tag(found["tag"]), found["subtag"], len(found["checkpoints"]))
+        observed_ms = found["observed_us"] // 1000
+        return Verdict(State.SUCCESS, output, tracking=found["_id"], observed_ms=observed_ms)
+
+
+class SimulatedDead:
+    """Stands in for `service.store.dead.Dead`."""
+
+    def __init__(self, store: SimulatedStore) -> None:
+        self._store = store
+
+    async def record(self, letters: Sequence[DeadLetter]) -> None:
+        what = f"dead {letters[0].reason} {letters[0].id}" if letters else "dead"
+        await self._store.port.ask(what, lambda: self._store.collections.bury(letters))
+
+
+class Documents:
+    """As much of a collection as `service.store.queries` asks of one."""
+
+    def __init__(self, documents: dict[str, Document]) -> None:
+        self._documents = documents
+
+    def find(self, wanted: Mapping[str, Any], _: Mapping[str, Any]) -> Found:
+        return Found([d for d in self._documents.values() if _fits(d, wanted)])
+
+    def update_one(self, wanted: Mapping[str, Any], change: Mapping[str, Any]) -> None:
+        for name, document in self._documents.items():
+            if _fits(document, wanted):
+                self._documents[name] = document | change["$set"]
+                return
+
+
+class Found:
+    """A cursor."""
+
+    def __init__(self, documents: list[Document]) -> None:
+        self._documents = documents
+
+    def sort(self, name: str, _: int) -> Found:
+        return Found(sorted(self._documents, key=lambda document: document[name]))
+
+    def limit(self, most: int) -> Found:
+        return Found(self._documents[:most])
+
+    def __iter__(self) -> Iterator[Document]:
+        return iter(self._documents)
+
+
+def _fits(document: Document, wanted: Mapping[str, Any]) -> bool:
+    for name, value in wanted.items():
+        found = document[name]
+        if isinstance(value, dict):
+            if found is None or not found <= value["$lte"]:
+                return False
+        elif found != value:
+            return False
+    return True

@@ -1,0 +1,84 @@
+"""The names that are replaced while a world runs, all of them, and put back afterwards.
+
+================================== ==============================================================
+name                               is then
+================================== ==============================================================
+time.time, time.time_ns            the world's clock; each process is a little off
+time.monotonic, monotonic_ns       the world's clock
+datetime.datetime.now              the same (a subclass: those made before stay what they are)
+secrets.token_urlsafe, token_hex   drawn from the seed
+random (its state)                 seeded: jitter of the flow and of redis-py
+service.observe.log._logger        the trace
+service.wiring.assemble.Intake     simulated.intake
+service.wiring.assemble.Trackings  simulated.mongodb
+service.wiring.assemble.Dead       simulated.mongodb
+service.wiring.assemble._track     simulated.courier
+service.wiring.assemble.FailPoints counts the fail points that were reached, and kills there
+================================== ==============================================================
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+from unittest import mock
+
+from service.observe import log
+from service.wiring import assemble
+
+BEGAN = 1_800_000_000.0
+"""Unix time at which every world begins."""
+
+
+@contextmanager
+def replaced(
+    clock: Callable[[], float],
+    wall: Callable[[], float],
+    seed: int,
+    parts: Mapping[str, Any],
+    logger: Any,
+) -> Iterator[None]:
+    """Replace all names of the table. `parts` are those of `service.wiring.assemble`."""
+    draw, state = Random(f"names {seed}"), random.getstate()
+    names: list[tuple[Any, str, Any]] = [
+        (time, "monotonic", clock),
+        (time, "monotonic_ns", lambda: round(clock() * 1e9)),
+        (time, "time", wall),
+        (time, "time_ns", lambda: round(wall() * 1e9)),
+        (dt, "datetime", _datetime(wall)),
+        (secrets, "token_urlsafe", lambda count=32: draw.randbytes(count).hex()),
+        (secrets, "token_hex", lambda count=32: draw.randbytes(count).hex()),
+        (log, "_logger", lambda: logger),
+        *((assemble, name, part) for name, part in parts.items()),
+    ]
+    random.seed(f"jitter {seed}")
+    patches = [mock.patch.object(owner, name, to) for owner, name, to in names]
+    try:
+        for patch in patches:
+            patch.start()
+        yield
+    finally:
+        for patch in reversed(patches):
+            patch.stop()
+        random.setstate(state)
+
+
+def _datetime(wall: Callable[[], float]) -> type[dt.datetime]:
+    real = dt.datetime
+
+    class Everyone(type(real)):  # type: ignore[misc]
+        def __instancecheck__(cls, each: object) -> bool:
+            return isinstance(each, real)
+
+    class Simulated(real, metaclass=Everyone):  # type: ignore[misc, valid-type]
+        @classmethod
+        def now(cls, tz: dt.tzinfo | None = None) -> dt.datetime:
+            return real.fromtimestamp(wall(), tz)
+
+    return Simulated

@@ -1,0 +1,131 @@
+"""What a seed stands for: a small world, and the faults that it has. Pure.
+
+Each seed has a part of the faults only, each at a rate of its own: with all of them on at once,
+some would hide the others (swarm testing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+PORTS = ("redis", "tubes", "putter", "mongodb")
+AT_A_PORT = (
+    "request delayed",
+    "answer delayed",
+    "request lost",
+    "answer lost",
+    "done twice",
+    "killed before",
+    "killed after",
+    "paused",
+)
+AT_THE_COURIER = (
+    "courier slow",
+    "courier silent",
+    "courier refuses a connection",
+    "courier answers 500",
+    "courier answers 429",
+    "courier refuses credentials",
+    "no credentials",
+    "answer unreadable",
+    "number not found",
+    "module broken",
+)
+BY_ITSELF = (
+    "worker killed",
+    "worker stopped",
+    "worker paused",
+    "worker paused for long",
+    "redis away",
+    "redis forgets scripts",
+    "beanstalkd away",
+    "mongodb away",
+    "list deleted",
+    "number pushed by hand",
+    "number cancelled by hand",
+    "redis clock steps back",
+)
+SLUGS = ("usps", "ups", "dhl", "gls")
+RARE = {"killed before", "killed after", "paused"}
+SEVERE = {"courier refuses credentials", "no credentials"}
+KINDS = (*(f"{port}: {each}" for port in PORTS for each in AT_A_PORT), *AT_THE_COURIER, *BY_ITSELF)
+
+
+@dataclass(frozen=True, slots=True)
+class SlugPlan:
+    """One courier: what it allows."""
+
+    slug: str
+    concurrent: int
+    per_second: int
+    max_waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One world. Times in seconds; `rates` holds the chance of each fault that is on."""
+
+    seed: int
+    slugs: tuple[SlugPlan, ...]
+    workers: int
+    concurrency: int
+    requests: int
+    producing: float
+    faulty: float
+    call_timeout: float
+    lease: float
+    ttr: int
+    attempts: int
+    deaths: int
+    poison: int
+    shuffle: bool
+    rates: Mapping[str, float]
+    clock_ahead: float
+
+
+def plan_for(seed: int) -> Plan:
+    """Draw a world. The same seed, the same plan."""
+    draw = Random(f"plan {seed}")
+    timeout = draw.choice((2.0, 3.0, 5.0))
+    producing = draw.choice((2.0, 10.0, 30.0))
+    return Plan(
+        seed=seed,
+        slugs=tuple(_slug(draw, number) for number in range(draw.randint(2, 4))),
+        workers=draw.randint(2, 3),
+        concurrency=draw.choice((3, 6, 20, 100)),
+        requests=draw.randint(20, 60),
+        producing=producing,
+        faulty=producing + draw.choice((5.0, 20.0, 40.0)),
+        call_timeout=timeout,
+        lease=timeout * draw.choice((2.0, 3.0)),
+        ttr=draw.choice((1, 3, 10, 60)),
+        attempts=draw.randint(2, 6),
+        deaths=draw.choice((2, 3, 10)),
+        poison=draw.choice((0, 0, 1, 2)),
+        shuffle=draw.random() < 0.7,
+        rates=_rates(draw),
+        clock_ahead=draw.uniform(-0.4, 0.4),
+    )
+
+
+def _slug(draw: Random, number: int) -> SlugPlan:
+    return SlugPlan(
+        slug=SLUGS[number],
+        concurrent=draw.choice((1, 2, 3, 20)),
+        per_second=draw.choice((2, 2, 3, 10)),
+        max_waiting=draw.choice((1_000_000, 1_000_000, 1_000_000, 6)),
+    )
+
+
+def _rates(draw: Random) -> dict[str, float]:
+    share = draw.choice((0.0, 0.15, 0.35, 0.6))
+    rates = {}
+    for kind in KINDS:
+        chosen, size = draw.random() < share, 10 ** draw.uniform(-2.3, -0.8)
+        name = kind.partition(": ")[2]
+        if not chosen:
+            continue
+        rates[kind] = size * (0.2 if name in RARE else 0.3 if kind in SEVERE else 1.0)
+    return rates

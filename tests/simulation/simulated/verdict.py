@@ -1,0 +1,145 @@
+"""What is judged once everything is quiet: nothing lost, nothing left, the newest kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from simulated.courier import REFUSED, Couriers
+from simulated.keyspace import Keyspace
+from simulated.mongodb import Collections
+from simulated.operator_hands import Operator
+from simulated.patches import BEGAN
+from simulated.plan import Plan
+from simulated.producer import Asked, Producer
+from simulated.tubes import Stands, TubeServer
+from simulated.watch import Watch
+
+NEVER = -BEGAN
+
+CLOCKS_APART = 1.0
+"""Seconds between the world's clock and Redis', and more."""
+
+
+@dataclass(slots=True)
+class Judge:
+    """Compares what was asked for with what there is.
+
+    `stepped_back` is by how much Redis' clock did, in seconds: so much older an answer may look.
+    """
+
+    plan: Plan
+    producer: Producer
+    server: TubeServer
+    collections: Collections
+    space: Keyspace
+    watch: Watch
+    couriers: Couriers
+    operator: Operator
+    stepped_back: float = 0.0
+
+    def breaches(self) -> Iterator[tuple[str, str]]:
+        """Everything that is not as promised."""
+        for asked in self.producer.asked:
+            if not self._is_answered(asked):
+                yield "I1", f"lost: {asked}"
+        yield from self._lost_by_hand()
+        yield from self._left_in_redis()
+        yield from self._overtaken()
+        for number, times in self.couriers.poisoned.items():
+            if times > self.plan.deaths + 1:
+                yield "I9", f"{number} killed {times} workers ({self.plan.deaths} deaths)"
+        for name in self._unchecked():
+            yield "I1", f"never looked at again: {name}"
+
+    def unquiet(self) -> str:
+        """What still moves or waits, or "" when nothing does."""
+        self.space.tick()
+        if self.producer.to_come:
+            return f"{self.producer.to_come} requests to be put"
+        if self.couriers.visits:
+            return f"{len(self.couriers.visits)} calls run"
+        if left := self.server.unfinished():
+            return f"{left} jobs in the tubes"
+        for kind in ("wait_list", "wait_list_automatic", "wait_later", "wait_requests"):
+            for slug in self.plan.slugs:
+                if self.space.find(f"{kind}:{slug.slug}"):
+                    return f"{kind}:{slug.slug} is not empty"
+        for slug in self.plan.slugs:
+            for kind in ("wait_inflight", "calls_leases"):
+                if self.space.find(f"{kind}:{slug.slug}"):
+                    return f"{kind}:{slug.slug} is not empty"
+        unchecked = list(self._unchecked())
+        return f"a check of {unchecked[0]} is due" if unchecked else ""
+
+    def _is_answered(self, asked: Asked) -> bool:
+        is_recorded = f"job-{asked.job}" in self.collections.dead
+        if asked.malformed:
+            job = self.server.jobs.get(asked.job)
+            return is_recorded and job is not None and job.stands is Stands.BURIED
+        if is_recorded:
+            return True  # too many waited
+        cancelled = (asked.slug, asked.number) in self.operator.cancelled
+        if asked.id is None:
+            return asked.expires or cancelled or self._is_stored(asked.slug, asked.number, asked)
+        same = [each for each in self._everybody() if each.id == asked.id]
+        match self.watch.ended.get(asked.id):
+            case "SUCCESS":
+                # One operation: it ended by the answer that any of its jobs was content with.
+                return any(self._is_stored(asked.slug, asked.number, each) for each in same)
+            case "CANCELLED":
+                return cancelled or any(each.expires for each in same)
+        ended = asked.id in self.watch.ended
+        return ended and self._is_refused(asked.slug, asked.number)
+
+    def _everybody(self) -> list[Asked]:
+        return [*self.producer.asked, *self.producer.unacknowledged]
+
+    def _is_stored(self, slug: str, number: str, asked: Asked) -> bool:
+        since = asked.at - asked.max_age - CLOCKS_APART - self.stepped_back
+        return self._observed(f"{slug}:{number}") >= since or self._is_refused(slug, number)
+
+    def _observed(self, name: str) -> float:
+        """When the stored answer was asked for, on the world's clock."""
+        document = self.collections.tracking.get(name)
+        return NEVER if document is None else document["observed_us"] / 1_000_000 - BEGAN
+
+    def _is_refused(self, slug: str, number: str) -> bool:
+        document = self.collections.tracking.get(f"{slug}:{number}")
+        if number.startswith(REFUSED) and document and document["error"] is not None:
+            return True
+        letters = self.collections.dead.values()
+        return any(letter.slug == slug and letter.number == number for letter in letters)
+
+    def _lost_by_hand(self) -> Iterator[tuple[str, str]]:
+        if not self.watch.listed:
+            return
+        for slug, pushed in self.operator.pushed.items():
+            for number, at in pushed.items():
+                if not self._is_stored(slug, number, Asked(0, at, slug, number)):
+                    yield "I1", f"lost: {number}, pushed by hand"
+
+    def _left_in_redis(self) -> Iterator[tuple[str, str]]:
+        self.space.tick()
+        for slug in self.plan.slugs:
+            if calls := self.space.text(f"calls_number:{slug.slug}"):
+                yield "I4", f"calls_number:{slug.slug} is {calls} when nothing runs"
+        if (counted := self.watch.counted()) != len(self.watch.ended):
+            yield "I8", f"{counted} operations counted, {len(self.watch.ended)} ended"
+
+    def _overtaken(self) -> Iterator[tuple[str, str]]:
+        for name, (granted_us, mark) in self.collections.newest.items():
+            document = self.collections.tracking[name]
+            if document["observed_us"] != granted_us:
+                yield "I8", f"{name} does not hold its newest answer"
+            elif mark and document["checkpoints"][-1]["message"] != mark:
+                yield "I8", f"{name} holds the content of another answer than its newest"
+
+    def _unchecked(self) -> Iterator[str]:
+        """Parcels whose check was due from the beginning, and that were never asked about."""
+        for name, document in self.collections.tracking.items():
+            if not document["tracking_number"].startswith("R0"):
+                continue
+            refused = self._is_refused(document["slug"], document["tracking_number"])
+            if self._observed(name) < -self.stepped_back - CLOCKS_APART and not refused:
+                yield name

@@ -1,0 +1,76 @@
+"""One worker process: built as `service.wiring` builds it, on doubles."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+from limits.connect import RedisAddress, open_redis
+from service.config import schema
+from service.flow.persist import persist
+from service.wiring.assemble import assemble
+from service.wiring.connect import Parts, _limiter
+from simulated.exchange import Surroundings
+from simulated.intake import SimulatedPutter, Tubes
+from simulated.mongodb import SimulatedStore
+from simulated.plan import Plan
+from tracking.request import Slug
+
+GRACE_SECONDS = 2.0
+
+
+class SimulatedRegistry:
+    """As much of `couriers.registry.Registry` as the wiring asks for."""
+
+    def __init__(self, slugs: Collection[str]) -> None:
+        self.slugs = tuple(map(Slug, slugs))
+
+    def resolve(self, text: str) -> Slug | None:
+        return Slug(text) if text in self.slugs else None
+
+    def settings(self, _: Slug) -> schema.Courier:
+        return schema.Courier()
+
+
+def config_for(plan: Plan) -> schema.Config:
+    """The settings of one world."""
+    slugs = {
+        each.slug: schema.SlugLimits(
+            concurrent=each.concurrent, per_second=each.per_second, max_waiting=each.max_waiting
+        )
+        for each in plan.slugs
+    }
+    return schema.Config(
+        worker=schema.Worker(concurrency=plan.concurrency, grace_seconds=GRACE_SECONDS),
+        limits=schema.Limits(
+            call_timeout_seconds=plan.call_timeout, lease_seconds=plan.lease, slugs=slugs
+        ),
+        retry=schema.Retry(
+            attempts=plan.attempts, first_seconds=1.0, cap_seconds=20.0, deaths=plan.deaths
+        ),
+    )
+
+
+async def run_worker(
+    plan: Plan, tubes: Tubes, store: SimulatedStore, stop: asyncio.Event, around: Surroundings
+) -> None:
+    """Live until `stop`: connect, take jobs, hand back what is held."""
+    config = config_for(plan)
+    redis = open_redis(RedisAddress())
+    limiter = _limiter(config, redis)
+    await persist(limiter.start)
+    registry: Any = SimulatedRegistry([each.slug for each in plan.slugs])
+    without_http: Any = None
+    putter: Any = SimulatedPutter(tubes)
+    parts = Parts(registry, limiter, store, without_http, putter, b"")  # type: ignore[arg-type]
+    worker = assemble(config, parts)
+    worker.requests.start()
+    worker.drains.start()
+    await stop.wait()
+    handed_back = await worker.stop(config.worker.grace_seconds)
+    around.trace.repair("handed back at a stop", handed_back)
+    await worker.requests.close()
+    await worker.drains.close()
+    await limiter.close()
+    await redis.aclose()

@@ -1,0 +1,208 @@
+"""One world: everything that a seed makes, from the first request until nothing moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from limits.script import load
+from service.config.handover import rules_for
+from simulated.chance import Chance
+from simulated.courier import Couriers
+from simulated.crew import Workers, ports
+from simulated.exchange import Port, Surroundings
+from simulated.intake import SimulatedIntake
+from simulated.keyspace import Keyspace
+from simulated.loop import RUNNING, Process, StillError, VirtualLoop
+from simulated.mongodb import Collections, SimulatedDead, SimulatedResults, SimulatedStore
+from simulated.nemesis import Nemesis
+from simulated.operator_hands import Operator
+from simulated.patches import BEGAN, replaced
+from simulated.plan import Plan
+from simulated.producer import Producer
+from simulated.redis_server import RedisServer
+from simulated.scripting import Scripting, Scripts
+from simulated.story import Logger, Points, parcels_under_way
+from simulated.trace import Trace
+from simulated.tubes import TubeServer
+from simulated.verdict import Judge
+from simulated.watch import Watch
+from simulated.worker import config_for
+from tracking.errors import ResultsDown
+from tracking.request import Slug
+
+LOOK_SECONDS = 1.0
+QUIET_WITHIN = 900.0
+"""A pause after refused credentials is a minute, the next one two; all else ends sooner."""
+
+MOST_TURNS = 3_000_000
+"""A world that runs in circles is a broken one."""
+
+Changed = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Breakage:
+    """How a world is broken on purpose, for the judges to find: scripts, or parts of the wiring."""
+
+    scripts: Changed = lambda text: text
+    parts: Callable[[dict[str, Any]], dict[str, Any]] = lambda parts: parts
+
+
+UNBROKEN = Breakage()
+
+
+class World:
+    """Built from a plan; `run` lives it through. `trace` tells what happened."""
+
+    def __init__(self, plan: Plan, scripting: Scripting, breakage: Breakage = UNBROKEN) -> None:
+        self.plan = plan
+        self.loop = VirtualLoop(Random(f"order {plan.seed}") if plan.shuffle else None)
+        self.trace = Trace(lambda: self.loop.now)
+        chance = Chance(plan, self.trace)
+        self._around = Surroundings(self.loop, chance, self.trace, self._kill, self._pause)
+        self._breakage = breakage
+        self._clock_ahead = plan.clock_ahead
+        self.space = Keyspace(self._redis_time)
+        self.server = TubeServer(self.loop, self.trace)
+        self.couriers = Couriers(self._around, {each.slug: each for each in plan.slugs}, plan.lease)
+        self.collections = Collections(self.trace, parcels_under_way(plan))
+        self.producer = Producer(plan, self._around, self.server)
+        self._mongodb = Port("mongodb", self._around, ResultsDown)
+        self._mongodb_is_back: list[asyncio.Future[None]] = []
+        self.workers = Workers(
+            plan,
+            self._around,
+            self.server,
+            self.couriers,
+            lambda: SimulatedStore(self._mongodb, self.collections, self._when_back),
+            *ports(self._around),
+        )
+        config = config_for(plan)
+        self._operator = Operator(
+            plan,
+            self._around,
+            self.space,
+            self.producer.asked,
+            lambda slug: rules_for(config, slug),
+        )
+        self.watch = self._watch(self._operator.pushed)
+        self.redis = RedisServer(
+            self._around, self.space, Scripts(scripting, breakage.scripts), self.watch
+        )
+        self.loop.connect = self.redis.connect
+        self.nemesis = Nemesis(
+            plan,
+            self._around,
+            self.workers,
+            self.redis,
+            self._operator,
+            self._mongodb,
+            self._tell_back,
+            self._step_back,
+        )
+        self._judge = Judge(
+            plan,
+            self.producer,
+            self.server,
+            self.collections,
+            self.space,
+            self.watch,
+            self.couriers,
+            self._operator,
+        )
+
+    def run(self) -> Trace:
+        """Live until nothing moves, and judge."""
+        self.loop.set_exception_handler(self._unexpected)
+        logger = Logger(self.trace)
+        with replaced(self.loop.time, self._wall, self.plan.seed, self._parts(), logger):
+            try:
+                self.loop.run_until_complete(self._live())
+            except StillError:
+                self.trace.breach("I7", f"nothing happens any more: {self._judge.unquiet()}")
+            for promise, what in self._judge.breaches():
+                self.trace.breach(promise, what)
+            self._note_repairs()
+            self.loop.dispose()
+        return self.trace
+
+    async def _live(self) -> None:
+        self.producer.start()
+        self.workers.start()
+        self.nemesis.look()
+        await asyncio.sleep(self.plan.faulty)
+        self.trace.add("world", "is healed")
+        self.nemesis.heal()
+        until = self.loop.now + QUIET_WITHIN
+        while what := self._judge.unquiet():
+            if self.loop.now > until or self.loop.turns > MOST_TURNS:
+                self.trace.breach("I7", f"not quiet: {what}")
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+        self.trace.add("world", "is quiet")
+
+    def _watch(self, by_hand: Mapping[str, Mapping[str, float]]) -> Watch:
+        config = config_for(self.plan)
+        rules = {each.slug: rules_for(config, Slug(each.slug)) for each in self.plan.slugs}
+        names = {script.sha: name for name, script in load().items()}
+        rates = self.plan.rates
+        listed, steps = "list deleted" not in rates, "redis clock steps back" in rates
+        return Watch(self.space, self.trace, rules, by_hand, names, listed, steps)
+
+    def _parts(self) -> dict[str, Any]:
+        def intake(sources: Any, room: int, _: bytes, on_jobs: Any) -> SimulatedIntake:
+            tubes = next(hand.tubes for hand in self.workers.hands if hand.process is RUNNING.get())
+            return SimulatedIntake(tubes, sources, room, on_jobs)
+
+        points = Points(self._around)
+        parts = {
+            "Intake": intake,
+            "Trackings": SimulatedResults,
+            "Dead": SimulatedDead,
+            "_track": lambda _, __: self.couriers.track,
+            "FailPoints": points,
+        }
+        return self._breakage.parts(parts)
+
+    def _wall(self) -> float:
+        process = RUNNING.get()
+        return BEGAN + self.loop.now + (process.skew if process is not None else 0.0)
+
+    def _redis_time(self) -> int:
+        return round((BEGAN + self.loop.now + self._clock_ahead) * 1_000_000)
+
+    def _step_back(self, seconds: float) -> None:
+        self._clock_ahead -= seconds
+        self._judge.stepped_back += seconds
+
+    def _kill(self, process: Process) -> None:
+        self.workers.kill(process)
+
+    def _pause(self, process: Process) -> None:
+        self.workers.pause(process)
+
+    def _when_back(self) -> asyncio.Future[None]:
+        back: asyncio.Future[None] = self.loop.create_future()
+        self._mongodb_is_back.append(back)
+        return back
+
+    def _tell_back(self) -> None:
+        for back in self._mongodb_is_back:
+            if not back.done():
+                back.set_result(None)
+        self._mongodb_is_back.clear()
+
+    def _unexpected(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        self.trace.breach("loop", f"{context['message']}: {error!r}")
+
+    def _note_repairs(self) -> None:
+        for slug in self.plan.slugs:
+            counts = self.watch.counts_of(slug.slug)
+            for kind in ("swept", "taken_over", "retried", "drains", "relisted"):
+                self.trace.repair(kind, int(counts.get(kind, 0)))
+        self.trace.repair("lease expired", self.space.expired_leases)

@@ -1,0 +1,160 @@
+"""Worlds that are broken on purpose are found out: else the judges of the others prove nothing."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from typing import Any
+
+import pytest
+from rich.console import Console
+from simulated import __main__ as command
+from simulated.batch import Batch, Outcome, live
+from simulated.scripting import Scripting
+from simulated.world import Breakage
+
+from limits.script import load
+from service.flow.answer import Asker
+from service.flow.handle import Handler
+from service.ports import Job
+from tracking.call import Attempt, Call, Turn, Verdict
+from tracking.checkpoint import Tracking
+from tracking.operation import State
+
+MOST_TRIED = 60
+"""Seeds. A fault that the breakage needs may be off in many of them."""
+
+
+class DeletesFirst(Handler):
+    """Lets go of the last copy before it has made the next one."""
+
+    async def handle(self, job: Job) -> None:
+        await job.delete()
+        await super().handle(job)
+
+
+class StoresNothing(Asker):
+    """Tells that all is well before the answer is durable, and forgets it."""
+
+    async def _answered(self, call: Call, tracking: Tracking, attempt: Attempt) -> Turn:
+        output = {"tag": tracking.tag.value, "ms": attempt.ms}
+        return await self._end(call, Verdict(State.SUCCESS, output))
+
+
+class NeverFinishes(Asker):
+    """Keeps every slot until its lease ends."""
+
+    async def _end(self, call: Call, verdict: Verdict) -> Turn:
+        assert call.id
+        assert verdict.state
+        return Turn()
+
+
+def with_part(name: str, part: type) -> Breakage:
+    """Wire a part of another kind into every worker."""
+    return Breakage(parts=lambda parts: parts | {name: part})
+
+
+def with_script(of: str, what: str) -> Breakage:
+    """Change the scripts in which `of` stands."""
+    assert any(of in script.text for script in load().values()), f"no script says: {of}"
+    return Breakage(scripts=lambda text: text.replace(of, what))
+
+
+BROKEN: dict[str, tuple[str, Any]] = {
+    "the job is deleted before anything is durable": (
+        "I1",
+        lambda: with_part("Handler", DeletesFirst),
+    ),
+    "the answer is not stored": (
+        "I1",
+        lambda: with_part("Asker", StoresNothing),
+    ),
+    "finish is forgotten": (
+        "I7",
+        lambda: with_part("Asker", NeverFinishes),
+    ),
+    "the rate is not looked at": (
+        "I3",
+        lambda: with_script("if free <= now + rules.ahead_us then", "if true then"),
+    ),
+    "calls in flight are not looked at": (
+        "I2",
+        lambda: with_script("if ends then return nil", "if false then return nil"),
+    ),
+    "a lease is shorter than a call": (
+        "I2",
+        lambda: with_script("LEASES, now + rules.lease_us, id", "LEASES, now + 100000, id"),
+    ),
+    "the sweeper finds no lost call": (
+        "I7",
+        lambda: with_script("elseif not call('ZSCORE', LEASES, id) then", "elseif false then"),
+    ),
+    "an end is counted twice": (
+        "I8",
+        lambda: with_script("count(verdict.state)", "count(verdict.state) count(verdict.state)"),
+    ),
+    "starts are kept for ever": (
+        "I5",
+        lambda: with_script("call('PEXPIRE', STARTS", "call('EXISTS', STARTS"),
+    ),
+    "a dying request is tried for ever": (
+        "I9",
+        lambda: with_script("record.deaths > rules.deaths or nil", "nil"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_world_that_is_broken_on_purpose_is_found_out(name: str) -> None:
+    promise, broken = BROKEN[name]
+    breakage, scripting = broken(), Scripting()
+    told: list[str] = []
+
+    for seed in range(1, MOST_TRIED):
+        told += live(seed, scripting, breakage).breaches
+        if any(promise in breach.partition(":")[0] for breach in told):
+            return
+
+    pytest.fail(f"none of {MOST_TRIED} worlds broke {promise}, only {told[:3]}")
+
+
+def outcome(*breaches: str) -> Outcome:
+    nothing: Counter[str] = Counter()
+    return Outcome(7, "", breaches, ("one", "two"), nothing, nothing, 1, 1, 1, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(("breaches", "code"), [((), 0), (("I1: lost",), 1)])
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_the_command_fails_when_a_promise_was_broken(
+    monkeypatch: pytest.MonkeyPatch, breaches: tuple[str, ...], code: int, form: list[str]
+) -> None:
+    def run(seeds: range, _: object) -> Batch:
+        batch = Batch(real_seconds=1.0)
+        for _ in seeds:
+            batch.add(outcome(*breaches))
+        return batch
+
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    monkeypatch.setattr(command, "run", run)
+
+    assert command.main(["--seed", "7", "--seeds", "1", *form]) == code
+
+
+def test_a_batch_that_never_saw_a_fault_proves_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    calm = Batch(real_seconds=1.0)
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    monkeypatch.setattr(command, "run", lambda *_: calm)
+
+    assert command.main(["--seeds", str(command.ENOUGH_SEEDS)]) == 1
+    assert command.main(["--seeds", str(command.ENOUGH_SEEDS - 1)]) == 0
+
+
+def test_a_broken_world_is_told_with_the_command_that_repeats_it() -> None:
+    shown = io.StringIO()
+
+    command.explain(outcome("I1: lost"), Console(file=shown, width=200))
+
+    assert shown.getvalue().startswith(
+        "one\ntwo\n\nseed 7: I1: lost\nagain: make simulate SEED=7 SEEDS=1\n"
+    )

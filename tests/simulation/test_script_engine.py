@@ -1,0 +1,224 @@
+"""The Redis of the simulation answers and stores what a real one does, script for script."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+from redis import Redis
+from redis.exceptions import ResponseError
+from simulated.commands import execute
+from simulated.keyspace import Hash, Items, Keyspace, Members, Refusal, Scores, Status
+from simulated.scripting import Scripting
+from test_random_walk import Walk
+
+SCRIPTING = Scripting()
+APART_MS = 3
+"""An expiry counts from the start of a script, the time that it is told from its first look."""
+
+EDGE_MS = 25
+"""Around the end of a key nobody can say whether both Redis' find it."""
+
+
+class Twins:
+    """A real Redis and the one in process: every command goes to both, every reply is compared."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._at_us = 0
+        self._space = Keyspace(self._now_us)
+        self._space.flush()
+        self.compared = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._redis, name)
+
+    def set(self, key: str, value: str) -> Any:
+        return self._both(self._redis.set(key, value), "SET", key, value)
+
+    def rpush(self, key: str, value: str) -> Any:
+        return self._both(self._redis.rpush(key, value), "RPUSH", key, value)
+
+    def delete(self, key: str) -> Any:
+        return self._both(self._redis.delete(key), "DEL", key)
+
+    def zadd(self, key: str, scores: dict[str, float], *, xx: bool) -> Any:
+        ((member, score),) = scores.items()
+        reply = self._redis.zadd(key, scores, xx=xx)
+        return self._both(reply, "ZADD", key, "XX", str(score), member)
+
+    def eval(self, text: str, count: int, *values: Any) -> Any:
+        self._keep_off_the_edges()
+        replies = self._redis.eval(text, count, *values)
+        self._at_us = replies[0][0]
+        self._space.tick()
+        texts = [each.decode() if isinstance(each, bytes) else str(each) for each in values]
+        ours = SCRIPTING.run(
+            self._space, text.encode().decode("latin-1"), texts[:count], texts[count:]
+        )
+        assert _plain(ours) == _plain(replies)
+        self._compare()
+        return replies
+
+    def _both(self, reply: Any, name: str, *args: str) -> Any:
+        self._at_us = round(time.time() * 1_000_000)
+        self._space.tick()
+        execute(self._space, name, args)
+        return reply
+
+    def _now_us(self) -> int:
+        return self._at_us
+
+    def _keep_off_the_edges(self) -> None:
+        while True:
+            self._at_us = round(time.time() * 1_000_000)
+            self._space.tick()
+            left = [self._space.left_ms(key) for key in self._space.names()]
+            if not any(0 <= each < EDGE_MS for each in left):
+                return
+            time.sleep(EDGE_MS / 1000)
+
+    def _compare(self) -> None:
+        names = sorted(self._redis.keys())
+        assert sorted(self._space.names()) == names
+        pipeline = self._redis.pipeline(transaction=False)
+        for name in names:
+            READ[type(self._space.find(name))](pipeline, name)
+            pipeline.pexpiretime(name)
+        told = pipeline.execute()
+        for name, value, end_ms in zip(names, told[::2], told[1::2], strict=True):
+            assert _stored(self._space.find(name)) == _plain(value), name
+            left_ms = self._space.left_ms(name)
+            ends_ms = -1 if left_ms == -1 else self._space.now_ms + left_ms
+            assert abs(ends_ms - end_ms) <= APART_MS, name
+        self.compared += 1
+
+
+READ: dict[type, Any] = {
+    str: lambda redis, name: redis.get(name),
+    Hash: lambda redis, name: redis.hgetall(name),
+    Items: lambda redis, name: redis.lrange(name, 0, -1),
+    Members: lambda redis, name: redis.smembers(name),
+    Scores: lambda redis, name: redis.zrange(name, 0, -1, withscores=True),
+}
+
+
+def _stored(value: object) -> object:
+    match value:
+        case Members():
+            return set(value)
+        case Scores():
+            return [list(each) for each in value.ranked()]
+    return _plain(value)
+
+
+def _plain(value: object) -> object:
+    """JSON in replies and values is compared as what it means: its members have no order."""
+    match value:
+        case dict():
+            return {name: _plain(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case str() if value[:1] in {"{", "["}:
+            return json.loads(value)
+    return value
+
+
+class TwinWalk(Walk):
+    """The random walk of the limits' tests, with both."""
+
+    def __init__(self, url: str, at_once: int) -> None:
+        super().__init__(url, at_once)
+        self.redis.flushdb()
+        epoch = self.redis
+        self.redis = Twins(epoch)  # type: ignore[assignment]
+        self.redis.set("tracking:epoch", "walk 0")
+
+
+@pytest.mark.parametrize("at_once", [100, 2])
+def test_both_answer_and_keep_the_same_over_any_walk(redis_url: str, at_once: int) -> None:
+    walks = settings(
+        max_examples=8,
+        stateful_step_count=30,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    machines: list[TwinWalk] = []
+
+    def machine() -> TwinWalk:
+        machines.append(TwinWalk(redis_url, at_once))
+        return machines[-1]
+
+    run_state_machine_as_test(machine, settings=walks)
+
+    compared = sum(each.redis.compared for each in machines)  # type: ignore[attr-defined]
+    assert compared > 300
+
+
+AN_ERROR = "an error"
+
+ODD: Sequence[tuple[str, Sequence[str]]] = [
+    ("return {1, 2.9, 'text', false, nil, 'after a hole'}", ()),
+    ("return {true, {ok = 'FINE'}, {1, {2, {}}}}", ()),
+    ("return redis.call('SET', KEYS[1], ARGV[1], 'NX')", ("k", "v")),
+    ("return redis.call('SET', KEYS[1], ARGV[1], 'NX')", ("k", "w")),
+    ("return redis.call('GET', KEYS[1])", ("k",)),
+    ("return redis.call('GET', KEYS[1]) == false", ("absent",)),
+    ("return redis.call('HGET', KEYS[1], 'f')", ("k",)),
+    ("return redis.pcall('LPUSH', KEYS[1], 'x')", ("k",)),
+    ("return select(2, pcall(redis.call, 'LPUSH', KEYS[1], 'x'))", ("k",)),
+    ("return redis.error_reply('MY fault')", ()),
+    ("return cjson.encode({})", ()),
+    ("return cjson.encode({1, 2, 'a/b\"\\\\', {x = 1.5}})", ()),
+    ("return cjson.encode({[1] = 1, [3] = 3})", ()),
+    ("return cjson.encode(1795224758427013) .. ' ' .. 1795224758427013", ()),
+    ("return cjson.encode('\\1\\127\\195\\169')", ()),
+    ('return cjson.encode(cjson.decode(\'{"a": [1, null, true, "\\\\u00e9/"], "b": {}}\'))', ()),
+    ("return {string.format('%.0f', 1e15), tostring(2^53), 7 / 2, 1e15}", ()),
+    ("return redis.call('ZADD', KEYS[1], 1795224758427013, 'm', 0.5, 'n')", ("z",)),
+    ("return redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')", ("z",)),
+    ("return redis.call('ZRANGEBYSCORE', KEYS[1], '(0.5', '+inf')", ("z",)),
+    ("return redis.call('HSET', KEYS[1], 'n', 1.5, 'm', 3)", ("h",)),
+    ("return redis.call('HGETALL', KEYS[1])", ("h",)),
+    ("return redis.call('RPUSH', KEYS[1], 'a', 'b', 'a')", ("l",)),
+    ("return redis.call('LREM', KEYS[1], 1, 'a')", ("l",)),
+    ("return redis.call('LRANGE', KEYS[1], 0, -1)", ("l",)),
+    ("return #redis.call('MGET', KEYS[1], 'absent')", ("l",)),
+]
+
+
+def test_what_scripts_may_meet_is_answered_as_by_a_real_redis(redis_url: str) -> None:
+    space = Keyspace(lambda: round(time.time() * 1_000_000))
+
+    with Redis.from_url(redis_url, decode_responses=True) as redis:
+        for text, values in ODD:
+            keys, args = list(values[:1]), list(values[1:])
+            try:
+                theirs = redis.eval(text, len(keys), *keys, *args)
+            except ResponseError:
+                theirs = AN_ERROR
+            space.tick()
+            ours = SCRIPTING.run(space, text, keys, args)
+
+            assert _as_told(ours) == theirs, text
+
+
+def _as_told(reply: object) -> object:
+    """As redis-py tells it; of errors only that there is one."""
+    match reply:
+        case list():
+            return [_as_told(each) for each in reply]
+        case str():
+            return reply.encode("latin-1").decode()
+        case Status(text):
+            return text
+        case Refusal():
+            return AN_ERROR
+    return reply

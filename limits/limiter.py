@@ -49,6 +49,9 @@ from tracking.request import Slug, TrackingRequest
 AGAIN_SECONDS = 0.1
 """How soon a call in mid-way asks again while Redis is silent."""
 
+SWEPT_AT_ONCE = 50
+"""Sweeps of a thousand slugs at once would hold up the takes behind them for half a second."""
+
 RulesOf = Callable[[Slug], Rules]
 
 
@@ -148,7 +151,11 @@ class Limiter:
         """Put right what vanished workers left (lua/survey.lua, lua/sweep.lua)."""
         lists = [key for s in slugs for key in keys.of_slug(s)[4:6]]
         found = await self._scripts.run("survey", [keys.SLUGS, *lists], list(slugs))
-        return await asyncio.gather(*(self._sweep(Slug(slug)) for slug in found))
+        swept: list[Swept] = []
+        for begin in range(0, len(found), SWEPT_AT_ONCE):
+            part = found[begin : begin + SWEPT_AT_ONCE]
+            swept += await asyncio.gather(*(self._sweep(Slug(slug)) for slug in part))
+        return swept
 
     async def _sweep(self, slug: Slug) -> Swept:
         asked = time.monotonic()

@@ -44,7 +44,8 @@ end
 
 -- Without a record it was pushed by hand.
 local function cancel_pushed(number)
-  if call('LREM', MANUAL, 0, number) + call('LREM', AUTOMATIC, 0, number) == 0 then return 0 end
+  local gone = change_line('LREM', MANUAL, 0, number) + change_line('LREM', AUTOMATIC, 0, number)
+  if gone == 0 then return 0 end
   end_anonymous('hand-' .. digits(now) .. number, BY_HAND)
   return 1
 end

@@ -23,11 +23,10 @@ local function serves(at, age)
 end
 
 -- Returns false when there are more to look at.
-local function answer_waiting()
+local function answer_waiting(runs)
   local record = read_record(REQUESTS, number)
   if not record then return true end
   local looked = not verdict.answered or end_where(record, verdict, serves)
-  local runs = running(number)
   if not looked then
     write_record(REQUESTS, number, record)
   elseif nobody_left(record) then
@@ -56,17 +55,21 @@ local function remember(late)
 end
 
 reap()
-local record = read_record(INFLIGHT, id)
+local flying = call('HMGET', INFLIGHT, id, '=' .. number)
+local record, runs = flying[1] and cjson.decode(flying[1]) or nil, flying[2]
 if verdict.answered then
   remember(not record)
-  call('DEL', BREAKER)
+  if stops() > 0 then
+    call('DEL', BREAKER)
+    changed('stops')
+  end
 end
 local ended = not record or end_where(record, verdict, everyone)
-if not ended or not answer_waiting() then
+if not ended or not answer_waiting(runs) then
   -- The lease stays until all have ended, so that no sweep takes the call for a lost one.
   if record then write_record(INFLIGHT, id, record) end
   return { now, 1, {}, 'more', 0, 0 }
 end
-if land(id, record) and record and not nobody_waits() then count_time(record.granted) end
+if land(id, record, runs) and record and not nobody_waits() then count_time(record.granted) end
 local grants, why, ask, put = turn(ARGV[6], ARGV[7], false)
 return { now, 0, grants, why, ask, put }

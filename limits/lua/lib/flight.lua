@@ -14,8 +14,8 @@ end
 -- Returns {call id, start in µs, grant in µs, record, {ids: of at most 100 operations}}.
 local function grant(id, number, record, at, lane)
   start(id, at, lane)
-  call('ZADD', LEASES, now + rules.lease_us, id)
-  touched.leased = true
+  touched[LEASES] = members(LEASES) + call('ZADD', LEASES, now + rules.lease_us, id)
+  touched.leased, touched.moved = true, true
   count('calls')
   record.state, record.n, record.at, record.granted = nil, number, digits(at), digits(now)
   local text = cjson.encode(record)
@@ -39,12 +39,16 @@ local function granted_before(id)
   return reply_of(id, record, text, record.heads and ids_of(record))
 end
 
--- Takes a call out of flight. Returns whether its lease was still there.
-local function land(id, record)
+-- Takes a call out of flight. `runs`: its number's call, if that is known. Returns whether its lease
+-- was still there.
+local function land(id, record, runs)
   local leased = call('ZREM', LEASES, id) == 1
-  if leased then touched.changed = true end
+  if leased then
+    changed(LEASES)
+    touched.moved = true
+  end
   if not record then return leased end
-  if running(record.n) == id then
+  if (runs or running(record.n)) == id then
     call('HDEL', INFLIGHT, id, '=' .. record.n)
   else
     call('HDEL', INFLIGHT, id)
@@ -78,8 +82,8 @@ local function close()
   if touched.started then
     call('PEXPIRE', STARTS, math.ceil((rules.ahead_us + rules.late_us + rules.window_us) / 1000))
   end
-  if touched.changed then
-    local calls, starts = call('ZCARD', LEASES), call('ZCARD', STARTS)
+  if touched.moved then
+    local calls, starts = members(LEASES), members(STARTS)
     if calls == 0 then
       call('DEL', CALLS)
     elseif touched.leased or not call('SET', CALLS, calls, 'XX', 'KEEPTTL') then

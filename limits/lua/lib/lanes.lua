@@ -22,16 +22,29 @@ local function reap()
   touched.reaped = true
   local gone = call('ZREMRANGEBYSCORE', LEASES, '-inf', now)
     + call('ZREMRANGEBYSCORE', STARTS, '-inf', now)
-  if gone > 0 then touched.changed = true end
+  if gone > 0 then touched.moved = true end
+end
+
+local function members(key)
+  return known(key, function() return call('ZCARD', key) end)
+end
+
+-- How many of the keys that stop a courier are there.
+local function stops()
+  return known('stops', function() return call('EXISTS', PAUSED, BREAKER) end)
 end
 
 -- Returns the score at which fewer than `most` members will be left, with its member; nil when
 -- fewer are left now. There may be more than `most`, where the rule was a higher one before.
--- `reach`: how far ahead a score can lie, unless the clock stepped back.
+-- `reach`: how far ahead a score can lie, unless the clock stepped back; looked at once a script.
 local function frees(key, most, reach)
-  local surplus = call('ZCARD', key) - most
+  local surplus = members(key) - most
   if surplus < 0 then return nil end
-  clamp(key, reach)
+  local clamped = touched.clamped
+  if not clamped[key] then
+    clamped[key] = true
+    clamp(key, reach)
+  end
   local found = call('ZRANGE', key, surplus, surplus, 'WITHSCORES')
   return tonumber(found[2]), found[1]
 end
@@ -46,7 +59,7 @@ local function quota()
   local latest = now + rules.ahead_us + rules.late_us
   if rules.per_hour then
     local span = HOUR_US + rules.window_us - SECOND_US
-    call('ZREMRANGEBYSCORE', HOUR, '-inf', now - span)
+    if call('ZREMRANGEBYSCORE', HOUR, '-inf', now - span) > 0 then changed(HOUR) end
     local first = frees(HOUR, rules.per_hour, latest)
     if first then return 'per_hour', first + span end
   end
@@ -78,7 +91,7 @@ local function opening()
   if not quiet then return nil, 'epoch', now + 1000000 end
   if quiet > now then return nil, 'quiet', quiet end
   local most = rules.concurrent
-  if call('EXISTS', PAUSED, BREAKER) > 0 then
+  if stops() > 0 then
     local paused = call('PTTL', PAUSED)
     if paused > 0 then return nil, 'paused', now + paused * 1000 end
     -- After a pause one call tries whether the courier answers again.
@@ -90,11 +103,13 @@ local function opening()
 end
 
 local function start(id, at, lane)
-  if lane then call('ZREM', STARTS, lane) end
-  call('ZADD', STARTS, at + rules.late_us + rules.window_us, id)
-  touched.started, touched.changed = true, true
+  local before = members(STARTS)
+  if lane then before = before - call('ZREM', STARTS, lane) end
+  touched[STARTS] = before + call('ZADD', STARTS, at + rules.late_us + rules.window_us, id)
+  touched.started, touched.moved = true, true
   if rules.per_hour then
     call('ZADD', HOUR, at + rules.late_us, id)
+    changed(HOUR)
     call('PEXPIRE', HOUR, (HOUR_US + rules.ahead_us + rules.late_us) / 1000)
   end
   if rules.per_day then
@@ -110,9 +125,13 @@ local function give_start_back(id, record)
     call('ZADD', STARTS, 'XX', record.at, id)
   else
     call('ZREM', STARTS, id)
-    touched.changed = true
+    changed(STARTS)
+    touched.moved = true
   end
-  if rules.per_hour then call('ZREM', HOUR, id) end
+  if rules.per_hour then
+    call('ZREM', HOUR, id)
+    changed(HOUR)
+  end
   local today = rules.per_day and tonumber(record.granted) >= day_ends() - DAY_US
   if today and tonumber(call('GET', DAY) or 0) > 0 then call('DECR', DAY) end
 end
@@ -121,6 +140,7 @@ end
 -- The calls that were in flight together count as one failure.
 local function pause(pause_ms, why)
   if pause_ms < 0 then return end
+  changed('stops')
   if pause_ms == 0 then
     if call('EXISTS', PAUSED) == 1 then return end
     local failures = call('INCR', BREAKER)

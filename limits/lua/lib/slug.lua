@@ -47,10 +47,25 @@ local function turn_to(index)
   STATUS, ANSWER = KEYS[k + 19], KEYS[k + 20]
   touched = slugs[index]
   if not touched then
-    touched = { rules = cjson.decode(ARGV[2 + index]), counts = {} }
+    touched = { rules = cjson.decode(ARGV[2 + index]), counts = {}, clamped = {} }
     slugs[index] = touched
   end
   rules = touched.rules
+end
+
+-- What stays as it is while the script runs is read once for each slug: nobody else writes now.
+-- Whoever changes what `name` stands for says so by `changed(name)`.
+local function known(name, read)
+  local value = touched[name]
+  if value == nil then
+    value = read()
+    touched[name] = value
+  end
+  return value
+end
+
+local function changed(name)
+  touched[name] = nil
 end
 
 -- Counters are written once for each slug, when all requests of the script are done.

@@ -10,28 +10,30 @@ local function expired(_, _, till) return till ~= nil and till <= now_ms end
 
 local EXPIRED = { state = 'CANCELLED', output = '{"reason":"expired"}' }
 
--- Returns the record of a number that was popped, nil when nobody wants it (any more), or false
--- when more of its operations are to be looked at; it is the first in line again then.
+-- Returns the record of a number that was popped and the call that runs for it, nil when nobody wants
+-- it (any more), or false when more of its operations are to be looked at; it is the first in line
+-- again then.
 -- A number without a record was pushed by hand, or by the original system: one plain request.
 local function wanted(number, base)
   local record = read_record(REQUESTS, number)
   if not record then
     local id, answer = 'hand-' .. base .. number, fresh(call('GET', ANSWER .. number))
     if answer and end_anonymous(id, answer) then return nil end
-    return { since = now_ms, anon = { id = id, count = 1, at = now_ms } }
+    return { since = now_ms, anon = { id = id, count = 1, at = now_ms } }, running(number)
   end
-  if record.state == 'later' then call('ZREM', LATER, number) end
+  if record.state == 'later' then change_line('ZREM', LATER, number) end
   local anon = record.anon
   local cancelled = not anon and (record.ids or 0) <= 0
   local doubt = cancelled or record.tills or record.kept or (anon and anon.till)
   if doubt and not end_where(record, EXPIRED, expired) then
     record.state = nil
     write_record(REQUESTS, number, record)
-    call('LPUSH', list_of(record), number)
+    change_line('LPUSH', list_of(record), number)
     return false
   end
-  if nobody_left(record) or not running(number) then call('HDEL', REQUESTS, number) end
-  return not nobody_left(record) and record or nil
+  local runs = running(number)
+  if nobody_left(record) or not runs then call('HDEL', REQUESTS, number) end
+  return not nobody_left(record) and record or nil, runs
 end
 
 -- Grants up to `room` waiting requests, calls named base:1, base:2, …
@@ -45,9 +47,9 @@ local function take(base, room)
     if not at then return grants, lane, ask end
     local number = pop()
     if not number then return grants, 'empty', nil end
-    local record = wanted(number, base)
+    local record, runs = wanted(number, base)
     if record == false then return grants, 'more', now end
-    if record and running(number) then
+    if record and runs then
       put_behind(number, record)
     elseif record then
       table.insert(grants, grant(base .. ':' .. (#grants + 1), number, record, at, lane))
@@ -70,9 +72,11 @@ end
 local function raise_flag(waiting)
   local average_us = tonumber(call('HGET', COUNTS, 'call_us') or 0)
   local each_us = math.max(rules.window_us / rules.per_second, average_us / rules.concurrent)
-  local due_us = math.max(call('PTTL', PAUSED), 0) * 1000 + waiting * each_us
-  local last = call('ZRANGE', LATER, -1, -1, 'WITHSCORES')[2]
-  if last then due_us = math.max(due_us, last * 1000 - now) end
+  local due_us = waiting * each_us
+  if stops() > 0 then due_us = due_us + math.max(call('PTTL', PAUSED), 0) * 1000 end
+  if line().later > 0 then
+    due_us = math.max(due_us, call('ZRANGE', LATER, -1, -1, 'WITHSCORES')[2] * 1000 - now)
+  end
   call('SET', FLAG, '1', 'PX', math.max(1000, math.ceil(due_us / 1000)))
 end
 
@@ -131,7 +135,7 @@ end
 -- What take does, and every script that frees a slot does next. Sent again it answers the same.
 local function turn(base, room, claims)
   local grants, why, look_again = taken_before(base), 'room', now
-  if #grants == 0 and call('EXISTS', MANUAL, AUTOMATIC, LATER, DRAINER, FLAG) == 0 then
+  if #grants == 0 and nobody_waits() and call('EXISTS', DRAINER, FLAG) == 0 then
     return grants, tonumber(room) > 0 and 'empty' or 'room', 0, 0
   elseif #grants == 0 then
     grants, why, look_again = take(base, tonumber(room))

@@ -10,19 +10,33 @@ local function list_of(record)
   return record.auto and AUTOMATIC or MANUAL
 end
 
-local function waits()
-  return call('LLEN', MANUAL) + call('LLEN', AUTOMATIC)
+-- How many numbers stand in each list.
+local function line()
+  return known('line', function()
+    return { manual = call('LLEN', MANUAL), automatic = call('LLEN', AUTOMATIC),
+      later = call('ZCARD', LATER) }
+  end)
 end
 
--- The same question, about those too who wait for the end of a backoff; one look is enough.
+-- Every change of the three lists goes this way, but for `pop`.
+local function change_line(...)
+  changed('line')
+  return call(...)
+end
+
+local function waits()
+  return line().manual + line().automatic
+end
+
+-- The same question, about those too who wait for the end of a backoff.
 local function nobody_waits()
-  return call('EXISTS', MANUAL, AUTOMATIC, LATER) == 0
+  return waits() + line().later == 0
 end
 
 local function put_tail(number, record)
   record.state = nil
   write_record(REQUESTS, number, record)
-  call('RPUSH', list_of(record), number)
+  change_line('RPUSH', list_of(record), number)
   call('SADD', SLUGS, rules.slug)
 end
 
@@ -38,9 +52,9 @@ local function with_parked(number, record)
   record.n, record.at, record.granted, record.job, record.dying = nil, nil, nil, nil, nil
   if not parked then return record end
   if parked.state == 'later' then
-    call('ZREM', LATER, number)
+    change_line('ZREM', LATER, number)
   elseif not parked.state then
-    call('LREM', list_of(parked), 1, number)
+    change_line('LREM', list_of(parked), 1, number)
   end
   return merged(record, parked)
 end
@@ -49,7 +63,7 @@ local function put_head(number, record)
   record = with_parked(number, record)
   record.state = nil
   write_record(REQUESTS, number, record)
-  call('LPUSH', list_of(record), number)
+  change_line('LPUSH', list_of(record), number)
   call('SADD', SLUGS, rules.slug)
 end
 
@@ -57,14 +71,15 @@ local function put_later(number, record, due_ms)
   record = with_parked(number, record)
   record.state = 'later'
   write_record(REQUESTS, number, record)
-  call('ZADD', LATER, due_ms, number)
+  change_line('ZADD', LATER, due_ms, number)
   call('SADD', SLUGS, rules.slug)
 end
 
 -- Retries whose time has come go to the tail of their list.
 local function move_due()
+  if line().later == 0 then return end
   for _, number in ipairs(call('ZRANGEBYSCORE', LATER, '-inf', now_ms, 'LIMIT', 0, DUE_AT_ONCE)) do
-    call('ZREM', LATER, number)
+    change_line('ZREM', LATER, number)
     put_tail(number, read_record(REQUESTS, number) or { since = now_ms })
   end
 end
@@ -72,9 +87,9 @@ end
 -- Takes a number that waits off its place, wherever that is.
 local function unlist(number, record)
   if record.state == 'later' then
-    call('ZREM', LATER, number)
+    change_line('ZREM', LATER, number)
   elseif not record.state then
-    call('LREM', list_of(record), 1, number)
+    change_line('LREM', list_of(record), 1, number)
   end
 end
 
@@ -82,21 +97,21 @@ end
 local function promote(number, record, request)
   if not record.auto or request.auto then return end
   if not record.state then
-    call('LREM', AUTOMATIC, 1, number)
-    call('RPUSH', MANUAL, number)
+    change_line('LREM', AUTOMATIC, 1, number)
+    change_line('RPUSH', MANUAL, number)
   end
   record.auto = nil
 end
 
 -- The next number: of the MANUAL list, but every fourth time of the AUTOMATIC one while both wait.
 local function pop()
-  local manual, automatic = call('LLEN', MANUAL), call('LLEN', AUTOMATIC)
-  if manual == 0 and automatic == 0 then return nil end
-  local list = manual > 0 and MANUAL or AUTOMATIC
-  if manual > 0 and automatic > 0 and call('HINCRBY', REQUESTS, '!turn', 1) % 4 == 0 then
-    list = AUTOMATIC
-  end
+  local standing = line()
+  if standing.manual + standing.automatic == 0 then return nil end
+  local list = standing.manual > 0 and 'manual' or 'automatic'
+  local both = standing.manual > 0 and standing.automatic > 0
+  if both and call('HINCRBY', REQUESTS, '!turn', 1) % 4 == 0 then list = 'automatic' end
+  standing[list] = standing[list] - 1
   -- Pushed by hand it may be anything. A courier refuses dots; other bytes could break a reply.
-  local number = string.gsub(call('LPOP', list), '[^%w ._/-]', '.')
+  local number = string.gsub(call('LPOP', list == 'manual' and MANUAL or AUTOMATIC), '[^%w ._/-]', '.')
   return number ~= '' and number or '.'
 end

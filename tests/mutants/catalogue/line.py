@@ -46,11 +46,21 @@ MUTANTS = (
         tests=(LINE + "test_a_request_that_finds_somebody_waiting_goes_behind_them",),
     ),
     Mutant(
+        name="who has just been put in line is not seen by the same script",
+        breaks="I7",
+        where="limits/lua/lib/waiting.lua",
+        old="  changed('line')\n",
+        new="",
+        tests=(
+            "limits/test_script_replies.py::test_admit_parks_with_the_reason_and_asks_for_one_drain_job",
+        ),
+    ),
+    Mutant(
         name="a call that is handed back goes to the end of the line",
         breaks="I11",
         where="limits/lua/lib/waiting.lua",
-        old="  call('LPUSH', list_of(record), number)",
-        new="  call('RPUSH', list_of(record), number)",
+        old="  change_line('LPUSH', list_of(record), number)",
+        new="  change_line('RPUSH', list_of(record), number)",
         tests=(LINE + "test_a_call_handed_back_is_next_again",),
     ),
     Mutant(

@@ -20,6 +20,22 @@ MUTANTS = (
         daily=True,
     ),
     Mutant(
+        name="starts of an hour are counted as they were when the script began",
+        breaks="I3",
+        where="limits/lua/lib/lanes.lua",
+        old="    call('ZADD', HOUR, at + rules.late_us, id)\n    changed(HOUR)",
+        new="    call('ZADD', HOUR, at + rules.late_us, id)",
+        tests=("limits/test_script_replies.py::test_take_names_the_limit_that_binds",),
+    ),
+    Mutant(
+        name="starts are counted as they were when the script began",
+        breaks="I3",
+        where="limits/lua/lib/lanes.lua",
+        old="  touched[STARTS] = before + call(",
+        new="  local _ = before + call(",
+        tests=(FLAWS + "test_who_waited_counts_against_the_rate_like_everybody_else",),
+    ),
+    Mutant(
         name="each drainer begins with a second of its own",
         breaks="I3 F9",
         where="limits/lua/lib/lanes.lua",
@@ -57,8 +73,8 @@ MUTANTS = (
         name="a lane counts from the grant although the send may be late",
         breaks="I3",
         where="limits/lua/lib/lanes.lua",
-        old="  call('ZADD', STARTS, at + rules.late_us + rules.window_us, id)",
-        new="  call('ZADD', STARTS, at + rules.window_us, id)",
+        old="call('ZADD', STARTS, at + rules.late_us + rules.window_us, id)",
+        new="call('ZADD', STARTS, at + rules.window_us, id)",
         tests=(PACE + "test_a_lane_without_a_report_counts_as_used_at_the_last_permitted_instant",),
     ),
     Mutant(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,8 +37,9 @@ class Fetch:
 
     Every request to the tracking address waits for a permit of its own: the first spends the one
     the call was granted, each further one asks for another. Token endpoints are exempt. Redirects
-    are not followed, nothing is repeated but once after a stale token, and `permit.deadline` ends
-    everything. All methods raise CourierError (CourierDown for whatever the network does),
+    are not followed, nothing is repeated but once after a stale token. No request starts behind
+    `permit.deadline`; whoever awaits a `track()` ends what is under way by then.
+    All methods raise CourierError (CourierDown for whatever the network does),
     NotStarted and LimitsDown.
     """
 
@@ -125,15 +125,6 @@ class Fetch:
     async def _tracked(
         self, method: str, url: URL, headers: dict[str, str], grant: Grant | None, json: Any
     ) -> Answer:
-        try:
-            async with asyncio.timeout_at(self._permit.deadline):
-                return await self._answered(method, url, headers, grant, json)
-        except TimeoutError as late:
-            raise CourierDown(f"{url.host} did not answer in time") from late
-
-    async def _answered(
-        self, method: str, url: URL, headers: dict[str, str], grant: Grant | None, json: Any
-    ) -> Answer:
         if grant is None:
             return await self._permitted(method, url, headers, json)
         value, held_before = await self._authorise(headers, grant)
@@ -147,10 +138,10 @@ class Fetch:
         return await self._permitted(method, url, headers, json)
 
     async def _permitted(self, method: str, url: URL, headers: dict[str, str], json: Any) -> Answer:
-        # The timer of a deadline that is past fires a turn of the loop later: too late to hold a
-        # request back for which a connection is at hand.
+        # Whoever holds the deadline ends us a moment after it: too late to hold a request back for
+        # which a connection is at hand.
         if time.monotonic() >= self._permit.deadline:
-            raise TimeoutError
+            raise CourierDown(f"{url.host} did not answer in time")
         if self._asked:
             await self._permit.again()
         self._asked = True

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from tracking.operation import State
 from tracking.permit import Permit
 from tracking.request import Slug, TrackingRequest
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One permitted call to a courier, and everybody who waits for its answer.
 
     `request` is the merged request: the newest inputs, the first number as it was given.
@@ -33,8 +33,7 @@ class Call:
     operations: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Granted:
+class Granted(NamedTuple):
     """The call may be made now."""
 
     call: Call
@@ -101,8 +100,7 @@ class Swept:
     put_drain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """What came of asking for waiting requests of one slug.
 
     `ask_again` is on the clock of `time.monotonic()`: this process has the duty to ask for the slug
@@ -130,8 +128,7 @@ class Verdict:
     observed_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One line of `tracking.attempts`: what a call to the courier brought.
 
     `outcome` is "answered", "not_found" or the `code` of a CourierError. `excerpt` is at most 1 KiB

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import assert_never
 
+from service.flow.deadlines import Deadlines
 from service.flow.letters import letter_of
 from service.flow.persist import persist
 from service.flow.unknown_codes import UnknownCodes
@@ -69,6 +70,7 @@ class Asker:
         self._write_job = write_job
         self._spare = spare
         self._unknown_codes = UnknownCodes(stores.codes)
+        self._deadlines = Deadlines()
 
     async def ask(self, call: Call) -> Turn:
         """Spend the call's permit. What comes back is whose turn it is next."""
@@ -109,8 +111,7 @@ class Asker:
     async def _courier(self, call: Call) -> Tracking:
         """Ask within the call's one deadline; whatever a module raises becomes a known error."""
         try:
-            async with asyncio.timeout_at(call.permit.deadline):
-                return await self._track(call)
+            return await self._deadlines.hold(call.permit.deadline, self._track(call))
         except TimeoutError as error:
             raise CourierDown("no whole answer within the call's time-out") from error
         except (CourierError, NotStarted):

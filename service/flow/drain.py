@@ -16,7 +16,6 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
 
 from service.flow.persist import persist
 from service.flow.turns import Turns
@@ -153,7 +152,7 @@ class Drainer:
             self._jobs[slug] = jobs.pop(0)
         # A job at hand that is released does what one that is put would do.
         handed = jobs.pop(0) if turn.put_drain and jobs else None
-        await turns.go_on(slug, replace(turn, put_drain=turn.put_drain and handed is None))
+        await turns.go_on(slug, turn._replace(put_drain=turn.put_drain and handed is None))
         if handed is not None:
             await handed.release()
         for other in jobs:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from bson import Int64
 
@@ -25,22 +25,6 @@ ATTEMPTS_MOST = 10
 EXCERPT_MOST = 1024
 """Bytes."""
 
-CHECKPOINT = (
-    "checkpoint_time",
-    "checkpoint_offset",
-    "checkpoint_utc",
-    "message",
-    "country_name",
-    "country_iso3",
-    "city",
-    "state",
-    "postal_code",
-    "location",
-    "tag",
-    "subtag",
-    "raw_tag",
-)
-
 CONTENT = (
     "tag",
     "subtag",
@@ -55,8 +39,7 @@ CONTENT = (
 """What comes from the courier: `updated_at` moves when one of these does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A courier's answer, to be stored."""
 
     call: Call
@@ -81,7 +64,7 @@ def id_of(request: TrackingRequest) -> str:
 
 def granted_at(call: Call) -> datetime:
     """When the courier was asked, by the one clock of all workers: Redis'."""
-    return stored(datetime.fromtimestamp(call.granted_us / 1_000_000, UTC))
+    return datetime.fromtimestamp(call.granted_us // 1000 / 1000, UTC)
 
 
 def blank(call: Call) -> Document:
@@ -158,7 +141,8 @@ def with_attempt(document: Document, attempt: Attempt) -> Document:
 
 def stored(instant: datetime) -> datetime:
     """Bring an instant to the form in which MongoDB gives it back: UTC, whole milliseconds."""
-    instant = instant.astimezone(UTC)
+    if instant.tzinfo is not UTC:
+        instant = instant.astimezone(UTC)
     return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
 
@@ -168,9 +152,10 @@ def clean(text: str, most: int) -> str:
 
 
 def _checkpoint(checkpoint: Checkpoint) -> Document:
-    noted = {name: getattr(checkpoint, name) for name in CHECKPOINT}
+    noted = checkpoint._asdict()
     noted["tag"] = checkpoint.tag.value
-    noted["checkpoint_utc"] = _or_none(checkpoint.checkpoint_utc)
+    if checkpoint.checkpoint_utc is not None:
+        noted["checkpoint_utc"] = stored(checkpoint.checkpoint_utc)
     return noted
 
 

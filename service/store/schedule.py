@@ -57,8 +57,8 @@ class Standing:
 def next_check(parcel: Standing, now: datetime) -> datetime:
     """When to check an active parcel after `now`. Pure: it draws the same for the same check."""
     hours = _hours(parcel.tag, now - parcel.created, now - parcel.changed)
-    draw = zlib.crc32(f"{parcel.name} {now.isoformat()}".encode()) / 2**32
-    return now + _HOUR * hours * (1 - _SPREAD + 2 * _SPREAD * draw)
+    draw = zlib.crc32(b"%d" % (now.timestamp() * 1000), zlib.crc32(parcel.name.encode())) / 2**32
+    return now + timedelta(hours=hours * (1 - _SPREAD + 2 * _SPREAD * draw))
 
 
 def _hours(tag: Tag, known: timedelta, unchanged: timedelta) -> float:

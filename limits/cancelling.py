@@ -29,12 +29,12 @@ class Canceller:
 
         Raises LimitsDown: some may be cancelled then; repeat it for the others.
         """
-        rules = write_rules(slug, self._rules_of(slug), NOBODY)
+        rules = write_rules(self._rules_of(slug), NOBODY)
         meant = ("", operation) if operation else (number, "")
         total, more = 0, True
         while more:
             _, cancelled, more = await self._scripts.run(
-                "cancel", keys.of_slug(slug), (rules, b"[]", *meant)
+                "cancel", [keys.of_slug(slug).wait_list], (rules, b"[]", *meant)
             )
             total += int(cancelled)
         return total

@@ -1,7 +1,7 @@
-"""Every Redis key: its type, its content and what ends it. The only place that spells one.
+"""Every Redis key: its type, its content and what ends it.
 
-The scripts of one slug all get `of_slug()`: the same keys in the same order, named by
-`lua/lib/slug.lua`. Documented keys have the names and expiries of the original system; they are
+A script of a slug gets `wait_list:<slug>` and names the slug's other keys from it, in
+`lua/lib/slug.lua`: the one other place, which a test compares with this one. Documented keys have the names and expiries of the original system; they are
 either the truth (leases, starts, lists, hashes) or projections that scripts rewrite (calls_number,
 sec_calls, wait_list_activated), by which nothing decides.
 
@@ -45,7 +45,7 @@ STATUS = "tracking:status:"
 
 
 class SlugKeys(NamedTuple):
-    """All keys of one slug, in the order of `lua/lib/slug.lua`; the last two are prefixes."""
+    """All keys of one slug; the last two are prefixes."""
 
     calls_number: str
     sec_calls: str

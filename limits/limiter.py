@@ -77,7 +77,7 @@ class Limiter:
         self._policy = policy
         self._ids = map(f"{self.token}-{{}}".format, itertools.count(1))
         self._written: dict[Slug, bytes] = {}
-        self._keys: dict[Slug, tuple[bytes, ...]] = {}
+        self._keys: dict[Slug, tuple[str, ...]] = {}
         self._reports = Reports(self._started)
 
     @property
@@ -234,10 +234,9 @@ class Limiter:
             operations=grant.operations,
         )
 
-    def _keys_of(self, slug: Slug) -> tuple[bytes, ...]:
+    def _keys_of(self, slug: Slug) -> tuple[str, ...]:
         if slug not in self._keys:
-            # Encoded once: redis-py would do it for each of twenty keys in every script.
-            self._keys[slug] = tuple(key.encode() for key in keys.of_slug(slug))
+            self._keys[slug] = (keys.of_slug(slug).wait_list,)
         return self._keys[slug]
 
     def _rules(self, slug: Slug) -> bytes:
@@ -248,7 +247,7 @@ class Limiter:
                 "deaths": self._policy.deaths,
                 "max_age_ms": round(self._policy.max_age * 1000),
             }
-            self._written[slug] = write_rules(slug, self._rules_of(slug), common)
+            self._written[slug] = write_rules(self._rules_of(slug), common)
         return self._written[slug]
 
 

@@ -106,14 +106,13 @@ def write_verdict(verdict: Verdict, observed_ms: int) -> bytes:
     return _encode(body)
 
 
-def write_rules(slug: Slug, rules: Rules, common: dict[str, object]) -> bytes:
-    """Write the rules of one slug as lua/lib/slug.lua reads them.
+def write_rules(rules: Rules, common: dict[str, object]) -> bytes:
+    """Write the rules of a slug as lua/lib/slug.lua reads them.
 
     `common` holds what is the same for all slugs: epoch, token, deaths, max_age_ms.
     """
     keep_ms = round(ANSWER_KEEP_SECONDS * 1000)
     body: dict[str, object] = {
-        "slug": slug,
         "concurrent": rules.concurrent,
         "per_second": rules.per_second,
         "window_us": rules.window_us,

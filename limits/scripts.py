@@ -170,20 +170,16 @@ def _written(group: Sequence[_Step]) -> tuple[Sequence[Value], Sequence[Value]]:
     first = group[0]
     if not first.script.batches:
         return first.keys, first.args
-    # A slug is its keys and its rules: the rules of one slug may change between two steps.
+    # A slug is its key and its rules: the rules of one slug may change between two steps.
     slugs: dict[tuple[Any, Any], int] = {}
-    keys: list[Value] = []
+    laws: dict[Value, int] = {}
     requests: list[Value] = []
     for step in group:
         slug = (step.keys[0], step.args[0])
-        index = slugs.get(slug)
-        if index is None:
-            index = slugs[slug] = len(slugs) + 1
-            keys.extend(step.keys)
-        requests.append(index)
+        requests.append(slugs.setdefault(slug, len(slugs) + 1))
         requests.extend(step.args[1:])
-    rules = [rules for _, rules in slugs]
-    return keys, [len(slugs), len(first.args), *rules, *requests]
+    which = [laws.setdefault(rules, len(laws) + 1) for _, rules in slugs]
+    return [key for key, _ in slugs], [len(laws), len(first.args), *laws, *which, *requests]
 
 
 def _instant(reply: Any) -> int | None:

@@ -67,6 +67,6 @@ if left > 0 then
   raise_flag(left)
   put = call_drainer(ARGV[3])
 elseif at_rest() and call('EXISTS', INFLIGHT, REQUESTS) == 0 then
-  call('SREM', SLUGS, rules.slug)
+  call('SREM', SLUGS, slug)
 end
 return { now, swept, dying, put }

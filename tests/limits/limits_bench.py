@@ -102,9 +102,9 @@ class Worker:
             "max_age_ms": round(self.policy.max_age * 1000),
             **self.told,
         }
-        rules = write_rules(USPS, self.rules, settings)
+        rules = write_rules(self.rules, settings)
         written = json.dumps(reports or [])
-        return list(await self.scripts.run(script, KEYS, (rules, written, *args)))
+        return list(await self.scripts.run(script, [KEYS.wait_list], (rules, written, *args)))
 
     async def raw_admit(
         self, call_id: str, number: str = "N001", job: str | None = None, **fields: Any

@@ -5,6 +5,7 @@ Reports name instants of the past, so that nothing here has to wait for a second
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from limits_bench import KEYS, Hire, Worker, redis_us
@@ -192,3 +193,16 @@ async def test_sec_calls_tells_how_many_started_in_the_last_second(
 
     assert await redis.get(KEYS.sec_calls) == "2"
     assert 0 < await redis.pttl(KEYS.sec_calls) <= 1_000
+
+
+async def test_rules_that_change_between_two_requests_of_one_script_let_no_more_start(
+    usps: Worker,
+) -> None:
+    newer = replace(usps, told={"deaths": 3})
+    asking = [usps, newer, usps, newer]
+
+    replies = await asyncio.gather(
+        *(worker.raw_admit(f"call-{n}", f"N00{n}") for n, worker in enumerate(asking))
+    )
+
+    assert [reply[1] for reply in replies] == ["granted", "granted", "parked", "parked"]

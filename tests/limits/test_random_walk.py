@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from limits_bench import KEYS, USPS, asked, verdict
+from limits_bench import KEYS, asked, verdict
 from limits_invariants import check, ended, take_snapshot
 from redis import Redis
 
@@ -80,12 +80,12 @@ class Walk(RuleBasedStateMachine):
             self.redis.zadd(key, {member: 1}, xx=True)
         self.leap.clear()
         same = {"epoch": EPOCH, "token": worker, "deaths": 2, "max_age_ms": 30_000}
-        rules = write_rules(USPS, RULES, same)
+        rules = write_rules(RULES, same)
         args = [each for request in requests for each in (1, "[]", *request)]
         began = time.monotonic()
         for _ in range(sent):
             text, width = self.texts[name], 2 + len(requests[0])
-            replies = self.redis.eval(text, len(KEYS), *KEYS, 1, width, rules, *args)
+            replies = self.redis.eval(text, 1, KEYS.wait_list, 1, width, rules, 1, *args)
         for reply in replies:
             self.hear(name, reply, worker)
         if name not in SETTLES_NOTHING and not (name == "finish" and replies[-1][1] == 1):

@@ -38,11 +38,11 @@ class Redis:
             "deaths": 3,
             "max_age_ms": 30_000,
         }
-        written = write_rules(USPS, rules, dict(common)).decode()
+        written = write_rules(rules, dict(common)).decode()
         self.space.tick()
         text = load()[name].text.encode().decode("latin-1")
-        argv = ["1", str(2 + len(args)), written, "1", "[]", *args]
-        (reply,) = SCRIPTING.run(self.space, text, list(of_slug(USPS)), argv)  # type: ignore[misc]
+        argv = ["1", str(2 + len(args)), written, "1", "1", "[]", *args]
+        (reply,) = SCRIPTING.run(self.space, text, [of_slug(USPS).wait_list], argv)  # type: ignore[misc]
         return reply
 
     def field(self, key: str, name: str) -> str | None:

@@ -1,10 +1,11 @@
 --[[
 batch: runs one operation for every request of the script, in their order.
 
-KEYS     20 for each slug, see lib/slug.lua
-ARGV[1]  slugs     how many there are
+KEYS     one for each slug, see lib/slug.lua
+ARGV[1]  rules     how many there are
 ARGV[2]  width     values of each request: 2 + its arguments
-ARGV[3…] rules     JSON, one for each slug
+ARGV[3…] rules     JSON
+then     laws      which of the rules holds, from 1, for each slug
 then     requests  each: index of its slug, reports, arguments (ARGV[3…] of the operation)
 
 When all are done, what is projected for operators is written once for each slug.
@@ -19,18 +20,19 @@ local function attempt(what, at)
   return redis.error_reply(reply)
 end
 
-local width, replies = tonumber(ARGV[2]), {}
+local laws_before, width, replies = 2 + ARGV[1], tonumber(ARGV[2]), {}
 local function request(at)
-  turn_to(tonumber(ARGV[at]))
+  local index = tonumber(ARGV[at])
+  turn_to(index, 2 + ARGV[laws_before + index])
   note(ARGV[at + 1])
   return operation({ unpack(ARGV, at, at + width - 1) })
 end
 
-for at = 3 + ARGV[1], #ARGV, width do
+for at = laws_before + #KEYS + 1, #ARGV, width do
   table.insert(replies, attempt(request, at))
 end
-for index in pairs(slugs) do
-  turn_to(index)
+for _, seen in pairs(slugs) do
+  turn_to(seen.index, seen.at)
   attempt(close)
 end
 return replies

@@ -77,7 +77,7 @@ local function close()
   if touched.leased then
     -- As long as calls_number: were the leases gone sooner, nobody would take them off it.
     call('PEXPIRE', LEASES, 60000)
-    call('SADD', SLUGS, rules.slug)
+    call('SADD', SLUGS, slug)
   end
   if touched.started then
     call('PEXPIRE', STARTS, math.ceil((rules.ahead_us + rules.late_us + rules.window_us) / 1000))

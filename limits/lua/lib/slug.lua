@@ -4,53 +4,58 @@ slug: names for the keys, the rules and the time that every operation on a slug 
 One script does one operation for many requests at once, of the same slug or of others: `turn_to`
 binds the names to the slug of the request at hand. lib/batch.lua calls it.
 
-KEYS, 20 for each slug:
- 1 calls_number          8 wait_requests          15 calls_day
- 2 sec_calls             9 wait_inflight          16 tracking:counts
- 3 calls_leases         10 wait_drainer           17 wait_slugs
- 4 call_starts          11 wait_list_activated    18 tracking:epoch
- 5 wait_list            12 calls_paused           19 tracking:status: (prefix)
- 6 wait_list_automatic  13 calls_breaker          20 tracking:answer:<slug>: (prefix)
- 7 wait_later           14 calls_hour
+KEYS     wait_list:<slug>, one for each slug; the slug's other keys are named from it here, as in
+         limits/keys.py. Twenty names in each of a thousand requests cost more than the operations.
 
 What an operation sees as its own ARGV:
-ARGV[1]  rules    of the slug, as `rules`: slug, epoch, token (of this process), concurrent,
+ARGV[1]  rules    of the slug, as `rules`: epoch, token (of this process), concurrent,
                   per_second, window_us, late_us, ahead_us, lease_us, max_waiting, max_age_ms,
                   answer_ms, deaths, per_hour, per_day, day_resets_at_us
 ARGV[2]  reports  JSON: [start id, send in µs of Redis' clock, …], measured since the last script;
                   they are noted before the operation begins
 
-The two prefixes are completed with ids that only the script learns, from records it reads itself;
-that is why the project wants one Redis and no Cluster.
+`STATUS` and `ANSWER` are prefixes, completed with ids that only the script learns. Names that are
+not in KEYS are why the project wants one Redis and no Cluster.
 ]]
 local call = redis.call
 local CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER
 local REQUESTS, INFLIGHT, DRAINER, FLAG, PAUSED, BREAKER, HOUR, DAY
-local COUNTS, SLUGS, EPOCH, STATUS, ANSWER
-local rules, touched
+local COUNTS, ANSWER
+local SLUGS, EPOCH, STATUS = 'wait_slugs', 'tracking:epoch', 'tracking:status:'
+local slug, rules, touched
 
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now / 1000)
 
-local KEYS_EACH = 20
-local slugs = {}
+local LIST = 'wait_list:'
+local slugs, laws = {}, {}
 
--- index: of the slug in KEYS, from 1; its rules stand as JSON in ARGV[2 + index] of the script.
-local function turn_to(index)
-  local k = (index - 1) * KEYS_EACH
-  CALLS, SECOND, LEASES, STARTS = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], KEYS[k + 4]
-  MANUAL, AUTOMATIC, LATER = KEYS[k + 5], KEYS[k + 6], KEYS[k + 7]
-  REQUESTS, INFLIGHT, DRAINER, FLAG = KEYS[k + 8], KEYS[k + 9], KEYS[k + 10], KEYS[k + 11]
-  PAUSED, BREAKER, HOUR, DAY = KEYS[k + 12], KEYS[k + 13], KEYS[k + 14], KEYS[k + 15]
-  COUNTS, SLUGS, EPOCH = KEYS[k + 16], KEYS[k + 17], KEYS[k + 18]
-  STATUS, ANSWER = KEYS[k + 19], KEYS[k + 20]
-  touched = slugs[index]
+-- The rules in ARGV[at] of the script: JSON, and the same for many slugs.
+local function rules_in(at)
+  if not laws[at] then laws[at] = cjson.decode(ARGV[at]) end
+  return laws[at]
+end
+
+-- index: of the slug in KEYS, from 1; at: where its rules stand in ARGV of the script. A slug is there
+-- twice when its rules have just changed; what is known of it is known once.
+local function turn_to(index, at)
+  MANUAL = KEYS[index]
+  slug = string.sub(MANUAL, #LIST + 1)
+  CALLS, SECOND = 'calls_number:' .. slug, 'sec_calls:' .. slug
+  LEASES, STARTS = 'calls_leases:' .. slug, 'call_starts:' .. slug
+  AUTOMATIC, LATER = 'wait_list_automatic:' .. slug, 'wait_later:' .. slug
+  REQUESTS, INFLIGHT = 'wait_requests:' .. slug, 'wait_inflight:' .. slug
+  DRAINER, FLAG = 'wait_drainer:' .. slug, 'wait_list_activated:' .. slug
+  PAUSED, BREAKER = 'calls_paused:' .. slug, 'calls_breaker:' .. slug
+  HOUR, DAY = 'calls_hour:' .. slug, 'calls_day:' .. slug
+  COUNTS, ANSWER = 'tracking:counts:' .. slug, 'tracking:answer:' .. slug .. ':'
+  rules = rules_in(at)
+  touched = slugs[slug]
   if not touched then
-    touched = { rules = cjson.decode(ARGV[2 + index]), counts = {}, clamped = {} }
-    slugs[index] = touched
+    touched = { index = index, at = at, counts = {}, clamped = {} }
+    slugs[slug] = touched
   end
-  rules = touched.rules
 end
 
 -- What stays as it is while the script runs is read once for each slug: nobody else writes now.

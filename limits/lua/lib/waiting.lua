@@ -37,13 +37,13 @@ local function put_tail(number, record)
   record.state = nil
   write_record(REQUESTS, number, record)
   change_line('RPUSH', list_of(record), number)
-  call('SADD', SLUGS, rules.slug)
+  call('SADD', SLUGS, slug)
 end
 
 local function put_behind(number, record)
   record.state = 'behind'
   write_record(REQUESTS, number, record)
-  call('SADD', SLUGS, rules.slug)
+  call('SADD', SLUGS, slug)
 end
 
 -- The record with whatever was parked for its number in the meantime.
@@ -64,7 +64,7 @@ local function put_head(number, record)
   record.state = nil
   write_record(REQUESTS, number, record)
   change_line('LPUSH', list_of(record), number)
-  call('SADD', SLUGS, rules.slug)
+  call('SADD', SLUGS, slug)
 end
 
 local function put_later(number, record, due_ms)
@@ -72,7 +72,7 @@ local function put_later(number, record, due_ms)
   record.state = 'later'
   write_record(REQUESTS, number, record)
   change_line('ZADD', LATER, due_ms, number)
-  call('SADD', SLUGS, rules.slug)
+  call('SADD', SLUGS, slug)
 end
 
 -- Retries whose time has come go to the tail of their list.

@@ -97,6 +97,6 @@ class Watch:
 
     def _look_at_slugs(self, keys: Sequence[str]) -> None:
         for slug, rules in self.rules.items():
-            if f"calls_leases:{slug}" in keys:
+            if f"wait_list:{slug}" in keys:
                 view: Any = View(self.space, slug, clock_steps=self.clock_steps)
                 check(view, rules, set(self.by_hand.get(slug, ())), flag_is_new=False)

@@ -1,0 +1,27 @@
+"""The names of the keys stand in two places: for Python in limits/keys.py, for scripts in slug.lua."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import pytest
+
+from limits.keys import SlugKeys, of_slug
+from tracking.request import Slug
+
+SLUG = Slug("some-courier")
+SCRIPT = (files("limits") / "lua/lib/slug.lua").read_text()
+SHARED = ("slugs", "epoch", "status")
+
+
+@pytest.mark.parametrize("field", [each for each in SlugKeys._fields if each not in SHARED])
+def test_scripts_name_a_slugs_keys_as_we_do(field: str) -> None:
+    before, _, behind = getattr(of_slug(SLUG), field).partition(SLUG)
+    written = f"'{before}'" if field == "wait_list" else f"'{before}' .. slug"
+
+    assert (written + (f" .. '{behind}'" if behind else "")) in SCRIPT
+
+
+@pytest.mark.parametrize("field", SHARED)
+def test_scripts_name_the_keys_of_all_slugs_as_we_do(field: str) -> None:
+    assert f"'{getattr(of_slug(SLUG), field)}'" in SCRIPT

@@ -130,7 +130,7 @@ class Drainer:
         expected = self._brought.get(slug, 1)
         most = min(max(FEWEST_IN_ONE_TAKE, 2 * expected), MOST_IN_ONE_TAKE)
         room = 0 if shared else min(most, self._room() - self._promised)
-        # A take that uses up its room hands the slug over: not for want of what others may not need.
+        # A take that uses its room up hands the slug over: not because others were promised much.
         scarce = room < most and self._promised > 0
         if (room <= 0 or scarce) and not shared:
             self.look_again(slug, time.monotonic() + FULL_SECONDS)

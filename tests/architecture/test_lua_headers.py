@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from limits.keys import SlugKeys
-
 LUA = Path(__file__).resolve().parents[2] / "limits" / "lua"
-PRELUDE = LUA / "lib" / "slug.lua"
 OF_THE_SLUG = "KEYS     of the slug, see lib/slug.lua"
 
 HEADER = re.compile(r"\A--\[\[\n(?P<name>\w+): .+?^\]\]$", re.DOTALL | re.MULTILINE)
@@ -78,14 +75,6 @@ def test_a_header_begins_with_the_name_of_its_file(path: Path) -> None:
 
     assert found is not None
     assert found["name"] == path.stem
-
-
-def test_the_library_documents_exactly_the_keys_of_a_slug() -> None:
-    header, body = split(PRELUDE.read_text())
-    listed = re.findall(r"(?:^|\s)(\d+) [a-z]+[_:]", header, re.MULTILINE)
-
-    assert sorted(map(int, listed)) == list(range(1, len(SlugKeys._fields) + 1))
-    assert set(re.findall(r"KEYS\[k \+ (\d+)\]", body)) == set(listed)
 
 
 PLANTED = "--[[\nplanted: a script\n\nKEYS[1]  k\nARGV[1]  a\nARGV[2]  b\n\nReturns  {now}\n]]\n"

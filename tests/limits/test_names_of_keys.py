@@ -1,4 +1,4 @@
-"""The names of the keys stand in two places: for Python in limits/keys.py, for scripts in slug.lua."""
+"""The names of the keys stand in two places: in limits/keys.py, and for scripts in slug.lua."""
 
 from __future__ import annotations
 

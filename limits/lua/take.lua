@@ -5,7 +5,8 @@ KEYS     of the slug, see lib/slug.lua
 ARGV[1]  rules     see lib/slug.lua
 ARGV[2]  reports   see lib/slug.lua
 ARGV[3]  base      new for every take: calls are named base:1, base:2, …
-ARGV[4]  room      how many calls this process has room for; 0 hands the slug over to others
+ARGV[4]  room      how many calls this process has room for; 0 hands the slug over to others, and so
+                   does a take with `claims` that uses it up
 ARGV[5]  claims    1: came with a job of the tube wait_list, 0: by its own clock
 
 Returns  {now, grants, why, ask, put}

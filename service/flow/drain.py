@@ -35,7 +35,10 @@ MOST_IN_ONE_TAKE = 64
 the slug over, as full processes do; so the fewest are more than a courier's usual two."""
 
 FULL_SECONDS = 0.05
-"""How soon a full process looks again. One that stays full is relieved by the sweeper."""
+"""How soon a full process looks again."""
+
+FULL_MOST_SECONDS = 1.0
+"""One that stays full for longer hands the slug over to others."""
 
 
 class Drainer:
@@ -58,6 +61,7 @@ class Drainer:
         self._since: dict[Slug, float] = {}
         self._jobs: dict[Slug, Job] = {}
         self._brought: dict[Slug, int] = {}
+        self._full_since: dict[Slug, float] = {}
         self._promised = 0
         self._sooner = asyncio.Event()
         self._retired = False
@@ -130,11 +134,14 @@ class Drainer:
         expected = self._brought.get(slug, 1)
         most = min(max(FEWEST_IN_ONE_TAKE, 2 * expected), MOST_IN_ONE_TAKE)
         room = 0 if shared else min(most, self._room() - self._promised)
-        # A take that uses its room up hands the slug over: not because others were promised much.
-        scarce = room < most and self._promised > 0
-        if (room <= 0 or scarce) and not shared:
-            self.look_again(slug, time.monotonic() + FULL_SECONDS)
-            return
+        if not shared and room < most and (room <= 0 or self._promised > 0):
+            now = time.monotonic()
+            full_since = self._full_since.setdefault(slug, now)
+            if self._room() > 0 or now - full_since < FULL_MOST_SECONDS:
+                self.look_again(slug, now + FULL_SECONDS)
+                return
+            room = 0
+        self._full_since.pop(slug, None)
         # Not all it may bring: a thousand takes at once would leave the next one no room.
         self._promised += expected
         try:

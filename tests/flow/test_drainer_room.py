@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 
 import pytest
 from flow_ports import call
@@ -47,8 +48,8 @@ async def free() -> None: ...
 
 
 @asynccontextmanager
-async def draining(takes: Takes, room: int, *slugs: Slug) -> AsyncIterator[None]:
-    drainer, turns = Drainer(takes, free, lambda: room, lambda _: None), Nobody()  # type: ignore[arg-type]
+async def draining(takes: Takes, room: Callable[[], int], *slugs: Slug) -> AsyncIterator[None]:
+    drainer, turns = Drainer(takes, free, room, lambda _: None), Nobody()  # type: ignore[arg-type]
     turns.look_again = drainer.look_again
     for slug in slugs:
         drainer.look_again(slug, time.monotonic())
@@ -74,7 +75,7 @@ def times(takes: Takes, slug: Slug) -> int:
 async def test_a_slug_without_an_answer_holds_up_no_other() -> None:
     takes = Takes(held={SLOW})
 
-    async with draining(takes, 100, SLOW, USPS):
+    async with draining(takes, lambda: 100, SLOW, USPS):
         await until(lambda: times(takes, USPS) >= 3)
 
     assert times(takes, SLOW) == 1
@@ -83,7 +84,7 @@ async def test_a_slug_without_an_answer_holds_up_no_other() -> None:
 async def test_a_take_may_bring_a_few_more_than_most_couriers_allow() -> None:
     takes = Takes(bring=lambda _: 2)
 
-    async with draining(takes, 100, USPS):
+    async with draining(takes, lambda: 100, USPS):
         await until(lambda: times(takes, USPS) >= 3)
 
     assert {room for _, room in takes.asked} == {FEWEST_IN_ONE_TAKE}
@@ -92,7 +93,7 @@ async def test_a_take_may_bring_a_few_more_than_most_couriers_allow() -> None:
 async def test_a_take_may_bring_twice_what_the_last_one_brought() -> None:
     takes = Takes(bring=lambda room: room)
 
-    async with draining(takes, 100, USPS):
+    async with draining(takes, lambda: 100, USPS):
         await until(lambda: times(takes, USPS) >= 6)
 
     assert [room for _, room in takes.asked[:6]] == [4, 8, 16, 32, 64, 64]
@@ -104,7 +105,7 @@ async def test_a_take_is_not_cut_short_for_what_others_may_not_need(
     monkeypatch.setattr(drain, "FULL_SECONDS", 60.0)
     takes = Takes(held={SLOW})
 
-    async with draining(takes, FEWEST_IN_ONE_TAKE, SLOW, USPS):
+    async with draining(takes, lambda: FEWEST_IN_ONE_TAKE, SLOW, USPS):
         await until(lambda: times(takes, SLOW) == 1)
         for _ in range(9):
             await asyncio.sleep(0)
@@ -115,7 +116,28 @@ async def test_a_take_is_not_cut_short_for_what_others_may_not_need(
 async def test_the_last_room_of_a_process_is_given_to_whoever_is_due() -> None:
     takes = Takes(bring=lambda room: room)
 
-    async with draining(takes, 1, USPS):
+    async with draining(takes, lambda: 1, USPS):
         await until(lambda: times(takes, USPS) >= 2)
 
     assert {room for _, room in takes.asked} == {1}
+
+
+async def test_a_full_process_looks_again_before_it_hands_a_slug_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(drain, "FULL_SECONDS", 0.001)
+    takes, looks = Takes(), count(1)
+    seen = [0]
+
+    def no_room() -> int:
+        seen[0] = next(looks)
+        return 0
+
+    async with draining(takes, no_room, USPS):
+        await until(lambda: seen[0] >= 5)
+        asked_while_full = list(takes.asked)
+        monkeypatch.setattr(drain, "FULL_MOST_SECONDS", 0.0)
+        await until(lambda: times(takes, USPS) >= 1)
+
+    assert asked_while_full == []
+    assert takes.asked[0] == (USPS, 0)

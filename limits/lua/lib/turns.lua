@@ -36,13 +36,20 @@ local function wanted(number, base)
   return not nobody_left(record) and record or nil, runs
 end
 
+-- Whoever has no room, or not enough for what it came to do, hands the slug over. A call that makes
+-- room for the next one goes on by itself: handing over takes time, and slugs that are late would
+-- get later by it.
+local function used_up(room, claims)
+  return (room == 0 or claims) and 'room' or 'more'
+end
+
 -- Grants up to `room` waiting requests, calls named base:1, base:2, …
 -- Returns the grants, and when nobody more may start: why and when to look again.
-local function take(base, room)
+local function take(base, room, claims)
   local grants = {}
   move_due()
   for _ = 1, LOOK_AT_ONCE do
-    if #grants >= room then return grants, 'room', now end
+    if #grants >= room then return grants, used_up(room, claims), now end
     local at, lane, ask = opening()
     if not at then return grants, lane, ask end
     local number = pop()
@@ -120,7 +127,7 @@ local function settle(who, why, ask, claims)
   local token, at = drainer()
   local came_for_it = claims and token ~= nil
   if why == 'room' then
-    -- This process is full, or shares: it hands the slug over through the tube.
+    -- This process has been full, or shares: it hands the slug over through the tube.
     if token == rules.token or came_for_it and token ~= 'tube:' .. who then call('DEL', DRAINER) end
     return 0, call_drainer(who)
   end
@@ -134,11 +141,11 @@ end
 
 -- What take does, and every script that frees a slot does next. Sent again it answers the same.
 local function turn(base, room, claims)
-  local grants, why, look_again = taken_before(base), 'room', now
+  local grants, why, look_again = taken_before(base), used_up(tonumber(room), claims), now
   if #grants == 0 and nobody_waits() and call('EXISTS', DRAINER, FLAG) == 0 then
     return grants, tonumber(room) > 0 and 'empty' or 'room', 0, 0
   elseif #grants == 0 then
-    grants, why, look_again = take(base, tonumber(room))
+    grants, why, look_again = take(base, tonumber(room), claims)
   elseif #grants < tonumber(room) then
     local at
     at, why, look_again = opening()

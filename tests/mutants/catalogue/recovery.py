@@ -80,8 +80,8 @@ MUTANTS = (
         name="a take that is sent again takes others",
         breaks="I2 I8",
         where="limits/lua/lib/turns.lua",
-        old="local grants, why, look_again = taken_before(base), 'room', now",
-        new="local grants, why, look_again = {}, 'room', now",
+        old="local grants, why, look_again = taken_before(base),",
+        new="local grants, why, look_again = {},",
         tests=(REPLIES + "test_a_take_grants_the_same_calls_with_the_same_duty",),
     ),
     Mutant(

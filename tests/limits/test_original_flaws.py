@@ -201,6 +201,22 @@ async def test_the_second_slides_and_is_not_a_second_of_the_calendar(
     assert grants or gap_us > AHEAD_US
 
 
+async def test_starts_at_the_end_of_a_calendar_second_keep_their_lanes_in_the_next(
+    usps: Worker, redis: Redis
+) -> None:
+    """F15, at the very boundary: a counter of calendar seconds would begin anew there."""
+    await usps.raw_admit("a", "N001")
+    await usps.raw_admit("b", "N002")
+    while (now := await redis_us(redis)) % 1_000_000 > 300_000:  # noqa: ASYNC110 - a clock
+        await asyncio.sleep(0.05)
+    just_before = now - now % 1_000_000 - 10_000
+
+    await usps.raw("started", reports=["a", just_before, "b", just_before])
+    _, third, why, _ = await usps.raw_admit("c", "N003")
+
+    assert (third, why) == ("parked", "rate")
+
+
 async def test_a_second_worker_that_repeats_a_slow_call_leaves_one_end(
     hire: Hire, redis: Redis
 ) -> None:

@@ -50,7 +50,7 @@ MUTANTS = (
         old="    call('ZADD', STARTS, 'XX', reports[i + 1] + rules.window_us, reports[i])",
         new="    call('ZADD', STARTS, 'XX',\n"
         "      math.ceil(reports[i + 1] / 1000000) * 1000000, reports[i])",
-        tests=(FLAWS + "test_the_second_slides_and_is_not_a_second_of_the_calendar",),
+        tests=(FLAWS + "test_starts_at_the_end_of_a_calendar_second_keep_their_lanes_in_the_next",),
         daily=True,
     ),
     Mutant(

@@ -33,10 +33,12 @@ bench: $(READY) ## measure it in a quarter of an hour; QUICK=1: small, in two mi
 SEED ?= 1
 MINUTES ?= 3
 WORKERS ?= 3
+COURIERS ?= 5
 chaos: $(READY) ## break workers and servers by a seeded plan, then judge (SEED=1 MINUTES=3 WORKERS=3)
 	@PYTHONPATH=.:tests/reliability $(BIN)/python -m chaos \
-	  --seed $(SEED) --minutes $(MINUTES) --workers $(WORKERS) \
-	  $(if $(SHORT),--short) $(if $(FORGET),--forget-redis) $(if $(STEP),--step-clock) $(if $(DOCS),--write-docs)
+	  --seed $(SEED) --minutes $(MINUTES) --workers $(WORKERS) --couriers $(COURIERS) \
+	  $(if $(RATE),--rate $(RATE)) $(if $(SHORT),--short) $(if $(FORGET),--forget-redis) \
+	  $(if $(STEP),--step-clock) $(if $(DOCS),--write-docs)
 
 SEEDS ?= 500
 simulate: $(READY) ## the whole worker on virtual time, one world for each seed (SEED=1 SEEDS=500 JSON=1)

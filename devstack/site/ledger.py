@@ -24,10 +24,11 @@ class Entry:
     kind: Kind
     fault: Fault | None = None
 
-    def end(self, status: int | None) -> None:
-        """Note that the request is over; only the first time counts."""
+    def end(self, status: int | None, ended_ns: int | None = None) -> None:
+        """Note that the request is over, just now or when told; only the first time counts."""
         if self.call.ended_ns is None:
-            self.call = replace(self.call, ended_ns=time.monotonic_ns(), status=status)
+            at_ns = ended_ns or time.monotonic_ns()
+            self.call = replace(self.call, ended_ns=at_ns, status=status)
 
     def plain(self) -> dict[str, object]:
         """Write the entry as JSON-able values."""

@@ -37,13 +37,17 @@ NO_ADDRESS = Reply(FOLLOWED, "", 404, encode({"error": "this courier has no such
 
 
 class Stamping(RequestHandler):
-    """Notes when the first byte of each request arrives: that is what a courier's limit sees."""
+    """Notes when the first byte of each request arrives: that is what a courier's limit sees.
+
+    `lost_ns` is when the caller hung up, None while it did not.
+    """
 
     def __init__(self, manager: web.Server, attention: Attention, **settings: Any) -> None:
         super().__init__(manager, **settings)
         self._attention = attention
         self._arrived_ns: int | None = None
         self._late_ns = 0
+        self.lost_ns: int | None = None
 
     def data_received(self, data: bytes) -> None:
         """Stamp before anything is parsed."""
@@ -51,6 +55,22 @@ class Stamping(RequestHandler):
             self._arrived_ns = time.monotonic_ns()
             self._late_ns = self._attention.late_ns(self._arrived_ns)
         super().data_received(data)
+
+    def eof_received(self) -> None:
+        """Stamp the caller's hanging up: its handler learns of it turns of the loop later.
+
+        Meanwhile the next call may arrive that its end made room for.
+        """
+        self._stamp_loss()
+        super().eof_received()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Stamp a reset, which no eof announces."""
+        self._stamp_loss()
+        super().connection_lost(exc)
+
+    def _stamp_loss(self) -> None:
+        self.lost_ns = self.lost_ns or time.monotonic_ns()
 
     def take_arrival(self) -> tuple[int, int]:
         """Give the stamp of the request that was just read to its end, and how late it may be."""
@@ -90,9 +110,11 @@ class Site:
             return self._control(request, parts, body)
         reply = _reply(request, parts, body)
         call = Call(reply.slug, reply.number, arrived_ns, late_ns=late_ns)
-        return await self._call(request, reply, call)
+        return await self._call(request, reply, call, protocol)
 
-    async def _call(self, request: BaseRequest, reply: Reply, call: Call) -> web.StreamResponse:
+    async def _call(
+        self, request: BaseRequest, reply: Reply, call: Call, caller: Stamping
+    ) -> web.StreamResponse:
         entry = self.ledger.begin(call, reply.kind)
         response = None
         try:
@@ -101,7 +123,10 @@ class Site:
             await asyncio.sleep(temper.delay() if reply.kind is Kind.CALL else 0)
             response = await play(request, reply, entry.fault, temper.behaviour)
         finally:
-            entry.end(response.status if response else None)
+            if response is None:
+                entry.end(None, caller.lost_ns)
+            else:
+                entry.end(response.status)
         return response or web.Response()  # for a lost connection it does not matter which
 
     def _control(

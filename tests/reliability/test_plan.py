@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from chaos.faults import deck
 from chaos.plan import Planned, kinds, plan
-from chaos.scale import Scale
+from chaos.scale import COURIERS, Scale, couriers
 from chaos.wishes import Kind, Wishes
 
 SEEDS = range(20)
@@ -77,3 +77,23 @@ def test_a_courier_whose_operations_are_counted_gets_no_request_without_an_id() 
     courier = next(each for each in Scale().couriers if each.ids_only)
 
     assert all(each.id for each in itertools.islice(Wishes(courier, 3), 500))
+
+
+def test_without_being_asked_the_couriers_are_the_five() -> None:
+    assert couriers() == COURIERS
+    assert Scale(seed=7).command == "make chaos SEED=7 MINUTES=3 WORKERS=3"
+
+
+def test_more_couriers_have_productions_limits_and_names_of_their_own() -> None:
+    every = couriers(80)
+
+    assert every[:5] == COURIERS
+    assert {(each.concurrent, each.per_second) for each in every[5:]} == {(20, 2)}
+    assert len({each.slug for each in every}) == 80
+
+
+def test_the_rate_is_that_of_all_couriers_together() -> None:
+    every = couriers(80, 120.0)
+
+    assert sum(each.pace for each in every) == pytest.approx(120.0)
+    assert Scale(couriers=every, rate=120.0).command.endswith(" COURIERS=80 RATE=120")

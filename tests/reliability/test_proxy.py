@@ -222,3 +222,19 @@ async def test_the_end_of_one_side_reaches_the_other(connect: Connect) -> None:
 
     async with asyncio.timeout(SOON):
         assert await reader.read() == b""
+
+
+async def test_the_proxy_knows_when_answers_passed_and_when_a_server_let_go(
+    proxy: Proxy, connect: Connect
+) -> None:
+    began = time.monotonic()
+    stream = await connect()
+    await ask(stream, b"hello\n")
+    stream[1].close()
+
+    async with asyncio.timeout(SOON):
+        while not proxy.releases:  # noqa: ASYNC110 - the proxy tells nobody
+            await asyncio.sleep(0.01)
+
+    (heard,), (release,) = proxy.heard, proxy.releases
+    assert began <= heard <= release.left <= release.ended

@@ -14,7 +14,6 @@ from chaos.measures import (
     extra_calls,
     most_starts,
     most_starts_as_stamped,
-    slots_recovered,
     stamped_late,
 )
 from chaos.nemesis import Done
@@ -239,19 +238,6 @@ def test_only_calls_after_a_whole_answer_are_needless() -> None:
     )
 
     assert extra_calls(replace(GOOD, calls=calls)) == 50.0
-
-
-def test_the_slots_of_a_dead_process_are_told_from_those_of_others() -> None:
-    seen = Meanwhile(
-        done=(Done("process killed", 100.0, 100.0),),
-        leases={
-            ("named", "dead-1"): Lease(99.0, 104.0),
-            ("named", "alive-7:1"): Lease(99.0, 106.0),
-            ("named", "alive-8"): Lease(101.0, 102.0),
-        },
-    )
-
-    assert slots_recovered(replace(GOOD, meanwhile=seen)).most == 4.0
 
 
 def test_a_drain_is_back_at_the_next_call_after_an_outage() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from chaos import report, timeline
 from chaos.run import run
-from chaos.scale import Scale
+from chaos.scale import COURIERS, Scale, couriers
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 WANTED = frozenset(
@@ -62,6 +62,8 @@ def _scale(asked: argparse.Namespace) -> Scale:
         seed=asked.seed,
         workers=asked.workers,
         seconds=asked.minutes * 60,
+        couriers=couriers(asked.couriers, asked.rate),
+        rate=asked.rate,
         forget_redis=asked.forget_redis,
         step_clock=asked.step_clock,
     )
@@ -72,6 +74,8 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="what is drawn (1)")
     parser.add_argument("--minutes", type=float, default=3.0, help="length of the faults (3)")
     parser.add_argument("--workers", type=int, default=3, help="worker.py run, this often (3)")
+    parser.add_argument("--couriers", type=int, default=len(COURIERS), help="how many (5)")
+    parser.add_argument("--rate", type=float, help="requests put per second (21 for 5 couriers)")
     parser.add_argument("--short", action="store_true", help="the size of the one in `make test`")
     parser.add_argument("--timeline", type=Path, help="write a picture of the run (SVG)")
     parser.add_argument(

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.arena import Arena
+from chaos.arena import FIRST, SECOND, Arena
 from chaos.nemesis import Done
 from chaos.producer import Put
+from chaos.proxy import Release
 from chaos.sampler import Lease, Look
 from chaos.scale import Scale
 from devstack.judge import Call
@@ -30,7 +31,11 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Meanwhile:
-    """What was seen while the faults went on."""
+    """What was seen while the faults went on.
+
+    `heard` tells by server when workers had answers of it, `releases` by worker how beanstalkd let
+    go of the connections that it left, `kills` by worker when its processes were killed (-9).
+    """
 
     done: Sequence[Done] = ()
     looks: Sequence[Look] = ()
@@ -39,6 +44,9 @@ class Meanwhile:
     marks: Mapping[str, int] = field(default_factory=dict)
     events: Mapping[str, int] = field(default_factory=dict)
     defects: Sequence[str] = ()
+    heard: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    releases: Mapping[str, Sequence[Release]] = field(default_factory=dict)
+    kills: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +130,19 @@ def _calls(arena: Arena) -> list[Judged]:
         for entry in arena.site.entries()
         if entry["kind"] == "call"
     ]
+
+
+def heard_of(arena: Arena) -> dict[str, list[float]]:
+    """By server, when workers had answers of it."""
+    return {name: arena.network.heard(name, arena.scale.names) for name in arena.servers}
+
+
+def releases_of(arena: Arena) -> dict[str, list[Release]]:
+    """By worker, how both beanstalkd let go of the connections that it left."""
+    return {
+        name: [each for server in (FIRST, SECOND) for each in arena.network.releases(name, server)]
+        for name in arena.scale.names
+    }
 
 
 def events_of(arena: Arena) -> Counter[str]:

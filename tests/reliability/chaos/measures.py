@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from chaos.evidence import Evidence
@@ -15,7 +15,6 @@ from devstack import judge
 
 SECOND_NS = 1_000_000_000
 REPAIRS = ("swept", "taken_over", "drains", "retried", "relisted")
-CRASHES = frozenset({"process killed", "process frozen until it is killed"})
 OUTAGES = ("killed", "frozen", "frozen for long", "frozen whole", "down", "a black hole")
 
 
@@ -111,25 +110,6 @@ def stamped_late(found: Evidence) -> int:
     return sum(each.call.late_ns > 0 for each in found.calls)
 
 
-def slots_recovered(found: Evidence) -> Spread:
-    """After a crash: how long the places of the dead process were still taken.
-
-    A call id begins with its process' own name; the dead one's gets no new calls any more.
-    """
-    newest: dict[str, float] = {}
-    for (_, call), lease in found.meanwhile.leases.items():
-        newest[_process(call)] = max(lease.first, newest.get(_process(call), 0.0))
-    took = []
-    for crash in (each for each in found.meanwhile.done if each.kind in CRASHES):
-        ends = [
-            lease.last - crash.began
-            for (_, call), lease in found.meanwhile.leases.items()
-            if lease.first <= crash.began < lease.last and newest[_process(call)] <= crash.began
-        ]
-        took += [max(ends)] if ends else []
-    return spread(took)
-
-
 def drains_recovered(found: Evidence) -> Spread:
     """After a server's or link's return: how long until couriers with a wait list are called.
 
@@ -158,12 +138,9 @@ def _waited(found: Evidence, slug: str, at: float) -> bool:
     return index < len(looks) and looks[index].waiting.get(slug, 0) > 0
 
 
-def _process(call: str) -> str:
-    return call.partition(":")[0].rpartition("-")[0]
-
-
-def _by_slug(found: Evidence) -> dict[str, Sequence[judge.Call]]:
-    return {
-        courier.slug: [each.call for each in found.calls if each.call.slug == courier.slug]
-        for courier in found.scale.couriers
-    }
+def _by_slug(found: Evidence) -> dict[str, list[judge.Call]]:
+    calls: dict[str, list[judge.Call]] = {courier.slug: [] for courier in found.scale.couriers}
+    for each in found.calls:
+        if each.call.slug in calls:
+            calls[each.call.slug].append(each.call)
+    return calls

@@ -21,11 +21,15 @@ WATCH_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One fault as it happened; `began` and `ended` are seconds of `time.monotonic()`."""
+    """One fault as it happened; `began` and `ended` are seconds of `time.monotonic()`.
+
+    `needs` names what it had in hand, as its card does.
+    """
 
     kind: str
     began: float
     ended: float
+    needs: frozenset[str] = frozenset()
 
 
 class Nemesis:
@@ -68,7 +72,8 @@ class Nemesis:
             undo = planned.card.do(self._arena, random.Random(planned.seed))
             time.sleep(max(0.0, began + planned.lasts - time.monotonic()))
             undo()
-            self.done.append(Done(planned.card.kind, began, time.monotonic()))
+            card = planned.card
+            self.done.append(Done(card.kind, began, time.monotonic(), card.needs))
 
     def _watch(self) -> None:
         while not self._over.wait(WATCH_SECONDS):

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.proxy import FINE, Condition, Proxy
+from chaos.proxy import FINE, Condition, Proxy, Release
 from devstack.servers import Server, free_port
 
 PATIENCE = 10.0
@@ -42,6 +42,15 @@ class Network:
     def replies_dropped(self) -> int:
         """How many answers never arrived although what was asked had been done."""
         return sum(proxy.replies_dropped for proxy in self._proxies.values())
+
+    def heard(self, server: str, clients: Collection[str]) -> list[float]:
+        """When answers of a server passed to these clients: `Proxy.heard` of all their links."""
+        links = (Link(client, server) for client in clients)
+        return sorted(at for link in links for at in self._proxies[link].heard)
+
+    def releases(self, client: str, server: str) -> list[Release]:
+        """Which connections the client left, and when the server let go of them."""
+        return list(self._proxies[Link(client, server)].releases)
 
     def port(self, client: str, server: str) -> int:
         """Where `client` reaches `server`."""

@@ -9,7 +9,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,6 +19,7 @@ from chaos.scale import Courier, Scale
 from chaos.wishes import Wish, Wishes
 
 PATIENCE = 3.0
+LINE_BYTES = 224
 RESTS = 0.1
 """Seconds before another server is tried after one failed."""
 
@@ -120,7 +121,7 @@ class _Outlet:
             return Outcome.REFUSED
         try:
             connection.sendall(head + body + b"\r\n")
-            answer = _line(connection.recv)
+            answer = _line(connection)
         except OSError:
             self.hang_up()
             return Outcome.UNKNOWN
@@ -131,7 +132,7 @@ class _Outlet:
             connection = socket.create_connection((HOST, self._port), PATIENCE)
             try:
                 connection.sendall(b"use requests_flow\r\n")
-                _line(connection.recv)
+                _line(connection)
             except OSError:
                 connection.close()
                 raise
@@ -145,11 +146,12 @@ class _Outlet:
             self._connection = None
 
 
-def _line(receive: Callable[[int], bytes]) -> bytes:
+def _line(connection: socket.socket) -> bytes:
+    """Read the one line that answers the one command under way."""
     line = b""
     while not line.endswith(b"\r\n"):
-        byte = receive(1)
-        if not byte:
+        piece = connection.recv(LINE_BYTES)
+        if not piece:
             raise ConnectionError("the connection ended")
-        line += byte
+        line += piece
     return line

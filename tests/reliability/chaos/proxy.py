@@ -20,11 +20,13 @@ import asyncio
 import random
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 CHUNK_BYTES = 65_536
+HEARD_EVERY = 0.1
 HOST = "127.0.0.1"
 RESET_AT_ONCE = struct.pack("ii", 1, 0)  # linger, for zero seconds: RST instead of FIN
 
@@ -44,6 +46,18 @@ class Condition:
     drop_replies: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A connection that its client `left`, and that its server has let go of at `ended`.
+
+    Both are seconds of `time.monotonic()`. A beanstalkd that ends a connection has put its jobs
+    back before.
+    """
+
+    left: float
+    ended: float
+
+
 FINE = Condition()
 DOWN = Condition(down=True)
 BLACK_HOLE = Condition(black_hole=True)
@@ -57,6 +71,9 @@ class Proxy:
         """`port` must be free; `draw` gives the jitter."""
         self.port = port
         self.replies_dropped = 0
+        self.heard: list[float] = []
+        """When answers passed, in seconds of `time.monotonic()`; one for each tenth of a second."""
+        self.releases: list[Release] = []
         self._target = target
         self._draw = draw or random.Random(port)
         self._condition = FINE
@@ -117,6 +134,7 @@ class Proxy:
         while data := await reader.read(CHUNK_BYTES):
             await self._deliver(data, writer)
             line.asked = True
+        line.left = time.monotonic()
         await self._passable()
         with suppress(OSError):
             writer.write_eof()
@@ -129,6 +147,11 @@ class Proxy:
                 line.reset()
                 return
             await self._deliver(data, writer)
+            now = time.monotonic()
+            if not self.heard or now - self.heard[-1] >= HEARD_EVERY:
+                self.heard.append(now)
+        if line.left is not None:
+            self.releases.append(Release(line.left, time.monotonic()))
         await self._passable()
         # A server that ends a connection ends it for both directions.
         line.close()
@@ -156,11 +179,15 @@ Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @dataclass(slots=True, eq=False)
 class _Line:
-    """One connection through the proxy. `asked`: something was asked since the last change."""
+    """One connection through the proxy.
+
+    `asked`: something was asked since the last change; `left`: when the client ended it.
+    """
 
     client: Stream
     server: Stream
     asked: bool = False
+    left: float | None = None
 
     def __post_init__(self) -> None:
         for _, writer in (self.client, self.server):

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from chaos import measures
+from chaos import measures, recovery
 from chaos.evidence import Evidence
 from chaos.producer import Outcome
+from chaos.recovery import Recovery
 from chaos.verdict import Breach
 from service.observe.failpoints import FailPoint
 
 BEGIN, END = "<!-- chaos:begin -->", "<!-- chaos:end -->"
+
+SHOWN = 10
+"""Couriers that are told one by one."""
 
 Row = tuple[str, str]
 
@@ -40,8 +44,8 @@ def rows(found: Evidence, breaches: Sequence[Breach]) -> list[Row]:
         ("the same as stamped", _limited(measures.most_starts_as_stamped(found), per_second)),
         ("calls stamped late by a busy site", str(measures.stamped_late(found))),
         ("calls repeated needlessly", f"{measures.extra_calls(found):.1f} %"),
-        ("slots of dead processes free after", str(measures.slots_recovered(found))),
-        ("calls go on after an outage", str(measures.drains_recovered(found))),
+        *((what, _recovered(each, within)) for what, _, each, within in recovery.promised(found)),
+        ("each waiting courier is called after an outage", str(measures.drains_recovered(found))),
         ("quiet after the last fault", f"{found.quiet_seconds:.1f} s"),
         ("repairs", _listed(measures.repairs(found))),
         ("broken promises", str(len(breaches))),
@@ -109,4 +113,26 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 def _limited(most: Mapping[str, int], allowed: Mapping[str, int]) -> str:
-    return ", ".join(f"{slug} {count} ({allowed[slug]})" for slug, count in most.items())
+    if len(most) <= SHOWN:
+        return ", ".join(f"{slug} {count} ({allowed[slug]})" for slug, count in most.items())
+    by_limit: dict[int, list[int]] = {}
+    for slug, count in most.items():
+        by_limit.setdefault(allowed[slug], []).append(count)
+    return ", ".join(
+        f"{max(counts)} ({limit}) at {_couriers(len(counts))}"
+        for limit, counts in sorted(by_limit.items())
+    )
+
+
+def _couriers(count: int) -> str:
+    return "1 courier" if count == 1 else f"{count} couriers"
+
+
+def _recovered(recovered: Sequence[Recovery], within: float) -> str:
+    """Durations by the clock; the same where nothing else was broken; the longest as judged."""
+    took = measures.spread(each.took for each in recovered)
+    if not took.count:
+        return str(took)
+    alone = measures.spread(each.took for each in recovered if each.is_alone)
+    clear = max(each.clear for each in recovered)
+    return f"{took}; alone: {alone}; judged: most {clear:.1f} of {within:g} s"

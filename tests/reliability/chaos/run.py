@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from chaos.arena import Arena, arena
-from chaos.evidence import Evidence, Meanwhile, defects_of, events_of, gather
+from chaos.evidence import (
+    Evidence,
+    Meanwhile,
+    defects_of,
+    events_of,
+    gather,
+    heard_of,
+    releases_of,
+)
 from chaos.faults import deck, marked
 from chaos.faults.disk import DISK_FULL
 from chaos.nemesis import Nemesis
@@ -72,6 +80,9 @@ def _broken_and_mended(world: Arena, nemesis: Nemesis, say: Say) -> Evidence:
         marks=dict(world.marks),
         events=events_of(world),
         defects=defects_of(world),
+        heard=heard_of(world),
+        releases=releases_of(world),
+        kills={name: tuple(worker.kills) for name, worker in world.workers.items()},
     )
     return gather(world, meanwhile, left, took)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
 
 import redis
 
 from chaos.arena import Arena
-from chaos.scale import LEASE
 
 PERIOD = 0.2
 """Seconds between two looks."""
@@ -21,7 +22,7 @@ SLACK_MS = 1_000
 LONGEST_MS = {
     "calls_number": 60_000,
     "sec_calls": 1_000,
-    "calls_leases": LEASE * 1000,
+    "calls_leases": 60_000,
     "call_starts": 5_000,
     "wait_drainer": 35_000,
     "wait_list_activated": 5_000_000,
@@ -32,6 +33,8 @@ LONGEST_MS = {
 
 STATUS_MS = 86_400_000
 STATUSES_AT_ONCE = 200
+ENDS_AT_ONCE = 16
+"""Couriers whose keys' ends are looked at in one look; the others' turn comes."""
 
 
 @dataclass(slots=True)
@@ -44,10 +47,14 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Who waited for each courier at one instant of `time.monotonic()`."""
+    """Who waited for each courier at one instant of `time.monotonic()`, and who drained.
+
+    `drainers` holds what `wait_drainer:<slug>` told, where it told something.
+    """
 
     at: float
     waiting: dict[str, int]
+    drainers: dict[str, str] = field(default_factory=dict)
 
 
 class Sampler:
@@ -61,6 +68,7 @@ class Sampler:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._cursor = 0
+        self._turn = 0
 
     def start(self) -> None:
         """Begin to look."""
@@ -85,31 +93,43 @@ class Sampler:
     def _look(self, client: redis.Redis, slugs: Sequence[str]) -> None:
         seconds, micros = client.time()
         now_us = int(seconds) * 1_000_000 + int(micros)
+        turns = -(-len(slugs) // ENDS_AT_ONCE)
+        self._turn = (self._turn + 1) % turns
+        with_ends = frozenset(slugs[self._turn :: turns])
         pipeline = client.pipeline()
         for slug in slugs:
             pipeline.llen(f"wait_list:{slug}")
             pipeline.llen(f"wait_list_automatic:{slug}")
             # What has ended is none any more, although the next script has yet to remove it.
             pipeline.zrangebyscore(f"calls_leases:{slug}", now_us, "+inf")
-            pipeline.get(f"calls_number:{slug}")
-            pipeline.get(f"sec_calls:{slug}")
-            for name in LONGEST_MS:
-                pipeline.pttl(f"{name}:{slug}")
-        answers = iter(pipeline.execute())
-        now = time.monotonic()
-        waiting = {}
+            pipeline.get(f"wait_drainer:{slug}")
+            if slug in with_ends:
+                pipeline.get(f"calls_number:{slug}")
+                pipeline.get(f"sec_calls:{slug}")
+                for name in LONGEST_MS:
+                    pipeline.pttl(f"{name}:{slug}")
+        self._note(iter(pipeline.execute()), slugs, with_ends)
+
+    def _note(
+        self, answers: Iterator[Any], slugs: Sequence[str], with_ends: Collection[str]
+    ) -> None:
+        look = Look(time.monotonic(), {})
+        now = look.at
         for slug in slugs:
-            manual, automatic, leases = next(answers), next(answers), next(answers)
-            waiting[slug] = manual + automatic
+            manual, automatic, leases, drainer = islice(answers, 4)
+            look.waiting[slug] = manual + automatic
+            if drainer:
+                look.drainers[slug] = drainer
             for call in leases:
                 self.leases.setdefault((slug, call), Lease(now, now)).last = now
-            for name in ("calls_number", "sec_calls"):
-                if int(next(answers) or 0) < 0:
-                    self.faults.append(f"{name}:{slug} is negative")
-            self._judge_ends(slug, answers)
-        self.looks.append(Look(now, waiting))
+            if slug in with_ends:
+                self._judge_ends(slug, answers)
+        self.looks.append(look)
 
-    def _judge_ends(self, slug: str, answers: Iterator[int]) -> None:
+    def _judge_ends(self, slug: str, answers: Iterator[Any]) -> None:
+        for name in ("calls_number", "sec_calls"):
+            if int(next(answers) or 0) < 0:
+                self.faults.append(f"{name}:{slug} is negative")
         for name, longest in LONGEST_MS.items():
             left = next(answers)
             if left == -1:

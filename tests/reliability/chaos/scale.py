@@ -6,7 +6,7 @@ the rates of the couriers `contract-*` are production's own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 CALL_TIMEOUT = 2.0
 LEASE = 5.0
@@ -51,13 +51,29 @@ COURIERS = (
 )
 
 
+def couriers(count: int = len(COURIERS), rate: float | None = None) -> tuple[Courier, ...]:
+    """Make up `count` couriers: those above, then more with production's limits.
+
+    `rate` is how many requests per second are put for all of them together; None: as each one
+    would have it by itself.
+    """
+    more = (
+        replace(COURIERS[number % 2], slug=f"contract-{number}", most_waiting=1_000_000)
+        for number in range(len(COURIERS), count)
+    )
+    every = (*COURIERS[:count], *more)
+    share = 1.0 if rate is None else rate / sum(each.pace for each in every)
+    return tuple(replace(each, pace=each.pace * share) for each in every)
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
     """One run. `seconds` is the length of the faults.
 
-    `gap` seconds lie between the beginnings of two faults, drawn between its two bounds.
-    `fail_points` are among the cards of each deal. `disk_fills` only where a small disk can be
-    mounted. The last two are judged as DESIGN section 7 says: less is promised.
+    `gap` seconds lie between the beginnings of two faults, drawn between its two bounds. `rate` is
+    what the `couriers` were made up with. `fail_points` are among the cards of each deal.
+    `disk_fills` only where a small disk can be mounted. The last two are judged as DESIGN section 7
+    says: less is promised.
     """
 
     seed: int = 1
@@ -65,6 +81,7 @@ class Scale:
     seconds: float = 180.0
     gap: tuple[float, float] = (0.4, 1.6)
     couriers: tuple[Courier, ...] = field(default=COURIERS)
+    rate: float | None = None
     fail_points: int = 9
     disk_fills: bool = True
     forget_redis: bool = False
@@ -91,6 +108,10 @@ class Scale:
         )
         minutes = f"{self.seconds / 60:g}"
         size = "SHORT=1" if self.is_short else f"MINUTES={minutes} WORKERS={self.workers}"
+        if len(self.couriers) != len(COURIERS):
+            size += f" COURIERS={len(self.couriers)}"
+        if self.rate is not None:
+            size += f" RATE={self.rate:g}"
         return f"make chaos SEED={self.seed} {size}{marked}"
 
 

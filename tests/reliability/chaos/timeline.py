@@ -33,7 +33,11 @@ def draw(found: Evidence) -> str:
     scale = _Scale(begin, max(1.0, end - begin))
     per_second = Counter(int(at - begin) for at in starts)
     calls = [(second, float(per_second[second])) for second in range(int(end - begin) + 1)]
-    waiting = [(look.at - begin, float(sum(look.waiting.values()))) for look in looks]
+    most: dict[int, float] = {}
+    for look in looks:
+        second = int(look.at - begin)
+        most[second] = max(most.get(second, 0.0), float(sum(look.waiting.values())))
+    waiting = [(float(second), count) for second, count in most.items()]
     kinds = sorted({each.kind for each in done})
     height = HEAD + 2 * (CURVE_HEIGHT + HEAD) + ROW_HEIGHT * len(kinds) + HEAD
     parts = [
@@ -84,7 +88,7 @@ def _bars(scale: _Scale, done: Sequence[Done], kinds: Sequence[str], top: int) -
 
 
 def _seconds(scale: _Scale, height: int) -> Iterator[str]:
-    step = 10 if scale.seconds <= 120 else 30
+    step = next(step for step in (10, 30, 60, 300) if scale.seconds < 20 * step or step == 300)
     for second in range(0, int(scale.seconds) + 1, step):
         x = scale.x(second)
         yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{HEAD}" y2="{height - HEAD}"/>'

@@ -5,9 +5,10 @@ invariant judged by
 ========= ========================================================================================
 I1        the producer's log, after quiet: everything acknowledged came to an end that can be read
 I2, I3    what the courier site saw arrive, on its own clock
-I4        how long any lease was seen, and that none is left
+I4        how long any lease was seen, and that none is left; how soon dead processes' were free
 I5        every look at Redis while the faults went on
-I7        that quiet came in time, without new requests
+I7        that quiet came in time, without new requests; and how soon everything went on after a
+          `kill -9` or a server's return (recovery.py)
 I8        one document for each number, with the right answer; operations counted once
 I9        that every record in `dead` has its reason, and every malformed job a record
 I12       that every kind of fault came, and every repair was needed
@@ -20,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from chaos import recovery
 from chaos.evidence import Document, Evidence
 from chaos.producer import Outcome, Put
 from chaos.scale import LEASE, MAX_AGE, STEP_SECONDS
@@ -53,7 +55,7 @@ def breaches(found: Evidence) -> list[Breach]:
     if not stepped:
         judged += [*_lives(found)]
     if not emptied and not stepped:
-        judged += [*_limits(found), *_counts(found)]
+        judged += [*_limits(found), *_counts(found), *_recoveries(found)]
     judged += [Breach("I7", f"not quiet: {what}") for what in found.left]
     return judged
 
@@ -178,6 +180,13 @@ def _lives(found: Evidence) -> Iterator[Breach]:
             yield Breach("I4", f"{slug} call {call} held {lease.last - lease.first:.1f} s")
     for what, times in Counter(found.meanwhile.breaches).most_common(SHOWN):
         yield Breach("I5", f"{what} ({times} times)")
+
+
+def _recoveries(found: Evidence) -> Iterator[Breach]:
+    for _, invariant, recovered, within in recovery.promised(found):
+        late = [each for each in recovered if each.clear > within]
+        for each in late[:SHOWN]:
+            yield Breach(invariant, f"{each.what}: {each.clear:.1f} s, not {within:g}")
 
 
 def _defects(found: Evidence) -> Iterator[Breach]:

@@ -42,6 +42,8 @@ class Worker:
     ) -> None:
         self.name = name
         self.starts = 0
+        self.kills: list[float] = []
+        """When worker processes were killed (-9), in seconds of `time.monotonic()`."""
         self._folder = folder
         self._nursery = nursery
         self._environment = environment
@@ -95,6 +97,8 @@ class Worker:
     def signal_children(self, number: signal.Signals) -> list[int]:
         """Send a signal to the worker processes; returns their ids."""
         children = self.children
+        if children and number is signal.SIGKILL:
+            self.kills.append(time.monotonic())
         for pid in children:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -108,9 +112,8 @@ class Worker:
     @property
     def children(self) -> list[int]:
         """The worker processes of this run that live."""
-        lines = self.lines(self.starts)
-        ended = {line["pid"] for line in lines if line["event"] == "process died"}
-        begun = [line["pid"] for line in lines if line["event"] == "process started"]
+        ended = {line["pid"] for line in self.lines(self.starts, "process died")}
+        begun = [line["pid"] for line in self.lines(self.starts, "process started")]
         return [pid for pid in begun if pid not in ended and alive(pid)]
 
     @property
@@ -119,8 +122,7 @@ class Worker:
         return [
             line["pid"]
             for number in range(1, self.starts + 1)
-            for line in self.lines(number)
-            if line["event"] == "process started"
+            for line in self.lines(number, "process started")
         ]
 
     @property
@@ -135,17 +137,20 @@ class Worker:
 
     def logged(self, event: str) -> bool:
         """Whether this run has logged an event."""
-        return any(line["event"] == event for line in self.lines(self.starts))
+        return bool(self.lines(self.starts, event))
 
     def events(self) -> Counter[str]:
         """How often each event was logged, over all runs."""
         numbers = range(1, self.starts + 1)
         return Counter(str(line["event"]) for number in numbers for line in self.lines(number))
 
-    def lines(self, run: int) -> list[Line]:
-        """What one run logged; what is no JSON is a line of its own kind."""
+    def lines(self, run: int, event: str = "") -> list[Line]:
+        """What one run logged, of one event or all; what is no JSON is a line of its own kind."""
         with suppress(FileNotFoundError):
-            return [_line(text) for text in self._log(run).read_bytes().splitlines()]
+            texts = self._log(run).read_bytes().splitlines()
+            # Long logs are asked often: most lines need not be read as JSON.
+            lines = [_line(text) for text in texts if event.encode() in text]
+            return [line for line in lines if event in ("", line["event"])]
         return []
 
     def _log(self, run: int) -> Path:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from chaos.arena import Arena
 from chaos.faults.card import Card, Do, Undo, nothing
 from chaos.producer import Outcome, Put
-from chaos.scale import Scale
+from chaos.scale import COURIERS, Scale
 from chaos.wishes import Kind, Wish
 from chaos.workers import REPOSITORY
 
@@ -23,7 +23,9 @@ CANCELLED = 3
 def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
     """Numbers pushed onto a list; a list deleted, where none was pushed onto; and cancelling."""
     by_hand = [courier.slug for courier in scale.couriers if courier.by_hand]
-    others = [courier.slug for courier in scale.couriers if not courier.by_hand]
+    # Where many wait, however many couriers are added.
+    busy = scale.couriers[: len(COURIERS)]
+    others = [courier.slug for courier in busy if not courier.by_hand]
     needs = frozenset({"redis"})
     yield Card("numbers pushed by hand", needs, (0.0, 0.0), _push(draw.choice(by_hand)))
     yield Card("wait list deleted by hand", needs, (0.0, 0.0), _delete(draw.choice(others)))

@@ -55,6 +55,8 @@ def _on(name: str, treat: Treat) -> Do:
 
 
 def _kill_process(worker: Worker) -> Undo:
+    # One that is just being started holds nothing yet.
+    wait_until(lambda: worker.serves, BOOT_PATIENCE)
     worker.signal_children(signal.SIGKILL)
     return nothing  # its parent starts another
 

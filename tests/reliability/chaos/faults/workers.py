@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import cycle, islice
 
 from chaos.arena import Arena
-from chaos.faults.card import Card, Do, Undo, nothing
+from chaos.faults.card import Card, Do, Undo
 from chaos.scale import CALL_TIMEOUT, LEASE, Scale
 from chaos.workers import Worker, wait_until
 from service.observe.failpoints import FailPoint
@@ -58,7 +58,12 @@ def _kill_process(worker: Worker) -> Undo:
     # One that is just being started holds nothing yet.
     wait_until(lambda: worker.serves, BOOT_PATIENCE)
     worker.signal_children(signal.SIGKILL)
-    return nothing  # its parent starts another
+
+    def noticed() -> None:
+        # Its parent starts another; one that is killed or stopped next would have noticed nothing.
+        wait_until(lambda: worker.died, POINT_PATIENCE)
+
+    return noticed
 
 
 def _kill_worker(worker: Worker) -> Undo:

@@ -17,7 +17,7 @@ from simulated.scripting import Scripting
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATHS = (REPOSITORY, REPOSITORY / "tests" / "simulation", REPOSITORY / "tests" / "limits")
-SEEDS = 50
+SEEDS = 30
 """So few need not meet everything; `make simulate` wants every kind from 300 on."""
 
 

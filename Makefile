@@ -32,9 +32,11 @@ bench: $(READY) ## measure it in a quarter of an hour; QUICK=1: small, in two mi
 
 SEED ?= 1
 MINUTES ?= 3
+WALKS ?= 1000
 WORKERS ?= 3
 COURIERS ?= 5
 chaos: $(READY) ## break workers and servers by a seeded plan, then judge (SEED=1 MINUTES=3 WORKERS=3)
+	@$(if $(SHORT),,WALKS=$(WALKS) $(BIN)/python -m pytest -q tests/limits/test_random_walk.py)
 	@PYTHONPATH=.:tests/reliability $(BIN)/python -m chaos \
 	  --seed $(SEED) --minutes $(MINUTES) --workers $(WORKERS) --couriers $(COURIERS) \
 	  $(if $(RATE),--rate $(RATE)) $(if $(SHORT),--short) $(if $(FORGET),--forget-redis) \

@@ -6,6 +6,7 @@ Every script may be sent twice, workers die between any two of them, and time go
 from __future__ import annotations
 
 import json
+import os
 import time
 from typing import Any
 
@@ -40,6 +41,10 @@ SOONEST_MS = -60_000
 SETTLES_NOTHING = {"admit", "cancel"}
 GIVES_DUTIES = {"take", "finish", "retry", "requeue", "abort", "sweep"}
 SOONEST_FLAG_SECONDS = 0.9
+
+
+WALKS = int(os.environ.get("WALKS", "100"))
+"""Of each kind; `make chaos` takes a thousand."""
 
 
 class Walk(RuleBasedStateMachine):
@@ -286,8 +291,8 @@ class Walk(RuleBasedStateMachine):
 @pytest.mark.parametrize("at_once", [100, 2])
 def test_the_invariants_hold_after_every_script_of_any_walk(redis_url: str, at_once: int) -> None:
     walks = settings(
-        max_examples=40,
-        stateful_step_count=40,
+        max_examples=WALKS,
+        stateful_step_count=30,
         deadline=None,
         derandomize=True,
         database=None,

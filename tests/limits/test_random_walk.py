@@ -41,10 +41,7 @@ SOONEST_MS = -60_000
 SETTLES_NOTHING = {"admit", "cancel"}
 GIVES_DUTIES = {"take", "finish", "retry", "requeue", "abort", "sweep"}
 SOONEST_FLAG_SECONDS = 0.9
-
-
-WALKS = int(os.environ.get("WALKS", "100"))
-"""Of each kind; `make chaos` takes a thousand."""
+WALKS = int(os.environ.get("WALKS", "100"))  # of each kind; `make chaos` takes a thousand
 
 
 class Walk(RuleBasedStateMachine):

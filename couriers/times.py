@@ -7,7 +7,7 @@ says how far that place is from Greenwich; a local time is never taken for UTC.
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from tracking.errors import UnreadableAnswer
@@ -120,30 +120,28 @@ def offset_between(here: Moment, there: Moment) -> str | None:
 
 def _plain(text: str) -> Moment:
     """Read what is already in the form in which it is kept: most of all times are."""
-    try:
-        year = datetime.fromisoformat(text).year
-    except ValueError as impossible:
-        raise UnreadableAnswer(f"{text[:60]!r} is no possible time: {impossible}") from impossible
-    if year not in YEARS:
-        raise UnreadableAnswer(f"{text[:60]!r} cannot be when a parcel was seen")
+    _possible(text, text)
     return Moment(text)
 
 
 def _moment(day: str, clock: str | None, offset_text: str | None, text: str) -> Moment:
-    try:
-        on = date.fromisoformat(day)
-        at = None if clock is None else time.fromisoformat(clock)
-    except ValueError as impossible:
-        raise UnreadableAnswer(f"{text[:60]!r} is no possible time: {impossible}") from impossible
-    if on.year not in YEARS:
-        raise UnreadableAnswer(f"{text[:60]!r} cannot be when a parcel was seen")
-    if at is None:
-        return Moment(on.isoformat())
-    local = datetime.combine(on, at)
+    if clock is None:
+        return Moment(_possible(day, text).date().isoformat())
+    local = _possible(f"{day}T{clock}", text)
     offset = read_offset(offset_text)
     if offset is None:
         return Moment(local.isoformat())
     return Moment(local.isoformat(), _written(offset), (local - offset).replace(tzinfo=UTC))
+
+
+def _possible(iso: str, text: str) -> datetime:
+    try:
+        local = datetime.fromisoformat(iso)
+    except ValueError as impossible:
+        raise UnreadableAnswer(f"{text[:60]!r} is no possible time: {impossible}") from impossible
+    if local.year not in YEARS:
+        raise UnreadableAnswer(f"{text[:60]!r} cannot be when a parcel was seen")
+    return local
 
 
 def _written(offset: timedelta) -> str:

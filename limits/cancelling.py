@@ -34,7 +34,7 @@ class Canceller:
         total, more = 0, True
         while more:
             _, cancelled, more = await self._scripts.run(
-                "cancel", [keys.of_slug(slug).wait_list], (rules, b"[]", *meant)
+                "cancel", [keys.wait_list(slug)], (rules, b"[]", *meant)
             )
             total += int(cancelled)
         return total

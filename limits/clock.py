@@ -63,11 +63,6 @@ class Clock:
         self._low = max(bucket.low for bucket in known)
         self._high = min(bucket.high for bucket in known)
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether `settled` would return at once."""
-        return self._settled_at <= time.monotonic()
-
     async def settled(self) -> None:
         """Wait until the last step of a clock is long enough ago."""
         # It may step again meanwhile.

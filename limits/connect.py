@@ -67,7 +67,7 @@ def open_redis(address: RedisAddress) -> Redis:
 
 
 class _Packed(AbstractConnection):
-    """Writes scripts' calls in C, as redis-py's synchronous connections do: a tenth of the time."""
+    """Writes scripts' calls in C, as redis-py's synchronous connections do."""
 
     def pack_command(self, *args: Any) -> list[bytes]:
         if args[0] != "EVALSHA":

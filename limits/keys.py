@@ -70,6 +70,11 @@ class SlugKeys(NamedTuple):
     answer: str
 
 
+def wait_list(slug: Slug) -> str:
+    """The key by which a script knows the slug, and names its others."""
+    return f"wait_list:{slug}"
+
+
 def of_slug(slug: Slug) -> SlugKeys:
     """The keys of one slug."""
     return SlugKeys(
@@ -77,7 +82,7 @@ def of_slug(slug: Slug) -> SlugKeys:
         sec_calls=f"sec_calls:{slug}",
         calls_leases=f"calls_leases:{slug}",
         call_starts=f"call_starts:{slug}",
-        wait_list=f"wait_list:{slug}",
+        wait_list=wait_list(slug),
         wait_list_automatic=f"wait_list_automatic:{slug}",
         wait_later=f"wait_later:{slug}",
         wait_requests=f"wait_requests:{slug}",

@@ -77,7 +77,6 @@ class Limiter:
         self._policy = policy
         self._ids = map(f"{self.token}-{{}}".format, itertools.count(1))
         self._written: dict[Slug, bytes] = {}
-        self._keys: dict[Slug, tuple[str, ...]] = {}
         self._reports = Reports(self._started)
 
     @property
@@ -180,7 +179,7 @@ class Limiter:
         reports = self._reports.take(slug)
         try:
             reply = await self._scripts.run(
-                script, self._keys_of(slug), (self._rules(slug), encode(reports), *args)
+                script, [keys.wait_list(slug)], (self._rules(slug), encode(reports), *args)
             )
         except LimitsDown:
             self._reports.put_back(slug, reports)
@@ -233,11 +232,6 @@ class Limiter:
             requests=record.ids + (record.anon.count if record.anon else 0),
             operations=grant.operations,
         )
-
-    def _keys_of(self, slug: Slug) -> tuple[str, ...]:
-        if slug not in self._keys:
-            self._keys[slug] = (keys.of_slug(slug).wait_list,)
-        return self._keys[slug]
 
     def _rules(self, slug: Slug) -> bytes:
         if slug not in self._written:

@@ -64,8 +64,7 @@ class CallPermit:
         """Hold until the granted instant. Raises NotStarted when it is long past, or used."""
         if self._used:
             raise NotStarted(f"the grant {self._start_id} was used before")
-        if not self._clock.is_settled:
-            await self._clock.settled()
+        await self._clock.settled()
         while True:
             now = time.monotonic()
             early = self._at - (now + self._clock.low)

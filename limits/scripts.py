@@ -38,7 +38,7 @@ Value = str | bytes | int
 @dataclass(slots=True)
 class _Step:
     script: Script
-    keys: Sequence[str | bytes]
+    keys: Sequence[str]
     args: Sequence[Value]
     reply: asyncio.Future[Any]
 
@@ -63,7 +63,7 @@ class Scripts:
         self._second: asyncio.Task[None] | None = None
 
     async def run(
-        self, name: str, keys: Sequence[str | bytes], args: Sequence[Value]
+        self, name: str, keys: Sequence[str], args: Sequence[Value]
     ) -> Any:  # each script has replies of its own; limiter.py reads them
         """Run one step. Raises LimitsDown; it may have run then, so repeat it as it is."""
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

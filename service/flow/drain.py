@@ -31,8 +31,8 @@ SHARE_SPREAD = 0.25
 
 FEWEST_IN_ONE_TAKE = 4
 MOST_IN_ONE_TAKE = 64
-"""A take may bring twice as many calls as the last one brought. One that brings all it may hands
-the slug over, as full processes do; so the fewest are more than a courier's usual two."""
+"""A take may bring twice as many calls as the last one brought, and a few more than a courier's
+usual two, so that the next one is not due at once."""
 
 FULL_SECONDS = 0.05
 """How soon a full process looks again."""

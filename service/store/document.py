@@ -154,8 +154,7 @@ def clean(text: str, most: int) -> str:
 def _checkpoint(checkpoint: Checkpoint) -> Document:
     noted = checkpoint._asdict()
     noted["tag"] = checkpoint.tag.value
-    if checkpoint.checkpoint_utc is not None:
-        noted["checkpoint_utc"] = stored(checkpoint.checkpoint_utc)
+    noted["checkpoint_utc"] = _or_none(checkpoint.checkpoint_utc)
     return noted
 
 

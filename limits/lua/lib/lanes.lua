@@ -40,11 +40,7 @@ end
 local function frees(key, most, reach)
   local surplus = members(key) - most
   if surplus < 0 then return nil end
-  local clamped = touched.clamped
-  if not clamped[key] then
-    clamped[key] = true
-    clamp(key, reach)
-  end
+  known('clamped ' .. key, function() clamp(key, reach) return true end)
   local found = call('ZRANGE', key, surplus, surplus, 'WITHSCORES')
   return tonumber(found[2]), found[1]
 end

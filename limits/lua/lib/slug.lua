@@ -5,7 +5,7 @@ One script does one operation for many requests at once, of the same slug or of 
 binds the names to the slug of the request at hand. lib/batch.lua calls it.
 
 KEYS     wait_list:<slug>, one for each slug; the slug's other keys are named from it here, as in
-         limits/keys.py. Twenty names in each of a thousand requests cost more than the operations.
+         limits/keys.py.
 
 What an operation sees as its own ARGV:
 ARGV[1]  rules    of the slug, as `rules`: epoch, token (of this process), concurrent,
@@ -53,7 +53,7 @@ local function turn_to(index, at)
   rules = rules_in(at)
   touched = slugs[slug]
   if not touched then
-    touched = { index = index, at = at, counts = {}, clamped = {} }
+    touched = { index = index, at = at, counts = {} }
     slugs[slug] = touched
   end
 end

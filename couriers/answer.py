@@ -59,7 +59,8 @@ def text(value: str | float | None) -> str | None:
         return None
     words = str(value)
     # Nearly every value is clean, and this is asked a hundred times for one answer.
-    if not words.isprintable() or "  " in words or words[:1] == " " or words[-1:] == " ":
+    # `strip` gives the text itself where there is nothing to take off.
+    if "  " in words or words.strip() is not words or not words.isprintable():
         words = " ".join(words.replace("\0", " ").split())
     return words if words and words != "null" else None
 

@@ -24,12 +24,11 @@ def oldest_first(events: Iterable[Checkpoint], *, newest_first: bool) -> tuple[C
     listed = list(events)
     if newest_first:
         listed.reverse()
-    once: dict[tuple[object, ...], Checkpoint] = {}
-    for event in listed:
-        once.setdefault(_IDENTITY(event), event)
-    if all(event.checkpoint_utc for event in once.values()):
-        return tuple(sorted(once.values(), key=_seconds))
-    return tuple(sorted(once.values(), key=_LOCAL))
+    if len({event.checkpoint_time for event in listed}) < len(listed):
+        # Only what was at the same time can be the same, and nearly always nothing was.
+        listed = _each_once(listed)
+    undated = [event for event in listed if event.checkpoint_utc is None]
+    return tuple(sorted(listed, key=_LOCAL if undated else _seconds))
 
 
 def decisive(events: Sequence[Checkpoint], bearing: Container[Checkpoint]) -> Checkpoint | None:
@@ -61,6 +60,13 @@ def unknown_codes(codes: Iterable[str | int | None], *tables: Container[str]) ->
     """List the status codes that no table of a module holds, each once."""
     given = {code for each in codes if (code := text(each))}
     return tuple(sorted(code for code in given if not any(code in table for table in tables)))
+
+
+def _each_once(events: Iterable[Checkpoint]) -> list[Checkpoint]:
+    once: dict[tuple[object, ...], Checkpoint] = {}
+    for event in events:
+        once.setdefault(_IDENTITY(event), event)
+    return list(once.values())
 
 
 def _seconds(event: Checkpoint) -> float:

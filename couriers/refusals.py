@@ -37,6 +37,8 @@ _EARLY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY)
 
 def refuse(status: int, headers: Mapping[str, str], body: bytes) -> None:
     """Raise what the table says; return when the status is for the module to judge."""
+    if status == HTTPStatus.OK:
+        return
     match status:
         case HTTPStatus.UNAUTHORIZED:
             raise AuthFailed("the courier does not accept our credentials (401)")

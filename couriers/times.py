@@ -18,7 +18,8 @@ _ISO = re.compile(
     r"\s*(?P<offset>Z|[+-]\d{1,2}(?::?\d\d)?)?)?",
     re.ASCII,
 )
-_PLAIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
+_KEPT = re.compile(r"(?:199\d|20\d\d)-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
+"""The form in which times are kept, in YEARS only."""
 _OFFSET = re.compile(r"(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d\d))?", re.ASCII)
 _DAY_FIRST = re.compile(
     r"(?P<day>\d{1,2})[-/ ](?P<month>\d{1,2}|[A-Za-z]{3})[-/ ](?P<year>\d{4})"
@@ -60,8 +61,10 @@ def read_iso(text: str, *, place_offset: str | None = None, zone_is_fake: bool =
     `place_offset` is an offset that stands beside the time. `zone_is_fake`: this courier writes a Z
     behind local time, so a Z is dropped. Raises UnreadableAnswer.
     """
-    if place_offset is None and _PLAIN.fullmatch(text):
-        return _plain(text)
+    if place_offset is None and _KEPT.fullmatch(text):
+        # Most of all times are written so: nothing but their calendar is left to be looked at.
+        _calendar(text, text)
+        return Moment(text)
     found = _ISO.fullmatch(text.strip())
     if found is None:
         raise UnreadableAnswer(f"{text[:60]!r} is no date and time in ISO 8601")
@@ -118,12 +121,6 @@ def offset_between(here: Moment, there: Moment) -> str | None:
     return _written(apart) if possible else None
 
 
-def _plain(text: str) -> Moment:
-    """Read what is already in the form in which it is kept: most of all times are."""
-    _possible(text, text)
-    return Moment(text)
-
-
 def _moment(day: str, clock: str | None, offset_text: str | None, text: str) -> Moment:
     if clock is None:
         return Moment(_possible(day, text).date().isoformat())
@@ -135,13 +132,17 @@ def _moment(day: str, clock: str | None, offset_text: str | None, text: str) -> 
 
 
 def _possible(iso: str, text: str) -> datetime:
-    try:
-        local = datetime.fromisoformat(iso)
-    except ValueError as impossible:
-        raise UnreadableAnswer(f"{text[:60]!r} is no possible time: {impossible}") from impossible
+    local = _calendar(iso, text)
     if local.year not in YEARS:
         raise UnreadableAnswer(f"{text[:60]!r} cannot be when a parcel was seen")
     return local
+
+
+def _calendar(iso: str, text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(iso)
+    except ValueError as impossible:
+        raise UnreadableAnswer(f"{text[:60]!r} is no possible time: {impossible}") from impossible
 
 
 def _written(offset: timedelta) -> str:

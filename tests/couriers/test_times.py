@@ -138,6 +138,19 @@ def test_the_instant_is_the_local_time_less_the_offset(local: datetime, minutes:
     assert moment.offset in (offset, "+00:00")
 
 
+@given(st.from_regex(r"(19[89]|20[0-9]|21[01])[0-9]-[0-3]\d-[0-3]\d[T ][0-2]\d:[0-6]\d:[0-6]\d"))
+def test_a_time_in_its_final_form_is_read_as_any_other(text: str) -> None:
+    """It takes a short way, which judges the year by its digits."""
+    assert read_or_refused(text) == read_or_refused(text.replace("T", " "))
+
+
+def read_or_refused(text: str) -> Moment | None:
+    try:
+        return read_iso(text)
+    except UnreadableAnswer:
+        return None
+
+
 @given(st.text())
 def test_no_text_is_read_as_a_time_it_does_not_hold(text: str) -> None:
     try:

@@ -91,11 +91,13 @@ def _tracking(feed: _Feed, number: str) -> Tracking:
     backwards = len(listed) > 1 and listed[0].checkpoint_time > listed[-1].checkpoint_time
     read = [_checkpoint(event) for event in listed]
     events = oldest_first(read, newest_first=backwards)
-    bearing = [made for made, event in zip(read, listed, strict=True) if text(event.tag)]
-    last = decisive(events, bearing[::-1])
-    status = _status(feed.tag, feed.subtag) or (Status(last.tag, last.subtag) if last else None)
+    status = _status(feed.tag, feed.subtag)
     if status is None:
-        raise UnreadableAnswer("no tag, neither of the parcel nor of a checkpoint")
+        bearing = [made for made, event in zip(read, listed, strict=True) if text(event.tag)]
+        last = decisive(events, bearing[::-1])
+        if last is None:
+            raise UnreadableAnswer("no tag, neither of the parcel nor of a checkpoint")
+        status = Status(last.tag, last.subtag)
     delivered = _delivered(feed, events) if status.tag is Tag.DELIVERED else None
     return Tracking(
         tag=status.tag,
@@ -111,24 +113,25 @@ def _tracking(feed: _Feed, number: str) -> Tracking:
 
 
 def _checkpoint(event: _Event) -> Checkpoint:
-    moment = read_iso(event.checkpoint_time, place_offset=text(event.checkpoint_offset))
-    status = _status(event.tag, event.subtag) or IN_TRANSIT
+    local, offset, utc = read_iso(event.checkpoint_time, place_offset=text(event.checkpoint_offset))
+    tag, subtag = _status(event.tag, event.subtag) or IN_TRANSIT
     name = text(event.country_name)
     named = country(name or text(event.country_iso3))
+    # By place, in the order of Checkpoint: names would cost as much as the reading of its time.
     return Checkpoint(
-        checkpoint_time=moment.local,
-        checkpoint_offset=moment.offset,
-        checkpoint_utc=moment.utc,
-        message=text(event.message) or "",
-        tag=status.tag,
-        subtag=status.subtag,
-        country_name=name or (named.name if named else None),
-        country_iso3=named.iso3 if named else None,
-        city=text(event.city),
-        state=text(event.state),
-        postal_code=text(event.postal_code),
-        location=text(event.location),
-        raw_tag=text(event.raw_tag),
+        local,
+        text(event.message) or "",
+        tag,
+        subtag,
+        name or (named.name if named else None),
+        named.iso3 if named else None,
+        offset,
+        utc,
+        text(event.city),
+        text(event.state),
+        text(event.postal_code),
+        text(event.location),
+        text(event.raw_tag),
     )
 
 

@@ -71,6 +71,28 @@ def test_a_whole_answer() -> None:
     assert told.checkpoints[1].raw_tag == "11"
 
 
+def test_every_member_of_a_checkpoint_is_kept_in_its_own_place() -> None:
+    texts = ("city", "state", "location", "message", "raw_tag")
+    given = dict(zip(texts, texts, strict=True)) | {
+        "postal_code": 97201,
+        "country_name": "Germany",
+        "tag": "Delivered",
+        "subtag": "Delivered_002",
+    }
+
+    [seen] = parse(
+        {"tag": "InTransit", "checkpoints": [point("2026-01-05T08:15:00-03:30", **given)]}
+    ).checkpoints
+
+    assert seen._asdict() == given | {
+        "checkpoint_time": "2026-01-05T08:15:00",
+        "checkpoint_offset": "-03:30",
+        "checkpoint_utc": datetime(2026, 1, 5, 11, 45, tzinfo=UTC),
+        "country_iso3": "DEU",
+        "postal_code": "97201",
+    }
+
+
 @pytest.mark.parametrize("tag", list(Tag))
 def test_every_tag_is_known(tag: Tag) -> None:
     assert parse({"tag": tag, "checkpoints": []}).tag is tag

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import logging
 import os
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from service.observe import log
 from service.observe.clean import cleaner
@@ -65,6 +68,34 @@ def test_an_event_is_one_line_of_json_with_its_level_and_fields(written: Written
 def test_what_is_below_the_level_is_not_written(written: Written) -> None:
     log.emit(Event.PARKED, slug="usps")
     assert written() == []
+
+
+def test_a_line_tells_the_instant_at_which_it_was_made(written: Written) -> None:
+    before = dt.datetime.now(dt.UTC)
+    log.emit(Event.ANSWERED)
+    after = dt.datetime.now(dt.UTC)
+    told = dt.datetime.fromisoformat(the_line(written)["ts"])
+    assert before - dt.timedelta(milliseconds=1) < told <= after
+
+
+@pytest.mark.parametrize("now", [0, 1_700_000_000_999_999_999, 1_700_000_001_000_000_000])
+def test_the_instant_is_cut_to_milliseconds(
+    written: Written, monkeypatch: pytest.MonkeyPatch, now: int
+) -> None:
+    monkeypatch.setattr("time.time_ns", lambda: now)
+    log.emit(Event.ANSWERED)
+    second = dt.datetime.fromtimestamp(now // 10**9, dt.UTC).replace(tzinfo=None)
+    ms = now // 10**6 % 1000
+    assert the_line(written)["ts"] == f"{second.isoformat()}.{ms:03}Z"
+
+
+@given(st.text(st.characters(exclude_characters=":= ")) | st.integers() | st.none())
+@example("x" * 300)
+@example("x" * 301)
+@example("\x1b[2J")
+def test_a_field_that_was_checked_before_is_written_like_any_other(value: str | int | None) -> None:
+    written = cleaner(())({"slug": value, "why": value})
+    assert written["slug"] == written["why"]
 
 
 @pytest.mark.parametrize("field", ["number", "error"])

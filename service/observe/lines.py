@@ -18,7 +18,7 @@ from service.observe.repeats import Repeats
 
 WEIGHTS: Mapping[str, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
-_THINNED = frozenset({"warning", "error"})
+_URGENT = frozenset({"warning", "error"})
 
 
 class Emit(Protocol):
@@ -41,7 +41,7 @@ class Lines:
     def line(self, level: str, event: str, fields: Mapping[str, Any]) -> bytes | None:
         """Render one line; None when equal ones were written often enough just now."""
         left_out: int | None = 0
-        if level in _THINNED:
+        if level in _URGENT:
             left_out = self.repeats.passes({"event": event, **fields})
         if left_out is None:
             return None
@@ -60,13 +60,21 @@ def lines(form: str, secrets: Collection[str] = (), *, worker: str = "", out: in
 
 
 def emitter(level: Level, made: Lines) -> Emit:
-    """Make an `emit` without structlog, for the parent process, which must stay small."""
+    """Make the `emit` of this process, which writes what is at least of `level`.
+
+    A warning or an error is written at once, anything else with what this turn of the loop brings.
+    """
+    told = {each: of for each, of in LEVELS.items() if WEIGHTS[of] >= WEIGHTS[level]}
 
     def emit(event: Event, **fields: Any) -> None:
-        if WEIGHTS[LEVELS[event]] < WEIGHTS[level]:
+        level = told.get(event)
+        line = None if level is None else made.line(level, event.value, fields)
+        if line is None:
             return
-        if line := made.line(LEVELS[event], event.value, fields):
+        if level in _URGENT:
             made.out.write(line)
+        else:
+            made.out.write_soon(line)
 
     return emit
 

@@ -7,42 +7,23 @@ outcome, ms, delay_ms, attempts, error, why. Numbers stay numbers; an exception 
 
 from __future__ import annotations
 
-import functools
 import logging
-from collections.abc import MutableMapping
 from typing import Any
 
-import structlog
-
 from service.observe.clean import traceback_of
-from service.observe.events import LEVELS, Event, Level
-from service.observe.lines import WEIGHTS, Lines
-from service.observe.output import Output
+from service.observe.events import Event, Level
+from service.observe.lines import Emit, Lines, emitter, lines
 
 
 def set_up(level: Level, lines: Lines) -> None:
     """Decide, once per process, what is logged and how. `level` is log.level."""
-
-    def line_of(_: Any, level: str, fields: MutableMapping[str, Any]) -> bytes:
-        line = lines.line(level, fields.pop("event"), fields)
-        if line is None:
-            raise structlog.DropEvent
-        return line
-
-    structlog.configure(
-        # One step is quicker than a chain of them.
-        processors=[line_of],
-        wrapper_class=structlog.make_filtering_bound_logger(WEIGHTS[level]),
-        logger_factory=lambda *_: _Sink(lines.out),
-        cache_logger_on_first_use=False,
-    )
-    _logger.cache_clear()
+    _process.emit = emitter(level, lines)
     logging.basicConfig(handlers=[_Libraries()], level=logging.WARNING, force=True)
 
 
 def emit(event: Event, **fields: Any) -> None:
     """Log one event at its level. Waits for nothing but a write, and survives its failure."""
-    getattr(_logger(), LEVELS[event])(event.value, **fields)
+    _process.emit(event, **fields)
 
 
 def emit_unexpected(error: BaseException, **fields: Any) -> None:
@@ -50,18 +31,15 @@ def emit_unexpected(error: BaseException, **fields: Any) -> None:
     emit(Event.UNEXPECTED, error=error, traceback=traceback_of(error), **fields)
 
 
-@functools.cache
-def _logger() -> Any:
-    """Bind once per `set_up`: binding anew would cost as much as writing the line."""
-    return structlog.get_logger().bind()
+class _Process:
+    """What everybody in a process reaches without being handed it; only `set_up` changes it."""
+
+    def __init__(self, emit: Emit) -> None:
+        self.emit = emit
 
 
-class _Sink:
-    """What structlog calls with a finished line."""
-
-    def __init__(self, out: Output) -> None:
-        self.debug = self.info = out.write_soon
-        self.warning = self.error = out.write
+_process = _Process(emitter("info", lines("auto", out=2)))
+"""Until `set_up`, and in commands that never call it, lines go to standard error."""
 
 
 class _Libraries(logging.Handler):

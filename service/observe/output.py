@@ -7,8 +7,13 @@ A process that is killed loses the lines of its last turn at most; warnings and 
 from __future__ import annotations
 
 import os
+import sys
+from typing import TYPE_CHECKING
 
 from service.observe.line import LINE_MOST
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Output:
@@ -26,14 +31,11 @@ class Output:
     def write_soon(self, line: bytes) -> None:
         """Write `line` at the end of this turn of the loop; at once where no loop runs."""
         if not self._waiting:
-            # The parent process has no loop, and stays small without it.
-            import asyncio  # noqa: PLC0415 - see above
-
-            try:
-                asyncio.get_running_loop().call_soon(self.flush)
-            except RuntimeError:
+            loop = _running_loop()
+            if loop is None:
                 self.write(line)
                 return
+            loop.call_soon(self.flush)
         self._waiting.append(line)
 
     def flush(self) -> None:
@@ -54,3 +56,12 @@ class Output:
         except OSError:
             # A full disk or a closed pipe must not stop the work that is logged.
             return
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    # The parent process has no loop, and stays small without asyncio.
+    module = sys.modules.get("asyncio")
+    try:
+        return module.get_running_loop() if module else None
+    except RuntimeError:
+        return None

@@ -10,7 +10,7 @@ import pytest
 from command_line import Run
 
 ROOT = Path(__file__).parents[2]
-HEAVY = {"redis", "pymongo", "aiohttp", "greenstalk", "msgspec", "structlog", "rich", "asyncio"}
+HEAVY = {"redis", "pymongo", "aiohttp", "greenstalk", "msgspec", "rich", "asyncio"}
 VERBS = (
     "run",
     "demo",

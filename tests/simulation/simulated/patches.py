@@ -8,7 +8,7 @@ time.monotonic, monotonic_ns       the world's clock
 datetime.datetime.now              the same (a subclass: those made before stay what they are)
 secrets.token_urlsafe, token_hex   drawn from the seed
 random (its state)                 seeded: jitter of the flow and of redis-py
-service.observe.log._logger        the trace
+service.observe.log._process       the trace
 service.wiring.assemble.Intake     simulated.intake
 service.wiring.assemble.Trackings  simulated.mongodb
 service.wiring.assemble.Dead       simulated.mongodb
@@ -54,7 +54,7 @@ def replaced(
         (dt, "datetime", _datetime(wall)),
         (secrets, "token_urlsafe", lambda count=32: draw.randbytes(count).hex()),
         (secrets, "token_hex", lambda count=32: draw.randbytes(count).hex()),
-        (log, "_logger", lambda: logger),
+        (log, "_process", logger),
         *((assemble, name, part) for name, part in parts.items()),
     ]
     random.seed(f"jitter {seed}")

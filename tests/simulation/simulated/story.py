@@ -37,9 +37,8 @@ class Logger:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self.debug = self.info = self.warning = self.error = self._note
 
-    def _note(self, event: str, **fields: Any) -> None:
+    def emit(self, event: Event, **fields: Any) -> None:
         told = " ".join(f"{name}={value!s:.60}" for name, value in fields.items())
         if event == Event.UNEXPECTED and HARMLESS not in told:
             self._trace.breach("defect", f"{told} {fields.get('traceback', '')}")
@@ -47,7 +46,7 @@ class Logger:
         if event == Event.SWEPT and fields["drain"]:
             self._trace.repair("drain job put again")
         if event in REPAIRS:
-            self._trace.repair(REPAIRS[Event(event)])
+            self._trace.repair(REPAIRS[event])
 
 
 class Points:

@@ -34,6 +34,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
+from service.tubes.strict_json import read_strictly
 from tracking.errors import MalformedJob
 from tracking.request import (
     FIELDS,
@@ -176,32 +177,13 @@ def _parse(body: bytes) -> Any:
     if len(body) > BODY_MOST:
         raise MalformedJob("too_big", f"{len(body)} bytes, at most {BODY_MOST} are read")
     try:
-        return _JSON.decode(body.decode())
+        return read_strictly(body)
     except UnicodeDecodeError as error:
         raise MalformedJob("bad_utf8", f"byte {error.start} is not UTF-8") from error
     except RecursionError as error:
         raise MalformedJob("bad_json", "nested too deep") from error
     except ValueError as error:
         raise MalformedJob("bad_json", str(error)[:200]) from error
-
-
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    read = dict(pairs)
-    if len(read) != len(pairs):
-        # Two readers may each trust another one of the two values.
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise ValueError(f"the key {key[:80]!r} stands twice")
-            seen.add(key)
-    return read
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
-
-
-_JSON = json.JSONDecoder(object_pairs_hook=_without_twins, parse_constant=_no_constant)
 
 
 def _object(value: Any, name: str) -> dict[str, Any]:

@@ -8,7 +8,8 @@ newer; and `revision`, one more with each write, which tells whether somebody wr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from bson import Int64
@@ -24,6 +25,8 @@ Document = dict[str, Any]
 ATTEMPTS_MOST = 10
 EXCERPT_MOST = 1024
 """Bytes."""
+
+_MICROSECOND = timedelta(microseconds=1)
 
 CONTENT = (
     "tag",
@@ -69,6 +72,11 @@ def granted_at(call: Call) -> datetime:
 
 def blank(call: Call) -> Document:
     """A document about a parcel of which nothing is known yet."""
+    return begun(call, content_of(NOT_FOUND_YET))
+
+
+def begun(call: Call, content: Document) -> Document:
+    """The first document about a parcel, with what a courier says about it, before any status."""
     request, at = call.request, granted_at(call)
     return {
         "_id": id_of(request),
@@ -76,7 +84,7 @@ def blank(call: Call) -> Document:
         "tracking_number": request.number,
         "delivered": False,
         "active": True,
-        **content_of(NOT_FOUND_YET),
+        **content,
         "error": None,
         "attempts": [],
         "tracked_count": 0,
@@ -92,7 +100,7 @@ def blank(call: Call) -> Document:
 def content_of(tracking: Tracking) -> Document:
     """What a courier's answer puts into the document."""
     return {
-        "tag": tracking.tag.value,
+        "tag": str(tracking.tag),
         "subtag": tracking.subtag,
         "checkpoints": [_checkpoint(each) for each in tracking.checkpoints],
         "expected_delivery": tracking.expected_delivery,
@@ -107,7 +115,7 @@ def content_of(tracking: Tracking) -> Document:
 def with_status(document: Document, tag: Tag, subtag: str, at: datetime) -> Document:
     """Give a document a tag and everything that follows from it."""
     document |= {
-        "tag": tag.value,
+        "tag": str(tag),
         "subtag": subtag,
         "delivered": tag is Tag.DELIVERED,
         "active": is_active(tag, subtag),
@@ -126,7 +134,7 @@ def scheduled(document: Document, at: datetime) -> Document:
 def with_attempt(document: Document, attempt: Attempt) -> Document:
     """Add an attempt unless it is there; the newest ATTEMPTS_MOST stay, oldest first."""
     at, before = stored(attempt.at), document["attempts"]
-    if all(each["at"] != at for each in before):
+    if at not in [each["at"] for each in before]:
         noted = {
             "at": at,
             "outcome": attempt.outcome,
@@ -134,7 +142,7 @@ def with_attempt(document: Document, attempt: Attempt) -> Document:
             "ms": attempt.ms,
             "excerpt": clean(attempt.excerpt, EXCERPT_MOST),
         }
-        attempts = sorted([*before, noted], key=lambda each: each["at"])
+        attempts = sorted([*before, noted], key=itemgetter("at"))
         document["attempts"] = attempts[-ATTEMPTS_MOST:]
     return document
 
@@ -143,7 +151,8 @@ def stored(instant: datetime) -> datetime:
     """Bring an instant to the form in which MongoDB gives it back: UTC, whole milliseconds."""
     if instant.tzinfo is not UTC:
         instant = instant.astimezone(UTC)
-    return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
+    beyond = instant.microsecond % 1000
+    return instant - _MICROSECOND * beyond if beyond else instant
 
 
 def clean(text: str, most: int) -> str:
@@ -152,10 +161,23 @@ def clean(text: str, most: int) -> str:
 
 
 def _checkpoint(checkpoint: Checkpoint) -> Document:
-    noted = checkpoint._asdict()
-    noted["tag"] = checkpoint.tag.value
-    noted["checkpoint_utc"] = _or_none(checkpoint.checkpoint_utc)
-    return noted
+    utc = checkpoint.checkpoint_utc
+    # Written out, which takes half the time of `_asdict` and of what would need to be changed then.
+    return {
+        "checkpoint_time": checkpoint.checkpoint_time,
+        "message": checkpoint.message,
+        "tag": str(checkpoint.tag),
+        "subtag": checkpoint.subtag,
+        "country_name": checkpoint.country_name,
+        "country_iso3": checkpoint.country_iso3,
+        "checkpoint_offset": checkpoint.checkpoint_offset,
+        "checkpoint_utc": None if utc is None else stored(utc),
+        "city": checkpoint.city,
+        "state": checkpoint.state,
+        "postal_code": checkpoint.postal_code,
+        "location": checkpoint.location,
+        "raw_tag": checkpoint.raw_tag,
+    }
 
 
 def _or_none(instant: datetime | None) -> datetime | None:

@@ -16,9 +16,8 @@ with nothing new for EXPIRY              Expired
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from bson import Int64
 
@@ -27,6 +26,7 @@ from service.store.document import (
     Answer,
     Document,
     Failure,
+    begun,
     blank,
     clean,
     content_of,
@@ -55,8 +55,7 @@ MESSAGE_MOST = 1024
 EXPIRED_SUBTAG = "Expired_001"
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(NamedTuple):
     """What is to be stored. `past` is a document to be kept aside first, under its own `_id`."""
 
     document: Document
@@ -81,11 +80,14 @@ def merge(old: Document | None, write: Answer | Failure) -> Merged:
 
 def _answered(old: Document | None, answer: Answer, content: Document) -> Document:
     at = granted_at(answer.call)
-    document = dict(old) if old else blank(answer.call)
-    content = _joined(document, content)
-    changed = _differs(document, content)
-    if changed:
-        document |= content | {"updated_at": at}
+    if old is None:
+        document, changed = begun(answer.call, content), True
+    else:
+        document = dict(old)
+        content = _joined(document, content)
+        changed = _differs(document, content)
+        if changed:
+            document |= content | {"updated_at": at}
     tag, subtag = Tag(document["tag"]), document["subtag"]
     if not changed and is_active(tag, subtag) and at - document["updated_at"] >= EXPIRY:
         tag, subtag = Tag.EXPIRED, EXPIRED_SUBTAG

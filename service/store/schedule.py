@@ -19,9 +19,9 @@ Each ± 10 %, so that parcels which were put together do not come back together.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
+from typing import NamedTuple
 
 from tracking.checkpoint import Tag
 
@@ -29,6 +29,8 @@ EXPIRY = timedelta(days=30)
 """Nothing new for so long means Expired: no more checks."""
 
 _HOUR = timedelta(hours=1)
+_HOUR_MS = 3_600_000
+_MILLISECOND = timedelta(milliseconds=1)
 _HOURS = MappingProxyType(
     {
         Tag.INFO_RECEIVED: 6.0,
@@ -40,12 +42,11 @@ _HOURS = MappingProxyType(
 )
 _FALLBACK_HOURS = 3.0
 _PENDING_MOST = 12.0
-_IN_TRANSIT = ((timedelta(days=10), 24.0), (timedelta(days=3), 8.0), (timedelta(0), 4.0))
+_IN_TRANSIT = ((timedelta(days=10), 24.0), (timedelta(days=3), 8.0), (timedelta.min, 4.0))
 _SPREAD = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """How a parcel stands: known since `created`, last `changed`; `name` is its `_id`."""
 
     name: str
@@ -58,7 +59,8 @@ def next_check(parcel: Standing, now: datetime) -> datetime:
     """When to check an active parcel after `now`. Pure: it draws the same for the same check."""
     hours = _hours(parcel.tag, now - parcel.created, now - parcel.changed)
     draw = zlib.crc32(b"%d" % (now.timestamp() * 1000), zlib.crc32(parcel.name.encode())) / 2**32
-    return now + timedelta(hours=hours * (1 - _SPREAD + 2 * _SPREAD * draw))
+    wait_ms = hours * _HOUR_MS * (1 - _SPREAD + 2 * _SPREAD * draw)
+    return now + _MILLISECOND * int(wait_ms)
 
 
 def _hours(tag: Tag, known: timedelta, unchanged: timedelta) -> float:
@@ -66,5 +68,7 @@ def _hours(tag: Tag, known: timedelta, unchanged: timedelta) -> float:
         # Waiting as long as it was known before doubles the wait each time.
         return min(known / _HOUR + 1, _PENDING_MOST)
     if tag is Tag.IN_TRANSIT:
-        return next((hours for least, hours in _IN_TRANSIT if unchanged >= least), 4.0)
+        for least, hours in _IN_TRANSIT:
+            if unchanged >= least:
+                return hours
     return _HOURS.get(tag, _FALLBACK_HOURS)

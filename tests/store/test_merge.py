@@ -24,7 +24,7 @@ from store_parcels import (
 )
 
 from service.store.merge import merge
-from tracking.checkpoint import NOT_FOUND_YET
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint
 
 
 def test_the_first_answer_becomes_the_document_of_the_contract() -> None:
@@ -88,6 +88,15 @@ def test_the_first_answer_becomes_the_document_of_the_contract() -> None:
         "observed_us": round(START.timestamp() * 1_000_000),
         "revision": 0,
     }
+
+
+def test_no_member_of_a_checkpoint_is_left_out() -> None:
+    distinct = Checkpoint(*(f"{name}!" for name in Checkpoint._fields))  # type: ignore[arg-type]
+    distinct = distinct._replace(checkpoint_utc=START)
+
+    (kept,) = merge(None, answer(call(), on_its_way(distinct))).document["checkpoints"]
+
+    assert tuple(kept.items()) == tuple(distinct._asdict().items())
 
 
 def test_an_equal_observation_changes_nothing() -> None:

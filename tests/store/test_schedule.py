@@ -19,6 +19,7 @@ def wait_hours(tag: Tag, known_hours: float = 0, unchanged_hours: float = 0) -> 
     ("tag", "unchanged_hours", "expected"),
     [
         (Tag.INFO_RECEIVED, 0, 6),
+        (Tag.IN_TRANSIT, -1, 4),  # a clock that stepped back
         (Tag.IN_TRANSIT, 0, 4),
         (Tag.IN_TRANSIT, 71, 4),
         (Tag.IN_TRANSIT, 72, 8),

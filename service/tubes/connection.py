@@ -59,6 +59,14 @@ class Reply(StrEnum):
     STUCK = "stuck"
 
 
+_DONE = {
+    Verb.DELETE: b"DELETED\r\n",
+    Verb.BURY: b"BURIED\r\n",
+    Verb.RELEASE: b"RELEASED\r\n",
+    Verb.TOUCH: b"TOUCHED\r\n",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Patience:
     """Seconds: for a connection to be made, and for each reply over it."""
@@ -148,11 +156,14 @@ class Connection:
 
     def tell(self, verb: Verb, reservations: Iterable[Reservation]) -> list[Reply]:
         """Do one thing to many jobs, in order. BURY and RELEASE need facts that were read."""
-        replies = []
+        replies: list[Reply] = []
         with self._talk():
             for batch in batches(reservations):
                 self.wire.send_ahead([_command(verb, each) for each in batch])
-                replies += [self._told(verb, each) for each in batch]
+                if len(batch) > 1 and self.wire.take_replies(_DONE[verb]):
+                    replies += [Reply.DONE] * len(batch)
+                else:
+                    replies += [self._told(verb, each) for each in batch]
         return replies
 
     def put(self, tube: str, body: bytes, placing: Placing) -> int:

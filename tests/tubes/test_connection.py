@@ -13,8 +13,10 @@ from contextlib import closing, contextmanager, suppress
 import greenstalk
 import pytest
 
+from devstack.servers import Server
 from service.tubes.connection import Connection, Patience, Placing, PutRefused, Reply, Verb
 from service.tubes.reservation import Reservation
+from service.tubes.wire import AHEAD_MOST, TOGETHER_MS
 from tracking.errors import TubesDown
 
 HASTE = Patience(connect=1.0, reply=0.3)
@@ -137,6 +139,40 @@ def test_a_job_buried_at_its_release_is_stuck() -> None:
         assert connection.tell(Verb.RELEASE, [held(connection)]) == [Reply.STUCK]
 
 
+THREE = (NOW * 3, b"RESERVED 7 1\r\na\r\nRESERVED 8 1\r\nb\r\nRESERVED 9 1\r\nc\r\n")
+
+
+@pytest.mark.parametrize(
+    ("verb", "commands", "lines", "expected"),
+    [
+        (Verb.DELETE, b"delete %d\r\n", b"DELETED NOT_FOUND DELETED", Reply.MISSING),
+        (Verb.TOUCH, b"touch %d\r\n", b"TOUCHED NOT_FOUND TOUCHED", Reply.MISSING),
+        (Verb.BURY, b"bury %d 0\r\n", b"BURIED NOT_FOUND BURIED", Reply.MISSING),
+        (Verb.RELEASE, b"release %d 0 0\r\n", b"RELEASED BURIED RELEASED", Reply.STUCK),
+    ],
+)
+def test_another_reply_among_many_is_about_its_own_job(
+    verb: Verb, commands: bytes, lines: bytes, expected: Reply
+) -> None:
+    said = b"".join(line + b"\r\n" for line in lines.split())
+    with scripted(THREE, (commands * 3 % (7, 8, 9), said), (NOW, b"TIMED_OUT\r\n")) as connection:
+        jobs = connection.reserve_ready(3)
+
+        assert connection.tell(verb, jobs) == [Reply.DONE, expected, Reply.DONE]
+        assert [job.lost for job in jobs] == [False, True, False]
+        assert connection.reserve_ready(1) == []
+
+
+@pytest.mark.parametrize("said", [b"", b"DELETED\r\nDELETED\r\n", b"DELETED\r\n" * 2 + b"DELE"])
+def test_replies_that_stop_in_their_middle_end_the_connection(said: bytes) -> None:
+    with scripted(THREE, (b"delete %d\r\n" * 3 % (7, 8, 9), said)) as connection:
+        jobs = connection.reserve_ready(3)
+
+        with pytest.raises(TubesDown):
+            connection.tell(Verb.DELETE, jobs)
+        assert [job.lost for job in jobs] == [True] * 3
+
+
 def test_a_deadline_is_no_job() -> None:
     with scripted((NOW * 2, b"DEADLINE_SOON\r\nTIMED_OUT\r\n")) as connection:
         assert connection.reserve_ready(2) == []
@@ -201,6 +237,38 @@ def test_what_was_sent_ahead_is_what_greenstalk_must_say() -> None:
             connection.end_wait(5)
 
         assert not connection.alive
+
+
+def test_a_server_that_is_slow_with_its_replies_is_waited_for(beanstalkd: Server) -> None:
+    connection = Connection.open(f"{beanstalkd.host}:{beanstalkd.port}", "t", Patience())
+    for _ in range(AHEAD_MOST + 2):
+        connection.put("t", b"ab", Placing())
+    jobs = [*connection.reserve_ready(AHEAD_MOST), *connection.reserve_ready(2)]
+    beanstalkd.pause()
+    later = threading.Timer(2 * TOGETHER_MS / 1000, beanstalkd.resume)
+    later.start()
+
+    assert connection.tell(Verb.DELETE, jobs) == [Reply.DONE] * (AHEAD_MOST + 2)
+
+    later.join()
+    assert connection.reserve_ready(2) == []
+    connection.close()
+
+
+@pytest.mark.parametrize("verb", Verb)
+def test_the_usual_reply_is_the_one_that_is_looked_for_among_many(
+    beanstalkd_address: str, verb: Verb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each reply would be read by itself again, and nobody would notice but by the time."""
+    connection = Connection.open(beanstalkd_address, "t", Patience())
+    for _ in range(2):
+        connection.put("t", b"ab", Placing())
+    jobs = connection.reserve_ready(2)
+    monkeypatch.delattr(greenstalk.Client, verb.value)
+
+    assert connection.tell(verb, jobs) == [Reply.DONE] * 2
+
+    connection.close()
 
 
 def test_greenstalk_still_writes_the_commands_that_we_write_ahead(

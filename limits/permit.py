@@ -24,7 +24,17 @@ Again = Callable[[str], Awaitable[int]]
 class CallPermit:
     """One call's permit (see tracking.permit.Permit). Single use, unless `again` renews it."""
 
-    __slots__ = ("_again", "_at", "_clock", "_id", "_report", "_requests", "_used", "deadline")
+    __slots__ = (
+        "_again",
+        "_at",
+        "_clock",
+        "_id",
+        "_report",
+        "_requests",
+        "_steps",
+        "_used",
+        "deadline",
+    )
 
     def __init__(
         self, call_id: str, at_us: int, deadline: float, clock: Clock, report: Report
@@ -37,6 +47,7 @@ class CallPermit:
         self._again: Again | None = None
         self._requests = 0
         self._used = False
+        self._steps = clock.steps
 
     def renewed_by(self, again: Again) -> CallPermit:
         """Set how further requests are asked for; once, right after construction."""
@@ -59,6 +70,7 @@ class CallPermit:
         at_us = await self._again(f"{self._id}#{self._requests + 1}")
         self._at = at_us / MICRO
         self._used = False
+        self._steps = self._clock.steps
 
     async def before_send(self) -> None:
         """Hold until the granted instant. Raises NotStarted when it is long past, or used."""
@@ -66,6 +78,9 @@ class CallPermit:
             raise NotStarted(f"the grant {self._start_id} was used before")
         await self._clock.settled()
         while True:
+            if self._clock.steps != self._steps:
+                # Its instant is not what it was, and its lane may have gone to others since.
+                raise NotStarted(f"a clock stepped after the grant {self._id}")
             now = time.monotonic()
             early = self._at - (now + self._clock.low)
             if early <= 0:

@@ -20,15 +20,15 @@ class Gate:
     def __init__(self, at: float, deadline: float = 30.0, unsure: float = 0.0) -> None:
         """`at` and `deadline` in seconds from now; Redis' clock may be `unsure` seconds behind."""
         now = time.monotonic()
-        clock = Clock()
-        clock.observe(now, round(now * 1_000_000), now + unsure)
+        self.clock = Clock()
+        self.clock.observe(now, round(now * 1_000_000), now + unsure)
         self.reports: list[tuple[str, int]] = []
         self.at = now + at
         self.permit = CallPermit(
             "c",
             round(self.at * 1_000_000),
             now + deadline,
-            clock,
+            self.clock,
             lambda start_id, send_us: self.reports.append((start_id, send_us)),
         )
 
@@ -47,6 +47,18 @@ async def test_a_request_is_held_until_its_instant_has_certainly_come() -> None:
     await gate.permit.before_send()
 
     assert time.monotonic() >= gate.at + 0.1
+
+
+async def test_a_grant_from_before_a_step_of_the_clock_is_not_used() -> None:
+    """A clock that stepped back reaches its instant later, when its lane has gone to others."""
+    gate = Gate(at=0.0)
+    now = time.monotonic()
+    gate.clock.observe(now, round((now - 3.0) * 1_000_000), now)
+
+    with pytest.raises(NotStarted, match="stepped"):
+        await gate.permit.before_send()
+
+    assert not gate.permit.started
 
 
 async def test_a_send_is_stamped_with_the_latest_instant_it_can_have_had() -> None:

@@ -1,7 +1,8 @@
-"""The Lua scripts: read from the package, with the parts they share in front of each.
+"""The Lua scripts: read from the package.
 
-A script of a slug runs its operation for many requests at once (lua/lib/batch.lua), so its text is
-the library, the operation as a function, and the loop around it.
+All steps of slugs are one script (lua/lib/batch.lua): its text is the library, each operation as a
+function, and the loop that runs them. One text for all keeps Lua's heap small, which is collected
+again and again while scripts run; and steps of all kinds share what is done once for a slug.
 """
 
 from __future__ import annotations
@@ -11,10 +12,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 LIBRARY = ("slug", "record", "operations", "lanes", "waiting", "flight", "turns")
-"""The parts that scripts of one slug share, in the order in which they need each other."""
-
-ALONE = ("epoch", "survey")
-"""Scripts that belong to no slug and use no part of the library."""
+"""The parts that operations share, in the order in which they need each other."""
 
 OF_SLUG = (
     "abort",
@@ -28,28 +26,36 @@ OF_SLUG = (
     "sweep",
     "take",
 )
+"""The operations of the script BATCH."""
+
+BATCH = "batch"
+
+ALONE = ("epoch", "survey")
+"""Scripts that belong to no slug and use no part of the library."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One operation: its whole text, the hash by which Redis knows it, and whether it batches."""
+    """A script's name, its whole text, and the hash by which Redis knows it."""
 
     name: str
     text: str
     sha: str
-    batches: bool
 
 
 def load() -> dict[str, Script]:
-    """Read all scripts."""
+    """Read all scripts: BATCH and those of ALONE."""
     folder = files("limits") / "lua"
-    library = "".join((folder / "lib" / f"{name}.lua").read_text() for name in LIBRARY)
-    batch = (folder / "lib" / "batch.lua").read_text()
-    scripts = {}
-    for name in (*OF_SLUG, *ALONE):
+    parts = [(folder / "lib" / f"{name}.lua").read_text() for name in LIBRARY]
+    parts.append("local operations = {}\n")
+    for name in OF_SLUG:
         text = (folder / f"{name}.lua").read_text()
-        if name in OF_SLUG:
-            text = f"{library}\nlocal function operation(ARGV)\n{text}\nend\n{batch}"
-        sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-        scripts[name] = Script(name, text, sha, name in OF_SLUG)
-    return scripts
+        parts.append(f"function operations.{name}()\n{text}end\n")
+    parts.append((folder / "lib" / f"{BATCH}.lua").read_text())
+    texts = {BATCH: "".join(parts)}
+    texts |= {name: (folder / f"{name}.lua").read_text() for name in ALONE}
+    return {name: Script(name, text, _sha(text)) for name, text in texts.items()}
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()

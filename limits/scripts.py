@@ -1,9 +1,9 @@
 """The way to Redis and back: what accumulates during one round trip goes out together.
 
-A caller awaits one step and reads as one step. All steps of one kind become one script, of whatever
-slugs they are, and the scripts of one round trip one pipeline. Scripts travel by hash. When Redis
-has forgotten them (restart, SCRIPT FLUSH) they are loaded and sent again: a refused script has done
-nothing.
+A caller awaits one step and reads as one step. All steps become one script, of whatever kinds and
+slugs they are; the few scripts of no slug go beside it in the same pipeline. They travel by hash.
+When Redis has forgotten them (restart, SCRIPT FLUSH) they are loaded and sent again: a refused
+script has done nothing.
 """
 
 from __future__ import annotations
@@ -18,18 +18,15 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
 from limits.clock import Clock
-from limits.script import Script, load
+from limits.script import ALONE, BATCH, Script, load
 from tracking.errors import LimitsDown
 
 MOST_AT_ONCE = 200
-"""Steps in one pipeline; more would make Redis deaf for others for several milliseconds."""
+"""Steps in one script: more would make Redis deaf for others for several milliseconds."""
 
 ENOUGH = 100
 """So many waiting steps do not wait for the pipeline under way: they go out on a second connection.
 Redis works on one pipeline while this process reads the replies of the other."""
-
-MOST_IN_ONE = 100
-"""Steps in one script, for the same reason: nobody else is served while a script runs."""
 
 Notice = Callable[[Exception | None], None]
 Value = str | bytes | int
@@ -37,7 +34,7 @@ Value = str | bytes | int
 
 @dataclass(slots=True)
 class _Step:
-    script: Script
+    name: str
     keys: Sequence[str]
     args: Sequence[Value]
     reply: asyncio.Future[Any]
@@ -67,7 +64,7 @@ class Scripts:
     ) -> Any:  # each script has replies of its own; limiter.py reads them
         """Run one step. Raises LimitsDown; it may have run then, so repeat it as it is."""
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Step(self._scripts[name], keys, args, reply))
+        self._waiting.append(_Step(name, keys, args, reply))
         if self._first is None:
             self._first = asyncio.create_task(self._send_all())
         elif self._second is None and len(self._waiting) >= ENOUGH:
@@ -105,7 +102,7 @@ class Scripts:
                 index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)
             ]
             if forgotten:
-                await self._load({groups[index][0].script for index in forgotten})
+                await self._load({self._script_of(groups[index]) for index in forgotten})
                 again = await self._exchange([groups[index] for index in forgotten])
                 for index, reply in zip(forgotten, again, strict=True):
                     replies[index] = reply
@@ -132,7 +129,8 @@ class Scripts:
         pipeline = self._redis.pipeline(transaction=False)
         for group in groups:
             keys, args = _written(group)
-            pipeline.execute_command("EVALSHA", group[0].script.sha, len(keys), *keys, *args)
+            sha = self._script_of(group).sha
+            pipeline.execute_command("EVALSHA", sha, len(keys), *keys, *args)
         before = time.monotonic()
         replies: list[Any] = await pipeline.execute(raise_on_error=False)
         after = time.monotonic()
@@ -141,45 +139,50 @@ class Scripts:
                 self._clock.observe(before, instant, after)
         return replies
 
+    def _script_of(self, group: Sequence[_Step]) -> Script:
+        return self._scripts[BATCH if _batches(group) else group[0].name]
+
     async def _load(self, scripts: Iterable[Script]) -> None:
         for script in scripts:
             await self._redis.script_load(script.text)
 
 
 def _together(steps: Iterable[_Step]) -> Iterable[list[_Step]]:
-    """Steps of one kind in one group, each kind in its order; what does not batch goes alone."""
-    groups: dict[str, list[_Step]] = {}
+    """All steps of slugs in one group, in their order; what belongs to no slug goes alone."""
+    batch = []
     for step in steps:
-        if not step.script.batches:
+        if step.name in ALONE:
             yield [step]
-            continue
-        group = groups.setdefault(step.script.name, [])
-        if len(group) == MOST_IN_ONE:
-            yield group
-            group = groups[step.script.name] = []
-        group.append(step)
-    yield from groups.values()
+        else:
+            batch.append(step)
+    if batch:
+        yield batch
 
 
 def _batches(group: Sequence[_Step]) -> bool:
-    return group[0].script.batches
+    return group[0].name not in ALONE
 
 
 def _written(group: Sequence[_Step]) -> tuple[Sequence[Value], Sequence[Value]]:
     """Keys and arguments of one script, in the order of lua/lib/batch.lua."""
-    first = group[0]
-    if not first.script.batches:
-        return first.keys, first.args
+    if not _batches(group):
+        return group[0].keys, group[0].args
+    kinds: dict[str, int] = {}
+    widths: list[str] = []
     # A slug is its key and its rules: the rules of one slug may change between two steps.
     slugs: dict[tuple[Any, Any], int] = {}
     laws: dict[Value, int] = {}
+    for step in group:
+        if step.name not in kinds:
+            kinds[step.name] = len(kinds)
+            widths.append(f"{step.name} {len(step.args)} ")
     requests: list[Value] = []
     for step in group:
-        slug = (step.keys[0], step.args[0])
-        requests.append(slugs.setdefault(slug, len(slugs) + 1))
+        slug = slugs.setdefault((step.keys[0], step.args[0]), len(slugs))
+        requests.append(slug * len(kinds) + kinds[step.name])
         requests.extend(step.args[1:])
     which = [laws.setdefault(rules, len(laws) + 1) for _, rules in slugs]
-    return [key for key, _ in slugs], [len(laws), len(first.args), *laws, *which, *requests]
+    return [key for key, _ in slugs], [len(laws), "".join(widths), *laws, *which, *requests]
 
 
 def _instant(reply: Any) -> int | None:
@@ -204,6 +207,6 @@ def _settle(group: Sequence[_Step], reply: Any) -> None:
 def _fail(group: Sequence[_Step], error: Exception) -> None:
     for step in group:
         if not step.reply.done():
-            down = LimitsDown(f"Redis did not do {step.script.name}: {error}")
+            down = LimitsDown(f"Redis did not do {step.name}: {error}")
             down.__cause__ = error
             step.reply.set_exception(down)

@@ -2,12 +2,11 @@
 admit: one request asks for a call, and gets it or waits. Idempotent by call id and by job.
 
 KEYS     of the slug, see lib/slug.lua
-ARGV[1]  rules     see lib/slug.lua
-ARGV[2]  reports   see lib/slug.lua
-ARGV[3]  call id   new for every admission
-ARGV[4]  request   JSON: number, job (key), id, given, age (ms), till (ms), auto, fields, trace
-ARGV[5]  answer    JSON: state, output (JSON text), tracking, observed (ms) -- stored and fresh
-                   enough for this request; or empty
+ARGV     behind the reports, see lib/batch.lua:
+  id       of the call, new for every admission
+  asked    JSON: number, job (key), id, given, age (ms), till (ms), auto, fields, trace
+  stored   JSON: state, output (JSON text), tracking, observed (ms) -- an answer that is fresh enough
+           for this request; or empty
 
 Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "parked", why, put}      it waits; put 1: put a drain job
@@ -16,10 +15,7 @@ Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "dying", grant}          too many workers vanished over it: record it, then finish
          {now, "epoch"}                 this Redis lost its state: agree on an epoch first
 ]]
-local id, request = ARGV[3], cjson.decode(ARGV[4])
-local number = request.number
-
-local function end_now(verdict)
+local function end_now(request, verdict)
   if request.id then
     end_operation(request.id, verdict)
   else
@@ -28,7 +24,7 @@ local function end_now(verdict)
   return { now, 'ended', verdict.state }
 end
 
-local function parked(why)
+local function parked(id, why)
   if nobody_waits() then return { now, 'parked', why, 0 } end
   raise_flag(waits())
   return { now, 'parked', why, call_drainer(id) }
@@ -36,7 +32,7 @@ end
 
 -- The job of a call that runs: its worker vanished, so it goes on here, at once, with a new permit.
 -- The old lease stays taken until it ends, because the old call may still be at the courier.
-local function go_on(old, record)
+local function go_on(id, number, old, record)
   if not record.dying then
     record.deaths = (record.deaths or 0) + 1
     record.dying = record.deaths > rules.deaths or nil
@@ -51,51 +47,60 @@ local function go_on(old, record)
   if at then return { now, 'granted', grant(id, number, record, at, lane) } end
   wait_again(record)
   put_head(number, record)
-  return parked(lane)
+  return parked(id, lane)
 end
 
-reap()
-local calls = call('HMGET', INFLIGHT, id, '=' .. number)
-if calls[1] then return { now, 'granted', granted_before(id) } end
-if not quiet_until() then return { now, 'epoch' } end
-local known = call('MGET', STATUS .. (request.id or request.job), ANSWER .. number)
-local state = known[1] and cjson.decode(known[1]).status
-if ENDED[state] then return { now, 'ended', state } end
-if request.till and request.till <= now_ms then return end_now(EXPIRED) end
-local answer = fresh(known[2], request.age) or fresh(ARGV[5], request.age)
-if answer then return end_now(answer) end
+-- Nobody has asked for this number yet. `flying`: the record of its call, if one runs.
+local function ask_anew(id, number, request, flying)
+  local idle = nobody_waits()
+  if not idle and waits() >= rules.max_waiting then return { now, 'full', waits() } end
+  local record = record_of(request)
+  if not join(record, request) then return parked(id, 'known') end
+  if flying then
+    put_behind(number, record)
+    return parked(id, 'running')
+  end
+  if not idle then
+    move_due()
+    idle = waits() == 0
+  end
+  local at, lane = nil, 'queue'
+  if idle then at, lane = opening() end
+  if not at then
+    put_tail(number, record)
+    return parked(id, lane)
+  end
+  record.job = request.job
+  return { now, 'granted', grant(id, number, record, at, lane) }
+end
 
-local runs = calls[2]
-local flying = runs and read_record(INFLIGHT, runs)
-if flying and flying.job == request.job then return go_on(runs, flying) end
-local joined = flying and not request.id and flying.anon
-if joined and (joined.id == request.job or joined.last == request.job) then
-  return parked('known')
+return function(id, asked, stored)
+  reap()
+  local request = cjson.decode(asked)
+  local number = request.number
+  local calls = call('HMGET', INFLIGHT, id, '=' .. number)
+  if calls[1] then return { now, 'granted', granted_before(id) } end
+  if not quiet_until() then return { now, 'epoch' } end
+  local known = call('MGET', STATUS .. (request.id or request.job), ANSWER .. number)
+  local state = known[1] and cjson.decode(known[1]).status
+  if ENDED[state] then return { now, 'ended', state } end
+  if request.till and request.till <= now_ms then return end_now(request, EXPIRED) end
+  local answer = fresh(known[2], request.age) or fresh(stored, request.age)
+  if answer then return end_now(request, answer) end
+
+  local runs = calls[2]
+  local flying = runs and read_record(INFLIGHT, runs)
+  if flying and flying.job == request.job then return go_on(id, number, runs, flying) end
+  local joined = flying and not request.id and flying.anon
+  if joined and (joined.id == request.job or joined.last == request.job) then
+    return parked(id, 'known')
+  end
+  local record = read_record(REQUESTS, number)
+  if record then
+    promote(number, record, request)
+    join(record, request)
+    write_record(REQUESTS, number, record)
+    return parked(id, record.state or 'queue')
+  end
+  return ask_anew(id, number, request, flying)
 end
-local record = read_record(REQUESTS, number)
-if record then
-  promote(number, record, request)
-  join(record, request)
-  write_record(REQUESTS, number, record)
-  return parked(record.state or 'queue')
-end
-local idle = nobody_waits()
-if not idle and waits() >= rules.max_waiting then return { now, 'full', waits() } end
-record = record_of(request)
-if not join(record, request) then return parked('known') end
-if flying then
-  put_behind(number, record)
-  return parked('running')
-end
-if not idle then
-  move_due()
-  idle = waits() == 0
-end
-local at, lane = nil, 'queue'
-if idle then at, lane = opening() end
-if not at then
-  put_tail(number, record)
-  return parked(lane)
-end
-record.job = request.job
-return { now, 'granted', grant(id, number, record, at, lane) }

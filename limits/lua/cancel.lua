@@ -2,10 +2,9 @@
 cancel: end what waits as CANCELLED. What runs at this moment is not touched.
 
 KEYS     of the slug, see lib/slug.lua
-ARGV[1]  rules     see lib/slug.lua
-ARGV[2]  reports   see lib/slug.lua
-ARGV[3]  number    whose operations end, or empty when ARGV[4] is given
-ARGV[4]  id        of one operation, or empty for all that wait for the number
+ARGV     behind the reports, see lib/batch.lua:
+  number   whose operations end, or empty when the id is given
+  id       of one operation, or empty for all that wait for the number
 
 Returns  {now, cancelled, more}
          cancelled  operations that ended now; an id nobody has seen yet counts, and its job will be
@@ -60,11 +59,13 @@ local function cancel_number(number)
   return cancelled, looked and 0 or 1
 end
 
-local cancelled, more = 0, 0
-if ARGV[4] ~= '' then
-  cancelled = cancel_one(ARGV[4])
-else
-  cancelled, more = cancel_number(ARGV[3])
+return function(number, id)
+  local cancelled, more = 0, 0
+  if id ~= '' then
+    cancelled = cancel_one(id)
+  else
+    cancelled, more = cancel_number(number)
+  end
+  at_rest()
+  return { now, cancelled, more }
 end
-at_rest()
-return { now, cancelled, more }

@@ -3,30 +3,29 @@ finish: a call is over. Its operations end, whoever waits for its number and fin
 enough ends with them, and the freed slot goes to the next in line.
 
 KEYS     of the slug, see lib/slug.lua
-ARGV[1]  rules     see lib/slug.lua
-ARGV[2]  reports   see lib/slug.lua
-ARGV[3]  call id
-ARGV[4]  verdict   JSON: state, output (JSON text), tracking, observed (ms: its grant), answered
-ARGV[5]  number
-ARGV[6]  base      of the calls that are taken next, as in take.lua
-ARGV[7]  room      as in take.lua
+ARGV     behind the reports, see lib/batch.lua:
+  id       of the call
+  text     the verdict, JSON: state, output (JSON text), tracking, observed (ms: its grant), answered
+  number
+  base     of the calls that are taken next, as in take.lua
+  room     as in take.lua
 
 Returns  {now, more, grants, why, ask, put}
          more      1: more than 100 operations end; send it again, nothing was taken yet
          the rest  as in take.lua
 ]]
-local id, verdict, number = ARGV[3], cjson.decode(ARGV[4]), ARGV[5]
-verdict.started = verdict.observed
-
-local function serves(at, age)
-  return at <= verdict.observed or now_ms - verdict.observed < (age or rules.max_age_ms)
+local function serves_by(verdict)
+  return function(at, age)
+    return at <= verdict.observed or now_ms - verdict.observed < (age or rules.max_age_ms)
+  end
 end
 
+-- `runs`: the call that runs for the number; `id`: the one that ends.
 -- Returns false when there are more to look at.
-local function answer_waiting(runs)
+local function answer_waiting(id, verdict, number, runs)
   local record = read_record(REQUESTS, number)
   if not record then return true end
-  local looked = not verdict.answered or end_where(record, verdict, serves)
+  local looked = not verdict.answered or end_where(record, verdict, serves_by(verdict))
   if not looked then
     write_record(REQUESTS, number, record)
   elseif nobody_left(record) then
@@ -48,28 +47,32 @@ local function count_time(granted)
 end
 
 -- An answer that comes late, for a call that was taken over, must not replace a newer one.
-local function remember(late)
+local function remember(number, verdict, text, late)
   local known = late and call('GET', ANSWER .. number)
   if known and cjson.decode(known).observed >= verdict.observed then return end
-  call('SET', ANSWER .. number, ARGV[4], 'PX', rules.answer_ms)
+  call('SET', ANSWER .. number, text, 'PX', rules.answer_ms)
 end
 
-reap()
-local flying = call('HMGET', INFLIGHT, id, '=' .. number)
-local record, runs = flying[1] and cjson.decode(flying[1]) or nil, flying[2]
-if verdict.answered then
-  remember(not record)
-  if stops() > 0 then
-    call('DEL', BREAKER)
-    changed('stops')
+return function(id, text, number, base, room)
+  reap()
+  local verdict = cjson.decode(text)
+  verdict.started = verdict.observed
+  local flying = call('HMGET', INFLIGHT, id, '=' .. number)
+  local record, runs = flying[1] and cjson.decode(flying[1]) or nil, flying[2]
+  if verdict.answered then
+    remember(number, verdict, text, not record)
+    if stops() > 0 then
+      call('DEL', BREAKER)
+      touched.stops = nil
+    end
   end
+  local ended = not record or end_where(record, verdict, everyone)
+  if not ended or not answer_waiting(id, verdict, number, runs) then
+    -- The lease stays until all have ended, so that no sweep takes the call for a lost one.
+    if record then write_record(INFLIGHT, id, record) end
+    return { now, 1, {}, 'more', 0, 0 }
+  end
+  if land(id, record, runs) and record and not nobody_waits() then count_time(record.granted) end
+  local grants, why, ask, put = turn(base, room, false, record ~= nil)
+  return { now, 0, grants, why, ask, put }
 end
-local ended = not record or end_where(record, verdict, everyone)
-if not ended or not answer_waiting(runs) then
-  -- The lease stays until all have ended, so that no sweep takes the call for a lost one.
-  if record then write_record(INFLIGHT, id, record) end
-  return { now, 1, {}, 'more', 0, 0 }
-end
-if land(id, record, runs) and record and not nobody_waits() then count_time(record.granted) end
-local grants, why, ask, put = turn(ARGV[6], ARGV[7], false)
-return { now, 0, grants, why, ask, put }

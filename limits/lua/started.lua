@@ -1,10 +1,9 @@
 --[[
-started: report measured sends when no other script of the slug is due in time.
+started: report measured sends when no other step of the slug is due in time.
 
 KEYS     of the slug, see lib/slug.lua
-ARGV[1]  rules     see lib/slug.lua
-ARGV[2]  reports   see lib/slug.lua
+ARGV     nothing but the reports, see lib/batch.lua
 
 Returns  {now}
 ]]
-return { now }
+return function() return { now } end

@@ -2,9 +2,8 @@
 sweep: put right what vanished workers left behind, for one slug.
 
 KEYS     of the slug, see lib/slug.lua
-ARGV[1]  rules     see lib/slug.lua
-ARGV[2]  reports   see lib/slug.lua
-ARGV[3]  who       new for every sweep
+ARGV     behind the reports, see lib/batch.lua:
+  who      new for every sweep
 
 Returns  {now, swept, dying, put}
          swept     calls whose lease ended without a word, now back at the head of their list
@@ -37,36 +36,38 @@ local function relist()
   end
 end
 
--- A clock that stepped back must not keep a dead worker's slot for the length of its step.
-clamp(LEASES, now + rules.lease_us)
-clamp(STARTS, now + rules.ahead_us + rules.late_us + rules.window_us)
-reap()
-local swept, dying = 0, {}
-if call('HLEN', INFLIGHT) > 0 then
-  for _, lost in ipairs(lost_calls()) do
-    local id, record = lost.id, lost.record
-    if not record.dying then record.deaths = (record.deaths or 0) + 1 end
-    record.dying = record.dying or record.deaths > rules.deaths or nil
-    if record.dying then
-      write_record(INFLIGHT, id, record)
-      table.insert(dying, granted_before(id))
-    else
-      local number = record.n
-      land(id, record)
-      wait_again(record)
-      put_head(number, record)
-      count('swept')
-      swept = swept + 1
+return function(who)
+  -- A clock that stepped back must not keep a dead worker's slot for the length of its step.
+  clamp(LEASES, now + rules.lease_us)
+  clamp(STARTS, now + rules.ahead_us + rules.late_us + rules.window_us)
+  reap()
+  local swept, dying = 0, {}
+  if call('HLEN', INFLIGHT) > 0 then
+    for _, lost in ipairs(lost_calls()) do
+      local id, record = lost.id, lost.record
+      if not record.dying then record.deaths = (record.deaths or 0) + 1 end
+      record.dying = record.dying or record.deaths > rules.deaths or nil
+      if record.dying then
+        write_record(INFLIGHT, id, record)
+        table.insert(dying, granted_before(id))
+      else
+        local number = record.n
+        land(id, record)
+        wait_again(record)
+        put_head(number, record)
+        count('swept')
+        swept = swept + 1
+      end
     end
   end
+  relist()
+  move_due()
+  local put, left = 0, waits()
+  if left > 0 then
+    raise_flag(left)
+    put = call_drainer(who)
+  elseif at_rest() and call('EXISTS', INFLIGHT, REQUESTS) == 0 then
+    call('SREM', SLUGS, slug)
+  end
+  return { now, swept, dying, put }
 end
-relist()
-move_due()
-local put, left = 0, waits()
-if left > 0 then
-  raise_flag(left)
-  put = call_drainer(ARGV[3])
-elseif at_rest() and call('EXISTS', INFLIGHT, REQUESTS) == 0 then
-  call('SREM', SLUGS, slug)
-end
-return { now, swept, dying, put }

@@ -2,12 +2,11 @@
 take: whose turn is it? Any number of processes may ask; each answer is safe by itself.
 
 KEYS     of the slug, see lib/slug.lua
-ARGV[1]  rules     see lib/slug.lua
-ARGV[2]  reports   see lib/slug.lua
-ARGV[3]  base      new for every take: calls are named base:1, base:2, …
-ARGV[4]  room      how many calls this process has room for; 0 hands the slug over to others, and so
-                   does a take with `claims` that uses it up
-ARGV[5]  claims    1: came with a job of the tube wait_list, 0: by its own clock
+ARGV     behind the reports, see lib/batch.lua:
+  base     new for every take: calls are named base:1, base:2, …
+  room     how many calls this process has room for; 0 hands the slug over to others, and so does a
+           take with `claims` that uses it up
+  claims   1: came with a job of the tube wait_list, 0: by its own clock
 
 Returns  {now, grants, why, ask, put}
          grants    list of grants, see lib/flight.lua
@@ -16,6 +15,8 @@ Returns  {now, grants, why, ask, put}
          ask       µs at which this process has to ask again, 0: it has not
          put       1: put a drain job
 ]]
-reap()
-local grants, why, ask, put = turn(ARGV[3], ARGV[4], ARGV[5] == '1')
-return { now, grants, why, ask, put }
+return function(base, room, claims)
+  reap()
+  local grants, why, ask, put = turn(base, room, claims == '1', false)
+  return { now, grants, why, ask, put }
+end

@@ -11,9 +11,6 @@ LUA = Path(__file__).resolve().parents[2] / "limits" / "lua"
 OF_THE_SLUG = "KEYS     of the slug, see lib/slug.lua"
 
 HEADER = re.compile(r"\A--\[\[\n(?P<name>\w+): .+?^\]\]$", re.DOTALL | re.MULTILINE)
-OF_EVERY_OPERATION = {"1", "2"}
-"""Rules and reports, which the loop around the operation has seen to."""
-
 ANY = "…"
 """Stands for every further index: `ARGV[1…]` in a header, `ARGV[i]` in a script."""
 
@@ -43,18 +40,29 @@ def used(body: str, what: str) -> set[str]:
 def drift(text: str) -> dict[str, set[str]]:
     """Find the indices that are used and not documented, or the reverse."""
     header, body = split(text)
-    of_the_slug = OF_THE_SLUG in header
+    if OF_THE_SLUG in header:
+        return _drift_of_arguments(header, body)
     found = {}
     for what in ("KEYS", "ARGV"):
         expected = used(body, what)
-        if of_the_slug:  # its header lists what every operation is given, but for the keys
-            expected |= OF_EVERY_OPERATION if what == "ARGV" else set()
-        elif ANY in documented(header, what):
+        if ANY in documented(header, what):
             expected |= {ANY}  # `#ARGV` reads them without an index
         wrong = expected ^ documented(header, what)
         if wrong:
             found[what] = wrong
     return found
+
+
+def _drift_of_arguments(header: str, body: str) -> dict[str, set[str]]:
+    """An operation is a function: its header names what it takes, in that order."""
+    listed = header.partition("\nARGV ")[2].partition("\n\n")[0]
+    named = re.findall(r"^  (\w+)", listed, re.MULTILINE)
+    taken = re.findall(r"^return function\((.*?)\)", body, re.MULTILINE)
+    assert len(taken) == 1, "an operation's file returns one function"
+    arguments = re.findall(r"\w+", taken[0])
+    wrong = set(named) ^ set(arguments) or ({ANY} if named != arguments else set())
+    wrong |= used(body, "KEYS") | used(body, "ARGV")
+    return {"ARGV": wrong} if wrong else {}
 
 
 @pytest.mark.parametrize("path", operations(), ids=lambda path: path.name)
@@ -93,3 +101,25 @@ PLANTED = "--[[\nplanted: a script\n\nKEYS[1]  k\nARGV[1]  a\nARGV[2]  b\n\nRetu
 )
 def test_a_planted_drift_is_found(body: str, found: dict[str, set[str]]) -> None:
     assert drift(PLANTED + body) == found
+
+
+OPERATION = (
+    "--[[\nplanted: an operation\n\n"
+    + OF_THE_SLUG
+    + "\nARGV     behind the reports, see lib/batch.lua:\n  id       a\n  room     b\n"
+    + "           and more of b\n\nReturns  {now}\n]]\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("return function(id, room)\nend", {}),
+        ("return function(room, id)\nend", {"ARGV": {ANY}}),
+        ("return function(id)\nend", {"ARGV": {"room"}}),
+        ("return function(id, room, more)\nend", {"ARGV": {"more"}}),
+        ("return function(id, room)\nreturn ARGV[3]\nend", {"ARGV": {"3"}}),
+    ],
+)
+def test_a_planted_drift_of_an_operation_is_found(body: str, found: dict[str, set[str]]) -> None:
+    assert drift(OPERATION + body) == found

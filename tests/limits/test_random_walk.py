@@ -25,7 +25,7 @@ from redis import Redis
 
 from limits.replies import write_request, write_rules
 from limits.rules import Rules
-from limits.script import load
+from limits.script import BATCH, load
 from tracking.request import Origin
 
 RULES = Rules(concurrent=3, per_second=2, max_waiting=4, per_hour=1000, per_day=1000)
@@ -51,8 +51,8 @@ class Walk(RuleBasedStateMachine):
         """`at_once`: after how many operations a script wants to be sent again."""
         super().__init__()
         steps = AT_ONCE.replace("100", str(at_once))
-        self.texts = {name: script.text.replace(AT_ONCE, steps) for name, script in load().items()}
-        assert all(steps in self.texts[name] for name in ("finish", "take", "cancel"))
+        self.text = load()[BATCH].text.replace(AT_ONCE, steps)
+        assert steps in self.text
         self.redis = Redis.from_url(url, decode_responses=True)
         self.redis.flushdb()
         self.redis.set(KEYS.epoch, f"{EPOCH} 0")
@@ -83,11 +83,11 @@ class Walk(RuleBasedStateMachine):
         self.leap.clear()
         same = {"epoch": EPOCH, "token": worker, "deaths": 2, "max_age_ms": 30_000}
         rules = write_rules(RULES, same)
-        args = [each for request in requests for each in (1, "[]", *request)]
+        args = [each for request in requests for each in (0, "[]", *request)]
         began = time.monotonic()
         for _ in range(sent):
-            text, width = self.texts[name], 2 + len(requests[0])
-            replies = self.redis.eval(text, 1, KEYS.wait_list, 1, width, rules, 1, *args)
+            kinds = f"{name} {2 + len(requests[0])}"
+            replies = self.redis.eval(self.text, 1, KEYS.wait_list, 1, kinds, rules, 1, *args)
         for reply in replies:
             self.hear(name, reply, worker)
         if name not in SETTLES_NOTHING and not (name == "finish" and replies[-1][1] == 1):

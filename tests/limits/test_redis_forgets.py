@@ -9,6 +9,7 @@ from dataclasses import replace
 from limits_bench import (
     FAST,
     KEYS,
+    USPS,
     Hire,
     Worker,
     counted,
@@ -17,7 +18,7 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
-from limits.script import load
+from limits.script import BATCH, load
 from tracking.call import Granted, Parked
 from tracking.errors import LimitsDown
 
@@ -38,16 +39,16 @@ async def test_of_a_batch_only_what_redis_refused_is_sent_again(
     worker: Worker, redis: Redis
 ) -> None:
     await redis.script_flush()
-    await redis.script_load(load()["admit"].text)
+    await redis.script_load(load()[BATCH].text)
 
-    admissions, turn, swept = await asyncio.gather(
+    admissions, found, turn = await asyncio.gather(
         asyncio.gather(*(worker.admit(f"N{n:03}") for n in range(5))),
+        worker.scripts.run("survey", [KEYS.slugs], []),
         worker.take(),
-        worker.raw("sweep", "s"),
     )
 
     assert all(isinstance(admission, Granted) for admission in admissions)
-    assert (turn.calls, swept[1]) == ((), 0)
+    assert (found, turn.calls) == ([USPS], ())
     assert await counted(redis, "calls") == (5,)
 
 

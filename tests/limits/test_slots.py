@@ -235,3 +235,14 @@ async def test_a_quota_gets_back_what_certainly_did_not_start(
 
     assert [again.request.number for again in turn.calls] == ["N001"]
     assert await redis.get(f"calls_day:{USPS}") in {None, "1"}
+
+
+async def test_a_pause_holds_for_all_that_follows_in_the_same_script(worker: Worker) -> None:
+    call = await worker.granted("N001")
+
+    admission, turn = await asyncio.gather(
+        worker.admit("N002"), worker.limiter.hand_back(call, 5, Pause("429", seconds=60.0))
+    )
+
+    assert isinstance(admission, Granted)
+    assert turn.calls == ()

@@ -8,7 +8,7 @@ import re
 import pytest
 from redis import Redis
 
-from limits.script import ALONE, LIBRARY, OF_SLUG, load
+from limits.script import ALONE, BATCH, LIBRARY, OF_SLUG, load
 from mutants.catalogue import CATALOGUE
 from mutants.mutant import REPOSITORY, DoesNotApply, Mutant
 
@@ -77,7 +77,7 @@ def test_a_replaced_module_is_still_python(mutant: Mutant) -> None:
 )
 def test_a_replaced_script_is_still_lua(mutant: Mutant, redis_url: str) -> None:
     scripts, part = load(), mutant.file.read_text("utf-8")
-    whole = scripts[mutant.file.stem if mutant.file.stem in scripts else "take"].text
+    whole = scripts[mutant.file.stem if mutant.file.stem in ALONE else BATCH].text
 
     with Redis.from_url(redis_url) as redis:
         assert redis.script_load(whole.replace(part, mutant.applied(part)))

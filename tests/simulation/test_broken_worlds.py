@@ -84,7 +84,7 @@ BROKEN: dict[str, tuple[str, Any]] = {
     ),
     "a lease is shorter than a call": (
         "I2",
-        lambda: with_script("LEASES, now + rules.lease_us, id", "LEASES, now + 100000, id"),
+        lambda: with_script("LEASES, digits(now + rules.lease_us), id", "LEASES, now + 100000, id"),
     ),
     "the sweeper finds no lost call": (
         "I7",

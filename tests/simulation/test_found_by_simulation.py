@@ -13,7 +13,7 @@ from simulated.scripting import Scripting
 from limits.keys import EPOCH, of_slug
 from limits.replies import write_rules
 from limits.rules import Rules
-from limits.script import load
+from limits.script import BATCH, load
 from tracking.request import Slug
 
 USPS = Slug("usps")
@@ -40,8 +40,8 @@ class Redis:
         }
         written = write_rules(rules, dict(common)).decode()
         self.space.tick()
-        text = load()[name].text.encode().decode("latin-1")
-        argv = ["1", str(2 + len(args)), written, "1", "1", "[]", *args]
+        text = load()[BATCH].text.encode().decode("latin-1")
+        argv = ["1", f"{name} {2 + len(args)}", written, "1", "0", "[]", *args]
         (reply,) = SCRIPTING.run(self.space, text, [of_slug(USPS).wait_list], argv)  # type: ignore[misc]
         return reply
 

@@ -1,38 +1,50 @@
 --[[
-batch: runs one operation for every request of the script, in their order.
+batch: runs the steps of the script, in their order.
 
 KEYS     one for each slug, see lib/slug.lua
 ARGV[1]  rules     how many there are
-ARGV[2]  width     values of each request: 2 + its arguments
+ARGV[2]  kinds     of steps: name of the operation and how many values a step of it has in ARGV, as
+                   "admit 5 finish 7 "
 ARGV[3…] rules     JSON
 then     laws      which of the rules holds, from 1, for each slug
-then     requests  each: index of its slug, reports, arguments (ARGV[3…] of the operation)
+then     steps     each: what, reports, and the values that the operation's header names
+         what      the slug's index times the number of kinds, plus the kind's, both from 0: one value
+                   instead of two
+         reports   JSON: [start id, send in µs of Redis' clock, …], measured since the last script;
+                   they are noted before the operation begins
 
 When all are done, what is projected for operators is written once for each slug.
 
-Returns  {reply, …}  one for each request, as the operation's header says; an error in the place of
-                     what could not be done, because a key of that slug is not what it should be
+Returns  {reply, …}  one for each step, as the operation's header says; an error in the place of what
+                     could not be done, because a key of that slug is not what it should be
 ]]
 -- An error that nobody catches would end the script before the others' counters and expiries.
-local function attempt(what, at)
-  local done, reply = pcall(what, at)
+local function attempt(what, ...)
+  local done, reply = pcall(what, ...)
   if done or type(reply) == 'table' then return reply end
   return redis.error_reply(reply)
 end
 
-local laws_before, width, replies = 2 + ARGV[1], tonumber(ARGV[2]), {}
-local function request(at)
-  local index = tonumber(ARGV[at])
-  turn_to(index, 2 + ARGV[laws_before + index])
+local laws_before = 2 + ARGV[1]
+local function step(kind, index, at)
+  turn_to(KEYS[index], 2 + ARGV[laws_before + index])
   note(ARGV[at + 1])
-  return operation({ unpack(ARGV, at, at + width - 1) })
+  return kind.operation(unpack(ARGV, at + 2, at + kind.width - 1))
 end
 
-for at = laws_before + #KEYS + 1, #ARGV, width do
-  table.insert(replies, attempt(request, at))
+local kinds, replies = {}, {}
+for name, width in string.gmatch(ARGV[2], '(%l+) (%d+)') do
+  table.insert(kinds, { operation = operations[name](), width = tonumber(width) })
 end
-for _, seen in pairs(slugs) do
-  turn_to(seen.index, seen.at)
+local at, last = laws_before + #KEYS + 1, #ARGV
+while at <= last do
+  local kind = kinds[ARGV[at] % #kinds + 1]
+  replies[#replies + 1] = attempt(step, kind, math.floor(ARGV[at] / #kinds) + 1, at)
+  at = at + kind.width
+end
+for list, seen in pairs(slugs) do
+  turn_to(list, seen.at)
   attempt(close)
 end
+if #leased > 0 then attempt(call, 'SADD', SLUGS, unpack(leased)) end
 return replies

@@ -14,7 +14,7 @@ end
 -- Returns {call id, start in µs, grant in µs, record, {ids: of at most 100 operations}}.
 local function grant(id, number, record, at, lane)
   start(id, at, lane)
-  touched[LEASES] = members(LEASES) + call('ZADD', LEASES, now + rules.lease_us, id)
+  touched[LEASES] = members(LEASES) + call('ZADD', LEASES, digits(now + rules.lease_us), id)
   touched.leased, touched.moved = true, true
   count('calls')
   record.state, record.n, record.at, record.granted = nil, number, digits(at), digits(now)
@@ -44,7 +44,7 @@ end
 local function land(id, record, runs)
   local leased = call('ZREM', LEASES, id) == 1
   if leased then
-    changed(LEASES)
+    touched[LEASES] = touched[LEASES] and touched[LEASES] - 1
     touched.moved = true
   end
   if not record then return leased end
@@ -72,12 +72,13 @@ local function wait_again(record)
   end
 end
 
--- The counters that operators read, and the ends of what expires; once for each slug.
+-- The counters that operators read, and the ends of what expires; once for each slug, at the end.
+local leased = {}
 local function close()
   if touched.leased then
     -- As long as calls_number: were the leases gone sooner, nobody would take them off it.
     call('PEXPIRE', LEASES, 60000)
-    call('SADD', SLUGS, slug)
+    table.insert(leased, slug)
   end
   if touched.started then
     call('PEXPIRE', STARTS, math.ceil((rules.ahead_us + rules.late_us + rules.window_us) / 1000))

@@ -20,18 +20,20 @@ end
 local function reap()
   if touched.reaped then return end
   touched.reaped = true
-  local gone = call('ZREMRANGEBYSCORE', LEASES, '-inf', now)
-    + call('ZREMRANGEBYSCORE', STARTS, '-inf', now)
+  local gone = call('ZREMRANGEBYSCORE', LEASES, '-inf', digits(now))
+    + call('ZREMRANGEBYSCORE', STARTS, '-inf', digits(now))
   if gone > 0 then touched.moved = true end
 end
 
 local function members(key)
-  return known(key, function() return call('ZCARD', key) end)
+  touched[key] = touched[key] or call('ZCARD', key)
+  return touched[key]
 end
 
 -- How many of the keys that stop a courier are there.
 local function stops()
-  return known('stops', function() return call('EXISTS', PAUSED, BREAKER) end)
+  touched.stops = touched.stops or calm() and 0 or call('EXISTS', PAUSED, BREAKER)
+  return touched.stops
 end
 
 -- Returns the score at which fewer than `most` members will be left, with its member; nil when
@@ -40,7 +42,8 @@ end
 local function frees(key, most, reach)
   local surplus = members(key) - most
   if surplus < 0 then return nil end
-  known('clamped ' .. key, function() clamp(key, reach) return true end)
+  if not touched.clamped[key] then clamp(key, reach) end
+  touched.clamped[key] = true
   local found = call('ZRANGE', key, surplus, surplus, 'WITHSCORES')
   return tonumber(found[2]), found[1]
 end
@@ -55,7 +58,7 @@ local function quota()
   local latest = now + rules.ahead_us + rules.late_us
   if rules.per_hour then
     local span = HOUR_US + rules.window_us - SECOND_US
-    if call('ZREMRANGEBYSCORE', HOUR, '-inf', now - span) > 0 then changed(HOUR) end
+    if call('ZREMRANGEBYSCORE', HOUR, '-inf', now - span) > 0 then touched[HOUR] = nil end
     local first = frees(HOUR, rules.per_hour, latest)
     if first then return 'per_hour', first + span end
   end
@@ -101,11 +104,11 @@ end
 local function start(id, at, lane)
   local before = members(STARTS)
   if lane then before = before - call('ZREM', STARTS, lane) end
-  touched[STARTS] = before + call('ZADD', STARTS, at + rules.late_us + rules.window_us, id)
+  touched[STARTS] = before + call('ZADD', STARTS, digits(at + rules.late_us + rules.window_us), id)
   touched.started, touched.moved = true, true
   if rules.per_hour then
     call('ZADD', HOUR, at + rules.late_us, id)
-    changed(HOUR)
+    touched[HOUR] = nil
     call('PEXPIRE', HOUR, (HOUR_US + rules.ahead_us + rules.late_us) / 1000)
   end
   if rules.per_day then
@@ -121,12 +124,12 @@ local function give_start_back(id, record)
     call('ZADD', STARTS, 'XX', record.at, id)
   else
     call('ZREM', STARTS, id)
-    changed(STARTS)
+    touched[STARTS] = nil
     touched.moved = true
   end
   if rules.per_hour then
     call('ZREM', HOUR, id)
-    changed(HOUR)
+    touched[HOUR] = nil
   end
   local today = rules.per_day and tonumber(record.granted) >= day_ends() - DAY_US
   if today and tonumber(call('GET', DAY) or 0) > 0 then call('DECR', DAY) end
@@ -136,7 +139,7 @@ end
 -- The calls that were in flight together count as one failure.
 local function pause(pause_ms, why)
   if pause_ms < 0 then return end
-  changed('stops')
+  touched.stops, touched.calm = nil, false
   if pause_ms == 0 then
     if call('EXISTS', PAUSED) == 1 then return end
     local failures = call('INCR', BREAKER)

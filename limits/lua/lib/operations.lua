@@ -12,7 +12,7 @@ local AT_ONCE = 100
 
 local ENDED = { SUCCESS = true, ERROR = true, CANCELLED = true }
 
-local dates = {}
+local dates, instants = {}, {}
 
 -- Days since 1970 as YYYY-MM-DD.
 local function date_of(days)
@@ -32,13 +32,16 @@ local function date_of(days)
   return dates[days]
 end
 
+-- JSON. Calls that were granted together began together, so few instants are asked for.
 local function iso(ms)
   if not ms then return 'null' end
+  if instants[ms] then return instants[ms] end
   local seconds = math.floor(ms / 1000)
   local days = math.floor(seconds / 86400)
   local rest = seconds - days * 86400
-  return string.format('"%sT%02d:%02d:%02d.%03dZ"', date_of(days), math.floor(rest / 3600),
-    math.floor(rest / 60) % 60, rest % 60, ms % 1000)
+  instants[ms] = string.format('"%sT%02d:%02d:%02d.%03dZ"', date_of(days),
+    math.floor(rest / 3600), math.floor(rest / 60) % 60, rest % 60, ms % 1000)
+  return instants[ms]
 end
 
 local function state_of(id)

@@ -1,21 +1,26 @@
 --[[
 slug: names for the keys, the rules and the time that every operation on a slug works with.
 
-One script does one operation for many requests at once, of the same slug or of others: `turn_to`
-binds the names to the slug of the request at hand. lib/batch.lua calls it.
+One script does the steps of many requests, of the same slug or of others: `turn_to` binds the names
+to the slug of the step at hand. lib/batch.lua calls it.
 
 KEYS     wait_list:<slug>, one for each slug; the slug's other keys are named from it here, as in
          limits/keys.py.
 
-What an operation sees as its own ARGV:
-ARGV[1]  rules    of the slug, as `rules`: epoch, token (of this process), concurrent,
-                  per_second, window_us, late_us, ahead_us, lease_us, max_waiting, max_age_ms,
-                  answer_ms, deaths, per_hour, per_day, day_resets_at_us
-ARGV[2]  reports  JSON: [start id, send in µs of Redis' clock, …], measured since the last script;
-                  they are noted before the operation begins
+What a step works with:
+rules    of the slug: epoch, token (of this process), concurrent, per_second, window_us, late_us,
+         ahead_us, lease_us, max_waiting, max_age_ms, answer_ms, deaths, per_hour, per_day,
+         day_resets_at_us
+touched  what is known of the slug, and what is to be written of it at the end. What stays as it is
+         while the script runs is read once for each slug: nobody else writes now. Whoever changes it
+         says so here.
+now      µs, by Redis' clock; now_ms: the same in ms
 
 `STATUS` and `ANSWER` are prefixes, completed with ids that only the script learns. Names that are
 not in KEYS are why the project wants one Redis and no Cluster.
+
+Of a step's cost most is what Lua throws away, and each redis.call: so names and texts are made once,
+and nothing is asked twice.
 ]]
 local call = redis.call
 local CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER
@@ -31,46 +36,49 @@ local now_ms = math.floor(now / 1000)
 local LIST = 'wait_list:'
 local slugs, laws = {}, {}
 
--- The rules in ARGV[at] of the script: JSON, and the same for many slugs.
+-- The rules in ARGV[at]: JSON, and the same for many slugs.
 local function rules_in(at)
   if not laws[at] then laws[at] = cjson.decode(ARGV[at]) end
   return laws[at]
 end
 
--- index: of the slug in KEYS, from 1; at: where its rules stand in ARGV of the script. A slug is there
--- twice when its rules have just changed; what is known of it is known once.
-local function turn_to(index, at)
-  MANUAL = KEYS[index]
-  slug = string.sub(MANUAL, #LIST + 1)
-  CALLS, SECOND = 'calls_number:' .. slug, 'sec_calls:' .. slug
-  LEASES, STARTS = 'calls_leases:' .. slug, 'call_starts:' .. slug
-  AUTOMATIC, LATER = 'wait_list_automatic:' .. slug, 'wait_later:' .. slug
-  REQUESTS, INFLIGHT = 'wait_requests:' .. slug, 'wait_inflight:' .. slug
-  DRAINER, FLAG = 'wait_drainer:' .. slug, 'wait_list_activated:' .. slug
-  PAUSED, BREAKER = 'calls_paused:' .. slug, 'calls_breaker:' .. slug
-  HOUR, DAY = 'calls_hour:' .. slug, 'calls_day:' .. slug
-  COUNTS, ANSWER = 'tracking:counts:' .. slug, 'tracking:answer:' .. slug .. ':'
+-- In the order in which turn_to binds them.
+local function names_of(list, slug)
+  return {
+    'calls_number:' .. slug, 'sec_calls:' .. slug,
+    'calls_leases:' .. slug, 'call_starts:' .. slug,
+    list, 'wait_list_automatic:' .. slug, 'wait_later:' .. slug,
+    'wait_requests:' .. slug, 'wait_inflight:' .. slug,
+    'wait_drainer:' .. slug, 'wait_list_activated:' .. slug,
+    'calls_paused:' .. slug, 'calls_breaker:' .. slug,
+    'calls_hour:' .. slug, 'calls_day:' .. slug,
+    'tracking:counts:' .. slug, 'tracking:answer:' .. slug .. ':',
+  }
+end
+
+-- list: of KEYS; at: where the slug's rules stand in ARGV. A slug is there twice when its rules have
+-- just changed; what is known of it is known once.
+local function turn_to(list, at)
   rules = rules_in(at)
-  touched = slugs[slug]
+  if MANUAL == list then return end
+  touched = slugs[list]
   if not touched then
-    touched = { index = index, at = at, counts = {} }
-    slugs[slug] = touched
+    local name = string.sub(list, #LIST + 1)
+    touched = { slug = name, at = at, names = names_of(list, name), counts = {}, clamped = {} }
+    slugs[list] = touched
   end
+  slug = touched.slug
+  CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER, REQUESTS, INFLIGHT, DRAINER, FLAG,
+    PAUSED, BREAKER, HOUR, DAY, COUNTS, ANSWER = unpack(touched.names)
 end
 
--- What stays as it is while the script runs is read once for each slug: nobody else writes now.
--- Whoever changes what `name` stands for says so by `changed(name)`.
-local function known(name, read)
-  local value = touched[name]
-  if value == nil then
-    value = read()
-    touched[name] = value
+-- Whether nobody waits in a list, nobody drains and nothing is paused: in most scripts that is so, and
+-- one command tells it. Whoever writes one of these keys sets `touched.calm` to false.
+local function calm()
+  if touched.calm == nil then
+    touched.calm = call('EXISTS', MANUAL, AUTOMATIC, LATER, DRAINER, FLAG, PAUSED, BREAKER) == 0
   end
-  return value
-end
-
-local function changed(name)
-  touched[name] = nil
+  return touched.calm
 end
 
 -- Counters are written once for each slug, when all requests of the script are done.
@@ -78,9 +86,16 @@ local function count(name)
   touched.counts[name] = (touched.counts[name] or 0) + 1
 end
 
+local written = {}
+
 -- 14 digits are all that .. and tostring keep of a number: microseconds need 16.
 local function digits(number)
-  return string.format('%.0f', number)
+  local text = written[number]
+  if not text then
+    text = string.format('%.0f', number)
+    written[number] = text
+  end
+  return text
 end
 
 local quiet_of = {}

@@ -84,6 +84,7 @@ local function raise_flag(waiting)
   if line().later > 0 then
     due_us = math.max(due_us, call('ZRANGE', LATER, -1, -1, 'WITHSCORES')[2] * 1000 - now)
   end
+  touched.calm = false
   call('SET', FLAG, '1', 'PX', math.max(1000, math.ceil(due_us / 1000)))
 end
 
@@ -95,6 +96,7 @@ local function drainer()
 end
 
 local function appoint(token, at)
+  touched.calm = false
   call('SET', DRAINER, token .. ' ' .. digits(at), 'PX',
     math.ceil(math.max(at - now, 0) / 1000) + DRAINER_SPARE_MS)
 end
@@ -104,6 +106,7 @@ local function call_drainer(who)
   local token = drainer()
   if token == 'tube:' .. who then return 1 end
   if token then return 0 end
+  touched.calm = false
   call('SET', DRAINER, 'tube:' .. who .. ' ' .. digits(now), 'PX', TUBE_MS)
   count('drains')
   return 1
@@ -139,10 +142,13 @@ local function settle(who, why, ask, claims)
   return digits(ask), 0
 end
 
--- What take does, and every script that frees a slot does next. Sent again it answers the same.
-local function turn(base, room, claims)
-  local grants, why, look_again = taken_before(base), used_up(tonumber(room), claims), now
-  if #grants == 0 and nobody_waits() and call('EXISTS', DRAINER, FLAG) == 0 then
+-- What take does, and every step that frees a slot does next. Sent again it answers the same.
+-- anew: the call that ends was still in flight, so this step has taken nothing before.
+local function turn(base, room, claims, anew)
+  local grants = anew and {} or taken_before(base)
+  local why, look_again = used_up(tonumber(room), claims), now
+  local nothing_left = nobody_waits() and (calm() or call('EXISTS', DRAINER, FLAG) == 0)
+  if #grants == 0 and nothing_left then
     return grants, tonumber(room) > 0 and 'empty' or 'room', 0, 0
   elseif #grants == 0 then
     grants, why, look_again = take(base, tonumber(room), claims)

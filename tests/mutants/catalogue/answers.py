@@ -34,7 +34,8 @@ MUTANTS = (
         name="a number runs twice at once when asked for twice",
         breaks="I8",
         where="limits/lua/admit.lua",
-        old="if flying then\n  put_behind(number, record)\n  return parked('running')\nend\n",
+        old="  if flying then\n    put_behind(number, record)\n"
+        "    return parked(id, 'running')\n  end\n",
         new="",
         tests=(
             FRESH + "test_while_its_number_runs_a_request_waits_and_has_the_answer_of_that_call",
@@ -92,8 +93,9 @@ MUTANTS = (
         name="a call gives its slot back while operations of its have not ended",
         breaks="I8",
         where="limits/lua/finish.lua",
-        old="  if record then write_record(INFLIGHT, id, record) end\n",
-        new="  if record then write_record(INFLIGHT, id, record) end\n  call('ZREM', LEASES, id)\n",
+        old="    if record then write_record(INFLIGHT, id, record) end\n",
+        new="    if record then write_record(INFLIGHT, id, record) end\n"
+        "    call('ZREM', LEASES, id)\n",
         tests=(MANY + "test_the_slot_of_a_call_stays_taken_until_all_its_operations_have_ended",),
     ),
 )

@@ -11,6 +11,7 @@ from typing import Any
 from limits_invariants import check
 
 from limits.rules import Rules
+from limits.script import BATCH
 from simulated.keyspace import Hash, Keyspace
 from simulated.trace import Trace
 from simulated.view import ENDS, View
@@ -44,6 +45,8 @@ class Watch:
 
     def __call__(self, sha: str, keys: Sequence[str], argv: Sequence[str]) -> None:
         name = self.names.get(sha, sha)
+        if name == BATCH:
+            name = " ".join(argv[1].split()[::2])  # the kinds of its steps
         self.scripts[name] = self.scripts.get(name, 0) + 1
         self._note_repeats(name, argv)
         self._look_at_ends(name)
@@ -71,7 +74,7 @@ class Watch:
         sent = hash((name, *argv))
         if sent in self._seen and name not in ALIKE:
             self.trace.repair("script sent again")
-            if name == "finish":
+            if "finish" in name.split():
                 self.trace.repair("finish repeated, and ignored")
         self._seen.add(sent)
 

@@ -17,7 +17,7 @@ import asyncio
 import itertools
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +49,8 @@ from tracking.request import Slug, TrackingRequest
 AGAIN_SECONDS = 0.1
 """How soon a call in mid-way asks again while Redis is silent."""
 
-SWEPT_AT_ONCE = 50
-"""Sweeps of a thousand slugs at once would hold up the takes behind them for half a second."""
+INSPECTED_AT_ONCE, SWEPT_AT_ONCE = 200, 50
+"""Looking at a thousand slugs at once, or sweeping them, would hold up the takes behind them."""
 
 RulesOf = Callable[[Slug], Rules]
 
@@ -147,13 +147,16 @@ class Limiter:
         return await self._turn(script, call.request.slug, args)
 
     async def sweep(self, slugs: Sequence[Slug]) -> Sequence[Swept]:
-        """Put right what vanished workers left (lua/survey.lua, lua/sweep.lua)."""
+        """Put right what vanished workers left (lua/survey.lua, lua/inspect.lua, lua/sweep.lua)."""
         lists = [key for s in slugs for key in keys.of_slug(s)[4:6]]
-        found = await self._scripts.run("survey", [keys.SLUGS, *lists], list(slugs))
+        busy = [Slug(s) for s in await self._scripts.run("survey", [keys.SLUGS, *lists], slugs)]
+        unsound: list[Slug] = []
+        for part in _parts(busy, INSPECTED_AT_ONCE):
+            spans = [us for slug in part for us in self._rules_of(slug).reach_us]
+            unsound += await self._scripts.run("inspect", [keys.wait_list(s) for s in part], spans)
         swept: list[Swept] = []
-        for begin in range(0, len(found), SWEPT_AT_ONCE):
-            part = found[begin : begin + SWEPT_AT_ONCE]
-            swept += await asyncio.gather(*(self._sweep(Slug(slug)) for slug in part))
+        for part in _parts(unsound, SWEPT_AT_ONCE):
+            swept += await asyncio.gather(*(self._sweep(slug) for slug in part))
         return swept
 
     async def _sweep(self, slug: Slug) -> Swept:
@@ -243,6 +246,11 @@ class Limiter:
             }
             self._written[slug] = write_rules(self._rules_of(slug), common)
         return self._written[slug]
+
+
+def _parts(slugs: Sequence[Slug], most: int) -> Iterator[Sequence[Slug]]:
+    for begin in range(0, len(slugs), most):
+        yield slugs[begin : begin + most]
 
 
 def _pause(pause: Pause | None) -> tuple[int, str]:

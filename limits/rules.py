@@ -38,3 +38,9 @@ class Rules:
     def window_us(self) -> int:
         """How far apart two starts of one lane are, in microseconds."""
         return 1_000_000 + self.guard_ms * 1_000
+
+    @property
+    def reach_us(self) -> tuple[int, int]:
+        """How far ahead of Redis' clock a lease, and a lane, can end; in microseconds."""
+        lane = AHEAD_SECONDS + LATE_SECONDS
+        return round(self.lease_seconds * 1e6), round(lane * 1e6) + self.window_us

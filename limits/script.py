@@ -30,7 +30,7 @@ OF_SLUG = (
 
 BATCH = "batch"
 
-ALONE = ("epoch", "survey")
+ALONE = ("epoch", "inspect", "survey")
 """Scripts that belong to no slug and use no part of the library."""
 
 

@@ -1,5 +1,5 @@
 --[[
-survey: which slugs need the sweeper? One cheap script for all of them.
+survey: which slugs have work? One cheap script for all of them.
 
 KEYS[1]  wait_slugs   set of slugs with something waiting or in flight
 KEYS[2…] for each slug of ARGV: wait_list:<slug>, wait_list_automatic:<slug>

@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 DRAINER = "limits/test_drainer.py::"
 FORGETS = "limits/test_redis_forgets.py::"
+INSPECTION = "limits/test_inspection.py::"
 RECOVERY = "limits/test_recovery.py::"
 REPLIES = "limits/test_lost_replies.py::"
 SENDS = "limits/test_send_reports.py::"
@@ -124,6 +125,22 @@ MUTANTS = (
         old="  relist()\n  move_due()",
         new="  move_due()",
         tests=(RECOVERY + "test_a_list_that_somebody_deleted_is_written_again",),
+    ),
+    Mutant(
+        name="a call without a lease is passed over by the sweeper",
+        breaks="I1 I7",
+        where="limits/lua/inspect.lua",
+        old="    if not ends then return false end\n",
+        new="",
+        tests=(INSPECTION + "test_a_slug_is_named_when",),
+    ),
+    Mutant(
+        name="a slug that nobody drains is passed over by the sweeper",
+        breaks="I7",
+        where="limits/lua/inspect.lua",
+        old="if not found[1] or not found[2] then return false end",
+        new="if not found[1] or not found[2] then return true end",
+        tests=(INSPECTION + "test_a_slug_is_named_when",),
     ),
     Mutant(
         name="numbers that were pushed by hand are found by nobody",

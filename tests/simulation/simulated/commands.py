@@ -223,6 +223,10 @@ def _zscore(space: Keyspace, args: Sequence[str]) -> Reply:
     return None if score is None else score_text(score)
 
 
+def _zmscore(space: Keyspace, args: Sequence[str]) -> Reply:
+    return [_zscore(space, (args[0], member)) for member in args[1:]]
+
+
 def _keys(space: Keyspace, args: Sequence[str]) -> Reply:
     return [key for key in space.names() if fnmatchcase(key, args[0])]
 
@@ -272,6 +276,7 @@ COMMANDS: dict[str, Command] = {
     "ZCARD": lambda s, a: len(s.of(Scores, a[0]) or ()),
     "ZCOUNT": lambda s, a: len(_between(s.of(Scores, a[0]), a[1], a[2])),
     "ZSCORE": _zscore,
+    "ZMSCORE": _zmscore,
     "ZRANGE": _zrange,
     "ZRANGEBYSCORE": _zrangebyscore,
     "ZREMRANGEBYSCORE": _zremrangebyscore,

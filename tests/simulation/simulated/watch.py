@@ -18,7 +18,7 @@ from simulated.view import ENDS, View
 
 STATUS = "tracking:status:"
 COUNTS = "tracking:counts:"
-ALIKE = {"survey", "started", "epoch", "again"}
+ALIKE = {"survey", "inspect", "started", "epoch", "again"}
 """Scripts that say the same each time that they ask."""
 
 

@@ -1,0 +1,71 @@
+--[[
+inspect: which of these slugs would a sweep change? Nearly always none, and a sweep costs ten times as
+much: it asks for everything that it may have to write.
+
+KEYS[1…] wait_list:<slug>, one for each slug; the slug's other keys are named from it, as in
+         limits/keys.py
+ARGV[1…] for each slug two: µs that a lease lasts, µs that a lane may lie ahead
+
+Returns  {slug, …}    to be swept; in doubt a slug is among them
+]]
+local ASK_AT_LEAST_US = 30000000 -- as in lib/turns.lua
+local call = redis.call
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+local function score(key, index)
+  return tonumber(call('ZRANGE', key, index, index, 'WITHSCORES')[2])
+end
+
+-- Whoever waits has a drainer and a flag, and no retry is overdue.
+local function is_drained(slug)
+  local found = call('MGET', 'wait_drainer:' .. slug, 'wait_list_activated:' .. slug)
+  if not found[1] or not found[2] then return false end
+  -- Named when the clock was ahead.
+  if tonumber(string.match(found[1], ' (%d+)$')) > now + ASK_AT_LEAST_US then return false end
+  local due_ms = score('wait_later:' .. slug, 0)
+  return not due_ms or due_ms * 1000 > now
+end
+
+-- Each call in flight has a lease, and is known by its number.
+local function has_leases(slug)
+  local ids, fields = {}, call('HKEYS', 'wait_inflight:' .. slug)
+  for _, field in ipairs(fields) do
+    if string.sub(field, 1, 1) ~= '=' then table.insert(ids, field) end
+  end
+  if #fields ~= 2 * #ids then return false end
+  if #ids == 0 then return true end
+  for _, ends in ipairs(call('ZMSCORE', 'calls_leases:' .. slug, unpack(ids))) do
+    if not ends then return false end
+  end
+  return true
+end
+
+-- Nothing has ended, and nothing lies further ahead than what could be granted now: it does where the
+-- clock stepped back.
+local function is_in_time(slug, lease_us, lane_us)
+  local leases, starts = 'calls_leases:' .. slug, 'call_starts:' .. slug
+  local first = score(leases, 0)
+  if first and (first <= now or score(leases, -1) > now + lease_us) then return false end
+  return (score(starts, -1) or 0) <= now + lane_us
+end
+
+local function is_sound(slug, lease_us, lane_us)
+  local manual, automatic = 'wait_list:' .. slug, 'wait_list_automatic:' .. slug
+  if call('EXISTS', manual, automatic, 'wait_later:' .. slug) > 0 then
+    if not is_drained(slug) then return false end
+  elseif call('EXISTS', 'wait_requests:' .. slug) == 1
+    or call('EXISTS', 'wait_inflight:' .. slug) == 0 then
+    return false
+  end
+  return has_leases(slug) and is_in_time(slug, tonumber(lease_us), tonumber(lane_us))
+end
+
+local found = {}
+for i, list in ipairs(KEYS) do
+  local slug = string.sub(list, #'wait_list:' + 1)
+  -- A key that is not what it should be must not keep the other slugs from being looked at.
+  local looked, sound = pcall(is_sound, slug, ARGV[2 * i - 1], ARGV[2 * i])
+  if not looked or sound ~= true then table.insert(found, slug) end
+end
+return found

@@ -12,14 +12,9 @@ ARGV     behind the reports, see lib/batch.lua:
 Returns  {now, grants, why, ask, put}, as in take.lua
 ]]
 return function(id, pause_ms, reason, base, room)
-  reap()
-  local number, record = land_to_wait(id)
-  if number then
+  return end_unanswered(id, base, room, function(number, record)
     give_start_back(id, record)
-    wait_again(record)
     put_head(number, record)
     pause(tonumber(pause_ms), reason)
-  end
-  local grants, why, ask, put = turn(base, room, false, number ~= nil)
-  return { now, grants, why, ask, put }
+  end)
 end

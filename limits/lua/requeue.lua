@@ -12,13 +12,8 @@ ARGV     behind the reports, see lib/batch.lua:
 Returns  {now, grants, why, ask, put}, as in take.lua
 ]]
 return function(id, pause_ms, reason, base, room)
-  reap()
-  local number, record = land_to_wait(id)
-  if number then
-    wait_again(record)
+  return end_unanswered(id, base, room, function(number, record)
     put_head(number, record)
     pause(tonumber(pause_ms), reason)
-  end
-  local grants, why, ask, put = turn(base, room, false, number ~= nil)
-  return { now, grants, why, ask, put }
+  end)
 end

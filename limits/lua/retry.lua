@@ -11,14 +11,9 @@ ARGV     behind the reports, see lib/batch.lua:
 Returns  {now, grants, why, ask, put}, as in take.lua
 ]]
 return function(id, delay_ms, base, room)
-  reap()
-  local number, record = land_to_wait(id)
-  if number then
+  return end_unanswered(id, base, room, function(number, record)
     record.attempts = (record.attempts or 0) + 1
     count('retried')
-    wait_again(record)
     put_later(number, record, now_ms + tonumber(delay_ms))
-  end
-  local grants, why, ask, put = turn(base, room, false, number ~= nil)
-  return { now, grants, why, ask, put }
+  end)
 end

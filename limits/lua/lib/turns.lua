@@ -160,3 +160,16 @@ local function turn(base, room, claims, anew)
   local ask, put = settle(base, why, look_again, claims)
   return grants, why, ask, put
 end
+
+-- What every step does that ends a call unanswered: its request goes back into line where `put_back`
+-- puts it, and the slot to whoever is next. Does nothing to a call that is not ours (any more).
+local function end_unanswered(id, base, room, put_back)
+  reap()
+  local number, record = land_to_wait(id)
+  if number then
+    wait_again(record)
+    put_back(number, record)
+  end
+  local grants, why, ask, put = turn(base, room, false, number ~= nil)
+  return { now, grants, why, ask, put }
+end

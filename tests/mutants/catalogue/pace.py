@@ -97,8 +97,8 @@ MUTANTS = (
         name="a call that is handed back gets its start back although it may have left",
         breaks="I3",
         where="limits/lua/requeue.lua",
-        old="    wait_again(record)",
-        new="    give_start_back(id, record)\n    wait_again(record)",
+        old="    put_head(number, record)\n",
+        new="    give_start_back(id, record)\n    put_head(number, record)\n",
         tests=(PACE + "test_a_requeued_and_a_retried_call_keep_their_start_spent",),
     ),
     Mutant(

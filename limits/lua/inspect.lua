@@ -1,6 +1,6 @@
 --[[
-inspect: which of these slugs would a sweep change? Nearly always none, and a sweep costs ten times as
-much: it asks for everything that it may have to write.
+inspect: which of these slugs would a sweep change? Nearly always none, and a sweep costs more than
+twice as many commands, and three times the worker's time.
 
 KEYS[1…] wait_list:<slug>, one for each slug; the slug's other keys are named from it, as in
          limits/keys.py

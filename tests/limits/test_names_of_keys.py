@@ -1,7 +1,8 @@
-"""The names of the keys stand in two places: in limits/keys.py, and for scripts in slug.lua."""
+"""The names of the keys stand in limits/keys.py; scripts name them again, and must agree."""
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 
 import pytest
@@ -11,6 +12,7 @@ from tracking.request import Slug
 
 SLUG = Slug("some-courier")
 SCRIPT = (files("limits") / "lua/lib/slug.lua").read_text()
+LOOK = (files("limits") / "lua/inspect.lua").read_text()
 SHARED = ("slugs", "epoch", "status")
 
 
@@ -25,3 +27,11 @@ def test_scripts_name_a_slugs_keys_as_we_do(field: str) -> None:
 @pytest.mark.parametrize("field", SHARED)
 def test_scripts_name_the_keys_of_all_slugs_as_we_do(field: str) -> None:
     assert f"'{getattr(of_slug(SLUG), field)}'" in SCRIPT
+
+
+def test_the_look_before_a_sweep_names_a_slugs_keys_as_we_do() -> None:
+    named = re.findall(r"'([a-z_]+:)' \.\. slug", LOOK)
+    ours = {getattr(of_slug(SLUG), field).partition(SLUG)[0] for field in SlugKeys._fields}
+
+    assert len(named) >= 9
+    assert set(named) <= ours

@@ -87,6 +87,6 @@ class Courier:
 
 
 def _read(line: bytes) -> Call:
-    target, arrived, ended = line.decode().split(" ")
+    target, arrived, ended, late = line.decode().split(" ")
     _, slug, number = target.split("/")
-    return Call(slug, number, int(arrived), int(ended) or None)
+    return Call(slug, number, int(arrived), int(ended) or None, late_ns=int(late))

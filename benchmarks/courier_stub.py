@@ -7,7 +7,8 @@ connection, which is all that a worker sends, and understands three requests of 
 GET /_reset?delay_ms=&spread=  forget all calls; answer after `delay_ms`, shortened or lengthened by
                                up to `spread` of itself
 GET /_count                    how many calls have arrived
-GET /_calls                    a line per call: target, arrival, end (monotonic ns; 0: it runs)
+GET /_calls                    a line per call: target, arrival, end (monotonic ns; 0: it runs), and
+                               how much earlier it may have come while the stub did not look, in ns
 ============================== ===================================================================
 
 The collector is off: a courier that stands still lets arrivals bunch, and no sender can foresee
@@ -20,8 +21,10 @@ import asyncio
 import contextlib
 import gc
 import json
+import selectors
 import sys
 from array import array
+from functools import partial
 from time import monotonic_ns
 from urllib.parse import parse_qsl, urlsplit
 
@@ -29,6 +32,9 @@ HOST = "127.0.0.1"
 BACKLOG = 4096
 GOLDEN = 0.6180339887
 """Its multiples fall evenly between 0 and 1, in an order that repeats nothing."""
+
+LOOK_SECONDS = 0.005
+STALL_NS = round(2 * LOOK_SECONDS * 1_000_000_000)
 
 _END = b"\r\n\r\n"
 _CONTROL = b"/_"
@@ -58,6 +64,29 @@ def answer(body: bytes) -> bytes:
 FEED = answer(feed())
 
 
+class Looks(selectors.DefaultSelector):
+    """A selector that looks at least every LOOK_SECONDS, and knows when it could not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last_ns = self._before_ns = monotonic_ns()
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Look, for a moment only; the loop comes again."""
+        self._before_ns, began_ns = self._last_ns, monotonic_ns()
+        found = super().select(LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS))
+        ended_ns = monotonic_ns()
+        # A look in which the process was stopped ends empty, whatever has come.
+        if found or ended_ns - began_ns < STALL_NS:
+            self._last_ns = ended_ns
+        return found
+
+    def late_ns(self, arrived_ns: int) -> int:
+        """How long before `arrived_ns` that may have come; 0 unless the loop stalled."""
+        unseen = arrived_ns - self._before_ns
+        return unseen if unseen > STALL_NS else 0
+
+
 class Ledger:
     """All calls since the last reset, and how they are answered."""
 
@@ -69,6 +98,7 @@ class Ledger:
         self.targets: list[bytes] = []
         self.arrived = array("q")
         self.ended = array("q")
+        self.late = array("q")
         self._delay, self._spread = delay, spread
 
     def delay(self, index: int) -> float:
@@ -79,16 +109,17 @@ class Ledger:
 
     def lines(self) -> bytes:
         """Write down every call."""
-        rows = zip(self.targets, self.arrived, self.ended, strict=True)
-        return b"".join(b"%b %d %d\n" % row for row in rows)
+        rows = zip(self.targets, self.arrived, self.ended, self.late, strict=True)
+        return b"".join(b"%b %d %d %d\n" % row for row in rows)
 
 
 class Connection(asyncio.Protocol):
     """One keep-alive connection."""
 
-    def __init__(self, ledger: Ledger, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, ledger: Ledger, loop: asyncio.AbstractEventLoop, looks: Looks) -> None:
         self._ledger = ledger
         self._loop = loop
+        self._looks = looks
         self._begun = b""
         self._arrived_ns = 0
 
@@ -117,6 +148,7 @@ class Connection(asyncio.Protocol):
         ledger.targets.append(target)
         ledger.arrived.append(arrived_ns)
         ledger.ended.append(0)
+        ledger.late.append(self._looks.late_ns(arrived_ns))
         delay = ledger.delay(index)
         if delay:
             self._loop.call_later(delay, self._answer, index)
@@ -147,11 +179,12 @@ class Connection(asyncio.Protocol):
         return b""
 
 
-async def serve(port: int) -> None:
-    """Serve until killed."""
+async def serve(port: int, looks: Looks) -> None:
+    """Serve until killed, on a loop that looks by `looks`."""
     loop = asyncio.get_running_loop()
     ledger = Ledger()
-    server = await loop.create_server(lambda: Connection(ledger, loop), HOST, port, backlog=BACKLOG)
+    connect = partial(Connection, ledger, loop, looks)
+    server = await loop.create_server(connect, HOST, port, backlog=BACKLOG)
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -159,5 +192,9 @@ async def serve(port: int) -> None:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve(int(sys.argv[1])))
+    seen = Looks()
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(seen)) as runner,
+    ):
+        runner.run(serve(int(sys.argv[1]), seen))

@@ -3,6 +3,8 @@
 rate   1 s / mean(arrival k - arrival k-N), N the calls allowed in a second: exact
 share  arrivals / (N * slugs * seconds): what was made of what is allowed, in steps of one call
 over   slugs that saw more than N arrivals in any half-open second of the whole run
+proven those of them of which it is certain although the courier itself stood still at times
+stall  the longest time for which the courier stood still and did not see what arrived
 late   how much later than N-th to last arrival + 1 s + guard a call arrived
 """
 
@@ -11,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from devstack.judge import Call, most_in_flight, most_starts_in_any_second
@@ -46,13 +48,15 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The verdict about one run. Only `over`, `worst` and `in_flight` look outside the window."""
+    """The verdict about one run: rate, share and lateness of the window, all else of the run."""
 
     calls: int
     rate: float
     share: float
     over: int
+    proven: int
     worst: int
+    stall_ms: float
     in_flight: int
     late_ms: float
     late_p99_ms: float
@@ -61,7 +65,8 @@ class Pace:
 def judge(calls: Iterable[Call], window: Window, allowed: Allowed, slugs: int) -> Pace:
     """Judge a run in which `slugs` slugs had something waiting all the time."""
     by_slug = slugs_of(calls)
-    worst = [most_starts_in_any_second(each) for each in by_slug.values()]
+    certain = [most_starts_in_any_second(each) for each in by_slug.values()]
+    worst = [most_starts_in_any_second(map(as_stamped, each)) for each in by_slug.values()]
     gaps = [gap for each in by_slug.values() for gap in gaps_in(each, window, allowed.per_second)]
     late = [(gap - 1 - allowed.guard) * 1000 for gap in gaps] or [math.nan]
     made = sum(window.holds(call.arrived_ns) for each in by_slug.values() for call in each)
@@ -70,11 +75,18 @@ def judge(calls: Iterable[Call], window: Window, allowed: Allowed, slugs: int) -
         rate=1 / fmean(gaps) if gaps else 0.0,
         share=made / (allowed.per_second * slugs * window.seconds),
         over=sum(most > allowed.per_second for most in worst),
+        proven=sum(most > allowed.per_second for most in certain),
         worst=max(worst, default=0),
+        stall_ms=max((call.late_ns for each in by_slug.values() for call in each), default=0) / 1e6,
         in_flight=max(map(most_in_flight, by_slug.values()), default=0),
         late_ms=fmean(late),
         late_p99_ms=percentile(late, 0.99),
     )
+
+
+def as_stamped(call: Call) -> Call:
+    """Forget that it may have arrived earlier than it was seen."""
+    return replace(call, late_ns=0)
 
 
 def slugs_of(calls: Iterable[Call]) -> Mapping[str, list[Call]]:

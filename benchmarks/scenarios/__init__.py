@@ -8,6 +8,7 @@ from benchmarks.scenarios import (
     idle,
     latency,
     limited,
+    stalls,
     unlimited,
 )
 
@@ -15,6 +16,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     baseline.SCENARIO,
     unlimited.SCENARIO,
     limited.SCENARIO,
+    stalls.SCENARIO,
     hot_slug.SCENARIO,
     latency.SCENARIO,
     backlog.SCENARIO,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -58,6 +59,24 @@ def test_a_third_call_in_a_second_is_seen_outside_the_window_too() -> None:
     pace = judge([*early, *exact], window(5, 6), ALLOWED, slugs=2)
 
     assert (pace.over, pace.worst) == (1, 3)
+
+
+def test_what_a_standing_courier_saw_too_late_is_over_and_not_proven() -> None:
+    seen_late = replace(calls("a", 0.0)[0], late_ns=round(0.03 * SECOND))
+    after = calls("a", 0.5, 0.98)
+
+    pace = judge([seen_late, *after], window(0, 2), ALLOWED, slugs=1)
+
+    assert (pace.over, pace.proven, pace.worst) == (1, 0, 3)
+    assert pace.stall_ms == pytest.approx(30)
+
+
+def test_a_stall_that_is_too_short_to_explain_it_leaves_it_proven() -> None:
+    seen_late = replace(calls("a", 0.0)[0], late_ns=round(0.015 * SECOND))
+
+    pace = judge([seen_late, *calls("a", 0.5, 0.98)], window(0, 2), ALLOWED, slugs=1)
+
+    assert (pace.over, pace.proven) == (1, 1)
 
 
 def test_the_worst_instant_counts_the_calls_in_flight() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import http.client
 import os
+import signal
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -50,6 +53,21 @@ def test_the_courier_answers_what_the_feed_module_reads() -> None:
 
     assert len(tracking.checkpoints) == 8
     assert len(feed()) == pytest.approx(1400, abs=50)
+
+
+def test_the_courier_knows_how_long_it_stood_still(courier: Courier) -> None:
+    with closing(http.client.HTTPConnection(courier.url.removeprefix("http://"))) as connection:
+        for number, stop in enumerate((False, True, False)):
+            if stop:
+                os.kill(courier.pid, signal.SIGSTOP)
+                Timer(0.2, os.kill, (courier.pid, signal.SIGCONT)).start()
+            connection.request("GET", f"/a/{number}")
+            connection.getresponse().read()
+
+    first, stalled, last = (call.late_ns for call in courier.calls())
+
+    assert 190_000_000 <= stalled <= 5_000_000_000
+    assert max(first, last) < stalled
 
 
 def test_the_courier_stamps_every_call_until_it_is_told_to_forget(courier: Courier) -> None:

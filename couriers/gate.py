@@ -34,10 +34,12 @@ class Gate:
             raise TypeError("the session must come from couriers.session.open_session")
         request.gate = self
         try:
-            return await handler(request)
+            response = await handler(request)
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as broken:
             host = request.url.host
             raise CourierDown(f"{type(broken).__name__} while asking {host}") from broken
+        self._permit.after_answer()
+        return response
 
     async def open(self, connection: Connection) -> None:
         """Wait for the permitted instant. Raises NotStarted, and then no byte has left."""

@@ -19,10 +19,12 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from limits import keys
 from limits.clock import Clock
+from limits.correction import Correction
 from limits.epoch import Epoch
 from limits.permit import CallPermit
 from limits.replies import read_grant, request_of, write_request, write_rules, write_verdict
@@ -77,6 +79,7 @@ class Limiter:
         self._policy = policy
         self._ids = map(f"{self.token}-{{}}".format, itertools.count(1))
         self._written: dict[Slug, bytes] = {}
+        self._corrections: dict[Slug, Correction | None] = {}
         self._reports = Reports(self._started)
 
     @property
@@ -217,13 +220,15 @@ class Limiter:
     def _call(self, slug: Slug, reply: list[Any], asked: float) -> Call:
         grant = read_grant(reply)
         record = grant.record
+        again = partial(self._again, slug, grant.call_id)
         permit = CallPermit(
             grant.call_id,
             grant.at_us,
             asked + self._rules_of(slug).call_timeout_seconds,
             self._clock,
-            lambda start_id, send_us: self._reports.add(slug, start_id, send_us),
-        ).renewed_by(lambda start_id: self._again(slug, grant.call_id, start_id))
+            partial(self._reports.add, slug),
+        )
+        permit.renewed_by(again).corrected_by(self._correction(slug))
         return Call(
             id=grant.call_id,
             request=request_of(slug, record),
@@ -235,6 +240,12 @@ class Limiter:
             requests=record.ids + (record.anon.count if record.anon else 0),
             operations=grant.operations,
         )
+
+    def _correction(self, slug: Slug) -> Correction | None:
+        if slug not in self._corrections:
+            most_ms = self._rules_of(slug).correction_ms
+            self._corrections[slug] = Correction(most_ms / 1000) if most_ms else None
+        return self._corrections[slug]
 
     def _rules(self, slug: Slug) -> bytes:
         if slug not in self._written:

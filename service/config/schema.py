@@ -79,6 +79,7 @@ class SlugLimits(Section, frozen=True):
     concurrent: Many | None = None
     per_second: Many | None = None
     guard_ms: Annotated[int, Meta(ge=0, le=1_000)] | None = None
+    correction_ms: Annotated[int, Meta(ge=0, le=1_000)] | None = None
     call_timeout_seconds: Seconds | None = None
     lease_seconds: Seconds | None = None
     max_waiting: Count | None = None
@@ -93,6 +94,7 @@ class Limits(Section, frozen=True):
     concurrent: Many = 20
     per_second: Many = 2
     guard_ms: Annotated[int, Meta(ge=0, le=1_000)] = 20
+    correction_ms: Annotated[int, Meta(ge=0, le=1_000)] = 0
     call_timeout_seconds: Seconds = 30.0
     lease_seconds: Seconds = 60.0
     max_waiting: Count = 1_000_000

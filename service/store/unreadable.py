@@ -148,3 +148,6 @@ class _Spent:
 
     def after_send(self) -> None:
         """Nothing is sent."""
+
+    def after_answer(self) -> None:
+        """Nothing is answered."""

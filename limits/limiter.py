@@ -151,8 +151,8 @@ class Limiter:
 
     async def sweep(self, slugs: Sequence[Slug]) -> Sequence[Swept]:
         """Put right what vanished workers left (lua/survey.lua, lua/inspect.lua, lua/sweep.lua)."""
-        lists = [key for s in slugs for key in keys.of_slug(s)[4:6]]
-        busy = [Slug(s) for s in await self._scripts.run("survey", [keys.SLUGS, *lists], slugs)]
+        known = " ".join(slugs)
+        busy = [Slug(s) for s in await self._scripts.run("survey", [keys.SLUGS], [known])]
         unsound: list[Slug] = []
         for part in _parts(busy, INSPECTED_AT_ONCE):
             spans = [us for slug in part for us in self._rules_of(slug).reach_us]

@@ -16,10 +16,6 @@ import ctypes
 import os
 import signal
 import sys
-import time
-
-BEAT_SECONDS = 1.0
-"""Beats closer together than this would only wake the parent."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -30,7 +26,6 @@ class Lifeline:
     def __init__(self, descriptor: int, parent: int) -> None:
         os.set_blocking(descriptor, False)
         self._descriptor = descriptor
-        self._next = 0.0
         self._broken = False
         self._told_by_kernel = _end_with_parent()
         # It may have died before the kernel knew that we want to be told.
@@ -39,11 +34,9 @@ class Lifeline:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def beat(self) -> None:
-        """Tell the parent that this process does its work. Cheap; call it as often as you like."""
-        now = time.monotonic()
-        if self._broken or now < self._next:
+        """Tell the parent that this process does its work; each beat wakes it."""
+        if self._broken:
             return
-        self._next = now + BEAT_SECONDS
         try:
             os.write(self._descriptor, b".")
         except BlockingIOError:

@@ -12,6 +12,7 @@ from service.cli.lifeline import Lifeline
 from service.cli.parent import Parent, Plan
 from service.cli.settings import HOME, loaded
 from service.config.load import Loaded
+from service.config.per_slug import silence_seconds
 from service.config.secret import secrets_of
 from service.observe.lines import Lines, emitter, lines
 
@@ -28,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     plan = Plan(
         command=[*command, "run", "--child"],
         processes=config.worker.processes,
-        silence=config.limits.lease_seconds - config.limits.call_timeout_seconds,
+        silence=silence_seconds(config),
         grace=config.worker.grace_seconds,
     )
     return Parent(plan, emitter(config.log.level, _lines(setting))).run()

@@ -75,6 +75,9 @@ class Store:
             connectTimeoutMS=SELECTION_MS,
             timeoutMS=OPERATION_MS,
             appname="courier-tracking-worker",
+            # Streaming takes two more threads that wake twice a second, half of what idling costs.
+            # Where a server changes its role the next operation's error makes the driver look.
+            serverMonitoringMode="poll",
         )
         self._notice = notice
         self._writer = ThreadPoolExecutor(1, "store")

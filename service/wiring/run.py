@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable
 
 from couriers.registry import BadCourierSettings
+from service.config.per_slug import silence_seconds
 from service.config.schema import Config
 from service.observe.events import Event
 from service.observe.log import emit
@@ -16,7 +17,10 @@ from service.upkeep.preflight import Refused
 from service.wiring.assemble import Worker, assemble
 from service.wiring.connect import connect
 
-BEAT_SECONDS = 1.0
+BEATS = 6
+"""So many in the time after which a silent process is killed: some may be late."""
+
+BEAT_MOST_SECONDS = 5.0
 COLLECTOR_THRESHOLDS = (100_000, 50, 100)
 REFUSED = 2
 """The exit code that tells the parent that starting again would not help."""
@@ -25,8 +29,8 @@ REFUSED = 2
 def run_worker(config: Config, beat: Callable[[], None]) -> int:
     """Run one worker process until SIGTERM or SIGINT; returns its exit code.
 
-    `beat` is called every second as long as the event loop turns. 2: the configuration cannot be
-    used, or a server was refused because it can lose acknowledged work.
+    `beat` is called every few seconds as long as the event loop turns. 2: the configuration cannot
+    be used, or a server was refused because it can lose acknowledged work.
     """
     return asyncio.run(_run(config, beat))
 
@@ -34,7 +38,7 @@ def run_worker(config: Config, beat: Callable[[], None]) -> int:
 async def _run(config: Config, beat: Callable[[], None]) -> int:
     stopped = _on_signals()
     async with contextlib.AsyncExitStack() as closing:
-        closing.callback(asyncio.create_task(_beat(beat)).cancel)
+        closing.callback(asyncio.create_task(_beat(beat, silence_seconds(config))).cancel)
         starting = asyncio.create_task(_start(config, closing))
         stopping = asyncio.create_task(stopped.wait())
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -77,10 +81,10 @@ def _calm_the_collector() -> None:
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 
-async def _beat(beat: Callable[[], None]) -> None:
+async def _beat(beat: Callable[[], None], silence: float) -> None:
     while True:
         beat()
-        await asyncio.sleep(BEAT_SECONDS)
+        await asyncio.sleep(min(silence / BEATS, BEAT_MOST_SECONDS))
 
 
 def _on_signals() -> asyncio.Event:

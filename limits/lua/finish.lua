@@ -42,7 +42,9 @@ end
 -- How long calls take matters for the estimate only, so only while somebody waits.
 local function count_time(granted)
   local took = math.max(0, now - tonumber(granted)) -- the clock may have stepped back
-  local average = tonumber(call('HGET', COUNTS, 'call_us') or took)
+  local average = tonumber(call('HGET', COUNTS, 'call_us') or nil)
+  if average and math.abs(took - average) * 16 < average then return end -- the estimate needs no more
+  average = average or took
   call('HSET', COUNTS, 'call_us', digits(average + (took - average) / 8))
 end
 
@@ -61,9 +63,9 @@ return function(id, text, number, base, room)
   local record, runs = flying[1] and cjson.decode(flying[1]) or nil, flying[2]
   if verdict.answered then
     remember(number, verdict, text, not record)
-    if stops() > 0 then
+    if signs()[IS_BROKEN] then
       call('DEL', BREAKER)
-      touched.stops = nil
+      touched.signs = nil
     end
   end
   local ended = not record or end_where(record, verdict, everyone)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 
@@ -149,6 +150,48 @@ async def test_a_duty_that_lies_too_far_ahead_is_nobodys_duty(crowd: Worker, red
     _, _, _, put = await crowd.raw("sweep", "s")
 
     assert put == 1
+
+
+async def named(redis: Redis) -> int:
+    """The instant for which somebody is named, in µs."""
+    return int(str(await redis.get(KEYS.wait_drainer)).split()[1])
+
+
+async def test_a_drainer_whose_next_instant_is_near_stays_named_as_it_is(
+    crowd: Worker, redis: Redis
+) -> None:
+    await crowd.raw("take", "t1", 5, 1)
+    first = await named(redis)
+
+    _, _, _, ask, _ = await crowd.raw("take", "t2", 5, 0)
+
+    assert await named(redis) == first
+    assert 0 <= int(ask) - first <= 20_000
+
+
+async def test_a_drainer_is_named_anew_for_an_instant_that_is_not_near(
+    crowd: Worker, redis: Redis
+) -> None:
+    await crowd.raw("take", "t1", 5, 1)
+    await asyncio.sleep(0.03)
+
+    _, _, _, ask, _ = await crowd.raw("take", "t2", 5, 0)
+
+    assert await named(redis) == int(ask)
+
+
+async def test_the_flag_of_a_line_that_has_not_changed_runs_down_by_itself(
+    crowd: Worker, redis: Redis
+) -> None:
+    await crowd.take(claims=True)
+    await redis.pexpire(KEYS.wait_list_activated, 60_000)
+
+    await crowd.take()
+    unchanged = await flag_seconds(redis)
+    await crowd.parked("N003")
+
+    assert unchanged == pytest.approx(60, abs=5)
+    assert await flag_seconds(redis) < 10
 
 
 async def test_flag_and_duty_end_with_the_last_that_waits(crowd: Worker, redis: Redis) -> None:

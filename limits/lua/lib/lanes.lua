@@ -20,20 +20,13 @@ end
 local function reap()
   if touched.reaped then return end
   touched.reaped = true
-  local gone = call('ZREMRANGEBYSCORE', LEASES, '-inf', digits(now))
-    + call('ZREMRANGEBYSCORE', STARTS, '-inf', digits(now))
-  if gone > 0 then touched.moved = true end
+  if call('ZREMRANGEBYSCORE', LEASES, '-inf', digits(now)) > 0 then touched.calls_moved = true end
+  if call('ZREMRANGEBYSCORE', STARTS, '-inf', digits(now)) > 0 then touched.starts_moved = true end
 end
 
 local function members(key)
   touched[key] = touched[key] or call('ZCARD', key)
   return touched[key]
-end
-
--- How many of the keys that stop a courier are there.
-local function stops()
-  touched.stops = touched.stops or calm() and 0 or call('EXISTS', PAUSED, BREAKER)
-  return touched.stops
 end
 
 -- Returns the score at which fewer than `most` members will be left, with its member; nil when
@@ -90,12 +83,10 @@ local function opening()
   if not quiet then return nil, 'epoch', now + 1000000 end
   if quiet > now then return nil, 'quiet', quiet end
   local most = rules.concurrent
-  if stops() > 0 then
-    local paused = call('PTTL', PAUSED)
-    if paused > 0 then return nil, 'paused', now + paused * 1000 end
-    -- After a pause one call tries whether the courier answers again.
-    if call('EXISTS', BREAKER) == 1 then most = 1 end
-  end
+  local paused = signs()[IS_PAUSED] and call('PTTL', PAUSED) or 0
+  if paused > 0 then return nil, 'paused', now + paused * 1000 end
+  -- After a pause one call tries whether the courier answers again.
+  if signs()[IS_BROKEN] then most = 1 end
   local ends = frees(LEASES, most, now + rules.lease_us)
   if ends then return nil, 'concurrency', ends end
   return free_lane()
@@ -105,7 +96,7 @@ local function start(id, at, lane)
   local before = members(STARTS)
   if lane then before = before - call('ZREM', STARTS, lane) end
   touched[STARTS] = before + call('ZADD', STARTS, digits(at + rules.late_us + rules.window_us), id)
-  touched.started, touched.moved = true, true
+  touched.started, touched.starts_moved = true, true
   if rules.per_hour then
     call('ZADD', HOUR, at + rules.late_us, id)
     touched[HOUR] = nil
@@ -125,7 +116,7 @@ local function give_start_back(id, record)
   else
     call('ZREM', STARTS, id)
     touched[STARTS] = nil
-    touched.moved = true
+    touched.starts_moved = true
   end
   if rules.per_hour then
     call('ZREM', HOUR, id)
@@ -139,7 +130,7 @@ end
 -- The calls that were in flight together count as one failure.
 local function pause(pause_ms, why)
   if pause_ms < 0 then return end
-  touched.stops, touched.calm = nil, false
+  touched.signs, touched.calm = nil, false
   if pause_ms == 0 then
     if call('EXISTS', PAUSED) == 1 then return end
     local failures = call('INCR', BREAKER)

@@ -81,6 +81,22 @@ local function calm()
   return touched.calm
 end
 
+-- What stops a courier and who drains it, in one command; each may be absent.
+local IS_PAUSED, IS_BROKEN, DRAINS, IS_FLAGGED = 1, 2, 3, 4
+local function signs()
+  if not touched.signs then
+    touched.signs = calm() and {} or call('MGET', PAUSED, BREAKER, DRAINER, FLAG)
+  end
+  return touched.signs
+end
+
+-- Every write of the flag, or of who drains, goes this way.
+local function set_sign(which, key, value, ms)
+  signs()[which] = value
+  touched.calm = false
+  call('SET', key, value, 'PX', ms)
+end
+
 -- Counters are written once for each slug, when all requests of the script are done.
 local function count(name)
   touched.counts[name] = (touched.counts[name] or 0) + 1

@@ -5,6 +5,8 @@ local LOOK_AT_ONCE = 100
 local ASK_AT_LEAST_US = 30000000
 local DRAINER_SPARE_MS = 3000
 local TUBE_MS = 4000
+-- Instants so near to each other are the same to whoever waits for them.
+local NEAR_US = 20000
 
 local function expired(_, _, till) return till ~= nil and till <= now_ms end
 
@@ -75,29 +77,29 @@ local function taken_before(base)
   return grants
 end
 
--- The flag's TTL is the estimate of when the last one that waits is due.
+-- The flag's TTL is the estimate of when the last one that waits is due. It runs down by itself, so it
+-- is made anew only for a line that has changed.
 local function raise_flag(waiting)
+  if signs()[IS_FLAGGED] and not touched.line_changed then return end
   local average_us = tonumber(call('HGET', COUNTS, 'call_us') or 0)
   local each_us = math.max(rules.window_us / rules.per_second, average_us / rules.concurrent)
   local due_us = waiting * each_us
-  if stops() > 0 then due_us = due_us + math.max(call('PTTL', PAUSED), 0) * 1000 end
+  if signs()[IS_PAUSED] then due_us = due_us + math.max(call('PTTL', PAUSED), 0) * 1000 end
   if line().later > 0 then
     due_us = math.max(due_us, call('ZRANGE', LATER, -1, -1, 'WITHSCORES')[2] * 1000 - now)
   end
-  touched.calm = false
-  call('SET', FLAG, '1', 'PX', math.max(1000, math.ceil(due_us / 1000)))
+  set_sign(IS_FLAGGED, FLAG, '1', math.max(1000, math.ceil(due_us / 1000)))
 end
 
 local function drainer()
-  local token, at = string.match(call('GET', DRAINER) or '', '^(%S+) (%d+)$')
+  local token, at = string.match(signs()[DRAINS] or '', '^(%S+) (%d+)$')
   -- Named when the clock was ahead: it steps back, and the time to live grows with it.
   if token and tonumber(at) > now + ASK_AT_LEAST_US then return nil end
   return token, tonumber(at)
 end
 
 local function appoint(token, at)
-  touched.calm = false
-  call('SET', DRAINER, token .. ' ' .. digits(at), 'PX',
+  set_sign(DRAINS, DRAINER, token .. ' ' .. digits(at),
     math.ceil(math.max(at - now, 0) / 1000) + DRAINER_SPARE_MS)
 end
 
@@ -106,8 +108,7 @@ local function call_drainer(who)
   local token = drainer()
   if token == 'tube:' .. who then return 1 end
   if token then return 0 end
-  touched.calm = false
-  call('SET', DRAINER, 'tube:' .. who .. ' ' .. digits(now), 'PX', TUBE_MS)
+  set_sign(DRAINS, DRAINER, 'tube:' .. who .. ' ' .. digits(now), TUBE_MS)
   count('drains')
   return 1
 end
@@ -116,6 +117,7 @@ end
 local function at_rest()
   if not nobody_waits() then return false end
   call('DEL', DRAINER, FLAG)
+  touched.signs = nil
   call('HDEL', REQUESTS, '!turn')
   return true
 end
@@ -131,14 +133,18 @@ local function settle(who, why, ask, claims)
   local came_for_it = claims and token ~= nil
   if why == 'room' then
     -- This process has been full, or shares: it hands the slug over through the tube.
-    if token == rules.token or came_for_it and token ~= 'tube:' .. who then call('DEL', DRAINER) end
+    if token == rules.token or came_for_it and token ~= 'tube:' .. who then
+      call('DEL', DRAINER)
+      touched.signs = nil
+    end
     return 0, call_drainer(who)
   end
   if waiting == 0 then ask = call('ZRANGE', LATER, 0, 0, 'WITHSCORES')[2] * 1000 end
   ask = math.min(ask or now, now + ASK_AT_LEAST_US)
   local ours = not token or token == rules.token or came_for_it
-  if not ours and at <= ask + 20000 then return 0, 0 end
-  appoint(rules.token, ask)
+  if not ours and at <= ask + NEAR_US then return 0, 0 end
+  local named = token == rules.token and math.abs(at - ask) <= NEAR_US
+  if not named then appoint(rules.token, ask) end
   return digits(ask), 0
 end
 
@@ -147,7 +153,7 @@ end
 local function turn(base, room, claims, anew)
   local grants = anew and {} or taken_before(base)
   local why, look_again = used_up(tonumber(room), claims), now
-  local nothing_left = nobody_waits() and (calm() or call('EXISTS', DRAINER, FLAG) == 0)
+  local nothing_left = nobody_waits() and not signs()[DRAINS] and not signs()[IS_FLAGGED]
   if #grants == 0 and nothing_left then
     return grants, tonumber(room) > 0 and 'empty' or 'room', 0, 0
   elseif #grants == 0 then

@@ -20,7 +20,7 @@ end
 
 -- Every change of the three lists goes this way, but for `pop`.
 local function change_line(...)
-  touched.line, touched.calm = nil, false
+  touched.line, touched.calm, touched.line_changed = nil, false, true
   return call(...)
 end
 
@@ -110,7 +110,7 @@ local function pop()
   local list = standing.manual > 0 and 'manual' or 'automatic'
   local both = standing.manual > 0 and standing.automatic > 0
   if both and call('HINCRBY', REQUESTS, '!turn', 1) % 4 == 0 then list = 'automatic' end
-  standing[list] = standing[list] - 1
+  standing[list], touched.line_changed = standing[list] - 1, true
   -- Pushed by hand it may be anything. A courier refuses dots; other bytes could break a reply.
   local number = string.gsub(call('LPOP', list == 'manual' and MANUAL or AUTOMATIC), '[^%w ._/-]', '.')
   return number ~= '' and number or '.'

@@ -49,7 +49,7 @@ MUTANTS = (
         name="who has just been put in line is not seen by the same script",
         breaks="I7",
         where="limits/lua/lib/waiting.lua",
-        old="  touched.line, touched.calm = nil, false\n",
+        old="  touched.line, touched.calm, touched.line_changed = nil, false, true\n",
         new="",
         tests=(
             "limits/test_script_replies.py::test_admit_parks_with_the_reason_and_asks_for_one_drain_job",
@@ -59,7 +59,7 @@ MUTANTS = (
         name="a pause is not seen by what follows in the same script",
         breaks="I3",
         where="limits/lua/lib/lanes.lua",
-        old="  touched.stops, touched.calm = nil, false\n",
+        old="  touched.signs, touched.calm = nil, false\n",
         new="",
         tests=("limits/test_slots.py::test_a_pause_holds_for_all_that_follows_in_the_same_script",),
     ),
@@ -107,9 +107,25 @@ MUTANTS = (
         name="the flag is written without its expiry",
         breaks="I5 F6",
         where="limits/lua/lib/turns.lua",
-        old="  call('SET', FLAG, '1', 'PX', math.max(1000, math.ceil(due_us / 1000)))",
+        old="  set_sign(IS_FLAGGED, FLAG, '1', math.max(1000, math.ceil(due_us / 1000)))",
         new="  call('SET', FLAG, '1')",
         tests=(FLAWS + "test_the_flag_never_exists_without_its_expiry",),
+    ),
+    Mutant(
+        name="the flag stays as it is while the line grows",
+        breaks="I6",
+        where="limits/lua/lib/turns.lua",
+        old="  if signs()[IS_FLAGGED] and not touched.line_changed then return end\n",
+        new="  if signs()[IS_FLAGGED] then return end\n",
+        tests=(DRAINER + "test_the_flag_lives_until_the_last_that_waits_is_due_by_the_rate",),
+    ),
+    Mutant(
+        name="a drainer that asks at another instant stays named for the old one",
+        breaks="I7",
+        where="limits/lua/lib/turns.lua",
+        old="math.abs(at - ask) <= NEAR_US",
+        new="true",
+        tests=(DRAINER + "test_a_drainer_is_named_anew_for_an_instant_that_is_not_near",),
     ),
     Mutant(
         name="nobody drains while the flag is up",
@@ -124,7 +140,7 @@ MUTANTS = (
         name="whoever drains has that duty for ever",
         breaks="I7 F8",
         where="limits/lua/lib/turns.lua",
-        old="  call('SET', DRAINER, token .. ' ' .. digits(at), 'PX',\n"
+        old="  set_sign(DRAINS, DRAINER, token .. ' ' .. digits(at),\n"
         "    math.ceil(math.max(at - now, 0) / 1000) + DRAINER_SPARE_MS)",
         new="  call('SET', DRAINER, token .. ' ' .. digits(at))",
         tests=(

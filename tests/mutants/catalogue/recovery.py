@@ -146,8 +146,8 @@ MUTANTS = (
         name="numbers that were pushed by hand are found by nobody",
         breaks="I7",
         where="limits/lua/survey.lua",
-        old="if not found[ARGV[i]] and",
-        new="if found[ARGV[i]] and",
+        old="if not found[slug]\n",
+        new="if found[slug]\n",
         tests=("limits/test_scripts_of_all_slugs.py",),
     ),
     Mutant(

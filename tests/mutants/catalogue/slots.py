@@ -72,7 +72,7 @@ MUTANTS = (
         breaks="I6",
         where="limits/lua/lib/flight.lua",
         old="  if leased then\n    touched[LEASES] = touched[LEASES] and touched[LEASES] - 1\n"
-        "    touched.moved = true\n  end\n",
+        "    touched.calls_moved = true\n  end\n",
         new="",
         tests=(FLAWS + "test_a_count_that_expired_during_slow_calls_is_right_again_after_them",),
     ),
@@ -96,7 +96,7 @@ MUTANTS = (
         name="after a pause all try at once",
         breaks="I2",
         where="limits/lua/lib/lanes.lua",
-        old="    if call('EXISTS', BREAKER) == 1 then most = 1 end\n",
+        old="  if signs()[IS_BROKEN] then most = 1 end\n",
         new="",
         tests=(SLOTS + "test_after_a_pause_one_call_alone_tries_and_its_answer_lets_all_go",),
     ),

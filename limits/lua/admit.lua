@@ -15,19 +15,26 @@ Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "dying", grant}          too many workers vanished over it: record it, then finish
          {now, "epoch"}                 this Redis lost its state: agree on an epoch first
 ]]
-local function end_now(request, verdict)
+local function parked(id, why)
+  if nobody_waits() then return { now, 'parked', why, 0 } end
+  raise_flag(waits())
+  return { now, 'parked', why, call_drainer(id) }
+end
+
+-- Sent again it may have been answered since it was parked: the drain job that it asked for is still
+-- to be put.
+local function ended(id, state)
+  if drainer() == 'tube:' .. id then return parked(id, 'known') end
+  return { now, 'ended', state }
+end
+
+local function end_now(id, request, verdict)
   if request.id then
     end_operation(request.id, verdict)
   else
     end_anonymous(request.job, verdict)
   end
-  return { now, 'ended', verdict.state }
-end
-
-local function parked(id, why)
-  if nobody_waits() then return { now, 'parked', why, 0 } end
-  raise_flag(waits())
-  return { now, 'parked', why, call_drainer(id) }
+  return ended(id, verdict.state)
 end
 
 -- The job of a call that runs: its worker vanished, so it goes on here, at once, with a new permit.
@@ -75,7 +82,7 @@ local function ask_anew(id, number, request, flying)
 end
 
 return function(id, asked, stored)
-  reap()
+  reap_leases()
   local request = cjson.decode(asked)
   local number = request.number
   local calls = call('HMGET', INFLIGHT, id, '=' .. number)
@@ -83,10 +90,10 @@ return function(id, asked, stored)
   if not quiet_until() then return { now, 'epoch' } end
   local known = call('MGET', STATUS .. (request.id or request.job), ANSWER .. number)
   local state = known[1] and cjson.decode(known[1]).status
-  if ENDED[state] then return { now, 'ended', state } end
-  if request.till and request.till <= now_ms then return end_now(request, EXPIRED) end
+  if ENDED[state] then return ended(id, state) end
+  if request.till and request.till <= now_ms then return end_now(id, request, EXPIRED) end
   local answer = fresh(known[2], request.age) or fresh(stored, request.age)
-  if answer then return end_now(request, answer) end
+  if answer then return end_now(id, request, answer) end
 
   local runs = calls[2]
   local flying = runs and read_record(INFLIGHT, runs)

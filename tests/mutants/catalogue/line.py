@@ -8,6 +8,7 @@ CANCEL = "limits/test_cancel_waiting.py::"
 DRAINER = "limits/test_drainer.py::"
 FLAWS = "limits/test_original_flaws.py::"
 LINE = "limits/test_line.py::"
+LOST = "limits/test_lost_replies.py::"
 
 MUTANTS = (
     Mutant(
@@ -110,6 +111,14 @@ MUTANTS = (
         old="  set_sign(IS_FLAGGED, FLAG, '1', math.max(1000, math.ceil(due_us / 1000)))",
         new="  call('SET', FLAG, '1')",
         tests=(FLAWS + "test_the_flag_never_exists_without_its_expiry",),
+    ),
+    Mutant(
+        name="a lost reply loses the drain job of a request that was answered meanwhile",
+        breaks="I7",
+        where="limits/lua/admit.lua",
+        old="  if drainer() == 'tube:' .. id then return parked(id, 'known') end\n",
+        new="",
+        tests=(LOST + "test_a_parked_admission_that_was_answered_meanwhile_still_has_its_duty",),
     ),
     Mutant(
         name="the flag stays as it is while the line grows",

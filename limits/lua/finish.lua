@@ -12,7 +12,8 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Returns  {now, more, grants, why, ask, put}
          more      1: more than 100 operations end; send it again, nothing was taken yet
-         the rest  as in take.lua
+         the rest  as in take.lua; why: also "named", when nobody lacked the slot and somebody is
+                   named who asks in time
 ]]
 local function serves_by(verdict)
   return function(at, age)
@@ -56,16 +57,17 @@ local function remember(number, verdict, text, late)
 end
 
 return function(id, text, number, base, room)
-  reap()
+  reap_leases()
   local verdict = cjson.decode(text)
   verdict.started = verdict.observed
   local flying = call('HMGET', INFLIGHT, id, '=' .. number)
   local record, runs = flying[1] and cjson.decode(flying[1]) or nil, flying[2]
+  local lifted = false
   if verdict.answered then
     remember(number, verdict, text, not record)
     if signs()[IS_BROKEN] then
       call('DEL', BREAKER)
-      touched.signs = nil
+      touched.signs, lifted = nil, true
     end
   end
   local ended = not record or end_where(record, verdict, everyone)
@@ -74,7 +76,10 @@ return function(id, text, number, base, room)
     if record then write_record(INFLIGHT, id, record) end
     return { now, 1, {}, 'more', 0, 0 }
   end
-  if land(id, record, runs) and record and not nobody_waits() then count_time(record.granted) end
+  if land(id, record, runs) and record and not nobody_waits() then
+    count_time(record.granted)
+    if not lifted and is_in_hand(tonumber(room)) then return { now, 0, {}, 'named', 0, 0 } end
+  end
   local grants, why, ask, put = turn(base, room, false, record ~= nil)
   return { now, 0, grants, why, ask, put }
 end

@@ -40,7 +40,8 @@ return function(who)
   -- A clock that stepped back must not keep a dead worker's slot for the length of its step.
   clamp(LEASES, now + rules.lease_us)
   clamp(STARTS, now + rules.ahead_us + rules.late_us + rules.window_us)
-  reap()
+  reap_leases()
+  reap_starts()
   local swept, dying = 0, {}
   if call('HLEN', INFLIGHT) > 0 then
     for _, lost in ipairs(lost_calls()) do

@@ -127,7 +127,8 @@ async def test_whoever_waits_for_an_unreported_lane_asks_when_the_report_may_be_
 
     now, _, _, ask, _ = await usps.raw("take", "t", 5, 1)
 
-    assert now + 50_000 <= int(ask) <= start + WINDOW_US - AHEAD_US
+    # A send that is up to 30 ms late is reported by then, and its lane near enough to be granted.
+    assert now + 50_000 <= int(ask) <= start + WINDOW_US - AHEAD_US + 30_000
 
 
 async def test_an_aborted_call_gives_its_start_back(usps: Worker, redis: Redis) -> None:

@@ -8,6 +8,7 @@ report costs a little time and never breaks the limit.
 local DAY_US = 86400000000
 local HOUR_US = 3600000000
 local SECOND_US = 1000000
+local SEND_SPARE_US = 30000
 
 -- When a clock steps back, nothing may reach further than what could be granted now.
 local function clamp(key, most)
@@ -16,15 +17,23 @@ local function clamp(key, most)
   end
 end
 
--- Once for each slug: the time does not move while a script runs.
-local function reap()
-  if touched.reaped then return end
-  touched.reaped = true
+-- Leases that have ended, and lanes that are free again. Once for each slug: the time does not move
+-- while a script runs. Every step reaps the leases, before it asks for one; lanes are reaped when they
+-- are counted.
+local function reap_leases()
+  if touched.leases_reaped then return end
+  touched.leases_reaped = true
   if call('ZREMRANGEBYSCORE', LEASES, '-inf', digits(now)) > 0 then touched.calls_moved = true end
+end
+
+local function reap_starts()
+  if touched.starts_reaped then return end
+  touched.starts_reaped = true
   if call('ZREMRANGEBYSCORE', STARTS, '-inf', digits(now)) > 0 then touched.starts_moved = true end
 end
 
 local function members(key)
+  if key == STARTS then reap_starts() end
   touched[key] = touched[key] or call('ZCARD', key)
   return touched[key]
 end
@@ -72,8 +81,11 @@ local function free_lane()
   if not free then return now, nil end
   if free <= now + rules.ahead_us then return math.max(now, free), lane end
   ask = free - rules.ahead_us
-  -- Not reported yet: the report will move it forward by up to late_us.
-  if free > now + rules.window_us then ask = math.max(now + 50000, ask - rules.late_us) end
+  -- Not reported yet: the report will move it forward by up to late_us, and by less if the send was
+  -- late. Who asks a little later than needed seldom asks in vain.
+  if free > now + rules.window_us then
+    ask = math.max(now + 50000, ask - rules.late_us + SEND_SPARE_US)
+  end
   return nil, 'rate', ask
 end
 

@@ -167,10 +167,18 @@ local function turn(base, room, claims, anew)
   return grants, why, ask, put
 end
 
+-- Whether a call that has just ended leaves everything as it is for those who wait: nobody lacked its
+-- slot, and somebody is named who asks in time. `room`: a process without any hands the slug over.
+local function is_in_hand(room)
+  if room == 0 or signs()[IS_BROKEN] or members(LEASES) + 1 >= rules.concurrent then return false end
+  local _, at = drainer()
+  return at ~= nil and at >= now
+end
+
 -- What every step does that ends a call unanswered: its request goes back into line where `put_back`
 -- puts it, and the slot to whoever is next. Does nothing to a call that is not ours (any more).
 local function end_unanswered(id, base, room, put_back)
-  reap()
+  reap_leases()
   local number, record = land_to_wait(id)
   if number then
     wait_again(record)

@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 FLAWS = "limits/test_original_flaws.py::"
 SLOTS = "limits/test_slots.py::"
+UNNOTICED = "limits/test_calls_nobody_waited_for.py::"
 
 MUTANTS = (
     Mutant(
@@ -83,6 +84,30 @@ MUTANTS = (
         old="      call('SET', SECOND, starts, 'PX', 1000)",
         new="      call('SET', SECOND, starts)",
         tests=(FLAWS + "test_the_calls_of_the_last_second_never_lose_their_expiry",),
+    ),
+    Mutant(
+        name="the last slot is left to whoever drains",
+        breaks="I7",
+        where="limits/lua/lib/turns.lua",
+        old=" or members(LEASES) + 1 >= rules.concurrent then",
+        new=" then",
+        tests=(UNNOTICED + "test_the_last_slot_is_given_on_at_once",),
+    ),
+    Mutant(
+        name="a drainer that is late is waited for",
+        breaks="I7",
+        where="limits/lua/lib/turns.lua",
+        old="  return at ~= nil and at >= now\n",
+        new="  return at ~= nil\n",
+        tests=(UNNOTICED + "test_a_drainer_that_is_late_is_not_waited_for",),
+    ),
+    Mutant(
+        name="the answer that ends a breaker lets nobody go",
+        breaks="I7",
+        where="limits/lua/finish.lua",
+        old="    if not lifted and is_in_hand",
+        new="    if is_in_hand",
+        tests=(UNNOTICED + "test_the_answer_that_ends_a_breaker_lets_others_go_at_once",),
     ),
     Mutant(
         name="a freed slot goes to nobody",

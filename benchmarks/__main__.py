@@ -41,7 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked.json = asked.json or (LAST if whole else PART)
     cores = sorted(os.sched_getaffinity(0))[:CORES]
     os.sched_setaffinity(0, cores)
-    chosen = [each for each in SCENARIOS if not asked.only or each.name in asked.only]
+    chosen = [
+        each for each in SCENARIOS if each.name in asked.only or not (asked.only or each.named)
+    ]
     report = blank(_command(arguments), len(cores))
     try:
         _run(asked, chosen, report, console)
@@ -98,7 +100,12 @@ def _parser() -> argparse.ArgumentParser:
     names = [each.name for each in SCENARIOS]
     parser.add_argument("--quick", action="store_true", help="small sizes, in under two minutes")
     parser.add_argument(
-        "--only", action="append", choices=names, metavar="NAME", help="this one; may be repeated"
+        "--only",
+        action="append",
+        default=[],
+        choices=names,
+        metavar="NAME",
+        help="this one; may be repeated",
     )
     parser.add_argument("--seconds", type=float, help="how long each run measures")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to keep it")

@@ -30,8 +30,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One thing to be measured. `run` calls `plan.say` before each of its steps."""
+    """One thing to be measured. `run` calls `plan.say` before each of its steps.
+
+    `named`: it takes so long that it runs only when it is named.
+    """
 
     name: str
     what: str
     run: Callable[[Plan], list[Table]]
+    named: bool = False

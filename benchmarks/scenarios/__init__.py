@@ -4,6 +4,7 @@ from benchmarks.plan import Scenario
 from benchmarks.scenarios import (
     backlog,
     baseline,
+    held,
     hot_slug,
     idle,
     latency,
@@ -21,4 +22,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     latency.SCENARIO,
     backlog.SCENARIO,
     idle.SCENARIO,
+    held.SCENARIO,
 )

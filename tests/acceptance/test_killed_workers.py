@@ -35,6 +35,7 @@ class Death:
     malformed: bool = False
     stopped: bool = False
     couriers: int = 1
+    every_seconds: float = BURST_SECONDS
 
 
 FAILING = {"fault": "status", "status": 500}
@@ -58,7 +59,9 @@ DEATHS = {
     FailPoint.AFTER_DRAIN_RESERVE: Death(),
     FailPoint.AFTER_TAKE: Death(),
     FailPoint.AFTER_HAND_OVER: Death(stopped=True),
-    FailPoint.AFTER_SWEEP: Death(),
+    # Only a courier that needs it is swept, and only by whoever comes first. Every 0.4 s one of
+    # these has come to rest, so there is one for this worker while the others' requests wait.
+    FailPoint.AFTER_SWEEP: Death(couriers=12, every_seconds=0.4),
 }
 
 
@@ -110,7 +113,7 @@ def feed_until_dead(plant: Plant, slugs: list[str], doomed: RunningWorker, death
             burst(plant, slug, -1, death)
             until(lambda slug=slug: drains(plant, slug), 5.0, "the worker drains")
             doomed.terminate()
-        pause = time.monotonic() + BURST_SECONDS
+        pause = time.monotonic() + death.every_seconds
         while time.monotonic() < pause and not is_dead(doomed, death):
             time.sleep(0.02)
         turn += 1

@@ -82,7 +82,7 @@ local function ask_anew(id, number, request, flying)
 end
 
 return function(id, asked, stored)
-  reap_leases()
+  reap(LEASES)
   local request = cjson.decode(asked)
   local number = request.number
   local calls = call('HMGET', INFLIGHT, id, '=' .. number)

@@ -11,8 +11,8 @@ Returns  {now, "granted", at}   send it at this instant, in µs
          {now, "gone"}          the call's lease is over: nobody counts it, so it must end
 ]]
 return function(id, call_id)
-  reap_leases()
-  reap_starts()
+  reap(LEASES)
+  reap(STARTS)
   local before = call('ZSCORE', STARTS, id)
   if before then return { now, 'granted', digits(before - rules.late_us - rules.window_us) } end
   if not quiet_until() or not call('ZSCORE', LEASES, call_id) then return { now, 'gone' } end

@@ -57,18 +57,16 @@ local function remember(number, verdict, text, late)
 end
 
 return function(id, text, number, base, room)
-  reap_leases()
+  reap(LEASES)
   local verdict = cjson.decode(text)
   verdict.started = verdict.observed
   local flying = call('HMGET', INFLIGHT, id, '=' .. number)
   local record, runs = flying[1] and cjson.decode(flying[1]) or nil, flying[2]
-  local lifted = false
-  if verdict.answered then
-    remember(number, verdict, text, not record)
-    if signs()[IS_BROKEN] then
-      call('DEL', BREAKER)
-      touched.signs, lifted = nil, true
-    end
+  local lifted = verdict.answered and signs()[IS_BROKEN]
+  if verdict.answered then remember(number, verdict, text, not record) end
+  if lifted then
+    call('DEL', BREAKER)
+    touched.signs = nil
   end
   local ended = not record or end_where(record, verdict, everyone)
   if not ended or not answer_waiting(id, verdict, number, runs) then

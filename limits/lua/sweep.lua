@@ -40,8 +40,8 @@ return function(who)
   -- A clock that stepped back must not keep a dead worker's slot for the length of its step.
   clamp(LEASES, now + rules.lease_us)
   clamp(STARTS, now + rules.ahead_us + rules.late_us + rules.window_us)
-  reap_leases()
-  reap_starts()
+  reap(LEASES)
+  reap(STARTS)
   local swept, dying = 0, {}
   if call('HLEN', INFLIGHT) > 0 then
     for _, lost in ipairs(lost_calls()) do

@@ -16,7 +16,7 @@ Returns  {now, grants, why, ask, put}
          put       1: put a drain job
 ]]
 return function(base, room, claims)
-  reap_leases()
+  reap(LEASES)
   local grants, why, ask, put = turn(base, room, claims == '1', false)
   return { now, grants, why, ask, put }
 end

@@ -15,7 +15,7 @@ end
 local function grant(id, number, record, at, lane)
   start(id, at, lane)
   touched[LEASES] = members(LEASES) + call('ZADD', LEASES, digits(now + rules.lease_us), id)
-  touched.leased, touched.calls_moved = true, true
+  touched.leased, touched.moved[LEASES] = true, true
   count('calls')
   record.state, record.n, record.at, record.granted = nil, number, digits(at), digits(now)
   local text = cjson.encode(record)
@@ -45,7 +45,7 @@ local function land(id, record, runs)
   local leased = call('ZREM', LEASES, id) == 1
   if leased then
     touched[LEASES] = touched[LEASES] and touched[LEASES] - 1
-    touched.calls_moved = true
+    touched.moved[LEASES] = true
   end
   if not record then return leased end
   if (runs or running(record.n)) == id then
@@ -83,7 +83,7 @@ local function close()
   if touched.started then
     call('PEXPIRE', STARTS, math.ceil((rules.ahead_us + rules.late_us + rules.window_us) / 1000))
   end
-  if touched.calls_moved then
+  if touched.moved[LEASES] then
     local calls = members(LEASES)
     if calls == 0 then
       call('DEL', CALLS)
@@ -91,7 +91,7 @@ local function close()
       call('SET', CALLS, calls, 'PX', 60000)
     end
   end
-  if touched.starts_moved then
+  if touched.moved[STARTS] then
     local starts = members(STARTS)
     if starts == 0 then
       call('DEL', SECOND)

@@ -17,23 +17,17 @@ local function clamp(key, most)
   end
 end
 
--- Leases that have ended, and lanes that are free again. Once for each slug: the time does not move
+-- Leases that have ended, or lanes that are free again. Once for each slug: the time does not move
 -- while a script runs. Every step reaps the leases, before it asks for one; lanes are reaped when they
 -- are counted.
-local function reap_leases()
-  if touched.leases_reaped then return end
-  touched.leases_reaped = true
-  if call('ZREMRANGEBYSCORE', LEASES, '-inf', digits(now)) > 0 then touched.calls_moved = true end
-end
-
-local function reap_starts()
-  if touched.starts_reaped then return end
-  touched.starts_reaped = true
-  if call('ZREMRANGEBYSCORE', STARTS, '-inf', digits(now)) > 0 then touched.starts_moved = true end
+local function reap(key)
+  if touched.reaped[key] then return end
+  touched.reaped[key] = true
+  if call('ZREMRANGEBYSCORE', key, '-inf', digits(now)) > 0 then touched.moved[key] = true end
 end
 
 local function members(key)
-  if key == STARTS then reap_starts() end
+  if key == STARTS then reap(STARTS) end
   touched[key] = touched[key] or call('ZCARD', key)
   return touched[key]
 end
@@ -108,7 +102,7 @@ local function start(id, at, lane)
   local before = members(STARTS)
   if lane then before = before - call('ZREM', STARTS, lane) end
   touched[STARTS] = before + call('ZADD', STARTS, digits(at + rules.late_us + rules.window_us), id)
-  touched.started, touched.starts_moved = true, true
+  touched.started, touched.moved[STARTS] = true, true
   if rules.per_hour then
     call('ZADD', HOUR, at + rules.late_us, id)
     touched[HOUR] = nil
@@ -128,7 +122,7 @@ local function give_start_back(id, record)
   else
     call('ZREM', STARTS, id)
     touched[STARTS] = nil
-    touched.starts_moved = true
+    touched.moved[STARTS] = true
   end
   if rules.per_hour then
     call('ZREM', HOUR, id)

@@ -64,7 +64,8 @@ local function turn_to(list, at)
   touched = slugs[list]
   if not touched then
     local name = string.sub(list, #LIST + 1)
-    touched = { slug = name, at = at, names = names_of(list, name), counts = {}, clamped = {} }
+    touched = { slug = name, at = at, names = names_of(list, name), counts = {} }
+    touched.clamped, touched.reaped, touched.moved = {}, {}, {}
     slugs[list] = touched
   end
   slug = touched.slug

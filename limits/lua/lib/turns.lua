@@ -178,7 +178,7 @@ end
 -- What every step does that ends a call unanswered: its request goes back into line where `put_back`
 -- puts it, and the slot to whoever is next. Does nothing to a call that is not ours (any more).
 local function end_unanswered(id, base, room, put_back)
-  reap_leases()
+  reap(LEASES)
   local number, record = land_to_wait(id)
   if number then
     wait_again(record)

@@ -40,8 +40,8 @@ MUTANTS = (
         name="each drainer begins with a second of its own",
         breaks="I3 F9",
         where="limits/lua/lib/lanes.lua",
-        old="call('ZREMRANGEBYSCORE', STARTS, '-inf', digits(now))",
-        new="call('ZREMRANGEBYSCORE', STARTS, '-inf', '+inf')",
+        old="call('ZREMRANGEBYSCORE', key, '-inf', digits(now))",
+        new="call('ZREMRANGEBYSCORE', key, '-inf', key == STARTS and '+inf' or digits(now))",
         tests=(FLAWS + "test_ten_drainers_at_once_keep_the_limits",),
     ),
     Mutant(

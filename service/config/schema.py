@@ -14,6 +14,7 @@ Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Few = Annotated[int, Meta(ge=1, le=1_000)]
 Many = Annotated[int, Meta(ge=1, le=1_000_000)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Milliseconds = Annotated[int, Meta(ge=0, le=1_000)]
 Word = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+\Z", description="text of A-Z a-z 0-9 _ -")]
 TimeOfDay = Annotated[
     str,
@@ -78,8 +79,8 @@ class SlugLimits(Section, frozen=True):
 
     concurrent: Many | None = None
     per_second: Many | None = None
-    guard_ms: Annotated[int, Meta(ge=0, le=1_000)] | None = None
-    correction_ms: Annotated[int, Meta(ge=0, le=1_000)] | None = None
+    guard_ms: Milliseconds | None = None
+    correction_ms: Milliseconds | None = None
     call_timeout_seconds: Seconds | None = None
     lease_seconds: Seconds | None = None
     max_waiting: Count | None = None
@@ -93,8 +94,8 @@ class Limits(Section, frozen=True):
 
     concurrent: Many = 20
     per_second: Many = 2
-    guard_ms: Annotated[int, Meta(ge=0, le=1_000)] = 20
-    correction_ms: Annotated[int, Meta(ge=0, le=1_000)] = 0
+    guard_ms: Milliseconds = 20
+    correction_ms: Milliseconds = 0
     call_timeout_seconds: Seconds = 30.0
     lease_seconds: Seconds = 60.0
     max_waiting: Count = 1_000_000

@@ -8,22 +8,12 @@ from __future__ import annotations
 
 from benchmarks.plan import Plan, Scenario
 from benchmarks.rig import open_rig
-from benchmarks.scenarios.limited import PACE_NOTE, Size, Spans, limited
+from benchmarks.scenarios.limited import PACE, PACE_NOTE, Size, Spans, limited
 from benchmarks.table import Column, Table
 
 SIZES = (Size(50, 1), Size(1_200, 1), Size(1_200, 2))
 ROUNDS = 3
-COLUMNS = (
-    Column("slugs", "slugs"),
-    Column("processes", "processes"),
-    Column("round", "round"),
-    Column("rate", "rate", 3),
-    Column("over", "slugs over"),
-    Column("proven", "proven"),
-    Column("stall_ms", "courier's stall ms", 1),
-    Column("late_p99_ms", "late p99 ms", 1),
-    Column("worker_core", "worker % of a core", 1),
-)
+COLUMNS = (Column("round", "round"), *PACE, Column("worker_core", "worker % of a core", 1))
 TITLE = "Limits in force, a minute each"
 
 

@@ -14,23 +14,14 @@ from functools import partial
 
 from benchmarks.plan import Plan, Scenario
 from benchmarks.rig import open_rig
-from benchmarks.scenarios.limited import PACE_NOTE, Size, Spans, limited
+from benchmarks.scenarios.limited import PACE, PACE_NOTE, Size, Spans, limited
 from benchmarks.table import Column, Table
 
 STALL_SECONDS = 0.09
 EVERY_SECONDS = 0.7
 """No part of the second that calls of a lane are apart: stalls meet every phase of it."""
 
-COLUMNS = (
-    Column("correction_ms", "correction_ms"),
-    Column("stalls", "stalls"),
-    Column("slugs", "slugs"),
-    Column("rate", "rate", 3),
-    Column("over", "slugs over"),
-    Column("proven", "proven"),
-    Column("worst", "worst second"),
-    Column("stall_ms", "longest stall ms", 1),
-)
+COLUMNS = (Column("correction_ms", "correction_ms"), Column("stalls", "stalls"), *PACE)
 TITLE = f"A courier that stands still for {STALL_SECONDS * 1000:.0f} ms now and then"
 
 

@@ -10,6 +10,7 @@ from couriers.words import IN_TRANSIT, Status
 from tracking.checkpoint import Checkpoint, Tag
 
 _LOCAL = attrgetter("checkpoint_time")
+_UTC = attrgetter("checkpoint_utc")
 _PLACE = ("location", "city", "state", "postal_code", "country_name")
 _IDENTITY = attrgetter("checkpoint_time", "checkpoint_offset", "message", "raw_tag", *_PLACE)
 
@@ -24,11 +25,10 @@ def oldest_first(events: Iterable[Checkpoint], *, newest_first: bool) -> tuple[C
     listed = list(events)
     if newest_first:
         listed.reverse()
-    if len({event.checkpoint_time for event in listed}) < len(listed):
+    if len(set(map(_LOCAL, listed))) < len(listed):
         # Only what was at the same time can be the same, and nearly always nothing was.
         listed = _each_once(listed)
-    undated = [event for event in listed if event.checkpoint_utc is None]
-    return tuple(sorted(listed, key=_LOCAL if undated else _seconds))
+    return tuple(sorted(listed, key=_LOCAL if None in map(_UTC, listed) else _seconds))
 
 
 def decisive(events: Sequence[Checkpoint], bearing: Container[Checkpoint]) -> Checkpoint | None:

@@ -87,11 +87,14 @@ class Fetch:
         An answer that cannot be read leaves with its error, to be read again after a fix.
         """
         try:
-            with self.reading(answer):
-                tracking = parse(answer.status, answer.headers, answer.body, number)
-        except UnreadableAnswer as error:
-            error.unread = self._unread(answer, number)
-            raise
+            tracking = parse(answer.status, answer.headers, answer.body, number)
+        except Exception as fault:
+            error = self._explained(fault, answer)
+            if isinstance(error, UnreadableAnswer):
+                error.unread = self._unread(answer, number)
+            if error is fault:
+                raise
+            raise error from fault
         return tracking._replace(http_status=answer.status)
 
     def _unread(self, answer: Answer, number: str) -> Unread:
@@ -108,19 +111,21 @@ class Fetch:
         """
         try:
             yield
-        except CourierError as error:
-            self._explain(error, answer)
-            raise
         except Exception as fault:
-            unread = UnreadableAnswer(f"the parser failed: {type(fault).__name__}: {fault}")
-            self._explain(unread, answer)
-            raise unread from fault
+            error = self._explained(fault, answer)
+            if error is fault:
+                raise
+            raise error from fault
 
-    def _explain(self, error: CourierError, answer: Answer) -> None:
+    def _explained(self, fault: Exception, answer: Answer) -> CourierError:
+        error = fault
+        if not isinstance(error, CourierError):
+            error = UnreadableAnswer(f"the parser failed: {type(fault).__name__}: {fault}")
         error.message = redact(error.message, self._secrets)[:_MESSAGE_CHARACTERS]
         error.args = (error.message,)
         error.http_status = answer.status
         error.excerpt = excerpt(answer.body, self._secrets)
+        return error
 
     async def _tracked(
         self, method: str, url: URL, headers: dict[str, str], grant: Grant | None, json: Any

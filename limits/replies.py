@@ -96,7 +96,7 @@ def write_request(request: TrackingRequest, job_key: str) -> bytes:
 def write_verdict(verdict: Verdict, observed_ms: int) -> bytes:
     """Write a verdict for finish.lua, or a stored answer for admit.lua."""
     body: dict[str, object] = {
-        "state": verdict.state.value,
+        "state": str(verdict.state),
         "output": _encode(verdict.output).decode(),
         "observed": observed_ms,
         "answered": verdict.answered,

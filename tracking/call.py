@@ -112,8 +112,7 @@ class Turn(NamedTuple):
     put_drain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """How a call ended for the operations behind it: SUCCESS or ERROR, and what to tell them.
 
     `answered`: the courier did answer, so others who find it fresh enough may have it too.

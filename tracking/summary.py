@@ -13,7 +13,7 @@ def output_of(tracking: Tracking) -> dict[str, object]:
 def summary(tag: Tag, subtag: str, checkpoints: int) -> dict[str, object]:
     """The same of an answer of which only this much is at hand; `checkpoints` is their number."""
     return {
-        "tag": tag.value,
+        "tag": str(tag),
         "subtag": subtag,
         "delivered": tag is Tag.DELIVERED,
         "checkpoints": checkpoints,

@@ -138,7 +138,7 @@ class Asker:
         emit(
             Event.ANSWERED,
             **_names(call),
-            tag=tracking.tag.value,
+            tag=str(tracking.tag),
             ms=attempt.ms,
             requests=call.requests,
         )

@@ -68,7 +68,7 @@ def emitter(level: Level, made: Lines) -> Emit:
 
     def emit(event: Event, **fields: Any) -> None:
         level = told.get(event)
-        line = None if level is None else made.line(level, event.value, fields)
+        line = None if level is None else made.line(level, str(event), fields)
         if line is None:
             return
         if level in _URGENT:

@@ -72,12 +72,11 @@ def granted_at(call: Call) -> datetime:
 
 def blank(call: Call) -> Document:
     """A document about a parcel of which nothing is known yet."""
-    return begun(call, content_of(NOT_FOUND_YET))
+    return begun(call.request, granted_at(call), content_of(NOT_FOUND_YET))
 
 
-def begun(call: Call, content: Document) -> Document:
+def begun(request: TrackingRequest, at: datetime, content: Document) -> Document:
     """The first document about a parcel, with what a courier says about it, before any status."""
-    request, at = call.request, granted_at(call)
     return {
         "_id": id_of(request),
         "slug": request.slug,
@@ -120,13 +119,12 @@ def with_status(document: Document, tag: Tag, subtag: str, at: datetime) -> Docu
         "delivered": tag is Tag.DELIVERED,
         "active": is_active(tag, subtag),
     }
-    return scheduled(document, at)
+    return scheduled(document, tag, at)
 
 
-def scheduled(document: Document, at: datetime) -> Document:
-    """Plan a document's next check after one at `at`."""
-    created, changed = document["created_at"], document["updated_at"]
-    parcel = Standing(document["_id"], Tag(document["tag"]), created, changed)
+def scheduled(document: Document, tag: Tag, at: datetime) -> Document:
+    """Plan the next check of a document, which has this tag, after one at `at`."""
+    parcel = Standing(document["_id"], tag, document["created_at"], document["updated_at"])
     document["next_check_at"] = stored(next_check(parcel, at)) if document["active"] else None
     return document
 
@@ -161,22 +159,23 @@ def clean(text: str, most: int) -> str:
 
 
 def _checkpoint(checkpoint: Checkpoint) -> Document:
-    utc = checkpoint.checkpoint_utc
-    # Written out, which takes half the time of `_asdict` and of what would need to be changed then.
+    # Taken apart and written out: a third of the time of `_asdict` and of what to change then.
+    at, message, tag, subtag, country, iso3, offset, utc, *place = checkpoint
+    city, state, postal_code, location, raw_tag = place
     return {
-        "checkpoint_time": checkpoint.checkpoint_time,
-        "message": checkpoint.message,
-        "tag": str(checkpoint.tag),
-        "subtag": checkpoint.subtag,
-        "country_name": checkpoint.country_name,
-        "country_iso3": checkpoint.country_iso3,
-        "checkpoint_offset": checkpoint.checkpoint_offset,
+        "checkpoint_time": at,
+        "message": message,
+        "tag": str(tag),
+        "subtag": subtag,
+        "country_name": country,
+        "country_iso3": iso3,
+        "checkpoint_offset": offset,
         "checkpoint_utc": None if utc is None else stored(utc),
-        "city": checkpoint.city,
-        "state": checkpoint.state,
-        "postal_code": checkpoint.postal_code,
-        "location": checkpoint.location,
-        "raw_tag": checkpoint.raw_tag,
+        "city": city,
+        "state": state,
+        "postal_code": postal_code,
+        "location": location,
+        "raw_tag": raw_tag,
     }
 
 

@@ -81,7 +81,7 @@ def merge(old: Document | None, write: Answer | Failure) -> Merged:
 def _answered(old: Document | None, answer: Answer, content: Document) -> Document:
     at = granted_at(answer.call)
     if old is None:
-        document, changed = begun(answer.call, content), True
+        document, changed = begun(answer.call.request, at, content), True
     else:
         document = dict(old)
         content = _joined(document, content)
@@ -104,7 +104,7 @@ def _answered(old: Document | None, answer: Answer, content: Document) -> Docume
 def _failed(old: Document | None, failure: Failure) -> Document:
     at = stored(failure.attempt.at)
     asked_at = granted_at(failure.call)
-    document = dict(old) if old else scheduled(blank(failure.call), asked_at)
+    document = dict(old) if old else scheduled(blank(failure.call), Tag.PENDING, asked_at)
     document = with_attempt(document, failure.attempt)
     shown = document["error"]
     overtaken = failure.call.granted_us <= document["observed_us"] or (shown and shown["at"] >= at)
@@ -118,7 +118,7 @@ def _failed(old: Document | None, failure: Failure) -> Document:
     }
     if isinstance(error, InvalidNumber):
         document["active"] = False
-    return scheduled(document, asked_at)
+    return scheduled(document, Tag(document["tag"]), asked_at)
 
 
 def _joined(document: Document, content: Document) -> Document:

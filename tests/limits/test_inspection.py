@@ -12,7 +12,9 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from limits_bench import ANSWERED, KEYS, USPS, Worker, redis_us, the_lease_ends
 from redis import Redis as PlainRedis
 from redis.asyncio import Redis
-from test_random_walk import RULES, SENT, WALKS, Walk
+from sender import RULES
+from test_random_walk import WALKS
+from walk import SENT, Walk
 
 from limits.script import load
 from tracking.request import Slug
@@ -167,8 +169,7 @@ class InspectedWalk(Walk):
 
     @rule(sent=SENT)
     def sweep(self, sent: int) -> None:
-        for key, member in self.leap:
-            self.redis.zadd(key, {member: 1}, xx=True)
+        self.leap()
         named = self.redis.eval(INSPECT, 1, KEYS.wait_list, *RULES.reach_us)
         before = values(self.redis)
         reply = self.run("sweep", self.new("s"), sent=sent)

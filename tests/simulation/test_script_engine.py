@@ -15,7 +15,7 @@ from redis.exceptions import ResponseError
 from simulated.commands import execute
 from simulated.keyspace import Hash, Items, Keyspace, Members, Refusal, Scores, Status
 from simulated.scripting import Scripting
-from test_random_walk import Walk
+from walk import Walk
 
 SCRIPTING = Scripting()
 APART_MS = 3

@@ -1,0 +1,113 @@
+"""How the steps of a random walk reach Redis: alone or together, and again after a lost reply."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis.stateful import RuleBasedStateMachine
+from limits_bench import KEYS
+from redis import Redis
+
+from limits.replies import write_rules
+from limits.rules import Rules
+from limits.script import BATCH, load
+
+RULES = Rules(concurrent=3, per_second=2, max_waiting=4, per_hour=1000, per_day=1000)
+EPOCH = "walk"
+AT_ONCE = "AT_ONCE = 100"
+SETTLES_NOTHING = {"admit", "cancel"}
+SOONEST_FLAG_SECONDS = 0.9
+
+Reply = list[Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation on its way to a script; `then` hears its reply."""
+
+    name: str
+    args: tuple[Any, ...]
+    then: Callable[[Reply], None]
+
+
+def written(steps: Sequence[Step], worker: str) -> list[Any]:
+    """Keys and arguments of one script of all these steps (lua/lib/batch.lua)."""
+    widths = {step.name: 2 + len(step.args) for step in steps}
+    kinds = " ".join(f"{name} {width}" for name, width in widths.items())
+    same = {"epoch": EPOCH, "token": worker, "deaths": 2, "max_age_ms": 30_000}
+    which = list(widths)
+    values = [each for step in steps for each in (which.index(step.name), "[]", *step.args)]
+    return [1, KEYS.wait_list, 1, kinds, write_rules(RULES, same), 1, *values]
+
+
+class Sender(RuleBasedStateMachine):
+    """One courier's Redis, and the steps on their way to it."""
+
+    def __init__(self, url: str, at_once: int, together: int) -> None:
+        super().__init__()
+        steps = AT_ONCE.replace("100", str(at_once))
+        self.text = load()[BATCH].text.replace(AT_ONCE, steps)
+        assert steps in self.text
+        self.redis = Redis.from_url(url, decode_responses=True)
+        self.redis.flushdb()
+        self.redis.set(KEYS.epoch, f"{EPOCH} 0")
+        self.leaps: list[tuple[str, str]] = []
+        self.together = together
+        self.queue: list[Step] = []
+        self.worker = "w1"
+        self.sent = 1
+        self.settled_at = 0.0
+
+    def hear(self, name: str, reply: Reply, worker: str) -> None:
+        """Every reply, before `then` has it."""
+        raise NotImplementedError
+
+    def run(self, name: str, *args: Any, sent: int = 1) -> Reply:
+        """Have one step done now, and read its reply."""
+        self.flush()
+        heard: list[Reply] = []
+        self.queue.append(Step(name, args, heard.append))
+        self.sent = sent
+        self.flush()
+        return heard[0]
+
+    def ask(self, *steps: Step, sent: int = 1, worker: str = "w1") -> None:
+        """Have steps done in one script, which others may join."""
+        if worker != self.worker:
+            self.flush()
+        self.worker = worker
+        self.queue += steps
+        self.sent = max(self.sent, sent)
+        if len(self.queue) >= self.together:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what waits."""
+        if not self.queue:
+            return
+        self.leap()
+        steps, sent, worker = self.queue, self.sent, self.worker
+        self.queue, self.sent, self.worker = [], 1, "w1"
+        began = time.monotonic()
+        for _ in range(sent):
+            replies = self.redis.eval(self.text, *written(steps, worker))
+        for step, reply in zip(steps, replies, strict=True):
+            self.hear(step.name, reply, worker)
+            if step.name not in SETTLES_NOTHING and not (step.name == "finish" and reply[1] == 1):
+                self.settled_at = began
+        for step, reply in zip(steps, replies, strict=True):
+            step.then(reply)
+
+    def leap(self) -> None:
+        """Let the time go by that is to have gone by before the next script."""
+        for key, member in self.leaps:
+            self.redis.zadd(key, {member: 1}, xx=True)
+        self.leaps.clear()
+
+    @property
+    def flag_is_new(self) -> bool:
+        """It lives for a second at least; who looks later, on a busy machine, may find it gone."""
+        return time.monotonic() - self.settled_at < SOONEST_FLAG_SECONDS

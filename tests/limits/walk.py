@@ -1,0 +1,248 @@
+"""A random walk through everything that may happen to one courier, judged after every script.
+
+Every script may be sent twice, workers die between any two of them, and time goes by in leaps.
+"""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, rule
+from limits_bench import KEYS, asked, verdict
+from limits_invariants import check, ended, take_snapshot
+from sender import RULES, Reply, Sender, Step
+
+from limits.replies import write_request
+from tracking.request import Origin
+
+NUMBERS = st.sampled_from(["N001", "N002", "N003", "N004", "N005"])
+IDS = st.sampled_from([None, "a", "b", "c", "d", "e", "f"])
+PICK = st.integers(0, 1_000)
+ROOM = st.integers(0, 3)
+SENT = st.sampled_from([1, 1, 2])
+SOONEST_MS = -60_000
+GIVES_DUTIES = {"take", "finish", "retry", "requeue", "abort", "sweep"}
+
+
+class Walk(Sender):
+    """A few workers in one: it holds the calls that live and knows what it asked for."""
+
+    def __init__(self, url: str, at_once: int, together: int = 1) -> None:
+        """`at_once`: after how many operations a script wants to be sent again. `together`: so many
+        steps, of whatever kinds, wait for each other and are one script.
+        """
+        super().__init__(url, at_once, together)
+        self.calls: list[tuple[str, str, int]] = []
+        self.jobs: list[tuple[str, bytes]] = []
+        self.asked_for: set[str] = set()
+        self.by_hand: set[str] = set()
+        self.drain_jobs = 0
+        self.asking: set[str] = set()
+        self.made = 0
+
+    def new(self, what: str) -> str:
+        self.made += 1
+        return f"{what}{self.made}"
+
+    def hear(self, name: str, reply: Reply, worker: str) -> None:
+        if name in GIVES_DUTIES or reply[1] == "parked":
+            self.drain_jobs += reply[-1]
+        if name in GIVES_DUTIES - {"sweep"} and int(reply[-2]):
+            self.asking.add(worker)
+
+    def hold(self, grants: list[list[str]]) -> None:
+        for call_id, _, granted_us, record, _ in grants:
+            number = json.loads(record)["n"]
+            self.calls.append((call_id, number, int(granted_us) // 1000))
+
+    def hold_all(self, reply: Reply) -> None:
+        self.hold(reply[1])
+
+    def admit(self, job: str, request: bytes, sent: int) -> None:
+        self.admit_all([(job, request)], sent)
+
+    def admit_all(self, jobs: list[tuple[str, bytes]], sent: int) -> None:
+        self.ask(*map(self.admission, jobs), sent=sent)
+
+    def admission(self, job: tuple[str, bytes]) -> Step:
+        def then(reply: Reply) -> None:
+            _, word, *rest = reply
+            if word == "granted":
+                self.hold([rest[0]])
+                self.jobs.append(job)
+            if word == "dying":
+                self.bury(rest[0])
+            operation = json.loads(job[1]).get("id")
+            if operation and word != "full":
+                self.asked_for.add(operation)
+
+        return Step("admit", (self.new("c"), job[1], b""), then)
+
+    def bury(self, grant: list[str]) -> None:
+        call_id, _, granted_us, record, _ = grant
+        dead = verdict(int(granted_us) // 1000, state="ERROR", answered=False)
+        number, more = json.loads(record)["n"], 1
+        while more:
+            more = self.run("finish", call_id, dead, number, self.new("t"), 0)[1]
+
+    @rule(
+        number=NUMBERS, operation=IDS, auto=st.booleans(), age=st.sampled_from([None, 0]), sent=SENT
+    )
+    def somebody_asks(
+        self, number: str, operation: str | None, *, auto: bool, age: int | None, sent: int
+    ) -> None:
+        job = self.new("j")
+        origin = Origin.AUTOMATIC if auto else Origin.MANUAL
+        request = asked(number, id=operation, origin=origin, max_age=age)
+        self.admit(job, write_request(request, job), sent)
+
+    @rule(asks=st.lists(st.tuples(NUMBERS, IDS), min_size=2, max_size=4), sent=SENT)
+    def many_ask_at_once(self, asks: list[tuple[str, str | None]], sent: int) -> None:
+        jobs = [(self.new("j"), asked(number, id=operation)) for number, operation in asks]
+        self.admit_all([(job, write_request(request, job)) for job, request in jobs], sent)
+
+    @rule(number=NUMBERS, operation=IDS, late_ms=st.sampled_from([SOONEST_MS, 2, 60_000]))
+    def somebody_asks_for_a_while(self, number: str, operation: str | None, late_ms: int) -> None:
+        job = self.new("j")
+        seconds, micros = self.redis.time()
+        till = seconds + micros / 1_000_000 + late_ms / 1000
+        self.admit(job, write_request(asked(number, id=operation, expires_at=till), job), 1)
+
+    @rule(pick=PICK, sent=SENT)
+    def a_job_comes_again(self, pick: int, sent: int) -> None:
+        if self.jobs:
+            self.admit(*self.jobs[pick % len(self.jobs)], sent)
+
+    @rule(number=NUMBERS)
+    def somebody_pushes_a_number_by_hand(self, number: str) -> None:
+        self.flush()
+        seen = take_snapshot(self.redis)
+        if number not in seen.records and not any(number in each for each in seen.lists.values()):
+            self.by_hand.add(number)
+            self.redis.rpush(KEYS.wait_list, number)
+            self.sweep(1)
+            self.flush()
+
+    @rule(room=ROOM, claims=st.integers(0, 1), sent=SENT, worker=st.sampled_from(["w1", "w2"]))
+    def take(self, room: int, claims: int, sent: int, worker: str) -> None:
+        """A process asks: because of a drain job, which it deletes then, or by its own clock."""
+        claims = min(claims, self.drain_jobs)
+        if not claims:
+            self.asking.discard(worker)
+        self.drain_jobs -= claims
+        args = (self.new("t"), room, claims)
+        self.ask(Step("take", args, self.hold_all), sent=sent, worker=worker)
+
+    def any_call(self, pick: int) -> tuple[str, str, int]:
+        """One of the calls that live, or one that never was: which rules apply must not depend on
+        Redis' clock, or a walk could not be repeated."""
+        return self.calls.pop(pick % len(self.calls)) if self.calls else ("none", "N001", 1)
+
+    @rule(pick=PICK, room=ROOM, answered=st.booleans(), sent=SENT)
+    def a_call_ends(self, pick: int, room: int, *, answered: bool, sent: int) -> None:
+        call_id, number, observed = self.any_call(pick)
+        end = verdict(observed, state="SUCCESS" if answered else "ERROR", answered=answered)
+        self.ask(self.ending(call_id, number, observed, end, room), sent=sent)
+
+    def ending(self, call_id: str, number: str, observed: int, end: str, room: int) -> Step:
+        def then(reply: Reply) -> None:
+            _, more, grants, *_ = reply
+            self.hold(grants)
+            if more:
+                self.calls.append((call_id, number, observed))  # much may happen before the next
+
+        return Step("finish", (call_id, end, number, self.new("t"), room), then)
+
+    @rule(room=ROOM, sent=SENT)
+    def all_calls_end_at_once(self, room: int, sent: int) -> None:
+        calls, self.calls = self.calls, []
+        if calls:
+            self.ask(*[self.ending(*call, verdict(call[2]), room) for call in calls], sent=sent)
+
+    @rule(pick=PICK, room=ROOM, delay_ms=st.sampled_from([0, 60_000]), sent=SENT)
+    def a_call_is_to_be_repeated(self, pick: int, room: int, delay_ms: int, sent: int) -> None:
+        call_id, *_ = self.any_call(pick)
+        args = (call_id, delay_ms, self.new("t"), room)
+        self.ask(Step("retry", args, self.hold_all), sent=sent)
+
+    @rule(pick=PICK, room=ROOM, how=st.sampled_from(["requeue", "abort"]), sent=SENT)
+    def a_call_is_handed_back(self, pick: int, room: int, how: str, sent: int) -> None:
+        call_id, *_ = self.any_call(pick)
+        args = (call_id, -1, "", self.new("t"), room)
+        self.ask(Step(how, args, self.hold_all), sent=sent)
+
+    @rule(pick=PICK, late=st.booleans())
+    def a_worker_vanishes(self, pick: int, *, late: bool) -> None:
+        call = self.any_call(pick)
+        self.leaps.append((KEYS.calls_leases, call[0]))
+        if late:  # it was only asleep, and ends its call after all
+            self.calls.append(call)
+
+    @rule(sent=SENT)
+    def sweep(self, sent: int) -> None:
+        self.ask(Step("sweep", (self.new("s"),), self.bury_all), sent=sent)
+
+    def bury_all(self, reply: Reply) -> None:
+        for grant in reply[2]:
+            self.bury(grant)
+
+    @rule(operation=st.sampled_from("abcdef"), sent=SENT)
+    def somebody_cancels_an_operation(self, operation: str, sent: int) -> None:
+        self.ask(Step("cancel", ("", operation), lambda _: None), sent=sent)
+        self.asked_for.add(operation)
+
+    @rule(number=NUMBERS, sent=SENT)
+    def somebody_cancels_a_number(self, number: str, sent: int) -> None:
+        self.ask(Step("cancel", (number, ""), lambda _: None), sent=sent)
+
+    @rule()
+    def a_second_goes_by(self) -> None:
+        self._all_past(KEYS.call_starts)
+
+    @rule()
+    def a_minute_goes_by(self) -> None:
+        self._all_past(KEYS.wait_later)
+        self.a_second_goes_by()
+
+    @rule()
+    def the_drainers_vanish(self) -> None:
+        """With all drain jobs; what they were appointed to do ends by its time to live."""
+        self.flush()
+        self.drain_jobs = 0
+        self.asking.clear()
+        self.redis.delete(KEYS.wait_drainer)
+        self.sweep(1)
+        self.flush()
+
+    def _all_past(self, key: str) -> None:
+        """Just before the next script, which is the first to see it."""
+        self.leaps += [(key, member) for member in self.redis.zrange(key, 0, -1)]
+
+    @invariant()
+    def whoever_waits_will_be_asked_for(self) -> None:
+        """A retry that is not due may be left to the sweep, which comes every few seconds."""
+        waits = self.redis.exists(KEYS.wait_list, KEYS.wait_list_automatic)
+        assert not waits or self.drain_jobs or self.asking or self.queue
+
+    @invariant()
+    def all_is_as_it_must_be(self) -> None:
+        check(self.redis, RULES, self.by_hand, flag_is_new=self.flag_is_new)
+
+    def teardown(self) -> None:
+        """Once quiet: nobody waits, nothing runs, and everything that was asked for has ended."""
+        self.together = 1
+        self.flush()
+        for _ in range(60):
+            while self.calls:
+                self.a_call_ends(0, 0, answered=True, sent=1)
+            self._all_past(KEYS.calls_leases)
+            self.a_minute_goes_by()
+            self.sweep(1)
+            self.take(3, 1, 1, "w1")
+        check(self.redis, RULES, self.by_hand, flag_is_new=self.flag_is_new)
+        waits = (KEYS.wait_list, KEYS.wait_list_automatic, KEYS.wait_later, KEYS.wait_requests)
+        runs = (KEYS.wait_inflight, KEYS.calls_leases, KEYS.calls_number, KEYS.slugs)
+        assert [key for key in (*waits, *runs, KEYS.wait_drainer) if self.redis.exists(key)] == []
+        assert self.asked_for <= ended(self.redis).keys()
+        self.redis.close()

@@ -9,6 +9,7 @@ from benchmarks.scenarios import (
     idle,
     latency,
     limited,
+    profile,
     stalls,
     unlimited,
 )
@@ -16,6 +17,7 @@ from benchmarks.scenarios import (
 SCENARIOS: tuple[Scenario, ...] = (
     baseline.SCENARIO,
     unlimited.SCENARIO,
+    profile.SCENARIO,
     limited.SCENARIO,
     stalls.SCENARIO,
     hot_slug.SCENARIO,

@@ -76,9 +76,9 @@ class Looks(selectors.DefaultSelector):
         self._before_ns, began_ns = self._last_ns, monotonic_ns()
         found = super().select(LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS))
         ended_ns = monotonic_ns()
-        # A look in which the process was stopped ends empty, whatever has come.
-        if found or ended_ns - began_ns < STALL_NS:
-            self._last_ns = ended_ns
+        # Stopped in the middle of a look, it may find nothing or what came before: what came
+        # meanwhile is found by the next one.
+        self._last_ns = ended_ns if ended_ns - began_ns < STALL_NS else began_ns
         return found
 
     def late_ns(self, arrived_ns: int) -> int:

@@ -13,6 +13,7 @@ from threading import Timer
 
 import pytest
 
+from benchmarks import courier_stub
 from benchmarks.__main__ import main
 from benchmarks.courier import Courier
 from benchmarks.courier_stub import feed
@@ -68,6 +69,29 @@ def test_the_courier_knows_how_long_it_stood_still(courier: Courier) -> None:
 
     assert 190_000_000 <= stalled <= 5_000_000_000
     assert max(first, last) < stalled
+
+
+def test_calls_that_came_while_the_courier_was_stopped_in_mid_look_are_known_in_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock_ms = 0.0
+    # How long each look takes; all find something. The second finds what came before the stop.
+    durations_ms = iter((1.0, 90.0, 0.1, 1.0))
+
+    def select(*_: object) -> list[str]:
+        nonlocal clock_ms
+        clock_ms += next(durations_ms)
+        return ["something"]
+
+    monkeypatch.setattr(courier_stub, "monotonic_ns", lambda: round(clock_ms * 1e6))
+    monkeypatch.setattr(courier_stub.selectors.DefaultSelector, "select", select)
+    looks = courier_stub.Looks()
+    late_ms = []
+    for _ in range(4):
+        looks.select()
+        late_ms.append(looks.late_ns(round(clock_ms * 1e6)) / 1e6)
+
+    assert late_ms == [0.0, 90.0, 90.1, 0.0]
 
 
 def test_the_courier_stamps_every_call_until_it_is_told_to_forget(courier: Courier) -> None:

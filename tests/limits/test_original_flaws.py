@@ -161,7 +161,7 @@ async def test_a_call_that_failed_in_any_way_gives_its_slot_back(
     """F13: an exception between INCR and DECR burnt a slot."""
     limiter = worker.limiter
 
-    await worker.finish(await worker.granted("N001"), replace(ANSWERED, state=State.ERROR))
+    await worker.finish(await worker.granted("N001"), ANSWERED._replace(state=State.ERROR))
     await limiter.retry(await worker.granted("N002"), 60.0, 0)
     await limiter.hand_back(await sent(await worker.granted("N003")), 0)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from limits_bench import (
     ANSWERED,
@@ -131,7 +129,7 @@ async def test_a_late_answer_does_not_replace_a_newer_one(worker: Worker, redis:
     await worker.finish(again)
     newer = await redis.get(f"{KEYS.answer}N001")
 
-    await worker.finish(late, replace(ANSWERED, output={"tag": "of before"}))
+    await worker.finish(late, ANSWERED._replace(output={"tag": "of before"}))
 
     assert await redis.get(f"{KEYS.answer}N001") == newer
 

@@ -69,8 +69,7 @@ class Sender(RuleBasedStateMachine):
         """Have one step done now, and read its reply."""
         self.flush()
         heard: list[Reply] = []
-        self.queue.append(Step(name, args, heard.append))
-        self.sent = sent
+        self.ask(Step(name, args, heard.append), sent=sent)
         self.flush()
         return heard[0]
 

@@ -143,7 +143,7 @@ class TwinWalk(Walk):
 @pytest.mark.parametrize("at_once", [100, 2])
 def test_both_answer_and_keep_the_same_over_any_walk(redis_url: str, at_once: int) -> None:
     walks = settings(
-        max_examples=8,
+        max_examples=16,
         stateful_step_count=30,
         deadline=None,
         derandomize=True,

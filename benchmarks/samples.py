@@ -18,15 +18,15 @@ RATE = 400
 """Samples a second; the process stands still for each of them."""
 
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "HTTP: aiohttp and its socket": ("aiohttp", "yarl", "multidict"),
-    "asking couriers, reading answers": ("couriers",),
-    "results: documents, driver": ("service/store", "pymongo", "bson"),
-    "limits: scripts, client, permits": ("limits", "redis"),
-    "jobs: reserving, reading, deleting": ("service/tubes", "greenstalk.py"),
-    "flow from step to step": ("service/flow", "service/wiring", "tracking"),
-    "log": ("service/observe",),
+    "HTTP: aiohttp and its socket": ("aiohttp/", "yarl/", "multidict/"),
+    "asking couriers, reading answers": ("couriers/",),
+    "results: documents, driver": ("service/store/", "pymongo/", "bson/"),
+    "limits: scripts, client, permits": ("limits/", "redis/"),
+    "jobs: reserving, reading, deleting": ("service/tubes/", "greenstalk.py"),
+    "flow from step to step": ("service/flow/", "service/wiring/", "tracking/"),
+    "log": ("service/observe/",),
 }
-"""Packages and folders of each part, as they stand in a file's name."""
+"""What the names of each part's files begin with: folders of packages, or of ours."""
 
 LOOP = "the event loop's own"
 
@@ -75,10 +75,9 @@ def shares(folded: str, home: Path) -> dict[str, float]:
 def part_of(stack: str, home: Path) -> str:
     """Tell which part a stack belongs to."""
     for frame in reversed(stack.split(";")):
-        file = frame.rpartition(" (")[2].rpartition(":")[0]
-        name = _name_of(file, home)
-        for part, folders in PARTS.items():
-            if name and any(name == each or name.startswith(f"{each}/") for each in folders):
+        name = _name_of(frame.rpartition(" (")[2].rpartition(":")[0], home)
+        for part, beginnings in PARTS.items():
+            if name.startswith(beginnings):
                 return part
     return LOOP
 

@@ -40,13 +40,17 @@ local function answer_waiting(id, verdict, number, runs)
   return looked
 end
 
--- How long calls take matters for the estimate only, so only while somebody waits.
+-- How long calls take matters for the estimate only: so only while somebody waits, and only where
+-- calls last so long that slots, and not lanes, are what the others wait for.
 local function count_time(granted)
   local took = math.max(0, now - tonumber(granted)) -- the clock may have stepped back
-  local average = tonumber(call('HGET', COUNTS, 'call_us') or nil)
+  local average = average_time()
+  local short = rules.concurrent * rules.window_us / rules.per_second
+  if average and took <= short and average <= short then return end
   if average and math.abs(took - average) * 16 < average then return end -- the estimate needs no more
   average = average or took
-  call('HSET', COUNTS, 'call_us', digits(average + (took - average) / 8))
+  touched.average_us = average + (took - average) / 8
+  call('HSET', COUNTS, 'call_us', digits(touched.average_us))
 end
 
 -- An answer that comes late, for a call that was taken over, must not replace a newer one.
@@ -62,6 +66,8 @@ return function(id, text, number, base, room)
   verdict.started = verdict.observed
   local flying = call('HMGET', INFLIGHT, id, '=' .. number)
   local record, runs = flying[1] and cjson.decode(flying[1]) or nil, flying[2]
+  -- Others mostly wait where this one came from: no need to ask first whether all is calm.
+  if record and not record.job then touched.calm = touched.calm or false end
   local lifted = verdict.answered and signs()[IS_BROKEN]
   if verdict.answered then remember(number, verdict, text, not record) end
   if lifted then

@@ -235,6 +235,32 @@ async def test_the_flag_lives_until_the_last_that_waits_is_due_by_the_slots(
     assert await flag_seconds(redis) == pytest.approx(5 * 4.0, abs=2.0)
 
 
+async def test_calls_that_keep_others_waiting_for_a_slot_are_timed_for_the_estimate(
+    hire: Hire, redis: Redis
+) -> None:
+    worker = await hire(ONE)
+    call = await worker.granted("BUSY")
+    await worker.parked("N001")
+    await redis.hset(KEYS.counts, "call_us", 4_000_000)
+
+    await worker.finish(call)
+
+    assert 3_500_000 <= int(await redis.hget(KEYS.counts, "call_us") or 0) < 4_000_000
+
+
+async def test_calls_that_are_over_before_the_next_may_start_are_not_timed_again(
+    hire: Hire, redis: Redis
+) -> None:
+    worker = await hire(Rules(concurrent=1, per_second=2))
+    call = await worker.granted("BUSY")
+    await worker.parked("N001")
+    await redis.hset(KEYS.counts, "call_us", 400_000)
+
+    await worker.finish(call)
+
+    assert await redis.hget(KEYS.counts, "call_us") == "400000"
+
+
 async def test_the_flag_lives_until_the_last_retry_is_due(worker: Worker, redis: Redis) -> None:
     await worker.limiter.retry(await worker.granted(), 90.0, 5)
 

@@ -74,7 +74,8 @@ local function turn_to(list, at)
 end
 
 -- Whether nobody waits in a list, nobody drains and nothing is paused: in most scripts that is so, and
--- one command tells it. Whoever writes one of these keys sets `touched.calm` to false.
+-- one command tells it. Whoever writes one of these keys sets `touched.calm` to false, and so does a
+-- step that expects otherwise: each is asked for by itself then, when it is needed.
 local function calm()
   if touched.calm == nil then
     touched.calm = call('EXISTS', MANUAL, AUTOMATIC, LATER, DRAINER, FLAG, PAUSED, BREAKER) == 0

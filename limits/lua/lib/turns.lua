@@ -77,15 +77,21 @@ local function taken_before(base)
   return grants
 end
 
+-- µs that a call has lately taken, nil before the first one.
+local function average_time()
+  touched.average_us = touched.average_us or tonumber(call('HGET', COUNTS, 'call_us') or nil)
+  return touched.average_us
+end
+
 -- The flag's TTL is the estimate of when the last one that waits is due. It runs down by itself, so it
 -- is made anew only for a line that has changed.
 local function raise_flag(waiting)
   if signs()[IS_FLAGGED] and not touched.line_changed then return end
-  local average_us = tonumber(call('HGET', COUNTS, 'call_us') or 0)
+  local average_us = average_time() or 0
   local each_us = math.max(rules.window_us / rules.per_second, average_us / rules.concurrent)
   local due_us = waiting * each_us
   if signs()[IS_PAUSED] then due_us = due_us + math.max(call('PTTL', PAUSED), 0) * 1000 end
-  if line().later > 0 then
+  if later() > 0 then
     due_us = math.max(due_us, call('ZRANGE', LATER, -1, -1, 'WITHSCORES')[2] * 1000 - now)
   end
   set_sign(IS_FLAGGED, FLAG, '1', math.max(1000, math.ceil(due_us / 1000)))

@@ -10,13 +10,20 @@ local function list_of(record)
   return record.auto and AUTOMATIC or MANUAL
 end
 
--- How many numbers stand in each list.
+-- How many numbers stand in a list. Asked one by one: many steps need to know of one only.
 local function line()
-  if not touched.line and calm() then touched.line = { manual = 0, automatic = 0, later = 0 } end
-  touched.line = touched.line or { manual = call('LLEN', MANUAL),
-    automatic = call('LLEN', AUTOMATIC), later = call('ZCARD', LATER) }
+  touched.line = touched.line or calm() and { manual = 0, automatic = 0, later = 0 } or {}
   return touched.line
 end
+
+local function length(list, command, key)
+  line()[list] = line()[list] or call(command, key)
+  return line()[list]
+end
+
+local function manual() return length('manual', 'LLEN', MANUAL) end
+local function automatic() return length('automatic', 'LLEN', AUTOMATIC) end
+local function later() return length('later', 'ZCARD', LATER) end
 
 -- Every change of the three lists goes this way, but for `pop`.
 local function change_line(...)
@@ -25,12 +32,12 @@ local function change_line(...)
 end
 
 local function waits()
-  return line().manual + line().automatic
+  return manual() + automatic()
 end
 
 -- The same question, about those too who wait for the end of a backoff.
 local function nobody_waits()
-  return waits() + line().later == 0
+  return manual() == 0 and automatic() == 0 and later() == 0
 end
 
 local function put_tail(number, record)
@@ -77,7 +84,7 @@ end
 
 -- Retries whose time has come go to the tail of their list.
 local function move_due()
-  if line().later == 0 then return end
+  if later() == 0 then return end
   for _, number in ipairs(call('ZRANGEBYSCORE', LATER, '-inf', now_ms, 'LIMIT', 0, DUE_AT_ONCE)) do
     change_line('ZREM', LATER, number)
     put_tail(number, read_record(REQUESTS, number) or { since = now_ms })
@@ -105,12 +112,11 @@ end
 
 -- The next number: of the MANUAL list, but every fourth time of the AUTOMATIC one while both wait.
 local function pop()
-  local standing = line()
-  if standing.manual + standing.automatic == 0 then return nil end
-  local list = standing.manual > 0 and 'manual' or 'automatic'
-  local both = standing.manual > 0 and standing.automatic > 0
+  if waits() == 0 then return nil end
+  local list = manual() > 0 and 'manual' or 'automatic'
+  local both = manual() > 0 and automatic() > 0
   if both and call('HINCRBY', REQUESTS, '!turn', 1) % 4 == 0 then list = 'automatic' end
-  standing[list], touched.line_changed = standing[list] - 1, true
+  line()[list], touched.line_changed = line()[list] - 1, true
   -- Pushed by hand it may be anything. A courier refuses dots; other bytes could break a reply.
   local number = string.gsub(call('LPOP', list == 'manual' and MANUAL or AUTOMATIC), '[^%w ._/-]', '.')
   return number ~= '' and number or '.'

@@ -60,7 +60,9 @@ def _redis(port: int, folder: Path, durability: Durability) -> list[str]:
     arguments += ["--maxmemory-policy", "noeviction"]
     match durability:
         case Durability.FULL:
-            return [*arguments, "--appendonly", "yes", "--appendfsync", "always"]
+            arguments += ["--appendonly", "yes", "--appendfsync", "always"]
+            # As in docker-compose.yml.
+            return [*arguments, "--auto-aof-rewrite-min-size", "256mb"]
         case Durability.NONE:
             return [*arguments, "--appendonly", "no"]
 

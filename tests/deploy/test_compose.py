@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from devstack.kinds import REDIS, Durability
+
 ROOT = Path(__file__).parents[2]
 SERVICES = ("beanstalkd", "redis", "mongo", "worker")
 STORES = SERVICES[:3]
@@ -19,6 +21,10 @@ UNITS = {"k": 1024, "m": 1024**2, "g": 1024**3}
 def _bytes(text: str) -> int:
     number, unit = re.fullmatch(r"(\d+)([kmg])b?", text).groups()  # type: ignore[union-attr]
     return int(number) * UNITS[unit]
+
+
+def _pairs(command: list[str]) -> list[tuple[str, str]]:
+    return list(zip(command[::2], command[1::2], strict=True))
 
 
 def _option(command: list[str], name: str) -> str:
@@ -52,6 +58,18 @@ def test_redis_keeps_every_acknowledged_write(
     compose: dict[str, Any], option: str, value: str
 ) -> None:
     assert _option(compose["services"]["redis"]["command"], option) == value
+
+
+def test_tests_and_measurements_run_on_a_redis_that_is_set_as_the_shipped_one(
+    compose: dict[str, Any], tmp_path: Path
+) -> None:
+    shipped = compose["services"]["redis"]["command"]
+    tried = REDIS.arguments(6379, tmp_path, Durability.FULL)
+    of_the_place = {"--bind", "--port", "--dir"}
+
+    settings = {name: value for name, value in _pairs(tried) if name not in of_the_place}
+
+    assert settings.items() <= dict(_pairs(shipped[1:])).items()
 
 
 def test_redis_may_use_twice_its_data_while_it_rewrites_the_append_only_file(

@@ -44,7 +44,7 @@ class Courier:
 
 COURIERS = (
     Courier("contract-one", concurrent=20, per_second=2, pace=1.4, ids_only=True),
-    Courier("contract-two", concurrent=20, per_second=2, pace=1.4, most_waiting=25),
+    Courier("contract-two", concurrent=20, per_second=2, pace=1.4, most_waiting=12),
     Courier("five-at-once", concurrent=5, per_second=20, pace=8.0, by_hand=True),
     Courier("three-at-once", concurrent=3, per_second=10, pace=5.0, ids_only=True),
     Courier("ten-a-second", concurrent=20, per_second=10, pace=5.0),

@@ -39,7 +39,11 @@ ENDS_AT_ONCE = 16
 
 @dataclass(slots=True)
 class Lease:
-    """One call's place, as long as it was seen; seconds of `time.monotonic()`."""
+    """One call's place, as long as it was seen; seconds of `time.monotonic()`.
+
+    A look takes seconds where Redis is stopped in the middle of it: a place was seen from the end
+    of its first look to the beginning of its last one.
+    """
 
     first: float
     last: float
@@ -91,6 +95,7 @@ class Sampler:
                 self._stop.wait(PERIOD)  # Redis is broken just now, as planned
 
     def _look(self, client: redis.Redis, slugs: Sequence[str]) -> None:
+        began = time.monotonic()
         seconds, micros = client.time()
         now_us = int(seconds) * 1_000_000 + int(micros)
         turns = -(-len(slugs) // ENDS_AT_ONCE)
@@ -108,20 +113,23 @@ class Sampler:
                 pipeline.get(f"sec_calls:{slug}")
                 for name in LONGEST_MS:
                     pipeline.pttl(f"{name}:{slug}")
-        self._note(iter(pipeline.execute()), slugs, with_ends)
+        self._note(iter(pipeline.execute()), slugs, with_ends, began)
 
     def _note(
-        self, answers: Iterator[Any], slugs: Sequence[str], with_ends: Collection[str]
+        self,
+        answers: Iterator[Any],
+        slugs: Sequence[str],
+        with_ends: Collection[str],
+        began: float,
     ) -> None:
         look = Look(time.monotonic(), {})
-        now = look.at
         for slug in slugs:
             manual, automatic, leases, drainer = islice(answers, 4)
             look.waiting[slug] = manual + automatic
             if drainer:
                 look.drainers[slug] = drainer
             for call in leases:
-                self.leases.setdefault((slug, call), Lease(now, now)).last = now
+                self.leases.setdefault((slug, call), Lease(look.at, began)).last = began
             if slug in with_ends:
                 self._judge_ends(slug, answers)
         self.looks.append(look)

@@ -136,6 +136,11 @@ async def redis_us(redis: Redis) -> int:
     return int(seconds) * 1_000_000 + int(micros)
 
 
+async def flag_seconds(redis: Redis) -> float:
+    """How long the flag still lives."""
+    return await redis.pttl(KEYS.wait_list_activated) / 1000
+
+
 async def a_second_goes_by(redis: Redis) -> None:
     """All lanes are free again."""
     await _all_past(redis, KEYS.call_starts)

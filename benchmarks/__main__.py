@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -116,4 +117,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    # Like Ctrl-C, so that what was started ends too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -173,3 +175,29 @@ def test_the_quick_baseline_runs_from_the_command_line(tmp_path: Path) -> None:
     assert code == 0
     assert table is not None
     assert all(float(row["per_second"] or 0) > 0 for row in table.rows)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_measurement_that_is_stopped_leaves_nothing_behind(
+    tmp_path: Path, signum: signal.Signals
+) -> None:
+    command = [sys.executable, "-m", "benchmarks", "--only", "baseline"]
+    kept = ["--json", str(tmp_path / "kept.json")]
+    here = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([*command, *kept], env=here, stdout=subprocess.PIPE) as measuring:
+        while len(started := tree(measuring.pid)) < 3:  # itself, the courier, the loop
+            assert measuring.poll() is None
+            time.sleep(0.05)
+
+        measuring.send_signal(signum)
+
+        assert measuring.wait(30) == 130
+    assert list(tmp_path.iterdir()) == []
+    assert not any(map(_runs, started))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes() != b""  # what is dead has none
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 CANCEL = "limits/test_cancel_waiting.py::"
 DRAINER = "limits/test_drainer.py::"
+FLAG = "limits/test_flag_estimate.py::"
 FLAWS = "limits/test_original_flaws.py::"
 LINE = "limits/test_line.py::"
 LOST = "limits/test_lost_replies.py::"
@@ -126,7 +127,7 @@ MUTANTS = (
         where="limits/lua/lib/turns.lua",
         old="  if signs()[IS_FLAGGED] and not touched.line_changed then return end\n",
         new="  if signs()[IS_FLAGGED] then return end\n",
-        tests=(DRAINER + "test_the_flag_lives_until_the_last_that_waits_is_due_by_the_rate",),
+        tests=(FLAG + "test_the_flag_lives_until_the_last_that_waits_is_due_by_the_rate",),
     ),
     Mutant(
         name="a drainer that asks at another instant stays named for the old one",

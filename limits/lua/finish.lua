@@ -45,8 +45,7 @@ end
 local function count_time(granted)
   local took = math.max(0, now - tonumber(granted)) -- the clock may have stepped back
   local average = average_time()
-  local short = rules.concurrent * rules.window_us / rules.per_second
-  if average and took <= short and average <= short then return end
+  if average and each_us(took) == each_us(average) then return end
   if average and math.abs(took - average) * 16 < average then return end -- the estimate needs no more
   average = average or took
   touched.average_us = average + (took - average) / 8

@@ -83,13 +83,16 @@ local function average_time()
   return touched.average_us
 end
 
+-- µs that each one in line waits behind the one before, where calls take so long.
+local function each_us(took)
+  return math.max(rules.window_us / rules.per_second, took / rules.concurrent)
+end
+
 -- The flag's TTL is the estimate of when the last one that waits is due. It runs down by itself, so it
 -- is made anew only for a line that has changed.
 local function raise_flag(waiting)
   if signs()[IS_FLAGGED] and not touched.line_changed then return end
-  local average_us = average_time() or 0
-  local each_us = math.max(rules.window_us / rules.per_second, average_us / rules.concurrent)
-  local due_us = waiting * each_us
+  local due_us = waiting * each_us(average_time() or 0)
   if signs()[IS_PAUSED] then due_us = due_us + math.max(call('PTTL', PAUSED), 0) * 1000 end
   if later() > 0 then
     due_us = math.max(due_us, call('ZRANGE', LATER, -1, -1, 'WITHSCORES')[2] * 1000 - now)

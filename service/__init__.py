@@ -1,1 +1,4 @@
 """Everything that runs: configuration, the flow, the stores, upkeep and the command line."""
+
+VERSION = "0.1.0"
+"""Of the whole project, as in pyproject.toml, which is not in the image."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import limits
+import service
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -53,6 +55,12 @@ def test_no_file_holds_a_path_of_the_machine_it_was_written_on() -> None:
     ]
 
     assert found == []
+
+
+def test_the_version_is_that_of_the_project_file() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+
+    assert project["version"] == service.VERSION
 
 
 def test_every_package_says_what_it_is_for() -> None:

@@ -35,11 +35,10 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_help_imports_nothing_heavy() -> None:
     code = """
-import sys, contextlib
+import contextlib, runpy, sys
 sys.argv = ["worker.py", "--help"]
-import worker
 with contextlib.suppress(SystemExit):
-    worker.start()
+    runpy.run_path("worker.py", run_name="__main__")
 print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr)
 """
     assert not HEAVY & set(python(code).stderr.split())
@@ -110,7 +109,7 @@ def test_a_server_that_is_away_is_told_in_a_line(offline: Run, arguments: list[s
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
     done = subprocess.run(
-        ["/bin/sh", "-c", f"{sys.executable} worker.py config show | head -1"],
+        ["/bin/sh", "-c", '"$0" worker.py config show | head -1', sys.executable],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -92,12 +92,25 @@ def test_the_readme_lists_the_folders_that_exist() -> None:
     section = _text(Path("README.md")).split("## Folders")[1].split("##")[0]
     listed = set(re.findall(r"`(\w+)/`", section))
 
-    existing = {
+    assert listed == _folders(ROOT)
+
+
+def _folders(root: Path) -> set[str]:
+    """The folders of the project, without what Python and other tools leave beside them."""
+    return {
         folder.name
-        for folder in ROOT.iterdir()
-        if folder.is_dir() and not folder.name.startswith(".") and any(folder.rglob("*.*"))
+        for folder in root.iterdir()
+        if folder.is_dir() and folder.name[0] not in "._" and any(folder.rglob("*.*"))
     }
-    assert listed == existing
+
+
+def test_what_python_and_other_tools_leave_is_no_folder_of_the_project(tmp_path: Path) -> None:
+    for file in ("limits/keys.py", "__pycache__/worker.cpython-311.pyc", ".venv/pyvenv.cfg"):
+        path = tmp_path / file
+        path.parent.mkdir()
+        path.touch()
+
+    assert _folders(tmp_path) == {"limits"}
 
 
 @pytest.mark.parametrize(

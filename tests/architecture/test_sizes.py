@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,7 +35,20 @@ def files(*folders: str) -> list[Path]:
 def trees() -> Iterator[tuple[str, ast.Module]]:
     for path in files(*PACKAGES):
         if path.suffix == ".py":
-            yield str(path.relative_to(REPOSITORY)), ast.parse(path.read_text())
+            yield str(path.relative_to(REPOSITORY)), parsed(path.read_text())
+
+
+def parsed(source: str) -> ast.Module:
+    """Parse, and collect no garbage meanwhile.
+
+    Whatever a collection calls may parse too (a traceback that is formatted does), and Pythons
+    before 3.11.8 then raise SystemError here: python/cpython#106905.
+    """
+    gc.disable()
+    try:
+        return ast.parse(source)
+    finally:
+        gc.enable()
 
 
 def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -129,14 +144,36 @@ def test_no_file_has_a_name_that_says_nothing() -> None:
     ],
 )
 def test_the_measures_measure(source: str, measured: tuple[int, int]) -> None:
-    (function,) = functions(ast.parse(source))
+    (function,) = functions(parsed(source))
 
     assert (length(function), parameters(function)) == measured
 
 
 def test_properties_and_private_methods_are_no_public_methods() -> None:
     source = "class C:\n @property\n def a(self): ...\n def _b(self): ...\n def c(self): ..."
-    (kind,) = ast.parse(source).body
+    (kind,) = parsed(source).body
 
     assert isinstance(kind, ast.ClassDef)
     assert public_methods(kind) == ["c"]
+
+
+@contextmanager
+def collections_that_parse() -> Iterator[None]:
+    """Collect garbage all the time, and parse whenever it is collected."""
+
+    def parse(*_: object) -> None:
+        ast.parse("a + b")
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(parse)
+    gc.set_threshold(10)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(parse)
+
+
+def test_a_collection_of_garbage_in_the_middle_of_a_file_does_no_harm() -> None:
+    with collections_that_parse():
+        assert list(trees())

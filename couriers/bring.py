@@ -13,17 +13,18 @@ from http import HTTPStatus
 
 import msgspec
 
-from couriers import words
-from couriers.answer import decode, text
-from couriers.checkpoints import decisive, newest, oldest_first, unknown_codes
-from couriers.countries import country
-from couriers.fetch import Fetch
-from couriers.pieces import latest, together
-from couriers.refusals import refuse, unexpected
-from couriers.settings import credentials
-from couriers.times import read_iso
-from couriers.urls import alphanumeric
-from couriers.words import Status, recognise, unless_denied
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.http.settings import credentials
+from couriers.reading import statuses
+from couriers.reading.answer import decode, text
+from couriers.reading.checkpoints import decisive, newest, oldest_first, unknown_codes
+from couriers.reading.countries import country
+from couriers.reading.multi_piece import latest, together
+from couriers.reading.status_phrases import recognise, unless_denied
+from couriers.reading.statuses import Status
+from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import CourierDown, InvalidNumber, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -42,23 +43,23 @@ PATTERNS: tuple[re.Pattern[str], ...] = (
 VERIFIED = "Bring's reference, its list of statuses and samples; not the live site"
 
 CODES: dict[str, Status] = {
-    "PRE_NOTIFIED": words.INFO_RECEIVED,
-    "HANDED_IN": words.ACCEPTED,
-    "COLLECTED": words.ACCEPTED,
-    "IN_TRANSIT": words.IN_TRANSIT,
-    "INTERNATIONAL": words.IN_TRANSIT,
-    "TERMINAL": words.ARRIVED,
-    "ARRIVED_COLLECTION": words.ARRIVED,
-    "ARRIVED_DELIVERY": words.ARRIVED,
-    "CUSTOMS": words.CUSTOMS_BEGUN,
-    "TRANSPORT_TO_RECIPIENT": words.OUT_FOR_DELIVERY,
-    "READY_FOR_PICKUP": words.FOR_PICKUP,
-    "ATTEMPTED_DELIVERY": words.ATTEMPTED,
-    "DELIVERED": words.DELIVERED,
-    "DELIVERED_SENDER": words.RETURNED,
-    "DEVIATION": words.PROBLEM,
-    "DELIVERY_CANCELLED": words.PROBLEM,
-    "RETURN": words.RETURNING,
+    "PRE_NOTIFIED": statuses.INFO_RECEIVED,
+    "HANDED_IN": statuses.ACCEPTED,
+    "COLLECTED": statuses.ACCEPTED,
+    "IN_TRANSIT": statuses.IN_TRANSIT,
+    "INTERNATIONAL": statuses.IN_TRANSIT,
+    "TERMINAL": statuses.ARRIVED,
+    "ARRIVED_COLLECTION": statuses.ARRIVED,
+    "ARRIVED_DELIVERY": statuses.ARRIVED,
+    "CUSTOMS": statuses.CUSTOMS_BEGUN,
+    "TRANSPORT_TO_RECIPIENT": statuses.OUT_FOR_DELIVERY,
+    "READY_FOR_PICKUP": statuses.FOR_PICKUP,
+    "ATTEMPTED_DELIVERY": statuses.ATTEMPTED,
+    "DELIVERED": statuses.DELIVERED,
+    "DELIVERED_SENDER": statuses.RETURNED,
+    "DEVIATION": statuses.PROBLEM,
+    "DELIVERY_CANCELLED": statuses.PROBLEM,
+    "RETURN": statuses.RETURNING,
 }
 """`status` of events: the reference's list, and two that it has given up."""
 
@@ -188,12 +189,12 @@ def _tracking(package: _Package) -> Tracking:
     pairs = [(_checkpoint(event), _known(event)) for event in listed]
     events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
     last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
-    status = Status(last.tag, last.subtag) if last else words.IN_TRANSIT
+    status = Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT
     delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
     signatures = [
         text(event.signature.name)
         for event in listed
-        if event.signature and _known(event) == words.DELIVERED
+        if event.signature and _known(event) == statuses.DELIVERED
     ]
     return Tracking(
         tag=status.tag,
@@ -209,7 +210,7 @@ def _tracking(package: _Package) -> Tracking:
 
 def _checkpoint(event: _Event) -> Checkpoint:
     moment = read_iso(event.at or "")
-    status = _known(event) or words.IN_TRANSIT
+    status = _known(event) or statuses.IN_TRANSIT
     where = country(text(event.code) or text(event.country))
     return Checkpoint(
         checkpoint_time=moment.local,

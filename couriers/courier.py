@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
-from couriers.fetch import Fetch
-from couriers.settings import CourierSettings
+from couriers.http.fetch import Fetch
+from couriers.http.settings import CourierSettings
 from tracking.checkpoint import Tracking
 from tracking.request import TrackingRequest
 

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from tracking_numbers import DEFINITIONS
 
-from couriers.check_digits import checks, is_s10
+from couriers.reading.check_digits import checks, is_s10
 from couriers.registry import Registry
 from tracking.errors import MalformedJob
 from tracking.request import Slug, parse_number

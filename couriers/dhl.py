@@ -14,17 +14,18 @@ from http import HTTPStatus
 
 import msgspec
 
-from couriers import words
-from couriers.answer import decode, text
-from couriers.checkpoints import decisive, newest, oldest_first, unknown_codes
-from couriers.countries import country
-from couriers.fetch import Fetch
-from couriers.pieces import latest
-from couriers.refusals import refuse, unexpected
-from couriers.settings import credentials
-from couriers.times import read_iso
-from couriers.urls import alphanumeric
-from couriers.words import Status, recognise, unless_denied
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.http.settings import credentials
+from couriers.reading import statuses
+from couriers.reading.answer import decode, text
+from couriers.reading.checkpoints import decisive, newest, oldest_first, unknown_codes
+from couriers.reading.countries import country
+from couriers.reading.multi_piece import latest
+from couriers.reading.status_phrases import recognise, unless_denied
+from couriers.reading.statuses import Status
+from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -39,10 +40,10 @@ PATTERNS: tuple[re.Pattern[str], ...] = (re.compile(r"\d{10,11}"), re.compile(r"
 VERIFIED = "DHL's API reference; no recorded answer was found, and there is no test host"
 
 CODES: dict[str, Status] = {
-    "pre-transit": words.INFO_RECEIVED,
-    "transit": words.IN_TRANSIT,
-    "delivered": words.DELIVERED,
-    "failure": words.PROBLEM,
+    "pre-transit": statuses.INFO_RECEIVED,
+    "transit": statuses.IN_TRANSIT,
+    "delivered": statuses.DELIVERED,
+    "failure": statuses.PROBLEM,
 }
 """`statusCode`."""
 
@@ -202,7 +203,7 @@ def _tracking(shipment: _Shipment) -> Tracking:
 
 def _checkpoint(event: _Event) -> Checkpoint:
     moment = read_iso(event.at or "")
-    status = _known(event) or words.IN_TRANSIT
+    status = _known(event) or statuses.IN_TRANSIT
     place = (event.place and event.place.address) or _Address()
     where = country(text(place.code))
     return Checkpoint(
@@ -235,9 +236,9 @@ def _known(event: _Event | None) -> Status | None:
     match CODES.get(event.code or ""):
         case None:
             return by_words
-        case words.IN_TRANSIT if by_words and by_words.tag is not Tag.INFO_RECEIVED:
+        case statuses.IN_TRANSIT if by_words and by_words.tag is not Tag.INFO_RECEIVED:
             return by_words
-        case words.PROBLEM if by_words and by_words.tag in (Tag.EXCEPTION, Tag.ATTEMPT_FAIL):
+        case statuses.PROBLEM if by_words and by_words.tag in (Tag.EXCEPTION, Tag.ATTEMPT_FAIL):
             return by_words
         case known:
             return unless_denied(known, _sentence(event))

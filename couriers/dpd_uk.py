@@ -17,13 +17,14 @@ from http import HTTPStatus
 
 import msgspec
 
-from couriers import words
-from couriers.answer import decode, text
-from couriers.checkpoints import decisive, oldest_first, unknown_codes
-from couriers.fetch import Fetch
-from couriers.refusals import refuse, unexpected
-from couriers.times import read_iso
-from couriers.words import Status, recognise, unless_denied, whole
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.reading import statuses
+from couriers.reading.answer import decode, text
+from couriers.reading.checkpoints import decisive, oldest_first, unknown_codes
+from couriers.reading.status_phrases import recognise, unless_denied, whole
+from couriers.reading.statuses import Status
+from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import InvalidNumber, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -43,21 +44,24 @@ _UNKNOWN = re.compile(r"reference.*not be found", re.IGNORECASE)
 _AT_THE_END = re.compile(r" at \d{1,2}:\d\d on [a-z]{3} \d{1,2} [a-z]+ \d{4}$")
 
 _CODES: dict[str, Status] = {
-    "000": words.INFO_RECEIVED,
-    "001": words.DELIVERED,
-    "004": words.ARRIVED,
-    "009": words.IN_TRANSIT,
-    "015": words.OUT_FOR_DELIVERY,
+    "000": statuses.INFO_RECEIVED,
+    "001": statuses.DELIVERED,
+    "004": statuses.ARRIVED,
+    "009": statuses.IN_TRANSIT,
+    "015": statuses.OUT_FOR_DELIVERY,
 }
 """`eventCode`, where an answer has it; as used by an open application for years."""
 
 _SENTENCES: tuple[tuple[re.Pattern[str], Status], ...] = tuple(
     (re.compile(sentence), status)
     for sentence, status in (
-        (r"(?:your|the) parcel has been delivered", words.DELIVERED),
-        (r"(?:your|the) parcel has been delivered,? (?:and )?signed for by .+", words.SIGNED_FOR),
-        (r"your parcel is waiting for you at home \(left in safe place\)", words.DELIVERED),
-        (r"your delivery has been cancelled\b.*", words.PROBLEM),
+        (r"(?:your|the) parcel has been delivered", statuses.DELIVERED),
+        (
+            r"(?:your|the) parcel has been delivered,? (?:and )?signed for by .+",
+            statuses.SIGNED_FOR,
+        ),
+        (r"your parcel is waiting for you at home \(left in safe place\)", statuses.DELIVERED),
+        (r"your delivery has been cancelled\b.*", statuses.PROBLEM),
     )
 )
 """Whole sentences of the feed's fixed vocabulary; only these, not their words, mean Delivered."""
@@ -161,7 +165,7 @@ def _from_sentence(parcel: _Parcel, number: str) -> Tracking:
     said = text(parcel.status)
     if said is None:
         raise UnreadableAnswer("the parcel has neither events nor a status")
-    status = _known(None, said) or words.IN_TRANSIT
+    status = _known(None, said) or statuses.IN_TRANSIT
     return Tracking(tag=status.tag, subtag=status.subtag)
 
 
@@ -172,7 +176,7 @@ def _from_events(listed: list[_Event], number: str) -> Tracking:
     bearing = {checkpoint for checkpoint, known in pairs if known is not None}
     events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
     last = decisive(events, bearing)
-    status = Status(last.tag, last.subtag) if last else words.IN_TRANSIT
+    status = Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT
     delivered = last if status.tag is Tag.DELIVERED else None
     signed = re.search(r"signed for by (.+?)\.?$", delivered.message) if delivered else None
     return Tracking(
@@ -188,7 +192,7 @@ def _from_events(listed: list[_Event], number: str) -> Tracking:
 def _checkpoint(event: _Event) -> Checkpoint:
     moment = read_iso(event.at or "")
     said = text(event.what) or ""
-    status = _known(event.code, said) or words.IN_TRANSIT
+    status = _known(event.code, said) or statuses.IN_TRANSIT
     return Checkpoint(
         checkpoint_time=moment.local,
         checkpoint_offset=moment.offset,

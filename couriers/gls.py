@@ -13,18 +13,19 @@ from http import HTTPStatus
 import aiohttp
 import msgspec
 
-from couriers import words
-from couriers.answer import decode, text
-from couriers.checkpoints import decisive, newest, oldest_first, refined, unknown_codes
-from couriers.countries import country
-from couriers.fetch import Fetch
-from couriers.pieces import latest, together
-from couriers.refusals import refuse, unexpected
-from couriers.settings import credentials
-from couriers.times import read_iso
-from couriers.tokens import Grant
-from couriers.urls import alphanumeric
-from couriers.words import Status, recognise, unless_denied
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.http.settings import credentials
+from couriers.http.tokens import Grant
+from couriers.reading import statuses
+from couriers.reading.answer import decode, text
+from couriers.reading.checkpoints import decisive, newest, oldest_first, refined, unknown_codes
+from couriers.reading.countries import country
+from couriers.reading.multi_piece import latest, together
+from couriers.reading.status_phrases import recognise, unless_denied
+from couriers.reading.statuses import Status
+from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import (
     CourierDown,
@@ -45,35 +46,35 @@ PATTERNS: tuple[re.Pattern[str], ...] = (re.compile(r"\d{11,12}"), re.compile(r"
 VERIFIED = "GLS' OpenAPI text with its statuses and examples; few of its event codes are public"
 
 STATUSES: dict[str, Status] = {
-    "PLANNEDPICKUP": words.INFO_RECEIVED,
-    "INPICKUP": words.INFO_RECEIVED,
-    "NOTPICKEDUP": words.PROBLEM,
-    "PREADVICE": words.INFO_RECEIVED,
-    "INTRANSIT": words.IN_TRANSIT,
-    "INWAREHOUSE": words.ARRIVED,
-    "INDELIVERY": words.OUT_FOR_DELIVERY,
-    "DELIVERED": words.DELIVERED,
-    "DELIVEREDPS": words.FOR_PICKUP,
-    "NOTDELIVERED": words.ATTEMPTED,
-    "CANCELED": words.PROBLEM,
+    "PLANNEDPICKUP": statuses.INFO_RECEIVED,
+    "INPICKUP": statuses.INFO_RECEIVED,
+    "NOTPICKEDUP": statuses.PROBLEM,
+    "PREADVICE": statuses.INFO_RECEIVED,
+    "INTRANSIT": statuses.IN_TRANSIT,
+    "INWAREHOUSE": statuses.ARRIVED,
+    "INDELIVERY": statuses.OUT_FOR_DELIVERY,
+    "DELIVERED": statuses.DELIVERED,
+    "DELIVEREDPS": statuses.FOR_PICKUP,
+    "NOTDELIVERED": statuses.ATTEMPTED,
+    "CANCELED": statuses.PROBLEM,
 }
 """`status` of a parcel: the OpenAPI text's list."""
 
 SILENT = frozenset({"FINAL"})
 
 CODES: dict[str, Status] = {
-    "INTIAL.PREADVICE": words.INFO_RECEIVED,
-    "INTIAL.E48_DATA": words.INFO_RECEIVED,
-    "INTIAL.NORMAL": words.ACCEPTED,
-    "INBOUD.NORMAL": words.ARRIVED,
-    "OUTBOD.NORMAL": words.DEPARTED,
-    "OUTDEL.NORMAL": words.OUT_FOR_DELIVERY,
-    "DELIVD.NORMAL": words.DELIVERED,
-    "DELIVD.POD": words.DELIVERED,
-    "DELIVD.NO POD": words.DELIVERED,
-    "DELIVD.PARCELSHOP": words.FOR_PICKUP,
-    "DELIVD.DEL_BY_PSAPP": words.COLLECTED,
-    "CANCEL.NORMAL": words.PROBLEM,
+    "INTIAL.PREADVICE": statuses.INFO_RECEIVED,
+    "INTIAL.E48_DATA": statuses.INFO_RECEIVED,
+    "INTIAL.NORMAL": statuses.ACCEPTED,
+    "INBOUD.NORMAL": statuses.ARRIVED,
+    "OUTBOD.NORMAL": statuses.DEPARTED,
+    "OUTDEL.NORMAL": statuses.OUT_FOR_DELIVERY,
+    "DELIVD.NORMAL": statuses.DELIVERED,
+    "DELIVD.POD": statuses.DELIVERED,
+    "DELIVD.NO POD": statuses.DELIVERED,
+    "DELIVD.PARCELSHOP": statuses.FOR_PICKUP,
+    "DELIVD.DEL_BY_PSAPP": statuses.COLLECTED,
+    "CANCEL.NORMAL": statuses.PROBLEM,
 }
 """`code` of events, as far as they are public (INTIAL is GLS' spelling); else the words tell."""
 
@@ -184,7 +185,7 @@ def _meaning(parcel: _Parcel) -> Status | None:
 
 
 def _tracking(parcel: _Parcel) -> Tracking:
-    listed, arrived = parcel.events or [], _meaning(parcel) == words.DELIVERED
+    listed, arrived = parcel.events or [], _meaning(parcel) == statuses.DELIVERED
     pairs = [(_checkpoint(event, arrived), _known(event, arrived)) for event in listed]
     events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
     last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
@@ -205,15 +206,15 @@ def _tracking(parcel: _Parcel) -> Tracking:
 def _status(parcel: _Parcel, last: Checkpoint | None) -> Status:
     """Read the parcel's status; why it was not delivered is told by the event alone."""
     known = _meaning(parcel)
-    told = known == words.ATTEMPTED and last and last.tag is Tag.EXCEPTION
+    told = known == statuses.ATTEMPTED and last and last.tag is Tag.EXCEPTION
     if last and (known is None or told):
         return Status(last.tag, last.subtag)
-    return refined(known or words.IN_TRANSIT, last)
+    return refined(known or statuses.IN_TRANSIT, last)
 
 
 def _checkpoint(event: _Event, arrived: bool) -> Checkpoint:  # noqa: FBT001 - of the parcel
     moment = read_iso(event.at or "")
-    status = _known(event, arrived) or words.IN_TRANSIT
+    status = _known(event, arrived) or statuses.IN_TRANSIT
     where = country(text(event.country))
     return Checkpoint(
         checkpoint_time=moment.local,
@@ -240,6 +241,6 @@ def _known(event: _Event, arrived: bool) -> Status | None:  # noqa: FBT001 - of 
         return None
     known, by_words = CODES.get(code), recognise(said)
     if known is None and code.startswith(_DELIVERIES):
-        known = words.DELIVERED if arrived else None
-        by_words = None if by_words == words.ACCEPTED else by_words
+        known = statuses.DELIVERED if arrived else None
+        by_words = None if by_words == statuses.ACCEPTED else by_words
     return unless_denied(known, said) if known else by_words

@@ -18,17 +18,18 @@ from http import HTTPStatus
 
 import msgspec
 
-from couriers import words
-from couriers.answer import decode, text
-from couriers.checkpoints import decisive, oldest_first
-from couriers.countries import country
-from couriers.fetch import Fetch
-from couriers.refusals import refuse, unexpected
-from couriers.settings import credentials
-from couriers.times import Moment, read_day_first, read_iso
-from couriers.tokens import Grant
-from couriers.urls import alphanumeric
-from couriers.words import Status, recognise, status_from_words, whole
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.http.settings import credentials
+from couriers.http.tokens import Grant
+from couriers.reading import statuses
+from couriers.reading.answer import decode, text
+from couriers.reading.checkpoints import decisive, oldest_first
+from couriers.reading.countries import country
+from couriers.reading.status_phrases import recognise, status_from_words, whole
+from couriers.reading.statuses import Status
+from couriers.reading.times import Moment, read_day_first, read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -78,19 +79,19 @@ class _Reply(msgspec.Struct, rename={"said": "message"}):
 
 
 _SENTENCES: dict[str, Status] = {
-    "sender is preparing item for posting": words.INFO_RECEIVED,
-    "posted": words.ACCEPTED,
-    "item posted and is being processed": words.ACCEPTED,
-    "the item arrived at processing centre": words.ARRIVED,
-    "arrived at processing centre (inward office of exchange)": words.ARRIVED,
-    "arrived and is being processed": words.ARRIVED,
-    "arrived the delivery office and is being processed": words.ARRIVED,
-    "handed over to carrier / left for destination": words.DEPARTED,
-    "held by customs": words.CUSTOMS_BEGUN,
+    "sender is preparing item for posting": statuses.INFO_RECEIVED,
+    "posted": statuses.ACCEPTED,
+    "item posted and is being processed": statuses.ACCEPTED,
+    "the item arrived at processing centre": statuses.ARRIVED,
+    "arrived at processing centre (inward office of exchange)": statuses.ARRIVED,
+    "arrived and is being processed": statuses.ARRIVED,
+    "arrived the delivery office and is being processed": statuses.ARRIVED,
+    "handed over to carrier / left for destination": statuses.DEPARTED,
+    "held by customs": statuses.CUSTOMS_BEGUN,
     "released from customs / despatched from processing centre "
-    "(inward office of exchange)": words.CUSTOMS_DONE,
-    "delivery incomplete": words.ATTEMPTED,
-    "delivered": words.DELIVERED,
+    "(inward office of exchange)": statuses.CUSTOMS_DONE,
+    "delivery incomplete": statuses.ATTEMPTED,
+    "delivered": statuses.DELIVERED,
 }
 """Its status vocabulary, as seen on its own pages; only a whole sentence means Delivered."""
 
@@ -148,7 +149,7 @@ def _tracking(listed: list[_Event]) -> Tracking:
     backwards = checkpoints[0].checkpoint_time >= checkpoints[-1].checkpoint_time
     events = oldest_first(checkpoints, newest_first=backwards)
     last = decisive(events, bearing)
-    status = Status(last.tag, last.subtag) if last else words.IN_TRANSIT
+    status = Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT
     delivered = last if status.tag is Tag.DELIVERED else None
     return Tracking(
         tag=status.tag,

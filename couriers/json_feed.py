@@ -14,13 +14,13 @@ from http import HTTPStatus
 
 import msgspec
 
-from couriers.answer import decode, text
-from couriers.checkpoints import decisive, newest, oldest_first
-from couriers.countries import country
-from couriers.fetch import Fetch
-from couriers.refusals import refuse, unexpected
-from couriers.times import Moment, read_iso
-from couriers.words import IN_TRANSIT, Status
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.reading.answer import decode, text
+from couriers.reading.checkpoints import decisive, newest, oldest_first
+from couriers.reading.countries import country
+from couriers.reading.statuses import IN_TRANSIT, Status
+from couriers.reading.times import Moment, read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest

@@ -12,17 +12,18 @@ from collections.abc import Mapping
 
 import msgspec
 
-from couriers import words
-from couriers.answer import decode_each, text
-from couriers.checkpoints import decisive, newest, oldest_first, unknown_codes
-from couriers.countries import country
-from couriers.fetch import Fetch
-from couriers.pieces import latest
-from couriers.refusals import refuse, unexpected
-from couriers.settings import credentials
-from couriers.times import read_iso
-from couriers.urls import alphanumeric
-from couriers.words import Status, recognise, unless_denied
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.http.settings import credentials
+from couriers.reading import statuses
+from couriers.reading.answer import decode_each, text
+from couriers.reading.checkpoints import decisive, newest, oldest_first, unknown_codes
+from couriers.reading.countries import country
+from couriers.reading.multi_piece import latest
+from couriers.reading.status_phrases import recognise, unless_denied
+from couriers.reading.statuses import Status
+from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import InvalidNumber, WrongNumber
 from tracking.request import TrackingRequest
@@ -41,30 +42,30 @@ PATTERNS: tuple[re.Pattern[str], ...] = (
 VERIFIED = "La Poste's OpenAPI text, its list of event codes and a sample; not the live site"
 
 CODES: dict[str, Status] = {
-    "DR1": words.INFO_RECEIVED,
-    "DR2": words.PROBLEM,
-    "PC1": words.ACCEPTED,
-    "PC2": words.ACCEPTED,
-    "ET1": words.IN_TRANSIT,
-    "ET2": words.IN_TRANSIT,
-    "ET3": words.ARRIVED_ABROAD,
-    "ET4": words.IN_TRANSIT,
-    "EP1": words.IN_TRANSIT,
-    "DO1": words.CUSTOMS_BEGUN,
-    "DO2": words.CUSTOMS_DONE,
-    "DO3": words.CUSTOMS_DELAY,
-    "PB1": words.PROBLEM,
-    "PB2": words.PROBLEM_SOLVED,
-    "MD1": words.OUT_FOR_DELIVERY,
-    "MD2": words.OUT_FOR_DELIVERY,
-    "ND1": words.ATTEMPTED,
-    "AG1": words.FOR_PICKUP,
-    "RE1": words.RETURNING,
-    "DI0": words.DELIVERED,
-    "DI1": words.DELIVERED,
-    "DI2": words.RETURNED,
+    "DR1": statuses.INFO_RECEIVED,
+    "DR2": statuses.PROBLEM,
+    "PC1": statuses.ACCEPTED,
+    "PC2": statuses.ACCEPTED,
+    "ET1": statuses.IN_TRANSIT,
+    "ET2": statuses.IN_TRANSIT,
+    "ET3": statuses.ARRIVED_ABROAD,
+    "ET4": statuses.IN_TRANSIT,
+    "EP1": statuses.IN_TRANSIT,
+    "DO1": statuses.CUSTOMS_BEGUN,
+    "DO2": statuses.CUSTOMS_DONE,
+    "DO3": statuses.CUSTOMS_DELAY,
+    "PB1": statuses.PROBLEM,
+    "PB2": statuses.PROBLEM_SOLVED,
+    "MD1": statuses.OUT_FOR_DELIVERY,
+    "MD2": statuses.OUT_FOR_DELIVERY,
+    "ND1": statuses.ATTEMPTED,
+    "AG1": statuses.FOR_PICKUP,
+    "RE1": statuses.RETURNING,
+    "DI0": statuses.DELIVERED,
+    "DI1": statuses.DELIVERED,
+    "DI2": statuses.RETURNED,
     # Begins like the deliveries, and means "delayed".
-    "DI3": words.PROBLEM,
+    "DI3": statuses.PROBLEM,
 }
 """`event[].code`: La Poste's list. DI0 is a delivery among several of one addressee."""
 
@@ -153,7 +154,7 @@ def _tracking(shipment: _Shipment) -> Tracking:
     pairs = [(_checkpoint(event), _known(event)) for event in listed]
     events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
     last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
-    status = Status(last.tag, last.subtag) if last else words.IN_TRANSIT
+    status = Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT
     delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
     context = shipment.context or _Context()
     return Tracking(
@@ -171,7 +172,7 @@ def _tracking(shipment: _Shipment) -> Tracking:
 
 def _checkpoint(event: _Event) -> Checkpoint:
     moment = read_iso(event.at or "")
-    status = _known(event) or words.IN_TRANSIT
+    status = _known(event) or statuses.IN_TRANSIT
     return Checkpoint(
         checkpoint_time=moment.local,
         checkpoint_offset=moment.offset,

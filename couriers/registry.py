@@ -27,9 +27,9 @@ from couriers import (
     usps,
 )
 from couriers.courier import Courier
-from couriers.fetch import Fetch
-from couriers.settings import CourierSettings
-from couriers.urls import root
+from couriers.http.addresses import root
+from couriers.http.fetch import Fetch
+from couriers.http.settings import CourierSettings
 from tracking.checkpoint import Tracking
 from tracking.errors import MissingField, RequestRefused, TrackingError
 from tracking.request import Slug, TrackingRequest

@@ -13,15 +13,16 @@ from http import HTTPStatus
 
 import msgspec
 
-from couriers import words
-from couriers.answer import decode, text
-from couriers.checkpoints import decisive, oldest_first, unknown_codes
-from couriers.fetch import Fetch
-from couriers.refusals import refuse, unexpected
-from couriers.settings import credentials
-from couriers.times import read_iso
-from couriers.urls import alphanumeric
-from couriers.words import Status, recognise, unless_denied
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.http.settings import credentials
+from couriers.reading import statuses
+from couriers.reading.answer import decode, text
+from couriers.reading.checkpoints import decisive, oldest_first, unknown_codes
+from couriers.reading.status_phrases import recognise, unless_denied
+from couriers.reading.statuses import Status
+from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import (
     CourierDown,
@@ -45,20 +46,20 @@ PATTERNS: tuple[re.Pattern[str], ...] = (
 VERIFIED = "Royal Mail's specification sample and error codes; not the live site"
 
 _MEANINGS: dict[Status, str] = {
-    words.INFO_RECEIVED: "EVAIE EVAIP ECCSB",
-    words.ACCEPTED: "EVPPA EVOAC EVCAD",
-    words.ARRIVED: "EVORI EVOCO EVDAV EVIMC EVDAC EVBAV EVIAV EVIPP EVHAC EVIIS EVGID",
-    words.DEPARTED: "EVODO EVHOE",
-    words.FORWARDED: "EVNMI",
-    words.IN_TRANSIT: "EVNSR",
-    words.OUT_FOR_DELIVERY: "EVGPD EVKPD",
-    words.FOR_PICKUP: "EVNDA EVKLS EVPLA",
-    words.NOBODY_THERE: "EVKNA",
-    words.ATTEMPTED: "EVKNR",
-    words.DELIVERED: "EVKOP EVKSF",
-    words.SIGNED_FOR: "EVKSP",
-    words.COLLECTED: "EVPLC",
-    words.PROBLEM: "EVNRT",
+    statuses.INFO_RECEIVED: "EVAIE EVAIP ECCSB",
+    statuses.ACCEPTED: "EVPPA EVOAC EVCAD",
+    statuses.ARRIVED: "EVORI EVOCO EVDAV EVIMC EVDAC EVBAV EVIAV EVIPP EVHAC EVIIS EVGID",
+    statuses.DEPARTED: "EVODO EVHOE",
+    statuses.FORWARDED: "EVNMI",
+    statuses.IN_TRANSIT: "EVNSR",
+    statuses.OUT_FOR_DELIVERY: "EVGPD EVKPD",
+    statuses.FOR_PICKUP: "EVNDA EVKLS EVPLA",
+    statuses.NOBODY_THERE: "EVKNA",
+    statuses.ATTEMPTED: "EVKNR",
+    statuses.DELIVERED: "EVKOP EVKSF",
+    statuses.SIGNED_FOR: "EVKSP",
+    statuses.COLLECTED: "EVPLC",
+    statuses.PROBLEM: "EVNRT",
 }
 CODES: dict[str, Status] = {
     code: status for status, codes in _MEANINGS.items() for code in codes.split()
@@ -66,8 +67,8 @@ CODES: dict[str, Status] = {
 """`eventCode`, as users of the service have listed them; its own list is not public."""
 
 CATEGORIES: dict[str, Status] = {
-    "IN TRANSIT": words.IN_TRANSIT,
-    "DELIVERED": words.DELIVERED,
+    "IN TRANSIT": statuses.IN_TRANSIT,
+    "DELIVERED": statuses.DELIVERED,
 }
 """`summary.statusCategory`, read only where no event tells more."""
 
@@ -222,7 +223,7 @@ def _tracking(piece: _Piece) -> Tracking:
     events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=backwards)
     last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
     category = CATEGORIES.get((text(summary.category) or "").upper())
-    status = Status(last.tag, last.subtag) if last else category or words.IN_TRANSIT
+    status = Status(last.tag, last.subtag) if last else category or statuses.IN_TRANSIT
     delivery = last if last and status.tag is Tag.DELIVERED else None
     return Tracking(
         tag=status.tag,
@@ -240,7 +241,7 @@ def _tracking(piece: _Piece) -> Tracking:
 
 def _checkpoint(event: _Event) -> Checkpoint:
     moment = read_iso(event.at or "")
-    status = _known(event) or words.IN_TRANSIT
+    status = _known(event) or statuses.IN_TRANSIT
     return Checkpoint(
         checkpoint_time=moment.local,
         checkpoint_offset=moment.offset,

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Permit(Protocol):
-    """Paces the requests of one `track()`; made by `limits`, used by `couriers.fetch`.
+    """Paces the requests of one `track()`; made by `limits`, used by `couriers.http.fetch`.
 
     One permit is one HTTP request to the courier's tracking address; token endpoints need none.
     """

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from couriers.settings import environment_name
+from couriers.http.settings import environment_name
 from service.cli.catalogue import Catalogue
 from service.cli.check import worries_of
 from service.cli.codes import code_findings, unknown_codes

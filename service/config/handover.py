@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from couriers.settings import CourierSettings
+from couriers.http.settings import CourierSettings
 from limits.connect import RedisAddress
 from limits.rules import Rules
 from service.config.address import host_and_port

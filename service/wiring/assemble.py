@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from couriers.fetch import Fetch
+from couriers.http.fetch import Fetch
+from couriers.http.tokens import TokenCache
 from couriers.registry import Registry
-from couriers.tokens import TokenCache
 from service.config.schema import Config
 from service.flow.answer import Asker, Spare, Stores, Track
 from service.flow.consume import Consumer

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import aiohttp
 from redis.asyncio import Redis
 
+from couriers.http.session import open_session
 from couriers.registry import Registry
-from couriers.session import open_session
 from limits import keys
 from limits.clock import Clock
 from limits.connect import open_redis, shared_secret

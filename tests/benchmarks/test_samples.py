@@ -24,8 +24,11 @@ def stack(*files: str) -> str:
 @pytest.mark.parametrize(
     ("files", "part"),
     [
-        ((f"{HOME}/couriers/fetch.py",), "asking couriers, reading answers"),
-        ((f"{HOME}/couriers/fetch.py", f"{PACKAGES}/aiohttp/client.py"), "HTTP: aiohttp and its"),
+        ((f"{HOME}/couriers/http/fetch.py",), "asking couriers, reading answers"),
+        (
+            (f"{HOME}/couriers/http/fetch.py", f"{PACKAGES}/aiohttp/client.py"),
+            "HTTP: aiohttp and its",
+        ),
         ((f"{PACKAGES}/aiohttp/http.py", f"{LIBRARY}/selector_events.py"), "HTTP: aiohttp and"),
         ((f"{HOME}/service/store/bulk.py", f"{PACKAGES}/bson/__init__.py"), "results: documents"),
         ((f"{HOME}/service/tubes/wire.py", f"{PACKAGES}/greenstalk.py"), "jobs: reserving"),
@@ -41,7 +44,7 @@ def test_a_stack_belongs_to_the_innermost_frame_outside_the_standard_library(
 
 
 def test_shares_are_of_all_samples_and_the_largest_comes_first() -> None:
-    folded = f"{stack(f'{HOME}/couriers/usps.py')} 1\n{stack(f'{HOME}/limits/permit.py')} 3\n"
+    folded = f"{stack(f'{HOME}/couriers/gls.py')} 1\n{stack(f'{HOME}/limits/permit.py')} 3\n"
 
     found = shares(folded, HOME)
 

@@ -21,10 +21,10 @@ import pytest
 from aiohttp import web
 from loopback import Asked, Connected, Courier, FetchFor, RecordingPermit, Wire
 
-from couriers.fetch import Fetch
-from couriers.session import open_session
-from couriers.settings import CourierSettings
-from couriers.tokens import TokenCache
+from couriers.http.fetch import Fetch
+from couriers.http.session import open_session
+from couriers.http.settings import CourierSettings
+from couriers.http.tokens import TokenCache
 from tracking.request import Slug
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from couriers.fetch import Fetch
+from couriers.http.fetch import Fetch
 from tracking.errors import NotStarted
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"

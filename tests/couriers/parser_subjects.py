@@ -13,26 +13,20 @@ import msgspec
 
 from couriers import (
     australia_post,
-    australia_post_answer,
     bring,
     canada_post,
     dhl,
     dpd_uk,
     fedex,
-    fedex_answer,
     gls,
     hong_kong_post,
     json_feed,
     la_poste_colissimo,
     postnl,
-    postnl_answer,
     postnord,
-    postnord_answer,
     royal_mail,
     ups,
-    ups_answer,
     usps,
-    usps_answer,
 )
 
 NUMBER = "15509990000007"
@@ -83,20 +77,13 @@ class Subject:
         """Every name that the module reads in its courier's answers."""
         if self.module in ELEMENTS:
             return sorted(ELEMENTS[self.module])
-        shapes = [*vars(self.module).values(), *vars(SHAPES.get(self.module, self.module)).values()]
+        own = getattr(
+            self.module, "answer", self.module
+        )  # where the shapes have a file of their own
+        shapes = [*vars(self.module).values(), *vars(own).values()]
         structs = [shape for shape in shapes if isinstance(shape, msgspec.StructMeta)]
         return sorted({name for shape in structs for name in shape.__struct_encode_fields__})
 
-
-SHAPES = {
-    australia_post: australia_post_answer,
-    fedex: fedex_answer,
-    postnl: postnl_answer,
-    postnord: postnord_answer,
-    ups: ups_answer,
-    usps: usps_answer,
-}
-"""Where a module's shapes have a file of their own."""
 
 ELEMENTS = {
     canada_post: {

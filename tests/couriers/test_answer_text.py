@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from couriers.answer import text
+from couriers.reading.answer import text
 
 PIECES = st.sampled_from(["a", "\u00e9", " ", "  ", "\t", "\0", "\x01", "\xa0", "\u3000", "\u200b"])
 

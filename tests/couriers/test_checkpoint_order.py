@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from couriers.checkpoints import decisive, newest, oldest_first
+from couriers.reading.checkpoints import decisive, newest, oldest_first
 from tracking.checkpoint import Checkpoint, Tag
 
 DAY = datetime(2026, 1, 5, tzinfo=UTC)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from couriers.check_digits import s10_checks
 from couriers.detection import MEANINGS, POSTS, Sign, detect
+from couriers.http.settings import CourierSettings
+from couriers.reading.check_digits import s10_checks
 from couriers.registry import COURIERS, Registry
-from couriers.settings import CourierSettings
 from tracking.errors import MalformedJob
 from tracking.request import Slug
 

@@ -11,9 +11,9 @@ import aiohttp
 import pytest
 from loopback import OK, FetchFor, RecordingPermit, Wire, request_of
 
-from couriers.fetch import Fetch
-from couriers.gate import Gate
-from couriers.tokens import TokenCache
+from couriers.http.fetch import Fetch
+from couriers.http.send_gate import Gate
+from couriers.http.tokens import TokenCache
 from service.flow.deadlines import Deadlines
 from tracking.errors import CourierDown, NotStarted
 

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from loopback import OK, Courier, FetchFor, RecordingPermit, Wire, request_of
 
-from couriers.fetch import BODY_BYTES
+from couriers.http.fetch import BODY_BYTES
 from couriers.json_feed import parse
 from service.flow.deadlines import Deadlines
 from tracking.errors import AuthFailed, CourierDown, InvalidNumber, RequestRefused, UnreadableAnswer

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from loopback import Courier, FetchFor, RecordingPermit
 
-from couriers.tokens import Grant, Token, TokenCache
+from couriers.http.tokens import Grant, Token, TokenCache
 from service.flow.deadlines import Deadlines
 from tracking.errors import (
     AuthFailed,

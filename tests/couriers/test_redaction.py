@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from couriers.redaction import EXCERPT_BYTES, excerpt, redact
+from couriers.http.redaction import EXCERPT_BYTES, excerpt, redact
 
 SECRET = "s3cr/t+v&lue="  # noqa: S105 - made up for this test
 FORMS = [

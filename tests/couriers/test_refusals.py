@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from couriers.refusals import RETRY_AFTER_MOST, refuse, retry_after
+from couriers.http.refusals import RETRY_AFTER_MOST, refuse, retry_after
 from tracking.errors import AuthFailed, CourierDown, CourierError, RateLimited, RequestRefused
 
 NOON = {"date": "Mon, 05 Jan 2026 12:00:00 GMT"}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from couriers.times import YEARS, Moment, read_day_first, read_digits, read_iso, read_offset
+from couriers.reading.times import YEARS, Moment, read_day_first, read_digits, read_iso, read_offset
 from tracking.errors import UnreadableAnswer
 
 MORNING = "2026-01-05T08:15:00"

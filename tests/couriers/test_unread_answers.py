@@ -10,7 +10,7 @@ from aiohttp import web
 from loopback import Courier, FetchFor
 
 from couriers import royal_mail, usps
-from couriers.redaction import KEPT_BYTES
+from couriers.http.redaction import KEPT_BYTES
 from tracking.errors import CourierDown, CourierError, UnreadableAnswer
 from tracking.request import Number, Slug, TrackingRequest
 

@@ -9,11 +9,11 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from couriers.fetch import Fetch
+from couriers.http.fetch import Fetch
+from couriers.http.session import open_session
+from couriers.http.settings import CourierSettings
+from couriers.http.tokens import TokenCache
 from couriers.registry import COURIERS, Registry
-from couriers.session import open_session
-from couriers.settings import CourierSettings
-from couriers.tokens import TokenCache
 from devstack.site.remote import CourierSite
 from devstack.site.shapes import SHAPES
 from devstack.site.shapes.failures import FORMS, Failure

@@ -23,13 +23,13 @@ from loopback import RecordingPermit, request_of
 from parser_subjects import NUMBER, SUBJECTS, Subject
 
 from couriers import json_feed
-from couriers.answer import Answer
-from couriers.fetch import BODY_BYTES, Fetch
-from couriers.redaction import EXCERPT_BYTES
-from couriers.refusals import RETRY_AFTER_MOST, refuse, retry_after
-from couriers.session import open_session
-from couriers.settings import CourierSettings
-from couriers.tokens import LIFETIME_MOST, Grant, TokenCache, read_token
+from couriers.http.fetch import BODY_BYTES, Fetch
+from couriers.http.redaction import EXCERPT_BYTES
+from couriers.http.refusals import RETRY_AFTER_MOST, refuse, retry_after
+from couriers.http.session import open_session
+from couriers.http.settings import CourierSettings
+from couriers.http.tokens import LIFETIME_MOST, Grant, TokenCache, read_token
+from couriers.reading.answer import Answer
 from tracking.checkpoint import Tracking
 from tracking.errors import (
     AuthFailed,

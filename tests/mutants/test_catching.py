@@ -19,11 +19,11 @@ from mutants.mutant import Mutant
 from mutants.trial import NotGreen, Trial, at_once, try_all, try_one
 
 DAILY = [mutant for mutant in CATALOGUE if mutant.daily]
-URLS = "couriers/test_urls.py::test_a_segment_is_encoded_as_a_whole"
+URLS = "couriers/test_addresses.py::test_a_segment_is_encoded_as_a_whole"
 HARMLESS = Mutant(
     name="nothing is changed",
     breaks="I1",
-    where="couriers/urls.py",
+    where="couriers/http/addresses.py",
     old='quote(segment, safe="")',
     new="quote(segment, safe=str())",
     tests=(URLS,),
@@ -59,18 +59,18 @@ def test_code_that_stumbles_is_no_mutant_that_was_caught() -> None:
 
 def test_a_test_that_fails_without_any_mutant_tells_nothing() -> None:
     with pytest.raises(NotGreen):
-        try_all([replace(HARMLESS, tests=("couriers/test_urls.py::test_that_is_not_there",))])
+        try_all([replace(HARMLESS, tests=("couriers/test_addresses.py::test_that_is_not_there",))])
 
 
 def test_the_table_is_written_between_its_markers(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
-    caught = Trial(HARMLESS, "couriers/test_urls.py::test_a_step_upwards[..]", 1.0, "")
+    caught = Trial(HARMLESS, "couriers/test_addresses.py::test_a_step_upwards[..]", 1.0, "")
 
     report.write(report.page([caught]), page)
 
     text = page.read_text()
-    assert "| nothing is changed | I1 | `couriers/urls.py` | a step upwards |" in text
+    assert "| nothing is changed | I1 | `couriers/http/addresses.py` | a step upwards |" in text
     assert (text.startswith("before\n"), text.endswith("\nafter\n")) == (True, True)
     assert "old" not in text
 

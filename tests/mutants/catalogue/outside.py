@@ -12,7 +12,7 @@ MUTANTS = (
     Mutant(
         name="secrets are taken out only as they are written",
         breaks="F20",
-        where="couriers/redaction.py",
+        where="couriers/http/redaction.py",
         old='            forms |= {secret, quote(secret, safe=""), quote_plus(secret), encoded}',
         new="            forms |= {secret, encoded}",
         tests=(SECRETS + "test_every_form_of_a_secret_is_blanked",),
@@ -20,7 +20,7 @@ MUTANTS = (
     Mutant(
         name="an excerpt is cut before its secrets are taken out",
         breaks="F20",
-        where="couriers/redaction.py",
+        where="couriers/http/redaction.py",
         old='plain = _CONTROL.sub(" ", body.decode("utf-8", "replace"))',
         new='plain = _CONTROL.sub(" ", body[:EXCERPT_BYTES].decode("utf-8", "replace"))',
         tests=(SECRETS + "test_half_a_secret_at_the_edge_does_not_survive",),
@@ -44,7 +44,7 @@ MUTANTS = (
     Mutant(
         name="an answer may be of any size",
         breaks="I9",
-        where="couriers/fetch.py",
+        where="couriers/http/fetch.py",
         old="        if len(body) > BODY_BYTES:",
         new="        if len(body) < 0:",
         tests=(HOSTILE + "test_a_gzip_bomb_is_cut_off_without_being_unfolded",),
@@ -52,7 +52,7 @@ MUTANTS = (
     Mutant(
         name="redirects are followed",
         breaks="I3",
-        where="couriers/fetch.py",
+        where="couriers/http/fetch.py",
         old="allow_redirects=False",
         new="allow_redirects=True",
         tests=(HOSTILE + "test_a_redirect_is_not_followed_and_is_no_answer",),
@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(
         name="a request whose connection broke is sent again unasked",
         breaks="I3",
-        where="couriers/gate.py",
+        where="couriers/http/send_gate.py",
         old="        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as broken:",
         new="        except ZeroDivisionError as broken:",
         tests=(
@@ -70,18 +70,18 @@ MUTANTS = (
     Mutant(
         name="XML may declare entities",
         breaks="I9",
-        where="couriers/elements.py",
+        where="couriers/reading/xml.py",
         old="    if root.getroottree().docinfo.internalDTD is not None:",
         new="    if root is None:",
-        tests=("couriers/test_elements.py::test_what_is_no_xml_or_more_than_xml_is_unreadable",),
+        tests=("couriers/test_xml_answers.py::test_what_is_no_xml_or_more_than_xml_is_unreadable",),
     ),
     Mutant(
         name="a number may reach another path of the courier",
         breaks="I8",
-        where="couriers/urls.py",
+        where="couriers/http/addresses.py",
         old='quote(segment, safe="")',
         new='quote(segment, safe="/?")',
-        tests=("couriers/test_urls.py::test_a_segment_is_encoded_as_a_whole",),
+        tests=("couriers/test_addresses.py::test_a_segment_is_encoded_as_a_whole",),
     ),
     Mutant(
         name="the judge looks at seconds of the calendar only",

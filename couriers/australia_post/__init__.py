@@ -1,0 +1,198 @@
+"""Australia Post's Shipping and Tracking API, for its own articles and StarTrack's.
+
+Errors about a number stand inside a 200. A consignment nests its articles one level deeper. Events
+carry no codes, so their sentences are all there is; what is delivered is told by an article's
+`status`. All times are Australian eastern ones with their offset, even for scans in Chicago: the
+instant is right, the hour is not that of the place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import aiohttp
+
+from couriers.australia_post.answer import Complaint, Event, Item, Reply, Result
+from couriers.australia_post.phrases import (
+    DOWN,
+    INVALID,
+    SENTENCES,
+    SILENT,
+    STATUSES,
+    TOO_MANY,
+    UNKNOWN,
+)
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.http.settings import credentials
+from couriers.reading import statuses
+from couriers.reading.answer import decode, text
+from couriers.reading.checkpoints import decisive, newest, oldest_first, refined, unknown_codes
+from couriers.reading.countries import Country, country
+from couriers.reading.multi_piece import latest, together
+from couriers.reading.status_phrases import recognise, whole
+from couriers.reading.statuses import Status
+from couriers.reading.times import read_iso
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import (
+    CourierDown,
+    InvalidNumber,
+    RateLimited,
+    RequestRefused,
+    UnreadableAnswer,
+    WrongNumber,
+)
+from tracking.request import TrackingRequest
+
+NAME = "Australia Post"
+BASE_URL = "https://digitalapi.auspost.com.au"
+TOKEN_URL = ""
+CREDENTIALS: tuple[str, ...] = ("api_key", "password", "account_number")
+CREDENTIALS_FROM = "developers.auspost.com.au: Shipping and Tracking, for contract customers"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[re.Pattern[str], ...] = (
+    re.compile(r"[A-Z]{2}\d{9}AU"),
+    re.compile(r"(?!1Z)(?=\d*[A-Z])[0-9A-Z]{3,5}\d{11,18}"),
+    re.compile(r"(?=\d*[A-Z])[0-9A-Z]{3,5}\d{7,9}"),
+)
+VERIFIED = "Australia Post's reference, its status tables and samples; not the live site"
+
+_PLACE = re.compile(r"(?P<city>.+) (?P<state>ACT|NSW|NT|QLD|SA|TAS|VIC|WA)")
+_ABROAD = re.compile(r".*(?:\((?P<code>[A-Z]{2})\)|, (?P<name>[^,]+))|(?P<bare>[A-Z]{2})")
+_BACK = re.compile(r"\b(?:being returned|return(?:ed|ing)? to sender)\b", re.IGNORECASE)
+_PERHAPS = re.compile(r"\b(?:will|may|if|unless)\b", re.IGNORECASE)
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number, although the service takes ten: each request is one permit."""
+    key, password, account = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
+    number = alphanumeric(request.number)
+    answer = await fetch.get(
+        ["shipping", "v1", "track"],
+        query={"tracking_ids": number},
+        headers={
+            "Authorization": aiohttp.encode_basic_auth(key, password),
+            "Account-Number": account,
+        },
+    )
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the result that is ours: its articles, or the error about its number."""
+    refuse(status, headers, body)
+    reply = decode(body, Reply)
+    if status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND):
+        raise unexpected(status)
+    results = reply.results or []
+    ours = [result for result in results if result.number in (number, None)]
+    if results and not ours:
+        raise WrongNumber(f"asked for {number}, answered about {len(results)} other numbers")
+    items = [item for result in ours for item in _items(result)]
+    named = [item for item in items if item.article == number]
+    if named:
+        return latest(map(_tracking, named))
+    if items:
+        return together([_tracking(item) for item in items])
+    complaints = [each for result in ours for each in result.errors or ()] + (reply.errors or [])
+    return _judge(complaints, status)
+
+
+def _items(result: Result) -> list[Item]:
+    """List the articles of a result of which anything is told."""
+    listed: list[Item] = []
+    for item in result.items or ():
+        listed += item.items or [item]
+    if len(listed) == 1:
+        listed[0].status = listed[0].status or result.status
+    return [item for item in listed if item.events or _meaning(item.status)]
+
+
+def _judge(complaints: list[Complaint], status: int) -> Tracking:
+    codes = {complaint.code or complaint.error_code for complaint in complaints}
+    said = next((told for c in complaints if (told := text(c.message) or text(c.name))), "")
+    if codes & INVALID:
+        raise InvalidNumber(said or "invalid tracking ID")
+    if codes & UNKNOWN:
+        return NOT_FOUND_YET
+    if codes & DOWN:
+        raise CourierDown(said or "system error")
+    if codes & TOO_MANY:
+        raise RateLimited(said or "too many requests")
+    if complaints:
+        raise RequestRefused(said or "refused without a reason")
+    raise unexpected(status, "neither articles nor errors")
+
+
+def _meaning(status: str | None) -> Status | None:
+    return STATUSES.get(whole(status or ""))
+
+
+def _tracking(item: Item) -> Tracking:
+    by_status = _meaning(item.status)
+    arrived = by_status == statuses.DELIVERED
+    pairs = [(_checkpoint(event, arrived), _known(event, arrived)) for event in item.events or ()]
+    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
+    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
+    if by_status is None and not events:
+        raise UnreadableAnswer("an article with neither a status nor an event")
+    status = by_status or (Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT)
+    status = refined(status, last)
+    if status.tag is Tag.DELIVERED and any(_goes_back(event) for event in events):
+        status = statuses.RETURNED
+    elif status.tag is Tag.DELIVERED and last and last.tag is Tag.AVAILABLE_FOR_PICKUP:
+        status = statuses.FOR_PICKUP  # abroad, a post office that has it counts as a delivery
+    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=events,
+        delivered_at=delivery.checkpoint_time if delivery else None,
+        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+        unknown_codes=unknown_codes([item.status and whole(item.status)], STATUSES, SILENT),
+    )
+
+
+def _goes_back(event: Checkpoint) -> bool:
+    """Tell whether the parcel went back: the delivery after that is one to its sender."""
+    return bool(_BACK.search(event.message)) and not _PERHAPS.search(event.message)
+
+
+def _checkpoint(event: Event, arrived: bool) -> Checkpoint:  # noqa: FBT001 - of the article
+    moment = read_iso(event.date or "")
+    status = _known(event, arrived) or statuses.IN_TRANSIT
+    location = text(event.location)
+    inland = _PLACE.fullmatch(location or "")
+    where = country("AUS") if inland else _abroad(location)
+    return Checkpoint(
+        checkpoint_time=moment.local,
+        checkpoint_offset=moment.offset,
+        checkpoint_utc=moment.utc,
+        message=text(event.description) or "",
+        tag=status.tag,
+        subtag=status.subtag,
+        country_name=where.name if where else None,
+        country_iso3=where.iso3 if where else None,
+        city=inland["city"] if inland else None,
+        state=inland["state"] if inland else None,
+        location=location,
+    )
+
+
+def _known(event: Event, arrived: bool) -> Status | None:  # noqa: FBT001 - of the article
+    """Read an event's sentence. "Delivered - …" is one where the article's status says so too."""
+    said = whole(event.description or "")
+    by_words = SENTENCES.get(said) or recognise(said)
+    if by_words is None and arrived and said.startswith("delivered"):
+        return statuses.DELIVERED
+    return by_words
+
+
+def _abroad(location: str | None) -> Country | None:
+    """Tell the country out of "CHICAGO (US)", "US-60199, UNITED STATES" or "NZ"."""
+    found = _ABROAD.fullmatch(location or "")
+    where = country(next((part for part in found.groups() if part), None)) if found else None
+    return where if where and where.iso3 else None

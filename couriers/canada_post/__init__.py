@@ -1,0 +1,203 @@
+"""Canada Post's Get Tracking Details (REST, version 2 of its XML).
+
+An unknown number is a message inside a 400 or 404, throttling one inside a 5xx. A number of 15
+digits is that of a delivery notice card, and the answer then names the parcel by another number. A
+recorded signature may follow a delivery in the same second, or come before a second delivery: it
+decides nothing. Times are local, with the abbreviation of a zone or none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import aiohttp
+
+from couriers.canada_post.codes import (
+    CODES,
+    OFFSETS,
+    PROVINCES,
+    REFUSED,
+    SIGNATURES,
+    SILENT,
+    THROTTLED,
+    UNKNOWN,
+)
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.http.settings import credentials
+from couriers.reading import statuses
+from couriers.reading.checkpoints import decisive, newest, oldest_first, unknown_codes
+from couriers.reading.countries import Country, country
+from couriers.reading.status_phrases import recognise
+from couriers.reading.statuses import Status
+from couriers.reading.times import read_iso
+from couriers.reading.xml import Element, read_xml
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import (
+    AuthFailed,
+    InvalidNumber,
+    RateLimited,
+    RequestRefused,
+    UnreadableAnswer,
+    WrongNumber,
+)
+from tracking.request import TrackingRequest
+
+NAME = "Canada Post"
+BASE_URL = "https://soa-gw.canadapost.ca"
+TOKEN_URL = ""
+CREDENTIALS: tuple[str, ...] = ("username", "password")
+CREDENTIALS_FROM = "Canada Post's Developer Program: an API key is both, parted by the colon"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[re.Pattern[str], ...] = (
+    re.compile(r"\d{16}"),
+    re.compile(r"[A-Z]{2}\d{9}CA"),
+    re.compile(r"\d{12}|\d{15}"),
+)
+VERIFIED = "Canada Post's XML schema, its table of scan events and samples; not the live site"
+
+_CARD_DIGITS = 15
+_THROTTLED_SECONDS = 60.0
+_BACK = re.compile(r"returned to (?:the )?sender|being returned", re.IGNORECASE)
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number: a parcel's, or that of the card the carrier left."""
+    username, password = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
+    number = alphanumeric(request.number)
+    headers = {
+        "Authorization": aiohttp.encode_basic_auth(username, password),
+        "Accept": "application/vnd.cpc.track-v2+xml",
+        "Accept-Language": "en-CA",
+    }
+    kind = "dnc" if _is_card(number) else "pin"
+    answer = await fetch.get(["vis", "track", kind, number, "detail"], headers=headers)
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the parcel, or the message that stands for it; messages first, whatever the status."""
+    try:
+        root = read_xml(body)
+    except UnreadableAnswer:
+        refuse(status, headers, body)
+        raise
+    detail = root.first("tracking-detail")
+    if status == HTTPStatus.OK and detail:
+        return _tracking(detail, number)
+    told = {message.text("code"): message.text("description") for message in root.each("message")}
+    _judge(told)
+    if UNKNOWN & told.keys():
+        return NOT_FOUND_YET
+    refuse(status, headers, body)
+    said = "; ".join(f"{code}: {what}" for code, what in told.items())
+    if status == HTTPStatus.BAD_REQUEST and told:
+        raise RequestRefused(said)
+    raise unexpected(status, said or "neither a parcel nor a message")
+
+
+def _judge(told: Mapping[str | None, str | None]) -> None:
+    said = next((what for what in told.values() if what), "no reason given")
+    if REFUSED & told.keys():
+        raise AuthFailed(said)
+    if THROTTLED in told and "SLM" in said:
+        raise RateLimited(said, retry_after=_THROTTLED_SECONDS)
+    if re.search(r"\binvalid\b.*\b(?:pin|dnc)\b", said, re.IGNORECASE):
+        raise InvalidNumber(said)
+
+
+def _is_card(number: str) -> bool:
+    return number.isdigit() and len(number) == _CARD_DIGITS
+
+
+def _tracking(detail: Element, number: str) -> Tracking:
+    names = {detail.text("pin"), detail.text("original-pin")} - {None}
+    if names and number not in names and not _is_card(number):
+        raise WrongNumber(f"asked for {number}, answered about another parcel")
+    pairs = [(_checkpoint(scan), _known(scan)) for scan in detail.each("occurrence")]
+    if not pairs:
+        raise UnreadableAnswer("a parcel without a single event")
+    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
+    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
+    status = Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT
+    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=events,
+        expected_delivery=(
+            detail.text("changed-expected-date") or detail.text("expected-delivery-date")
+        ),
+        delivered_at=delivery.checkpoint_time if delivery else None,
+        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+        signed_by=_signatory(detail, delivery) if delivery else None,
+        destination=detail.text("destination-postal-id"),
+        unknown_codes=unknown_codes(map(_code, detail.each("occurrence")), CODES, SILENT),
+    )
+
+
+def _checkpoint(scan: Element) -> Checkpoint:
+    day, clock = scan.text("event-date") or "", scan.text("event-time")
+    offset = OFFSETS.get(scan.text("event-time-zone") or "")
+    moment = read_iso(f"{day}T{clock}" if clock else day, place_offset=offset)
+    status = _known(scan) or statuses.IN_TRANSIT
+    site, province = scan.text("event-site"), scan.text("event-province")
+    where = _country(site, province)
+    return Checkpoint(
+        checkpoint_time=moment.local,
+        checkpoint_offset=moment.offset,
+        checkpoint_utc=moment.utc,
+        message=scan.text("event-description") or "",
+        tag=status.tag,
+        subtag=status.subtag,
+        country_name=where.name if where else None,
+        country_iso3=where.iso3 if where else None,
+        city=site if province else None,
+        state=province,
+        location=scan.text("event-retail-name") or (None if province else site),
+        raw_tag=scan.text("event-identifier"),
+    )
+
+
+def _code(scan: Element) -> str:
+    return (scan.text("event-identifier") or "").lstrip("0")
+
+
+def _known(scan: Element) -> Status | None:
+    """Read a status by the event's identifier, else by its words; None for what decides nothing.
+
+    One identifier serves both ways of a parcel: "delivered" may be said of its return.
+    """
+    if _code(scan) in SILENT:
+        return None
+    said = scan.text("event-description") or ""
+    known = CODES.get(_code(scan)) or recognise(said)
+    if known and _BACK.search(said):
+        match known.tag:
+            case Tag.DELIVERED:
+                return statuses.RETURNED
+            case Tag.OUT_FOR_DELIVERY | Tag.IN_TRANSIT:
+                return statuses.RETURNING
+    return known
+
+
+def _country(site: str | None, province: str | None) -> Country | None:
+    """Tell the country: a province's, or the one behind the comma ("ILTLVA,Israel")."""
+    if province in PROVINCES:
+        return country("CAN")
+    found = country((site or "").rpartition(",")[2]) if "," in (site or "") else None
+    return found if found and found.iso3 else None
+
+
+def _signatory(detail: Element, delivery: Checkpoint) -> str | None:
+    """Find who signed for this delivery, in its own event or that of a signature from then on."""
+    names = (
+        scan.text("signatory-name")
+        for scan in detail.each("occurrence")
+        if _code(scan) in SIGNATURES or scan.text("event-identifier") == delivery.raw_tag
+        if _checkpoint(scan).checkpoint_time >= delivery.checkpoint_time
+    )
+    return next((name for name in names if name), None)

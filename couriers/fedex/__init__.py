@@ -1,0 +1,207 @@
+"""FedEx Track API v1.
+
+A number that was used again has several results: the one with the newest scan counts. Errors stand
+inside the results of a 200. `date` has an offset in most events, not in all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from couriers.fedex.answer import (
+    Address,
+    Complete,
+    Error,
+    Frame,
+    Latest,
+    Party,
+    Receipt,
+    Reply,
+    Result,
+    Scan,
+)
+from couriers.fedex.codes import CODES, DOWN, INVALID, REASONS, REFUSED, SILENT, UNKNOWN
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.http.settings import credentials
+from couriers.http.tokens import Grant
+from couriers.reading import statuses
+from couriers.reading.answer import decode, place, text
+from couriers.reading.checkpoints import decisive, newest, oldest_first, unknown_codes
+from couriers.reading.countries import country
+from couriers.reading.status_phrases import recognise, unless_denied
+from couriers.reading.statuses import Status
+from couriers.reading.times import Moment, read_iso
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import AuthFailed, CourierDown, InvalidNumber, RequestRefused, WrongNumber
+from tracking.request import TrackingRequest
+
+NAME = "FedEx"
+BASE_URL = "https://apis.fedex.com"
+TOKEN_URL = "https://apis.fedex.com/oauth/token"  # noqa: S105 - an address, not a password
+CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
+CREDENTIALS_FROM = "developer.fedex.com: a project with the Track API"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[re.Pattern[str], ...] = (re.compile(r"\d{12}|\d{15}|\d{20}|96\d{20}|96\d{32}"),)
+VERIFIED = "FedEx' API reference and answers described by users; not the live site"
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number, although the service takes thirty: each request is one permit."""
+    client, secret = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
+    number = alphanumeric(request.number)
+    form = {"grant_type": "client_credentials", "client_id": client, "client_secret": secret}
+    asked = {
+        "includeDetailedScans": True,
+        "trackingInfo": [{"trackingNumberInfo": {"trackingNumber": number}}],
+    }
+    grant = Grant(fetch.settings.token_url, form=form)
+    answer = await fetch.post(["track", "v1", "trackingnumbers"], json=asked, grant=grant)
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the result with the newest scan; errors only where there is no scan."""
+    refuse(status, headers, body)
+    if status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND):
+        raise unexpected(status)
+    answer = decode(body, Reply)
+    complete = (answer.output.complete if answer.output else None) or []
+    results = [result for one in complete for result in _ours(one, number)]
+    if any(one.results for one in complete) and not results:
+        raise WrongNumber(f"asked for {number}, answered about {len(complete)} other numbers")
+    told = [result for result in results if result.is_told]
+    if told:
+        return max((_tracking(result) for result in told), key=_newest_scan)
+    errors = [result.error for result in results if result.error] + (answer.errors or [])
+    return _judge(errors, status)
+
+
+def _ours(complete: Complete, number: str) -> list[Result]:
+    results = complete.results or []
+    if complete.number in (number, None):
+        return results
+    return [result for result in results if result.info and result.info.number == number]
+
+
+def _newest_scan(told: Tracking) -> str:
+    return told.checkpoints[-1].checkpoint_time if told.checkpoints else ""
+
+
+def _judge(errors: list[Error], status: int) -> Tracking:
+    codes = [error.code or "" for error in errors]
+    said = next((told for e in errors if (told := text(e.message))), "no reason given")
+    if INVALID.intersection(codes):
+        raise InvalidNumber(said)
+    if any(code.endswith(UNKNOWN) for code in codes):
+        return NOT_FOUND_YET
+    if any(code.startswith(DOWN) for code in codes):
+        raise CourierDown(said)
+    if REFUSED.intersection(codes):
+        raise AuthFailed(said)
+    if errors:
+        raise RequestRefused(f"{', '.join(codes)}: {said}")
+    raise unexpected(status, "neither scans nor errors")
+
+
+def _tracking(result: Result) -> Tracking:
+    pairs = [(_checkpoint(scan), _known(scan)) for scan in result.scans or ()]
+    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
+    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
+    status = _latest(result.latest) or (
+        Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT
+    )
+    if last and last.tag is status.tag:
+        status = Status(last.tag, last.subtag)
+    times = {time.kind: text(time.at) for time in result.times or ()}
+    delivery = _delivery(events, times) if status.tag is Tag.DELIVERED else None
+    receipt = result.receipt or Receipt()
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=events,
+        expected_delivery=times.get("ESTIMATED_DELIVERY") or _until(result.frame),
+        delivered_at=delivery.local if delivery else None,
+        delivered_at_utc=delivery.utc if delivery else None,
+        signed_by=(text(receipt.signed) or text(receipt.received)) if delivery else None,
+        origin=_city(result.shipper),
+        destination=_city(result.recipient),
+        unknown_codes=unknown_codes(map(_code, _coded(result)), CODES, SILENT),
+    )
+
+
+def _coded(result: Result) -> list[Scan | Latest]:
+    return [*(result.scans or ()), *([result.latest] if result.latest else ())]
+
+
+def _code(told: Scan | Latest) -> str:
+    """Read a code of either; some are written in small letters."""
+    code = told.kind if isinstance(told, Scan) else told.code
+    return (text(code) or text(told.derived) or "").upper()
+
+
+def _derived(told: Scan | Latest) -> Status | None:
+    return CODES.get((text(told.derived) or "").upper())
+
+
+def _delivery(
+    events: tuple[Checkpoint, ...], times: Mapping[str | None, str | None]
+) -> Moment | None:
+    """Tell when it was delivered: by its scan, else by the answer's list of times."""
+    if last := newest(events, Tag.DELIVERED):
+        return Moment(last.checkpoint_time, last.checkpoint_offset, last.checkpoint_utc)
+    at = times.get("ACTUAL_DELIVERY")
+    return read_iso(at) if at else None
+
+
+def _until(frame: Frame | None) -> str | None:
+    return text(frame.window.ends) if frame and frame.window else None
+
+
+def _checkpoint(scan: Scan) -> Checkpoint:
+    moment = read_iso(scan.date or "")
+    status = _known(scan) or statuses.IN_TRANSIT
+    at = scan.place or Address()
+    where = country(text(at.code) or text(at.name))
+    return Checkpoint(
+        checkpoint_time=moment.local,
+        checkpoint_offset=moment.offset,
+        checkpoint_utc=moment.utc,
+        message=_sentence(scan),
+        tag=status.tag,
+        subtag=status.subtag,
+        country_name=where.name if where else None,
+        country_iso3=where.iso3 if where else None,
+        city=text(at.city),
+        state=text(at.state),
+        postal_code=text(at.postal_code),
+        raw_tag=text(scan.kind) or text(scan.derived),
+    )
+
+
+def _city(party: Party | None) -> str | None:
+    at = (party and party.address) or Address()
+    return place(at.city, at.state, at.code)
+
+
+def _sentence(scan: Scan) -> str:
+    return ": ".join(part for part in (text(scan.what), text(scan.why)) if part)
+
+
+def _known(scan: Scan) -> Status | None:
+    if _code(scan) in SILENT:
+        return None
+    known = CODES.get(_code(scan)) or _derived(scan)
+    if known is statuses.PROBLEM:
+        return REASONS.get(scan.reason or "") or recognise(text(scan.why) or "") or known
+    return unless_denied(known, _sentence(scan)) if known else recognise(_sentence(scan))
+
+
+def _latest(latest: Latest | None) -> Status | None:
+    if latest is None:
+        return None
+    known = CODES.get(_code(latest)) or _derived(latest)
+    return unless_denied(known, text(latest.description) or "") if known else None

@@ -1,0 +1,1 @@
+"""How couriers are asked: addresses, tokens, permits, refusals; nothing leaves another way."""

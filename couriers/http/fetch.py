@@ -1,0 +1,219 @@
+"""Asking a courier over HTTP: one `Fetch` per `track()`, every request through its permit."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+from aiohttp import hdrs
+from yarl import URL
+
+from couriers.http.addresses import address, root
+from couriers.http.redaction import KEPT_BYTES, excerpt, redact, without_secrets
+from couriers.http.send_gate import Gate
+from couriers.http.settings import CourierSettings
+from couriers.http.tokens import Grant, Token, TokenCache, account_key, read_token
+from couriers.reading.answer import Answer
+from tracking.checkpoint import Tracking
+from tracking.errors import CourierDown, CourierError, RequestRefused, Unread, UnreadableAnswer
+from tracking.permit import Permit
+
+BODY_BYTES = 1024 * 1024
+_CHUNK_BYTES = 64 * 1024
+_MESSAGE_CHARACTERS = 400
+_READ_HEADERS = ("content-type", "date", "retry-after")
+
+Parse = Callable[[int, Mapping[str, str], bytes, str], Tracking]
+
+
+class Fetch:
+    """The only way in which a courier module reaches the network.
+
+    Every request to the tracking address waits for a permit of its own: the first spends the one
+    the call was granted, each further one asks for another. Token endpoints are exempt. Redirects
+    are not followed, nothing is repeated but once after a stale token. No request starts behind
+    `permit.deadline`; whoever awaits a `track()` ends what is under way by then.
+    All methods raise CourierError (CourierDown for whatever the network does),
+    NotStarted and LimitsDown.
+    """
+
+    def __init__(
+        self,
+        http: aiohttp.ClientSession,
+        settings: CourierSettings,
+        permit: Permit,
+        tokens: TokenCache,
+    ) -> None:
+        self.settings = settings
+        self._http = http
+        self._permit = permit
+        self._tokens = tokens
+        self._asked = False
+        self._secrets = {value for value in settings.credentials.values() if value}
+
+    async def get(
+        self,
+        path: Sequence[str],
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        grant: Grant | None = None,
+    ) -> Answer:
+        """GET `base_url` + `path`; each segment of `path` is encoded as a whole."""
+        url = address(self.settings.base_url, path, query)
+        return await self._tracked("GET", url, dict(headers or {}), grant, None)
+
+    async def post(
+        self,
+        path: Sequence[str],
+        *,
+        json: Any,
+        headers: Mapping[str, str] | None = None,
+        grant: Grant | None = None,
+    ) -> Answer:
+        """POST a small JSON body to `base_url` + `path`."""
+        url = address(self.settings.base_url, path)
+        return await self._tracked("POST", url, dict(headers or {}), grant, json)
+
+    def read(self, answer: Answer, parse: Parse, number: str) -> Tracking:
+        """Run a module's `parse` over an answer; errors leave with its status and excerpt.
+
+        An answer that cannot be read leaves with its error, to be read again after a fix.
+        """
+        try:
+            tracking = parse(answer.status, answer.headers, answer.body, number)
+        except Exception as fault:
+            error = self._explained(fault, answer)
+            if isinstance(error, UnreadableAnswer):
+                error.unread = self._unread(answer, number)
+            if error is fault:
+                raise
+            raise error from fault
+        return tracking._replace(http_status=answer.status)
+
+    def _unread(self, answer: Answer, number: str) -> Unread:
+        headers = {name: answer.headers[name] for name in _READ_HEADERS if name in answer.headers}
+        body = without_secrets(answer.body, self._secrets)
+        return Unread(number, answer.status, headers, body, cut=len(body) >= KEPT_BYTES)
+
+    @contextmanager
+    def reading(self, answer: Answer) -> Iterator[None]:
+        """Put the answer's status and a redacted excerpt on every error raised within.
+
+        An error that is no CourierError is a fault of the parser: it becomes UnreadableAnswer, so
+        that the answer is kept and the request repeated, and nobody ever reads it as "Pending".
+        """
+        try:
+            yield
+        except Exception as fault:
+            error = self._explained(fault, answer)
+            if error is fault:
+                raise
+            raise error from fault
+
+    def _explained(self, fault: Exception, answer: Answer) -> CourierError:
+        error = fault
+        if not isinstance(error, CourierError):
+            error = UnreadableAnswer(f"the parser failed: {type(fault).__name__}: {fault}")
+        error.message = redact(error.message, self._secrets)[:_MESSAGE_CHARACTERS]
+        error.args = (error.message,)
+        error.http_status = answer.status
+        error.excerpt = excerpt(answer.body, self._secrets)
+        return error
+
+    async def _tracked(
+        self, method: str, url: URL, headers: dict[str, str], grant: Grant | None, json: Any
+    ) -> Answer:
+        if grant is None:
+            return await self._permitted(method, url, headers, json)
+        value, held_before = await self._authorise(headers, grant)
+        answer = await self._permitted(method, url, headers, json)
+        if answer.status != HTTPStatus.UNAUTHORIZED:
+            return answer
+        self._tokens.forget(account_key(self.settings, grant.url), value)
+        if not held_before:
+            return answer
+        await self._authorise(headers, grant)
+        return await self._permitted(method, url, headers, json)
+
+    async def _permitted(self, method: str, url: URL, headers: dict[str, str], json: Any) -> Answer:
+        # Whoever holds the deadline ends us a moment after it: too late to hold a request back for
+        # which a connection is at hand.
+        if time.monotonic() >= self._permit.deadline:
+            raise CourierDown(f"{url.host} did not answer in time")
+        if self._asked:
+            await self._permit.again()
+        self._asked = True
+        options: dict[str, Any] = {"middlewares": (Gate(self._permit),)}
+        if headers:
+            options["headers"] = headers
+        if json is not None:
+            options["json"] = json
+        return await self._exchange(method, url, options)
+
+    async def _authorise(self, headers: dict[str, str], grant: Grant) -> tuple[str, bool]:
+        async def renew() -> Token:
+            options = {"json": grant.json, "data": grant.form, "headers": grant.headers}
+            given = {name: value for name, value in options.items() if value is not None}
+            answer = await self._exchange("POST", root(grant.url), given)
+            try:
+                return read_token(answer, grant)
+            except CourierError as error:
+                # The body stays out of the record: it may hold the very token.
+                error.http_status = answer.status
+                raise
+
+        key = account_key(self.settings, grant.url)
+        value, held_before = await self._tokens.get(key, renew)
+        self._secrets.add(value)
+        headers[grant.header] = f"{grant.scheme}{value}"
+        return value, held_before
+
+    async def _exchange(self, method: str, url: URL, options: dict[str, Any]) -> Answer:
+        try:
+            async with self._http.request(
+                method, url, allow_redirects=False, **options
+            ) as response:
+                body = await (response.read() if _is_small(response) else _capped(response))
+                named = {name.lower(): value for name, value in response.headers.items()}
+                if "date" not in named:
+                    named["date"] = _date(int(time.time()))
+                return Answer(response.status, named, body)
+        except (aiohttp.ClientError, OSError) as broken:
+            # The text of aiohttp's errors may hold the address, and that a key or a number.
+            raise CourierDown(f"{type(broken).__name__} while asking {url.host}") from broken
+        except ValueError as unfit:
+            raise RequestRefused("a header or the address holds what HTTP forbids") from unfit
+
+
+def _is_small(response: aiohttp.ClientResponse) -> bool:
+    """Whether the head promises a body within the cap, which aiohttp then holds it to."""
+    length = response.content_length
+    return (
+        length is not None
+        and length <= BODY_BYTES
+        and hdrs.CONTENT_ENCODING not in (response.headers)
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _date(second: int) -> str:
+    return formatdate(second, usegmt=True)
+
+
+async def _capped(response: aiohttp.ClientResponse) -> bytes:
+    """Read a body, counted after decompression: a small gzip may unfold to gigabytes."""
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
+        body += chunk
+        if len(body) > BODY_BYTES:
+            raise UnreadableAnswer(
+                f"the answer is larger than {BODY_BYTES} bytes", http_status=response.status
+            )
+    return bytes(body)

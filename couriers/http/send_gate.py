@@ -1,0 +1,81 @@
+"""The gate between aiohttp and the wire: no byte of a tracking request leaves without its permit.
+
+Two public hooks of aiohttp carry it. A middleware, made anew for each request, hands the gate to
+the request object; the session's `request_class` opens it with the connection in hand.
+"""
+
+from __future__ import annotations
+
+import aiohttp
+from aiohttp.client_middlewares import ClientHandlerType
+from aiohttp.connector import Connection
+
+from tracking.errors import CourierDown, NotStarted
+from tracking.permit import Permit
+
+
+class Gate:
+    """Lets one HTTP request through, once, at the instant its permit names.
+
+    aiohttp sends an idempotent request a second time by itself when a reused connection breaks.
+    That would be an arrival nobody counted: the middleware turns the broken connection into
+    CourierDown before aiohttp sees it, and `open` refuses a second passage whatever the reason.
+    """
+
+    def __init__(self, permit: Permit) -> None:
+        self._permit = permit
+        self._opened = False
+
+    async def __call__(
+        self, request: aiohttp.ClientRequest, handler: ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Serve as aiohttp's middleware. Raises CourierDown, NotStarted."""
+        if not isinstance(request, GatedRequest):
+            raise TypeError("the session must come from couriers.http.session.open_session")
+        request.gate = self
+        try:
+            response = await handler(request)
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as broken:
+            host = request.url.host
+            raise CourierDown(f"{type(broken).__name__} while asking {host}") from broken
+        self._permit.after_answer()
+        return response
+
+    async def open(self, connection: Connection) -> None:
+        """Wait for the permitted instant. Raises NotStarted, and then no byte has left."""
+        if self._opened:
+            raise CourierDown("the connection broke before an answer came")
+        try:
+            await self._permit.before_send()
+        except NotStarted:
+            # Nothing was written, so the next request may have the connection.
+            connection.release()
+            raise
+        self._opened = True
+
+    def stamp(self, connection: Connection) -> None:
+        """Report the send, if the operating system has taken every byte.
+
+        Otherwise the true instant is still to come. It is then not reported at all: the permit
+        counts as used at the last permitted instant, which is safe, while an early stamp is not.
+        """
+        transport = connection.transport
+        if transport is None or not transport.get_write_buffer_size():
+            self._permit.after_send()
+
+
+class GatedRequest(aiohttp.ClientRequest):
+    """A request that waits for its gate; one without a gate (a token's) goes straight out."""
+
+    gate: Gate | None = None
+
+    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        """Write the request, gate first, stamp after. Called by aiohttp, connection in hand."""
+        if self.gate is None:
+            return await super().send(conn)
+        await self.gate.open(conn)
+        response = await super().send(conn)
+        # Before Python 3.12 a task of its own writes headers and body: `close` waits for it.
+        await self.close()
+        self.gate.stamp(conn)
+        return response

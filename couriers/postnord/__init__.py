@@ -1,0 +1,215 @@
+"""PostNord's Track and Trace, version 5.
+
+An unknown number is an empty list of shipments in a 200. After a delivery a notice with status
+OTHER follows (a text message was sent), so the item's own status decides and not the last event.
+"Delivered to a service point" is not yet delivered. Times are local, without an offset.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.http.settings import credentials
+from couriers.postnord.answer import Event, Fault, Faults, Item, Party, Place, Reply, Shipment, Told
+from couriers.reading import statuses
+from couriers.reading.answer import decode, text
+from couriers.reading.checkpoints import decisive, newest, oldest_first, refined, unknown_codes
+from couriers.reading.countries import country
+from couriers.reading.multi_piece import latest, together
+from couriers.reading.status_phrases import recognise, unless_denied
+from couriers.reading.statuses import Status
+from couriers.reading.times import read_iso
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
+from tracking.request import TrackingRequest
+
+NAME = "PostNord"
+BASE_URL = "https://api2.postnord.com"
+TOKEN_URL = ""
+CREDENTIALS: tuple[str, ...] = ("api_key",)
+CREDENTIALS_FROM = "developer.postnord.com: an API key with Track and Trace"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[re.Pattern[str], ...] = (
+    re.compile(r"\d{11}(?:SE|DK|NO|FI)"),
+    re.compile(r"[A-Z]{2}\d{9}(?:SE|DK)"),
+    re.compile(r"(?:00)?[37]\d{17}"),
+)
+VERIFIED = "PostNord's OpenAPI text; no recorded answer was found"
+
+CODES: dict[str, Status] = {
+    "CREATED": statuses.INFO_RECEIVED,
+    "INFORMED": statuses.INFO_RECEIVED,
+    "EN_ROUTE": statuses.IN_TRANSIT,
+    "AVAILABLE_FOR_DELIVERY": statuses.FOR_PICKUP,
+    "AVAILABLE_FOR_DELIVERY_PAR_LOC": statuses.FOR_PICKUP,
+    "DELIVERED": statuses.DELIVERED,
+    "DELIVERY_IMPOSSIBLE": statuses.ATTEMPTED,
+    "DELIVERY_REFUSED": statuses.REFUSED,
+    "DELAYED": statuses.PROBLEM,
+    "EXPECTED_DELAY": statuses.PROBLEM,
+    "RETURNED": statuses.RETURNING,
+    "STOPPED": statuses.PROBLEM,
+}
+"""`status` of items and events. RETURNED is final only once the item's `returnDate` has come: it
+stands there as a plan, too."""
+
+_BOOKED = re.compile(r"awaiting the (?:booked|agreed) delivery", re.IGNORECASE)
+
+SILENT = frozenset({"OTHER", "SPLIT"})
+"""Notices, and shipments whose items differ: they decide nothing."""
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number, of an item or of a shipment."""
+    [key] = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
+    number = alphanumeric(request.number)
+    path = ["rest", "shipment", "v5", "trackandtrace", "findByIdentifier.json"]
+    answer = await fetch.get(path, query={"apikey": key, "id": number, "locale": "en"})
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the items that are ours; no shipment at all means "not known yet"."""
+    refuse(status, headers, body)
+    if status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST):
+        raise unexpected(status)
+    reply = decode(body, Reply)
+    told = reply.told or Told(shipments=reply.shipments)
+    faults = [*_faults(reply.faults), *_faults(told.faults)]
+    shipments = told.shipments or []
+    items = [(item, shipment) for shipment in shipments for item in shipment.items or ()]
+    if status == HTTPStatus.OK and items:
+        return _ours(items, number)
+    if faults:
+        return _judge(faults)
+    if status == HTTPStatus.OK and told.shipments == []:
+        return NOT_FOUND_YET
+    raise unexpected(status, "neither shipments nor faults")
+
+
+def _ours(items: list[tuple[Item, Shipment]], number: str) -> Tracking:
+    """Read the item of this number, the one seen last if it was used again; or a whole shipment."""
+    named = [pair for pair in items if text(pair[0].number) == number]
+    if named:
+        return latest(_tracking(*pair) for pair in named)
+    named = [pair for pair in items if text(pair[1].number) == number]
+    named = named or [pair for pair in items if number in _references(*pair)]
+    if not named:
+        raise WrongNumber(f"asked for {number}, answered with {len(items)} other items")
+    return together([_tracking(*pair) for pair in named])
+
+
+def _references(item: Item, shipment: Shipment) -> set[str | None]:
+    listed = (item.references or []) + (shipment.references or [])
+    return {text(reference.value) for reference in listed}
+
+
+def _faults(composite: Faults | None) -> list[Fault]:
+    return (composite.faults if composite else None) or []
+
+
+def _judge(faults: list[Fault]) -> Tracking:
+    said = next((told for fault in faults if (told := text(fault.said))), "no reason given")
+    codes = " ".join(fault.code or "" for fault in faults)
+    if re.search(r"invalid.?(?:identifier|id)\b", f"{codes} {said}", re.IGNORECASE):
+        raise InvalidNumber(said)
+    if re.search(r"not.?found|no.?shipment", f"{codes} {said}", re.IGNORECASE):
+        return NOT_FOUND_YET
+    raise RequestRefused(f"{codes}: {said}")
+
+
+def _tracking(item: Item, shipment: Shipment) -> Tracking:
+    listed = item.events or []
+    pairs = [(_checkpoint(event), _known(event)) for event in listed]
+    points = [checkpoint for checkpoint, _ in pairs]
+    backwards = bool(points) and points[0].checkpoint_time > points[-1].checkpoint_time
+    events = oldest_first(points, newest_first=backwards)
+    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
+    status = _status(item, last)
+    if status is None and not events:
+        raise UnreadableAnswer("an item with neither a status nor an event")
+    status = status if status == statuses.RETURNED else refined(status or statuses.IN_TRANSIT, last)
+    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=events,
+        expected_delivery=text(item.expected) or text(shipment.expected),
+        delivered_at=delivery.checkpoint_time if delivery else _since(item, status),
+        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+        signed_by=(
+            text(item.acceptor.name) if status.tag is Tag.DELIVERED and item.acceptor else None
+        ),
+        origin=_city(shipment.consignor),
+        destination=_city(shipment.consignee),
+        unknown_codes=unknown_codes((item.status, *map(_code, listed)), CODES, SILENT),
+    )
+
+
+def _status(item: Item, last: Checkpoint | None) -> Status | None:
+    """Read the item's own status; what it means more exactly, the last event with it says."""
+    known = CODES.get(text(item.status) or "")
+    back = text(item.returned)
+    if known == statuses.RETURNING and back and last and last.checkpoint_time[:10] >= back[:10]:
+        return statuses.RETURNED
+    if last is None:
+        return known
+    own = last.raw_tag == text(item.status)
+    return Status(last.tag, last.subtag) if known is None or own else known
+
+
+def _since(item: Item, status: Status) -> str | None:
+    """Tell when an item was delivered whose events do not."""
+    at = text(item.delivered) if status.tag is Tag.DELIVERED else None
+    return read_iso(at).local if at else None
+
+
+def _checkpoint(event: Event) -> Checkpoint:
+    moment = read_iso(event.at or "")
+    status = _known(event) or statuses.IN_TRANSIT
+    at = event.place or Place()
+    where = country(text(at.code) or text(at.country))
+    return Checkpoint(
+        checkpoint_time=moment.local,
+        checkpoint_offset=moment.offset,
+        checkpoint_utc=moment.utc,
+        message=text(event.what) or "",
+        tag=status.tag,
+        subtag=status.subtag,
+        country_name=where.name if where else None,
+        country_iso3=where.iso3 if where else None,
+        city=text(at.city),
+        postal_code=text(at.postal_code),
+        location=text(at.shown) or text(at.name),
+        raw_tag=_code(event),
+    )
+
+
+def _code(event: Event) -> str | None:
+    return text(event.status) or text(event.status_v7)
+
+
+def _known(event: Event) -> Status | None:
+    status, said = _code(event) or "", text(event.what) or ""
+    if status in SILENT:
+        return None
+    known, by_words = CODES.get(status), recognise(said)
+    if known is None:
+        return by_words
+    told = by_words.tag if by_words else None
+    if known == statuses.IN_TRANSIT and told in (Tag.IN_TRANSIT, Tag.OUT_FOR_DELIVERY):
+        return by_words
+    if known == statuses.PROBLEM and told in (Tag.IN_TRANSIT, Tag.EXCEPTION):
+        return by_words
+    if known == statuses.PROBLEM and _BOOKED.search(said):
+        return statuses.IN_TRANSIT
+    return unless_denied(known, said)
+
+
+def _city(party: Party | None) -> str | None:
+    return text(party.address.city) if party and party.address else None

@@ -1,0 +1,73 @@
+"""The order of checkpoints, and what the newest of them says."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from operator import attrgetter
+
+from couriers.reading.answer import text
+from couriers.reading.statuses import IN_TRANSIT, Status
+from tracking.checkpoint import Checkpoint, Tag
+
+_LOCAL = attrgetter("checkpoint_time")
+_UTC = attrgetter("checkpoint_utc")
+_PLACE = ("location", "city", "state", "postal_code", "country_name")
+_IDENTITY = attrgetter("checkpoint_time", "checkpoint_offset", "message", "raw_tag", *_PLACE)
+
+
+def oldest_first(events: Iterable[Checkpoint], *, newest_first: bool) -> tuple[Checkpoint, ...]:
+    """Put a courier's events in order, each once.
+
+    `newest_first` says how the courier lists them. Sorted by instant when every event has one, else
+    by local time; events of one second stay in the courier's order, because several often share
+    one. Repeats are dropped by (time, text, code, place), not by time.
+    """
+    listed = list(events)
+    if newest_first:
+        listed.reverse()
+    if len(set(map(_LOCAL, listed))) < len(listed):
+        # Only what was at the same time can be the same, and nearly always nothing was.
+        listed = _each_once(listed)
+    return tuple(sorted(listed, key=_LOCAL if None in map(_UTC, listed) else _seconds))
+
+
+def decisive(events: Sequence[Checkpoint], bearing: Container[Checkpoint]) -> Checkpoint | None:
+    """Return the newest event that carries a status, None when none does. Expects oldest first.
+
+    Notices follow a delivery ("a photo was taken", "tell us how we did"): the last event alone
+    would make a delivered parcel one in transit.
+    """
+    return next((event for event in reversed(events) if event in bearing), None)
+
+
+def newest(events: Sequence[Checkpoint], tag: Tag | None = None) -> Checkpoint | None:
+    """Return the last event (of that tag), None when there is none. Expects oldest first."""
+    return next((event for event in reversed(events) if tag in (None, event.tag)), None)
+
+
+def refined(status: Status, last: Checkpoint | None) -> Status:
+    """Give a courier's coarse status the detail of the newest event that bears one.
+
+    Only where both say the same, or where the event says more of a parcel that is under way.
+    """
+    if last is None:
+        return status
+    says_more = status == IN_TRANSIT and last.tag is Tag.OUT_FOR_DELIVERY
+    return Status(last.tag, last.subtag) if says_more or last.tag is status.tag else status
+
+
+def unknown_codes(codes: Iterable[str | int | None], *tables: Container[str]) -> tuple[str, ...]:
+    """List the status codes that no table of a module holds, each once."""
+    given = {code for each in codes if (code := text(each))}
+    return tuple(sorted(code for code in given if not any(code in table for table in tables)))
+
+
+def _each_once(events: Iterable[Checkpoint]) -> list[Checkpoint]:
+    once: dict[tuple[object, ...], Checkpoint] = {}
+    for event in events:
+        once.setdefault(_IDENTITY(event), event)
+    return list(once.values())
+
+
+def _seconds(event: Checkpoint) -> float:
+    return event.checkpoint_utc.timestamp() if event.checkpoint_utc else 0.0

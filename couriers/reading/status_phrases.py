@@ -1,0 +1,147 @@
+"""Reading a status out of a sentence: the last resort, where a courier gives no known code.
+
+Sentences lie: "not delivered", "delivered to a parcel shop" and "text message delivered" hold the
+word and mean something else. So no sentence ever means Delivered here; the rules that look like it
+come first, and what no rule knows is "in transit", which keeps the parcel being asked for.
+"""
+
+from __future__ import annotations
+
+import re
+
+from couriers.reading.statuses import (
+    ACCEPTED,
+    ARRIVED,
+    ARRIVED_ABROAD,
+    ATTEMPTED,
+    BUSINESS_CLOSED,
+    CUSTOMS_BEGUN,
+    CUSTOMS_DONE,
+    DAMAGED,
+    DEPARTED,
+    FOR_PICKUP,
+    IN_TRANSIT,
+    INFO_RECEIVED,
+    NOBODY_THERE,
+    OUT_FOR_DELIVERY,
+    PROBLEM,
+    REFUSED,
+    RETURNING,
+    WRONG_ADDRESS,
+    Status,
+)
+from tracking.checkpoint import Tag
+
+_RULES: tuple[tuple[str, Status], ...] = (
+    (r"not (?:yet )?(?:been )?received|awaiting (?:item|your parcel)", INFO_RECEIVED),
+    # A reminder to fetch it: nothing has gone back yet.
+    (r"\b(?:will|may) be returned\b.*\b(?:if|unless|within|not collected)\b", FOR_PICKUP),
+    (
+        r"(?:label|order|shipment) (?:has been )?created|pre-?advice|order details",
+        INFO_RECEIVED,
+    ),
+    (r"preparing (?:the )?item for posting|pre-?shipment", INFO_RECEIVED),
+    (
+        r"return(?:ed|ing)?\b.*\b(?:sender|shipper)|being returned|on its way back",
+        RETURNING,
+    ),
+    (r"refused", REFUSED),
+    (r"no access|no secure location|receptacle|animal interference", ATTEMPTED),
+    (r"held at (?:the )?post office", FOR_PICKUP),
+    (r"\bdamaged?\b", DAMAGED),
+    (r"(?:incorrect|insufficient|wrong|incomplete) address", WRONG_ADDRESS),
+    (r"address (?:is|was) (?:incorrect|insufficient|wrong|incomplete)", WRONG_ADDRESS),
+    (
+        r"cancelled|canceled|\bdelay|\bunable to\b|\bproblem\b|exception|\bon hold\b",
+        PROBLEM,
+    ),
+    (
+        r"nobody|no[ -]?one|not (?:at )?home|\bwere out\b|\bwas out\b|no response",
+        NOBODY_THERE,
+    ),
+    (r"no authori[sz]ed recipient", NOBODY_THERE),
+    (
+        r"(?:customer|recipient|receiver|addressee|consignee) (?:was )?not available",
+        NOBODY_THERE,
+    ),
+    (r"(?:business|location) (?:was )?closed", BUSINESS_CLOSED),
+    (
+        r"\bnot (?:be |been )?delivered|undeliver|attempt|unsuccessful|incomplete",
+        ATTEMPTED,
+    ),
+    (r"deliver(?:y|ed) (?:was |could )?(?:not|fail)|missed you|sorry we", ATTEMPTED),
+    (
+        r"(?:awaiting|ready for|available for|for) (?:re-?delivery or )?(?:collection|pick-? ?up)",
+        FOR_PICKUP,
+    ),
+    (
+        r"(?<!will be )delivered (?:to|at) (?:a |the |your )?[\w' ]{0,30}(?:shop|store)",
+        FOR_PICKUP,
+    ),
+    (
+        r"(?<!will be )delivered (?:to|at) (?:a |the |your )?[\w' ]{0,30}(?:locker|point)",
+        FOR_PICKUP,
+    ),
+    (
+        r"out for delivery|on (?:the|a) vehicle|with (?:the|your|our) driver",
+        OUT_FOR_DELIVERY,
+    ),
+    (
+        r"onto (?:the|a) delivery vehicle|(?:with delivery|out with) courier",
+        OUT_FOR_DELIVERY,
+    ),
+    (r"delivery\b.*\bis in progress", OUT_FOR_DELIVERY),
+    (
+        r"will be with you today|will be delivered today|being delivered today",
+        OUT_FOR_DELIVERY,
+    ),
+    (
+        r"released (?:from|by) customs|cleared customs|(?<!being )customs cleared|taxes paid",
+        CUSTOMS_DONE,
+    ),
+    (r"vat has been paid|import is complete", CUSTOMS_DONE),
+    (
+        r"out of customs|clearance (?:processing )?complete|cleared by customs",
+        CUSTOMS_DONE,
+    ),
+    (r"customs|\bclearance\b", CUSTOMS_BEGUN),
+    (
+        r"\bdeparted|\bhas left\b|\bleft\b.*\b(?:for|facility|destination|country)|despatched",
+        DEPARTED,
+    ),
+    (
+        r"arrived (?:at|in) (?:the )?(?:country of destination|destination country)",
+        ARRIVED_ABROAD,
+    ),
+    (r"\barrived|\bis at our depot|\blanded in\b", ARRIVED),
+    (
+        r"\baccepted|\bposted\b|\bcollected from\b|picked[- ]up|we have your parcel",
+        ACCEPTED,
+    ),
+    (r"dropped off", ACCEPTED),
+)
+_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), status) for pattern, status in _RULES)
+
+
+def recognise(sentence: str) -> Status | None:
+    """Find the nearest safe status for a sentence; never Delivered, None when no rule knows it."""
+    return next((status for pattern, status in _COMPILED if pattern.search(sentence)), None)
+
+
+def status_from_words(sentence: str) -> Status:
+    """Find the nearest safe status for a sentence; never Delivered, "in transit" when unknown."""
+    return recognise(sentence) or IN_TRANSIT
+
+
+def unless_denied(status: Status, sentence: str) -> Status:
+    """Correct a courier's code for "delivered" by a sentence that says to whom: a shop, the sender.
+
+    Some couriers give the parcel shop and the way back the code of a delivery.
+    """
+    denial = recognise(sentence) if status.tag is Tag.DELIVERED else None
+    return denial if denial in (FOR_PICKUP, RETURNING) else status
+
+
+def whole(sentence: str) -> str:
+    """Bring a status sentence into the form in which tables hold it: lower case, no full stop."""
+    return " ".join(sentence.lower().replace("\u2019", "'").split()).rstrip(".! ")

@@ -1,0 +1,228 @@
+"""UPS Track API v1, after its published OpenAPI text.
+
+Traps seen in its answers: GMT fields are missing in some, so an event may have no instant; several
+events share one second; `location` may hold only a building's number; type X covers ordinary
+customs progress; `deliveryPhoto` appears before the delivery and is no sign of one.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import aiohttp
+
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.http.settings import credentials
+from couriers.http.tokens import Grant
+from couriers.reading import statuses
+from couriers.reading.answer import decode, place, text
+from couriers.reading.checkpoints import decisive, newest, oldest_first, unknown_codes
+from couriers.reading.countries import country
+from couriers.reading.multi_piece import latest, together
+from couriers.reading.status_phrases import recognise, unless_denied
+from couriers.reading.statuses import Status
+from couriers.reading.times import offset_between, read_digits
+from couriers.ups.answer import (
+    Activity,
+    Address,
+    Complaint,
+    Day,
+    Location,
+    Package,
+    Party,
+    Reply,
+    Shipment,
+    Told,
+)
+from couriers.ups.codes import ACTIVITIES, INVALID, REFUSED, SILENT, STATUS_CODES, TYPES, UNKNOWN
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import AuthFailed, InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
+from tracking.request import TrackingRequest
+
+NAME = "UPS"
+BASE_URL = "https://onlinetools.ups.com"
+TOKEN_URL = "https://onlinetools.ups.com/security/v1/oauth/token"  # noqa: S105 - an address
+CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
+CREDENTIALS_FROM = "developer.ups.com: an app with the Tracking product"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[re.Pattern[str], ...] = (
+    re.compile(r"1Z[0-9A-Z]{16}"),
+    re.compile(r"T\d{10}"),
+    re.compile(r"\d{9}|\d{12}"),
+)
+VERIFIED = "UPS' OpenAPI text and its list of status codes; not the live site"
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number."""
+    client, secret = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
+    number = alphanumeric(request.number)
+    basic = {"Authorization": aiohttp.encode_basic_auth(client, secret)}
+    form = {"grant_type": "client_credentials"}
+    answer = await fetch.get(
+        ["api", "track", "v1", "details", number],
+        query={"locale": "en_US", "returnSignature": "false"},
+        headers={"transId": uuid.uuid4().hex, "transactionSrc": "tracking"},
+        grant=Grant(fetch.settings.token_url, form=form, headers=basic),
+    )
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the one package that is ours out of the answer's shipments."""
+    refuse(status, headers, body)
+    if status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND):
+        raise unexpected(status)
+    answer = decode(body, Reply)
+    shipments = (answer.told.shipment if answer.told else None) or []
+    if any(shipment.package for shipment in shipments):
+        return _ours(shipments, number)
+    complaints = [complaint for shipment in shipments for complaint in shipment.warnings or ()]
+    complaints += (answer.failed.errors if answer.failed else None) or []
+    return _judge(complaints, status)
+
+
+def _ours(shipments: list[Shipment], number: str) -> Tracking:
+    """Read the package of this number, the one seen last if it was used again; or a shipment's."""
+    packages = [package for shipment in shipments for package in shipment.package or ()]
+    named = [package for package in packages if number in _names(package)]
+    if named:
+        return latest(map(_tracking, named))
+    whole = [each for each in shipments if each.number == number and each.package]
+    if whole:
+        return latest(together(list(map(_tracking, each.package or ()))) for each in whole)
+    if len(packages) == 1 and {each.number for each in shipments} == {None}:
+        return _tracking(packages[0])
+    raise WrongNumber(f"asked for {number}, answered with {len(packages)} other packages")
+
+
+def _names(package: Package) -> set[str | None]:
+    return {package.number, *(alias.number for alias in package.aliases or ())}
+
+
+def _judge(complaints: list[Complaint], status: int) -> Tracking:
+    codes = {complaint.code for complaint in complaints}
+    said = next((told for c in complaints if (told := text(c.message))), "no reason given")
+    if codes & INVALID:
+        raise InvalidNumber(said)
+    if codes & UNKNOWN:
+        return NOT_FOUND_YET
+    if codes & REFUSED:
+        raise AuthFailed(said)
+    if complaints and status == HTTPStatus.BAD_REQUEST:
+        raise RequestRefused(said)
+    raise unexpected(status, f"neither a package nor a known warning ({said})")
+
+
+def _tracking(package: Package) -> Tracking:
+    pairs = [
+        (_checkpoint(activity), _known(activity.status)) for activity in package.activity or ()
+    ]
+    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
+    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
+    status = _known(package.now) or (Status(last.tag, last.subtag) if last else None)
+    if status is None and not events:
+        raise UnreadableAnswer("a package with neither activity nor a status")
+    status = status or statuses.IN_TRANSIT
+    if last and last.tag is status.tag:
+        status = Status(last.tag, last.subtag)
+    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=events,
+        expected_delivery=_expected(package.days or []),
+        delivered_at=delivery.checkpoint_time if delivery else None,
+        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+        signed_by=text(package.receipt.by) if delivery and package.receipt else None,
+        origin=_city(package, "ORIGIN"),
+        destination=_city(package, "DESTINATION"),
+        unknown_codes=unknown_codes(
+            (_code(told) for told in (*map(_told, package.activity or ()), package.now)),
+            STATUS_CODES,
+            ACTIVITIES,
+            SILENT,
+        ),
+    )
+
+
+def _checkpoint(activity: Activity) -> Checkpoint:
+    day, clock = activity.date or "", activity.time or ""
+    moment = read_digits(day, clock, place_offset=text(activity.offset) or _offset(activity))
+    told = _told(activity)
+    status = _known(told) or statuses.IN_TRANSIT
+    at = _address(activity.location)
+    where = country(text(at.code) or text(at.country))
+    return Checkpoint(
+        checkpoint_time=moment.local,
+        checkpoint_offset=moment.offset,
+        checkpoint_utc=moment.utc,
+        message=text(told.description) or "",
+        tag=status.tag,
+        subtag=status.subtag,
+        country_name=where.name if where else None,
+        country_iso3=where.iso3 if where else None,
+        city=text(at.city),
+        state=text(at.state),
+        postal_code=text(at.postal_code),
+        raw_tag=_code(told),
+    )
+
+
+def _told(activity: Activity) -> Told:
+    return activity.status or Told()
+
+
+def _code(told: Told | None) -> str | None:
+    return (text(told.status_code) or text(told.code)) if told else None
+
+
+def _offset(activity: Activity) -> str | None:
+    """Work out how far the place is from Greenwich, where only both its times are told."""
+    try:
+        there = read_digits(activity.gmt_date or "", activity.gmt_time or "")
+        here = read_digits(activity.date or "", activity.time or "")
+    except UnreadableAnswer:
+        return None  # the leading zero of an hour may be lost
+    return offset_between(here, there)
+
+
+def _address(place: Location | Party | None) -> Address:
+    return place.address if place and isinstance(place.address, Address) else Address()
+
+
+def _known(told: Told | None) -> Status | None:
+    """Read a status by its code, its type, its words; the current one has its code in `code`."""
+    if told is None:
+        return None
+    codes = (text(told.status_code) or "", text(told.code) or "")
+    if SILENT.intersection(codes):
+        return None
+    said = text(told.description) or ""
+    own = ACTIVITIES.get(codes[1])
+    by_code = STATUS_CODES.get(codes[0]) or STATUS_CODES.get(codes[1]) or own
+    if by_code == statuses.DELIVERED and own in (statuses.FOR_PICKUP, statuses.COLLECTED):
+        return own
+    by_words = recognise(said)
+    known = by_code or TYPES.get(text(told.kind) or "") or by_words
+    if known is statuses.IN_TRANSIT and by_words and by_words.tag is Tag.IN_TRANSIT:
+        return by_words  # one code covers arrivals and departures
+    return unless_denied(known, said) if known else None
+
+
+def _city(package: Package, kind: str) -> str | None:
+    found = (party for party in package.parties or () if party.kind == kind)
+    address = _address(next(found, None))
+    return place(address.city, address.state, address.code)
+
+
+def _expected(days: list[Day]) -> str | None:
+    """Find the day of a re-scheduled delivery, else of the scheduled one; not of a past one."""
+    by_kind = {day.kind: day.date for day in days}
+    told = re.fullmatch(r"(\d{4})(\d\d)(\d\d)", by_kind.get("RDD") or by_kind.get("SDD") or "")
+    return "-".join(told.groups()) if told else None

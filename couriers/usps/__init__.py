@@ -1,0 +1,208 @@
+"""United States Postal Service: Tracking 3.2 (POST v3r2) and the older 3.0 (GET v3).
+
+Sources: the service's own OpenAPI text of the tracking API, its repository of examples and its
+"Error Inventory". The older API is asked when `base_url` ends in `/tracking/v3`.
+
+Traps seen in its answers: `GMTTimestamp` keeps the local day when the evening has crossed midnight
+at Greenwich, so the instant is computed from the local time and `GMTOffset`; some events have
+neither; a `Z` behind the local time is a filler. "Delivered, To Original Sender" is a return.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.http.settings import credentials
+from couriers.http.tokens import Grant
+from couriers.reading import statuses
+from couriers.reading.answer import decode, decode_each, place, text
+from couriers.reading.checkpoints import newest, oldest_first, unknown_codes
+from couriers.reading.countries import country
+from couriers.reading.status_phrases import recognise, status_from_words
+from couriers.reading.statuses import Status
+from couriers.reading.times import read_iso
+from couriers.usps.answer import Error, Event, Item
+from couriers.usps.codes import CATEGORIES, EVENTS, NEVER, NOT_YET, REFUSED
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import (
+    AuthFailed,
+    InvalidNumber,
+    RequestRefused,
+    UnreadableAnswer,
+    WrongNumber,
+)
+from tracking.request import TrackingRequest
+
+NAME = "USPS"
+BASE_URL = "https://apis.usps.com"
+TOKEN_URL = "https://apis.usps.com/oauth2/v3/token"  # noqa: S105 - an address, not a password
+CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
+CREDENTIALS_FROM = "developers.usps.com: an app with the tracking scope (granted separately)"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[re.Pattern[str], ...] = (
+    re.compile(r"(?:420\d{5}(?:\d{4})?)?9[1-5]\d{18,20}"),
+    re.compile(r"\d{20}"),
+    re.compile(r"[A-Z]{2}\d{9}US"),
+)
+VERIFIED = "the service's OpenAPI text, examples and error inventory; not the live site"
+
+_LEGACY = "/tracking/v3"
+_ROUTING = re.compile(r"420\d{5}(?:\d{4})?(?=9\d{21}$)")
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number; a postal code and a shipping date tell re-used numbers apart."""
+    client, secret = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
+    number = alphanumeric(request.number)
+    posted = {"client_id": client, "client_secret": secret, "grant_type": "client_credentials"}
+    grant = Grant(fetch.settings.token_url, json=posted)
+    inputs = _inputs(request.fields)
+    if fetch.settings.base_url.rstrip("/").endswith(_LEGACY):
+        query = {"expand": "DETAIL"} | inputs
+        answer = await fetch.get(["tracking", number], query=query, grant=grant)
+    else:
+        asked = [{"trackingNumber": number} | inputs]
+        answer = await fetch.post(["tracking", "v3r2", "tracking"], json=asked, grant=grant)
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the answer of either version: an item (v3), or a list of items, each on its own."""
+    refuse(status, headers, body)
+    match status:
+        case HTTPStatus.OK | HTTPStatus.MULTI_STATUS:
+            item = _ours(body, number)
+            if item.error is None:
+                return _tracking(item)
+            own = item.error.code if isinstance(item.error, Error) else None
+            return _judge(item.error, str(item.status_code or own))
+        case HTTPStatus.BAD_REQUEST | HTTPStatus.NOT_FOUND:
+            error = decode(body, Item).error
+            if error is None:
+                raise unexpected(status, "no error object")
+            return _judge(error, str(status))
+    raise unexpected(status)
+
+
+def _inputs(fields: Mapping[str, str]) -> dict[str, str]:
+    inputs = {}
+    if code := re.match(r"\d{5}(?!\d)", fields.get("tracking_postal_code", "").strip()):
+        inputs["destinationZIPCode"] = code[0]
+    if day := re.fullmatch(r"(\d{4})-?(\d\d)-?(\d\d)", fields.get("tracking_ship_date", "")):
+        inputs["mailingDate"] = "-".join(day.groups())
+    return inputs
+
+
+def _ours(body: bytes, number: str) -> Item:
+    items = decode_each(body, Item)
+    named = [item for item in items if item.number is not None]
+    for item in named:
+        if _bare(str(item.number)) == _bare(number):
+            return item
+    if named or len(items) != 1:
+        raise WrongNumber(f"asked for {number}, answered with {len(items)} other items")
+    return items[0]
+
+
+def _bare(number: str) -> str:
+    """Drop the routing prefix (420 + ZIP) that a label carries and the answer does not."""
+    return _ROUTING.sub("", number.replace(" ", "").upper())
+
+
+def _judge(error: Error | str, status: str) -> Tracking:
+    """Read an error by its code, then by its status: HTTP's own, or that of one item of a list."""
+    if isinstance(error, str):
+        if error in REFUSED:
+            raise AuthFailed(f"the service answered {error}")
+        raise UnreadableAnswer(f"an error without a known meaning: {error[:40]}")
+    details = error.errors or []
+    codes = {str(detail.code) for detail in details}
+    said = text(error.message) or text(details[0].title if details else None) or "no reason given"
+    if codes & NEVER:
+        raise InvalidNumber(said)
+    if codes & NOT_YET or status == str(HTTPStatus.NOT_FOUND.value):
+        return NOT_FOUND_YET
+    if status == str(HTTPStatus.BAD_REQUEST.value):
+        raise RequestRefused(said)
+    refuse(int(status) if re.fullmatch(r"\d{3}", status, re.ASCII) else 0, {}, said.encode())
+    raise UnreadableAnswer(f"an item failed with {status[:40]}: {said}")
+
+
+def _tracking(item: Item) -> Tracking:
+    events = oldest_first(map(_checkpoint, item.events or ()), newest_first=True)
+    status = _overall(item, events)
+    at_last = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    receivers = [event.name for event in item.events or () if _status(event).tag is Tag.DELIVERED]
+    expected = item.expected or (item.expectation.date if item.expectation else None)
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=events,
+        expected_delivery=text(expected),
+        delivered_at=at_last.checkpoint_time if at_last else None,
+        delivered_at_utc=at_last.checkpoint_utc if at_last else None,
+        signed_by=text(receivers[0]) if at_last and receivers else None,
+        origin=place(item.origin_city, item.origin_state),
+        destination=place(item.destination_city, item.destination_state),
+        unknown_codes=unknown_codes((event.code for event in item.events or ()), EVENTS),
+    )
+
+
+def _checkpoint(event: Event) -> Checkpoint:
+    moment = read_iso(event.at or "", place_offset=event.offset, zone_is_fake=True)
+    status = _status(event)
+    where = country(text(event.country))
+    return Checkpoint(
+        checkpoint_time=moment.local,
+        checkpoint_offset=moment.offset,
+        checkpoint_utc=moment.utc,
+        message=text(event.what) or "",
+        tag=status.tag,
+        subtag=status.subtag,
+        country_name=where.name if where else None,
+        country_iso3=where.iso3 if where else None,
+        city=text(event.city),
+        state=text(event.state),
+        postal_code=text(event.zip_code or event.zip_code_v3),
+        raw_tag=text(event.code),
+    )
+
+
+def _status(event: Event) -> Status:
+    said = text(event.what) or ""
+    known = EVENTS.get(text(event.code) or "") or status_from_words(said)
+    if known is statuses.ATTEMPTED:
+        detail = recognise(said)
+        return detail if detail and detail.tag is Tag.ATTEMPT_FAIL else known
+    return _received(known, said)
+
+
+def _received(status: Status, said: str) -> Status:
+    """Correct a delivery by who received it: the sender again, or an agent of somebody."""
+    if status.tag is not Tag.DELIVERED:
+        return status
+    if re.search(r"original sender|return(?:ed)? to sender", said, re.IGNORECASE):
+        return statuses.RETURNED
+    if re.search(r"to agent\b", said, re.IGNORECASE):
+        return statuses.FOR_PICKUP
+    if re.search(r"\bneighbou?r\b", said, re.IGNORECASE):
+        return statuses.AT_NEIGHBOUR
+    return statuses.COLLECTED if "picked up" in said.lower() else status
+
+
+def _overall(item: Item, events: tuple[Checkpoint, ...]) -> Status:
+    last = newest(events)
+    said = text(item.status) or (last.message if last else "")
+    known = CATEGORIES.get((text(item.category) or "").lower())
+    if known is None:
+        if last is None and not said:
+            raise UnreadableAnswer("neither events nor a status")
+        return Status(last.tag, last.subtag) if last else status_from_words(said)
+    known = _received(known, said)
+    told = (Tag.EXCEPTION, Tag.ATTEMPT_FAIL) if known is statuses.PROBLEM else (known.tag,)
+    return Status(last.tag, last.subtag) if last and last.tag in told else known

@@ -20,6 +20,7 @@ once on a second signal.
 from __future__ import annotations
 
 import contextlib
+import os
 import selectors
 import signal
 import socket
@@ -28,7 +29,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from service import VERSION
 from service.cli.child import Child, start
+from service.cli.pulse import Pulse, answer, open_door
 from service.observe.events import Event
 from service.observe.lines import Emit
 
@@ -47,6 +50,8 @@ class Plan:
     processes: int
     silence: float
     grace: float
+    installation: str = ""
+    """By what `check --worker` finds this worker (see `settings.installation`)."""
     margin: float = 5.0
     """What a worker may need beyond its grace to hand back and to close its connections."""
     first_delay: float = 0.5
@@ -82,6 +87,8 @@ class Parent:
         self._emit = emit
         self._slots = [Slot(index) for index in range(plan.processes)]
         self._selector = selectors.DefaultSelector()
+        self._began = time.time()
+        self._door = open_door(plan.installation)
         self._stop_by: float | None = None
         self._exit_code = 0
 
@@ -89,6 +96,8 @@ class Parent:
         """Run to the end; 0 after a clean stop, 2 when a worker refused its settings, else 1."""
         with _signals() as arrived:
             self._selector.register(arrived, selectors.EVENT_READ)
+            if self._door is not None:
+                self._selector.register(self._door, selectors.EVENT_READ)
             self._fill()
             while self._stop_by is None or any(slot.child for slot in self._slots):
                 self._wait()
@@ -99,6 +108,8 @@ class Parent:
                 self._judge()
                 self._fill()
             self._selector.close()
+            if self._door is not None:
+                self._door.close()
         return self._exit_code
 
     def _fill(self) -> None:
@@ -118,9 +129,15 @@ class Parent:
             # We were stopped or frozen, and the children perhaps with us: that is no silence.
             child.last_beat += max(0.0, overslept)
         for key, _ in ready:
+            if key.fileobj is self._door:
+                answer(self._door, self._pulse())
             # A closed pipe stays readable for ever: without this the loop would spin.
             if isinstance(key.data, Child) and not key.data.listen():
                 self._selector.unregister(key.fileobj)
+
+    def _pulse(self) -> Pulse:
+        beating = sum(child.beaten for child in self._children())
+        return Pulse(os.getpid(), VERSION, self._began, self._plan.processes, beating)
 
     def _next_due(self) -> float:
         # Short naps: only what exceeds one is known to be no silence.

@@ -180,6 +180,13 @@ def _reparse(verbs: _Verbs) -> None:
 
 def _check(verbs: _Verbs) -> None:
     made = _verb(verbs, "check", "Tell in one line whether the servers can be worked with.")
+    made.add_argument(
+        "--worker",
+        action="store_const",
+        const="check_worker",
+        dest="module",
+        help="tell instead whether a worker lives on this machine, whatever the servers do",
+    )
     _json(made)
 
 

@@ -10,7 +10,7 @@ import sys
 
 from service.cli.lifeline import Lifeline
 from service.cli.parent import Parent, Plan
-from service.cli.settings import HOME, loaded
+from service.cli.settings import HOME, installation, loaded
 from service.config.load import Loaded
 from service.config.per_slug import silence_seconds
 from service.config.secret import secrets_of
@@ -31,6 +31,7 @@ def run(options: argparse.Namespace) -> int:
         processes=config.worker.processes,
         silence=silence_seconds(config),
         grace=config.worker.grace_seconds,
+        installation=installation(options),
     )
     return Parent(plan, emitter(config.log.level, _lines(setting))).run()
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import service
-from service.config.load import Loaded, load
+from service.config.load import Loaded, load, which_file
 
 HOME = Path(service.__file__).parents[1]
 """Where worker.py and the shipped config.toml are."""
@@ -16,3 +16,12 @@ HOME = Path(service.__file__).parents[1]
 def loaded(options: argparse.Namespace) -> Loaded:
     """Read the configuration of `--config` and the environment. Raises ConfigError."""
     return load(options.config, os.environ, HOME)
+
+
+def installation(options: argparse.Namespace) -> str:
+    """Name what a worker was started with: its configuration file, or the folder without one.
+
+    `check --worker` finds the workers of the same name. Reads nothing, so that a file that is being
+    edited makes no worker unhealthy.
+    """
+    return str((which_file(options.config, os.environ, HOME) or HOME).resolve())

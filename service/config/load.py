@@ -40,7 +40,7 @@ def load(given: str | None, variables: Mapping[str, str], beside: File) -> Loade
     `given` is the file named on the command line. Without it: the one that TRACKER_CONFIG names,
     ./config.toml, or the one in the directory `beside`.
     """
-    file = _which(given, variables, beside)
+    file = which_file(given, variables, beside)
     raw, lines = _read(file) if file else ({}, {})
     overlay = environment.read(variables)
     where_of = functools.partial(_where, file, lines, overlay.origins)
@@ -55,7 +55,8 @@ def load(given: str | None, variables: Mapping[str, str], beside: File) -> Loade
     return Loaded(config, in_file | overlay.origins, file)
 
 
-def _which(given: str | None, variables: Mapping[str, str], beside: File) -> File | None:
+def which_file(given: str | None, variables: Mapping[str, str], beside: File) -> File | None:
+    """Find the file that `load` reads; None when there is none."""
     if named := given or variables.get(environment.WHICH_FILE):
         return File(named)
     candidates = (File(NAME), beside / NAME)

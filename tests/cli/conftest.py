@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import greenstalk
@@ -13,6 +14,7 @@ import pymongo
 import pytest
 import redis
 from command_line import Done, Run
+from family import Family, Start
 
 from devstack.servers import Server
 from service.cli import main
@@ -81,3 +83,19 @@ def collections(mongo_uri: str, database: str) -> Iterator[Any]:
     client: pymongo.MongoClient[dict[str, Any]]
     with pymongo.MongoClient(mongo_uri, tz_aware=True) as client:
         yield client[database]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    families: list[Family] = []
+
+    def made(
+        how: str = "well", processes: int = 2, silence: float = 30.0, grace: float = 10.0
+    ) -> Family:
+        family = Family(tmp_path, how, processes=processes, silence=silence, grace=grace)
+        families.append(family)
+        return family
+
+    yield made
+    for family in families:
+        family.end()

@@ -1,4 +1,4 @@
-"""Runs a parent over fake children: `drive_parent.py PROCESSES SILENCE GRACE HOW NOTES`."""
+"""A parent over fake children: `drive_parent.py PROCESSES SILENCE GRACE HOW NOTES INSTALLATION`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from service.cli.parent import Parent, Plan
 from service.observe.lines import emitter, lines
 
-processes, silence, grace, how, notes = sys.argv[1:]
+processes, silence, grace, how, notes, installation = sys.argv[1:]
 plan = Plan(
     command=[sys.executable, str(Path(__file__).with_name("fake_child.py")), how, notes],
     processes=int(processes),
     silence=float(silence),
     grace=float(grace),
+    installation=installation,
     margin=0.1,
     first_delay=0.05,
     delay_cap=0.2,

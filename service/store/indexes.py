@@ -14,7 +14,8 @@ CODE_KEEP_DAYS = 90
 def index_tracking(tracking: Collection[Any]) -> None:
     """For re-checks, for readers of what changed, and for counts. Repeating changes nothing."""
     tracking.create_index("next_check_at", partialFilterExpression={"active": True})
-    tracking.create_index("updated_at")
+    # Both keys: a reader pages through many parcels of one instant (examples/read_changes.py).
+    tracking.create_index([("updated_at", ASCENDING), ("_id", ASCENDING)])
     tracking.create_index([("tag", ASCENDING), ("slug", ASCENDING)])
 
 

@@ -19,13 +19,13 @@ from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import decisive, newest, oldest_first, unknown_codes
+from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
-from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import CourierDown, InvalidNumber, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
 
@@ -186,11 +186,9 @@ def _tracking(package: _Package) -> Tracking:
     listed = package.events or []
     if not listed:
         raise UnreadableAnswer("a package without a single event")
-    pairs = [(_checkpoint(event), _known(event)) for event in listed]
-    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
-    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
-    status = Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT
-    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    told = history(map(_scan, listed), newest_first=True)
+    status = told.status or statuses.IN_TRANSIT
+    delivery = delivery_in(told.checkpoints, status)
     signatures = [
         text(event.signature.name)
         for event in listed
@@ -199,7 +197,7 @@ def _tracking(package: _Package) -> Tracking:
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
-        checkpoints=events,
+        checkpoints=told.checkpoints,
         expected_delivery=text(package.expected),
         delivered_at=delivery.checkpoint_time if delivery else None,
         delivered_at_utc=delivery.checkpoint_utc if delivery else None,
@@ -208,23 +206,10 @@ def _tracking(package: _Package) -> Tracking:
     )
 
 
-def _checkpoint(event: _Event) -> Checkpoint:
-    moment = read_iso(event.at or "")
-    status = _known(event) or statuses.IN_TRANSIT
+def _scan(event: _Event) -> Scan:
     where = country(text(event.code) or text(event.country))
-    return Checkpoint(
-        checkpoint_time=moment.local,
-        checkpoint_offset=moment.offset,
-        checkpoint_utc=moment.utc,
-        message=text(event.what) or "",
-        tag=status.tag,
-        subtag=status.subtag,
-        country_name=where.name if where else None,
-        country_iso3=where.iso3 if where else None,
-        city=text(event.city),
-        postal_code=text(event.postal_code),
-        raw_tag=text(event.status),
-    )
+    place = Place(where, event.city, postal_code=event.postal_code)
+    return scan(read_iso(event.at or ""), event.what, _known(event), event.status, place)
 
 
 def _known(event: _Event) -> Status | None:

@@ -20,13 +20,13 @@ from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import decisive, newest, oldest_first, unknown_codes
+from couriers.reading.checkpoints import Place, Scan, history, newest, scan, unknown_codes
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
-from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
 
@@ -174,15 +174,13 @@ def _same(number: str, names: Iterable[str | int | None]) -> bool:
 def _tracking(shipment: _Shipment) -> Tracking:
     now = shipment.now if shipment.now and text(shipment.now.at) else None
     listed = shipment.events or ([now] if now else [])
-    pairs = [(_checkpoint(event), _known(event)) for event in listed]
-    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
-    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
+    events, last = history(map(_scan, listed), newest_first=True)
     status = _known(shipment.now) or (Status(last.tag, last.subtag) if last else None)
     if status is None:
         raise UnreadableAnswer("a shipment with neither a status nor an event that has one")
     if last and last.tag is status.tag:
         status = Status(last.tag, last.subtag)
-    delivery = newest(events, Tag.DELIVERED) or (_checkpoint(now) if now else None)
+    delivery = newest(events, Tag.DELIVERED) or (_scan(now).checkpoint if now else None)
     delivery = delivery if status.tag is Tag.DELIVERED else None
     proof = shipment.details.proof if shipment.details else None
     return Tracking(
@@ -201,24 +199,10 @@ def _tracking(shipment: _Shipment) -> Tracking:
     )
 
 
-def _checkpoint(event: _Event) -> Checkpoint:
-    moment = read_iso(event.at or "")
-    status = _known(event) or statuses.IN_TRANSIT
-    place = (event.place and event.place.address) or _Address()
-    where = country(text(place.code))
-    return Checkpoint(
-        checkpoint_time=moment.local,
-        checkpoint_offset=moment.offset,
-        checkpoint_utc=moment.utc,
-        message=_sentence(event),
-        tag=status.tag,
-        subtag=status.subtag,
-        country_name=where.name if where else None,
-        country_iso3=where.iso3 if where else None,
-        postal_code=text(place.postal_code),
-        location=text(place.locality),
-        raw_tag=text(event.code),
-    )
+def _scan(event: _Event) -> Scan:
+    at = (event.place and event.place.address) or _Address()
+    place = Place(country(text(at.code)), postal_code=at.postal_code, location=at.locality)
+    return scan(read_iso(event.at or ""), _sentence(event), _known(event), event.code, place)
 
 
 def _name(person: _Person) -> str | None:

@@ -21,11 +21,11 @@ from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import decisive, oldest_first, unknown_codes
+from couriers.reading.checkpoints import Scan, history, scan, unknown_codes
 from couriers.reading.status_phrases import recognise, unless_denied, whole
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
-from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import InvalidNumber, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
 
@@ -172,36 +172,22 @@ def _from_sentence(parcel: _Parcel, number: str) -> Tracking:
 def _from_events(listed: list[_Event], number: str) -> Tracking:
     if any(event.number is not None and not _same(event.number, number) for event in listed):
         raise WrongNumber(f"asked for {number}, answered with another parcel's events")
-    pairs = [(_checkpoint(event), _known(event.code, event.what)) for event in listed]
-    bearing = {checkpoint for checkpoint, known in pairs if known is not None}
-    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
-    last = decisive(events, bearing)
-    status = Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT
-    delivered = last if status.tag is Tag.DELIVERED else None
+    told = history(map(_scan, listed), newest_first=True)
+    status = told.status or statuses.IN_TRANSIT
+    delivered = told.last if status.tag is Tag.DELIVERED else None
     signed = re.search(r"signed for by (.+?)\.?$", delivered.message) if delivered else None
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
-        checkpoints=events,
+        checkpoints=told.checkpoints,
         delivered_at=delivered.checkpoint_time if delivered else None,
         signed_by=signed[1] if signed else None,
-        unknown_codes=unknown_codes((event.raw_tag for event in events), _CODES),
+        unknown_codes=unknown_codes((event.raw_tag for event in told.checkpoints), _CODES),
     )
 
 
-def _checkpoint(event: _Event) -> Checkpoint:
-    moment = read_iso(event.at or "")
-    said = text(event.what) or ""
-    status = _known(event.code, said) or statuses.IN_TRANSIT
-    return Checkpoint(
-        checkpoint_time=moment.local,
-        checkpoint_offset=moment.offset,
-        checkpoint_utc=moment.utc,
-        message=said,
-        tag=status.tag,
-        subtag=status.subtag,
-        raw_tag=text(event.code),
-    )
+def _scan(event: _Event) -> Scan:
+    return scan(read_iso(event.at or ""), event.what, _known(event.code, event.what), event.code)
 
 
 def _known(code: str | int | None, what: str | None) -> Status | None:

@@ -20,7 +20,15 @@ from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import decisive, newest, oldest_first, refined, unknown_codes
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    delivery_in,
+    history,
+    refined,
+    scan,
+    unknown_codes,
+)
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.status_phrases import recognise, unless_denied
@@ -186,12 +194,11 @@ def _meaning(parcel: _Parcel) -> Status | None:
 
 def _tracking(parcel: _Parcel) -> Tracking:
     listed, arrived = parcel.events or [], _meaning(parcel) == statuses.DELIVERED
-    pairs = [(_checkpoint(event, arrived), _known(event, arrived)) for event in listed]
-    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
-    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
+    scans = (_scan(event, _known(event, arrived)) for event in listed)
+    events, last = history(scans, newest_first=True)
     status = _status(parcel, last)
     since = read_iso(parcel.since) if arrived and parcel.since else None
-    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    delivery = delivery_in(events, status)
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
@@ -212,23 +219,9 @@ def _status(parcel: _Parcel, last: Checkpoint | None) -> Status:
     return refined(known or statuses.IN_TRANSIT, last)
 
 
-def _checkpoint(event: _Event, arrived: bool) -> Checkpoint:  # noqa: FBT001 - of the parcel
-    moment = read_iso(event.at or "")
-    status = _known(event, arrived) or statuses.IN_TRANSIT
-    where = country(text(event.country))
-    return Checkpoint(
-        checkpoint_time=moment.local,
-        checkpoint_offset=moment.offset,
-        checkpoint_utc=moment.utc,
-        message=text(event.description) or "",
-        tag=status.tag,
-        subtag=status.subtag,
-        country_name=where.name if where else None,
-        country_iso3=where.iso3 if where else None,
-        city=text(event.city),
-        postal_code=text(event.postal_code),
-        raw_tag=text(event.code),
-    )
+def _scan(event: _Event, known: Status | None) -> Scan:
+    place = Place(country(text(event.country)), event.city, postal_code=event.postal_code)
+    return scan(read_iso(event.at or ""), event.description, known, event.code, place)
 
 
 def _known(event: _Event, arrived: bool) -> Status | None:  # noqa: FBT001 - of the parcel

@@ -25,12 +25,12 @@ from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import decisive, oldest_first
+from couriers.reading.checkpoints import Place, Scan, history, scan
 from couriers.reading.countries import country
-from couriers.reading.status_phrases import recognise, status_from_words, whole
+from couriers.reading.status_phrases import recognise, whole
 from couriers.reading.statuses import Status
 from couriers.reading.times import Moment, read_day_first, read_iso
-from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
 
@@ -139,44 +139,26 @@ def _told(said: str | None, otherwise: RequestRefused | UnreadableAnswer) -> Tra
 
 
 def _tracking(listed: list[_Event]) -> Tracking:
-    checkpoints = [_checkpoint(event) for event in listed]
-    bearing = {
-        checkpoint
-        for checkpoint in checkpoints
-        if whole(checkpoint.message) in _SENTENCES or recognise(checkpoint.message)
-    }
+    scans = [_scan(event) for event in listed]
     # One day's events carry the same date and no time: then as the original saw them, newest first.
-    backwards = checkpoints[0].checkpoint_time >= checkpoints[-1].checkpoint_time
-    events = oldest_first(checkpoints, newest_first=backwards)
-    last = decisive(events, bearing)
-    status = Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT
-    delivered = last if status.tag is Tag.DELIVERED else None
+    backwards = scans[0].checkpoint.checkpoint_time >= scans[-1].checkpoint.checkpoint_time
+    told = history(scans, newest_first=backwards)
+    status = told.status or statuses.IN_TRANSIT
+    delivered = told.last if status.tag is Tag.DELIVERED else None
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
-        checkpoints=events,
+        checkpoints=told.checkpoints,
         delivered_at=delivered.checkpoint_time if delivered else None,
         delivered_at_utc=delivered.checkpoint_utc if delivered else None,
     )
 
 
-def _checkpoint(event: _Event) -> Checkpoint:
-    moment = _moment(event)
+def _scan(event: _Event) -> Scan:
     said = text(event.what) or ""
-    status = _SENTENCES.get(whole(said)) or status_from_words(said)
-    where = country(text(event.land))
-    return Checkpoint(
-        checkpoint_time=moment.local,
-        checkpoint_offset=moment.offset,
-        checkpoint_utc=moment.utc,
-        message=said,
-        tag=status.tag,
-        subtag=status.subtag,
-        country_name=where.name if where else None,
-        country_iso3=where.iso3 if where else None,
-        location=text(event.place),
-        raw_tag=text(event.code),
-    )
+    known = _SENTENCES.get(whole(said)) or recognise(said)
+    place = Place(country(text(event.land)), location=event.place)
+    return scan(_moment(event), said, known, event.code, place)
 
 
 def _moment(event: _Event) -> Moment:

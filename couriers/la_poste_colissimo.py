@@ -18,13 +18,13 @@ from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode_each, text
-from couriers.reading.checkpoints import decisive, newest, oldest_first, unknown_codes
+from couriers.reading.checkpoints import Scan, delivery_in, history, scan, unknown_codes
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
-from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import InvalidNumber, WrongNumber
 from tracking.request import TrackingRequest
 
@@ -151,16 +151,14 @@ def _number(reply: _Reply) -> str | None:
 
 def _tracking(shipment: _Shipment) -> Tracking:
     listed = shipment.events or []
-    pairs = [(_checkpoint(event), _known(event)) for event in listed]
-    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
-    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
-    status = Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT
-    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    told = history(map(_scan, listed), newest_first=True)
+    status = told.status or statuses.IN_TRANSIT
+    delivery = delivery_in(told.checkpoints, status)
     context = shipment.context or _Context()
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
-        checkpoints=events,
+        checkpoints=told.checkpoints,
         expected_delivery=text(shipment.expected),
         delivered_at=delivery.checkpoint_time if delivery else None,
         delivered_at_utc=delivery.checkpoint_utc if delivery else None,
@@ -170,18 +168,8 @@ def _tracking(shipment: _Shipment) -> Tracking:
     )
 
 
-def _checkpoint(event: _Event) -> Checkpoint:
-    moment = read_iso(event.at or "")
-    status = _known(event) or statuses.IN_TRANSIT
-    return Checkpoint(
-        checkpoint_time=moment.local,
-        checkpoint_offset=moment.offset,
-        checkpoint_utc=moment.utc,
-        message=text(event.what) or "",
-        tag=status.tag,
-        subtag=status.subtag,
-        raw_tag=text(event.code),
-    )
+def _scan(event: _Event) -> Scan:
+    return scan(read_iso(event.at or ""), event.what, _known(event), event.code)
 
 
 def _known(event: _Event) -> Status | None:

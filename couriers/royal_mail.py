@@ -19,11 +19,11 @@ from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import decisive, oldest_first, unknown_codes
+from couriers.reading.checkpoints import Place, Scan, history, scan, unknown_codes
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
-from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import (
     CourierDown,
     InvalidNumber,
@@ -218,17 +218,16 @@ def _judge(errors: list[_Error], answer: _Answer, status: int) -> Tracking:
 def _tracking(piece: _Piece) -> Tracking:
     summary = piece.summary or _Summary()
     listed = piece.listed
-    pairs = [(_checkpoint(event), _known(event)) for event in listed]
-    backwards = pairs[0][0].checkpoint_time >= pairs[-1][0].checkpoint_time
-    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=backwards)
-    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
+    scans = [_scan(event) for event in listed]
+    backwards = scans[0].checkpoint.checkpoint_time >= scans[-1].checkpoint.checkpoint_time
+    told = history(scans, newest_first=backwards)
     category = CATEGORIES.get((text(summary.category) or "").upper())
-    status = Status(last.tag, last.subtag) if last else category or statuses.IN_TRANSIT
-    delivery = last if last and status.tag is Tag.DELIVERED else None
+    status = told.status or category or statuses.IN_TRANSIT
+    delivery = told.last if status.tag is Tag.DELIVERED else None
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
-        checkpoints=events,
+        checkpoints=told.checkpoints,
         expected_delivery=text(piece.expected.date) if piece.expected else None,
         delivered_at=delivery.checkpoint_time if delivery else None,
         delivered_at_utc=delivery.checkpoint_utc if delivery else None,
@@ -239,19 +238,9 @@ def _tracking(piece: _Piece) -> Tracking:
     )
 
 
-def _checkpoint(event: _Event) -> Checkpoint:
-    moment = read_iso(event.at or "")
-    status = _known(event) or statuses.IN_TRANSIT
-    return Checkpoint(
-        checkpoint_time=moment.local,
-        checkpoint_offset=moment.offset,
-        checkpoint_utc=moment.utc,
-        message=text(event.what) or "",
-        tag=status.tag,
-        subtag=status.subtag,
-        location=text(event.place),
-        raw_tag=text(event.code),
-    )
+def _scan(event: _Event) -> Scan:
+    place = Place(location=event.place)
+    return scan(read_iso(event.at or ""), event.what, _known(event), event.code, place)
 
 
 def _known(event: _Event) -> Status | None:

@@ -30,7 +30,15 @@ from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import decisive, newest, oldest_first, refined, unknown_codes
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    delivery_in,
+    history,
+    refined,
+    scan,
+    unknown_codes,
+)
 from couriers.reading.countries import Country, country
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.status_phrases import recognise, whole
@@ -134,9 +142,8 @@ def _meaning(status: str | None) -> Status | None:
 def _tracking(item: Item) -> Tracking:
     by_status = _meaning(item.status)
     arrived = by_status == statuses.DELIVERED
-    pairs = [(_checkpoint(event, arrived), _known(event, arrived)) for event in item.events or ()]
-    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
-    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
+    scans = (_scan(event, _known(event, arrived)) for event in item.events or ())
+    events, last = history(scans, newest_first=True)
     if by_status is None and not events:
         raise UnreadableAnswer("an article with neither a status nor an event")
     status = by_status or (Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT)
@@ -145,7 +152,7 @@ def _tracking(item: Item) -> Tracking:
         status = statuses.RETURNED
     elif status.tag is Tag.DELIVERED and last and last.tag is Tag.AVAILABLE_FOR_PICKUP:
         status = statuses.FOR_PICKUP  # abroad, a post office that has it counts as a delivery
-    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    delivery = delivery_in(events, status)
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
@@ -161,25 +168,16 @@ def _goes_back(event: Checkpoint) -> bool:
     return bool(_BACK.search(event.message)) and not _PERHAPS.search(event.message)
 
 
-def _checkpoint(event: Event, arrived: bool) -> Checkpoint:  # noqa: FBT001 - of the article
-    moment = read_iso(event.date or "")
-    status = _known(event, arrived) or statuses.IN_TRANSIT
+def _scan(event: Event, known: Status | None) -> Scan:
     location = text(event.location)
     inland = _PLACE.fullmatch(location or "")
-    where = country("AUS") if inland else _abroad(location)
-    return Checkpoint(
-        checkpoint_time=moment.local,
-        checkpoint_offset=moment.offset,
-        checkpoint_utc=moment.utc,
-        message=text(event.description) or "",
-        tag=status.tag,
-        subtag=status.subtag,
-        country_name=where.name if where else None,
-        country_iso3=where.iso3 if where else None,
+    place = Place(
+        country("AUS") if inland else _abroad(location),
         city=inland["city"] if inland else None,
         state=inland["state"] if inland else None,
         location=location,
     )
+    return scan(read_iso(event.date or ""), event.description, known, place=place)
 
 
 def _known(event: Event, arrived: bool) -> Status | None:  # noqa: FBT001 - of the article

@@ -29,11 +29,11 @@ from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
-from couriers.reading.checkpoints import decisive, newest, oldest_first, unknown_codes
+from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
 from couriers.reading.countries import Country, country
 from couriers.reading.status_phrases import recognise
 from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
+from couriers.reading.times import Moment, read_iso
 from couriers.reading.xml import Element, read_xml
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import (
@@ -117,17 +117,16 @@ def _tracking(detail: Element, number: str) -> Tracking:
     names = {detail.text("pin"), detail.text("original-pin")} - {None}
     if names and number not in names and not _is_card(number):
         raise WrongNumber(f"asked for {number}, answered about another parcel")
-    pairs = [(_checkpoint(scan), _known(scan)) for scan in detail.each("occurrence")]
-    if not pairs:
+    listed = list(detail.each("occurrence"))
+    if not listed:
         raise UnreadableAnswer("a parcel without a single event")
-    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
-    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
-    status = Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT
-    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    told = history(map(_scan, listed), newest_first=True)
+    status = told.status or statuses.IN_TRANSIT
+    delivery = delivery_in(told.checkpoints, status)
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
-        checkpoints=events,
+        checkpoints=told.checkpoints,
         expected_delivery=(
             detail.text("changed-expected-date") or detail.text("expected-delivery-date")
         ),
@@ -135,46 +134,41 @@ def _tracking(detail: Element, number: str) -> Tracking:
         delivered_at_utc=delivery.checkpoint_utc if delivery else None,
         signed_by=_signatory(detail, delivery) if delivery else None,
         destination=detail.text("destination-postal-id"),
-        unknown_codes=unknown_codes(map(_code, detail.each("occurrence")), CODES, SILENT),
+        unknown_codes=unknown_codes(map(_code, listed), CODES, SILENT),
     )
 
 
-def _checkpoint(scan: Element) -> Checkpoint:
-    day, clock = scan.text("event-date") or "", scan.text("event-time")
-    offset = OFFSETS.get(scan.text("event-time-zone") or "")
-    moment = read_iso(f"{day}T{clock}" if clock else day, place_offset=offset)
-    status = _known(scan) or statuses.IN_TRANSIT
-    site, province = scan.text("event-site"), scan.text("event-province")
-    where = _country(site, province)
-    return Checkpoint(
-        checkpoint_time=moment.local,
-        checkpoint_offset=moment.offset,
-        checkpoint_utc=moment.utc,
-        message=scan.text("event-description") or "",
-        tag=status.tag,
-        subtag=status.subtag,
-        country_name=where.name if where else None,
-        country_iso3=where.iso3 if where else None,
+def _scan(event: Element) -> Scan:
+    site, province = event.text("event-site"), event.text("event-province")
+    place = Place(
+        _country(site, province),
         city=site if province else None,
         state=province,
-        location=scan.text("event-retail-name") or (None if province else site),
-        raw_tag=scan.text("event-identifier"),
+        location=event.text("event-retail-name") or (None if province else site),
     )
+    said, code = event.text("event-description"), event.text("event-identifier")
+    return scan(_moment(event), said, _known(event), code, place)
 
 
-def _code(scan: Element) -> str:
-    return (scan.text("event-identifier") or "").lstrip("0")
+def _moment(event: Element) -> Moment:
+    day, clock = event.text("event-date") or "", event.text("event-time")
+    offset = OFFSETS.get(event.text("event-time-zone") or "")
+    return read_iso(f"{day}T{clock}" if clock else day, place_offset=offset)
 
 
-def _known(scan: Element) -> Status | None:
+def _code(event: Element) -> str:
+    return (event.text("event-identifier") or "").lstrip("0")
+
+
+def _known(event: Element) -> Status | None:
     """Read a status by the event's identifier, else by its words; None for what decides nothing.
 
     One identifier serves both ways of a parcel: "delivered" may be said of its return.
     """
-    if _code(scan) in SILENT:
+    if _code(event) in SILENT:
         return None
-    said = scan.text("event-description") or ""
-    known = CODES.get(_code(scan)) or recognise(said)
+    said = event.text("event-description") or ""
+    known = CODES.get(_code(event)) or recognise(said)
     if known and _BACK.search(said):
         match known.tag:
             case Tag.DELIVERED:
@@ -195,9 +189,9 @@ def _country(site: str | None, province: str | None) -> Country | None:
 def _signatory(detail: Element, delivery: Checkpoint) -> str | None:
     """Find who signed for this delivery, in its own event or that of a signature from then on."""
     names = (
-        scan.text("signatory-name")
-        for scan in detail.each("occurrence")
-        if _code(scan) in SIGNATURES or scan.text("event-identifier") == delivery.raw_tag
-        if _checkpoint(scan).checkpoint_time >= delivery.checkpoint_time
+        event.text("signatory-name")
+        for event in detail.each("occurrence")
+        if _code(event) in SIGNATURES or event.text("event-identifier") == delivery.raw_tag
+        if _moment(event).local >= delivery.checkpoint_time
     )
     return next((name for name in names if name), None)

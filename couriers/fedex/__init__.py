@@ -14,13 +14,13 @@ from couriers.fedex.answer import (
     Address,
     Complete,
     Error,
+    Event,
     Frame,
     Latest,
     Party,
     Receipt,
     Reply,
     Result,
-    Scan,
 )
 from couriers.fedex.codes import CODES, DOWN, INVALID, REASONS, REFUSED, SILENT, UNKNOWN
 from couriers.http.addresses import alphanumeric
@@ -30,7 +30,7 @@ from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
 from couriers.reading import statuses
 from couriers.reading.answer import decode, place, text
-from couriers.reading.checkpoints import decisive, newest, oldest_first, unknown_codes
+from couriers.reading.checkpoints import Place, Scan, history, newest, scan, unknown_codes
 from couriers.reading.countries import country
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
@@ -108,12 +108,9 @@ def _judge(errors: list[Error], status: int) -> Tracking:
 
 
 def _tracking(result: Result) -> Tracking:
-    pairs = [(_checkpoint(scan), _known(scan)) for scan in result.scans or ()]
-    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
-    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
-    status = _latest(result.latest) or (
-        Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT
-    )
+    told = history(map(_scan, result.scans or ()), newest_first=True)
+    events, last = told
+    status = _latest(result.latest) or told.status or statuses.IN_TRANSIT
     if last and last.tag is status.tag:
         status = Status(last.tag, last.subtag)
     times = {time.kind: text(time.at) for time in result.times or ()}
@@ -133,17 +130,17 @@ def _tracking(result: Result) -> Tracking:
     )
 
 
-def _coded(result: Result) -> list[Scan | Latest]:
+def _coded(result: Result) -> list[Event | Latest]:
     return [*(result.scans or ()), *([result.latest] if result.latest else ())]
 
 
-def _code(told: Scan | Latest) -> str:
+def _code(told: Event | Latest) -> str:
     """Read a code of either; some are written in small letters."""
-    code = told.kind if isinstance(told, Scan) else told.code
+    code = told.kind if isinstance(told, Event) else told.code
     return (text(code) or text(told.derived) or "").upper()
 
 
-def _derived(told: Scan | Latest) -> Status | None:
+def _derived(told: Event | Latest) -> Status | None:
     return CODES.get((text(told.derived) or "").upper())
 
 
@@ -161,25 +158,12 @@ def _until(frame: Frame | None) -> str | None:
     return text(frame.window.ends) if frame and frame.window else None
 
 
-def _checkpoint(scan: Scan) -> Checkpoint:
-    moment = read_iso(scan.date or "")
-    status = _known(scan) or statuses.IN_TRANSIT
-    at = scan.place or Address()
+def _scan(event: Event) -> Scan:
+    at = event.place or Address()
     where = country(text(at.code) or text(at.name))
-    return Checkpoint(
-        checkpoint_time=moment.local,
-        checkpoint_offset=moment.offset,
-        checkpoint_utc=moment.utc,
-        message=_sentence(scan),
-        tag=status.tag,
-        subtag=status.subtag,
-        country_name=where.name if where else None,
-        country_iso3=where.iso3 if where else None,
-        city=text(at.city),
-        state=text(at.state),
-        postal_code=text(at.postal_code),
-        raw_tag=text(scan.kind) or text(scan.derived),
-    )
+    place = Place(where, at.city, at.state, at.postal_code)
+    code = text(event.kind) or text(event.derived)
+    return scan(read_iso(event.date or ""), _sentence(event), _known(event), code, place)
 
 
 def _city(party: Party | None) -> str | None:
@@ -187,17 +171,17 @@ def _city(party: Party | None) -> str | None:
     return place(at.city, at.state, at.code)
 
 
-def _sentence(scan: Scan) -> str:
-    return ": ".join(part for part in (text(scan.what), text(scan.why)) if part)
+def _sentence(event: Event) -> str:
+    return ": ".join(part for part in (text(event.what), text(event.why)) if part)
 
 
-def _known(scan: Scan) -> Status | None:
-    if _code(scan) in SILENT:
+def _known(event: Event) -> Status | None:
+    if _code(event) in SILENT:
         return None
-    known = CODES.get(_code(scan)) or _derived(scan)
+    known = CODES.get(_code(event)) or _derived(event)
     if known is statuses.PROBLEM:
-        return REASONS.get(scan.reason or "") or recognise(text(scan.why) or "") or known
-    return unless_denied(known, _sentence(scan)) if known else recognise(_sentence(scan))
+        return REASONS.get(event.reason or "") or recognise(text(event.why) or "") or known
+    return unless_denied(known, _sentence(event)) if known else recognise(_sentence(event))
 
 
 def _latest(latest: Latest | None) -> Status | None:

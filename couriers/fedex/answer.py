@@ -23,7 +23,7 @@ class Address(
     name: str | None = None
 
 
-class Scan(
+class Event(
     msgspec.Struct,
     rename={
         "kind": "eventType",
@@ -115,7 +115,7 @@ class Result(
 
     info: NumberInfo | None = None
     latest: Latest | None = None
-    scans: list[Scan] | None = None
+    scans: list[Event] | None = None
     times: list[Time] | None = None
     frame: Frame | None = None
     receipt: Receipt | None = None

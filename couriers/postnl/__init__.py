@@ -19,7 +19,14 @@ from couriers.postnl.answer import Address, Event, Reply, Shipment, State, each,
 from couriers.postnl.codes import EVENTS, NOTHING, SILENT, STATUSES
 from couriers.reading import statuses
 from couriers.reading.answer import decode
-from couriers.reading.checkpoints import decisive, newest, oldest_first, refined, unknown_codes
+from couriers.reading.checkpoints import (
+    Scan,
+    delivery_in,
+    history,
+    refined,
+    scan,
+    unknown_codes,
+)
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.status_phrases import recognise
 from couriers.reading.statuses import Status
@@ -91,16 +98,15 @@ def _ours(shipments: list[Shipment], number: str) -> Tracking:
 def _tracking(shipment: Shipment) -> Tracking:
     listed = [event for event in each(shipment.events) if said(event.at)]
     states = [shipment.status] if shipment.status else []
-    pairs = [(_checkpoint(event), _known(event)) for event in listed]
-    pairs = pairs or [(_milestone(state), _meaning(state)) for state in states if said(state.at)]
-    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
-    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
+    scans = [_scan(event, _known(event)) for event in listed]
+    scans = scans or [_scan(state, _meaning(state)) for state in states if said(state.at)]
+    events, last = history(scans, newest_first=True)
     status = _status(shipment.status, last)
     if status is None and not events:
         raise UnreadableAnswer("a shipment with neither a known status nor an event")
     status = refined(status or statuses.IN_TRANSIT, last)
     arrived = status.tag is Tag.DELIVERED
-    delivery = newest(events, Tag.DELIVERED) if arrived else None
+    delivery = delivery_in(events, status)
     since = said(shipment.status.at) if arrived and shipment.status else None
     expected = shipment.expected
     return Tracking(
@@ -130,28 +136,8 @@ def _meaning(state: State | None) -> Status | None:
     return STATUSES.get(said(state.code) or "") if state else None
 
 
-def _checkpoint(event: Event) -> Checkpoint:
-    moment = _moment(said(event.at) or "")
-    status = _known(event) or statuses.IN_TRANSIT
-    return Checkpoint(
-        checkpoint_time=moment.local,
-        message=said(event.what) or "",
-        tag=status.tag,
-        subtag=status.subtag,
-        raw_tag=said(event.code),
-    )
-
-
-def _milestone(state: State) -> Checkpoint:
-    moment = _moment(said(state.at) or "")
-    status = _meaning(state) or statuses.IN_TRANSIT
-    return Checkpoint(
-        checkpoint_time=moment.local,
-        message=said(state.what) or "",
-        tag=status.tag,
-        subtag=status.subtag,
-        raw_tag=said(state.code),
-    )
+def _scan(told: Event | State, known: Status | None) -> Scan:
+    return scan(_moment(said(told.at) or ""), said(told.what), known, said(told.code))
 
 
 def _moment(at: str) -> Moment:

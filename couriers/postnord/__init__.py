@@ -15,10 +15,28 @@ from couriers.http.addresses import alphanumeric
 from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
-from couriers.postnord.answer import Event, Fault, Faults, Item, Party, Place, Reply, Shipment, Told
+from couriers.postnord.answer import (
+    Event,
+    Fault,
+    Faults,
+    Item,
+    Location,
+    Party,
+    Reply,
+    Shipment,
+    Told,
+)
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import decisive, newest, oldest_first, refined, unknown_codes
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    delivery_in,
+    history,
+    refined,
+    scan,
+    unknown_codes,
+)
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.status_phrases import recognise, unless_denied
@@ -125,16 +143,14 @@ def _judge(faults: list[Fault]) -> Tracking:
 
 def _tracking(item: Item, shipment: Shipment) -> Tracking:
     listed = item.events or []
-    pairs = [(_checkpoint(event), _known(event)) for event in listed]
-    points = [checkpoint for checkpoint, _ in pairs]
-    backwards = bool(points) and points[0].checkpoint_time > points[-1].checkpoint_time
-    events = oldest_first(points, newest_first=backwards)
-    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
+    scans = [_scan(event) for event in listed]
+    times = [each.checkpoint.checkpoint_time for each in scans]
+    events, last = history(scans, newest_first=times[:1] > times[-1:])
     status = _status(item, last)
     if status is None and not events:
         raise UnreadableAnswer("an item with neither a status nor an event")
     status = status if status == statuses.RETURNED else refined(status or statuses.IN_TRANSIT, last)
-    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    delivery = delivery_in(events, status)
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
@@ -169,25 +185,15 @@ def _since(item: Item, status: Status) -> str | None:
     return read_iso(at).local if at else None
 
 
-def _checkpoint(event: Event) -> Checkpoint:
-    moment = read_iso(event.at or "")
-    status = _known(event) or statuses.IN_TRANSIT
-    at = event.place or Place()
-    where = country(text(at.code) or text(at.country))
-    return Checkpoint(
-        checkpoint_time=moment.local,
-        checkpoint_offset=moment.offset,
-        checkpoint_utc=moment.utc,
-        message=text(event.what) or "",
-        tag=status.tag,
-        subtag=status.subtag,
-        country_name=where.name if where else None,
-        country_iso3=where.iso3 if where else None,
-        city=text(at.city),
-        postal_code=text(at.postal_code),
-        location=text(at.shown) or text(at.name),
-        raw_tag=_code(event),
+def _scan(event: Event) -> Scan:
+    at = event.place or Location()
+    place = Place(
+        country(text(at.code) or text(at.country)),
+        city=at.city,
+        postal_code=at.postal_code,
+        location=text(at.shown) or at.name,
     )
+    return scan(read_iso(event.at or ""), event.what, _known(event), _code(event), place)
 
 
 def _code(event: Event) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Place(
+class Location(
     msgspec.Struct,
     rename={"code": "countryCode", "postal_code": "postcode", "shown": "displayName"},
 ):
@@ -34,7 +34,7 @@ class Event(
     what: str | None = None
     status: str | None = None
     status_v7: str | None = None
-    place: Place | None = None
+    place: Location | None = None
 
 
 class Reference(msgspec.Struct):

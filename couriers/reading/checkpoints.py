@@ -1,18 +1,96 @@
-"""The order of checkpoints, and what the newest of them says."""
+"""Events become checkpoints, in order; and what the newest of them says."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from operator import attrgetter
+from typing import NamedTuple
 
 from couriers.reading.answer import text
+from couriers.reading.countries import Country
 from couriers.reading.statuses import IN_TRANSIT, Status
+from couriers.reading.times import Moment
 from tracking.checkpoint import Checkpoint, Tag
 
 _LOCAL = attrgetter("checkpoint_time")
 _UTC = attrgetter("checkpoint_utc")
 _PLACE = ("location", "city", "state", "postal_code", "country_name")
 _IDENTITY = attrgetter("checkpoint_time", "checkpoint_offset", "message", "raw_tag", *_PLACE)
+
+
+class Place(NamedTuple):
+    """Where something happened, as far as the courier says."""
+
+    country: Country | None = None
+    city: str | None = None
+    state: str | None = None
+    postal_code: str | int | None = None
+    location: str | None = None
+
+
+NOWHERE = Place()
+
+
+class Scan(NamedTuple):
+    """One event as a checkpoint, and whether it says how the parcel stands.
+
+    A notice ("a photo was taken") does not: it is shown as in transit and decides nothing.
+    """
+
+    checkpoint: Checkpoint
+    bears_status: bool
+
+
+class History(NamedTuple):
+    """All events of a parcel, oldest first, and the newest that says how the parcel stands."""
+
+    checkpoints: tuple[Checkpoint, ...]
+    last: Checkpoint | None
+
+    @property
+    def status(self) -> Status | None:
+        """What the newest event with a status says; None where there is none."""
+        return Status(self.last.tag, self.last.subtag) if self.last else None
+
+
+def scan(
+    moment: Moment,
+    message: str | None,
+    status: Status | None,
+    code: str | int | None = None,
+    place: Place = NOWHERE,
+) -> Scan:
+    """Make the checkpoint of one event; `status` is None for an event that decides nothing.
+
+    `code` is the courier's own. All texts are trimmed here, and empty ones become None.
+    """
+    tag, subtag = status or IN_TRANSIT
+    return Scan(
+        Checkpoint(
+            checkpoint_time=moment.local,
+            checkpoint_offset=moment.offset,
+            checkpoint_utc=moment.utc,
+            message=text(message) or "",
+            tag=tag,
+            subtag=subtag,
+            country_name=place.country.name if place.country else None,
+            country_iso3=place.country.iso3 if place.country else None,
+            city=text(place.city),
+            state=text(place.state),
+            postal_code=text(place.postal_code),
+            location=text(place.location),
+            raw_tag=text(code),
+        ),
+        status is not None,
+    )
+
+
+def history(scans: Iterable[Scan], *, newest_first: bool) -> History:
+    """Put a courier's events in order; `newest_first` says how the courier lists them."""
+    listed = list(scans)
+    events = oldest_first((each.checkpoint for each in listed), newest_first=newest_first)
+    bearing = {each.checkpoint for each in listed if each.bears_status}
+    return History(events, decisive(events, bearing))
 
 
 def oldest_first(events: Iterable[Checkpoint], *, newest_first: bool) -> tuple[Checkpoint, ...]:
@@ -38,6 +116,11 @@ def decisive(events: Sequence[Checkpoint], bearing: Container[Checkpoint]) -> Ch
     would make a delivered parcel one in transit.
     """
     return next((event for event in reversed(events) if event in bearing), None)
+
+
+def delivery_in(events: Sequence[Checkpoint], status: Status) -> Checkpoint | None:
+    """Return the last delivery among the events of a parcel that is delivered, else None."""
+    return newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
 
 
 def newest(events: Sequence[Checkpoint], tag: Tag | None = None) -> Checkpoint | None:

@@ -21,7 +21,7 @@ from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
 from couriers.reading import statuses
 from couriers.reading.answer import decode, place, text
-from couriers.reading.checkpoints import decisive, newest, oldest_first, unknown_codes
+from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.status_phrases import recognise, unless_denied
@@ -40,7 +40,7 @@ from couriers.ups.answer import (
     Told,
 )
 from couriers.ups.codes import ACTIVITIES, INVALID, REFUSED, SILENT, STATUS_CODES, TYPES, UNKNOWN
-from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import AuthFailed, InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
 
@@ -120,18 +120,15 @@ def _judge(complaints: list[Complaint], status: int) -> Tracking:
 
 
 def _tracking(package: Package) -> Tracking:
-    pairs = [
-        (_checkpoint(activity), _known(activity.status)) for activity in package.activity or ()
-    ]
-    events = oldest_first((checkpoint for checkpoint, _ in pairs), newest_first=True)
-    last = decisive(events, {checkpoint for checkpoint, known in pairs if known})
-    status = _known(package.now) or (Status(last.tag, last.subtag) if last else None)
+    told = history(map(_scan, package.activity or ()), newest_first=True)
+    events, last = told
+    status = _known(package.now) or told.status
     if status is None and not events:
         raise UnreadableAnswer("a package with neither activity nor a status")
     status = status or statuses.IN_TRANSIT
     if last and last.tag is status.tag:
         status = Status(last.tag, last.subtag)
-    delivery = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    delivery = delivery_in(events, status)
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
@@ -143,7 +140,7 @@ def _tracking(package: Package) -> Tracking:
         origin=_city(package, "ORIGIN"),
         destination=_city(package, "DESTINATION"),
         unknown_codes=unknown_codes(
-            (_code(told) for told in (*map(_told, package.activity or ()), package.now)),
+            (_code(each) for each in (*map(_told, package.activity or ()), package.now)),
             STATUS_CODES,
             ACTIVITIES,
             SILENT,
@@ -151,27 +148,14 @@ def _tracking(package: Package) -> Tracking:
     )
 
 
-def _checkpoint(activity: Activity) -> Checkpoint:
+def _scan(activity: Activity) -> Scan:
     day, clock = activity.date or "", activity.time or ""
     moment = read_digits(day, clock, place_offset=text(activity.offset) or _offset(activity))
     told = _told(activity)
-    status = _known(told) or statuses.IN_TRANSIT
     at = _address(activity.location)
     where = country(text(at.code) or text(at.country))
-    return Checkpoint(
-        checkpoint_time=moment.local,
-        checkpoint_offset=moment.offset,
-        checkpoint_utc=moment.utc,
-        message=text(told.description) or "",
-        tag=status.tag,
-        subtag=status.subtag,
-        country_name=where.name if where else None,
-        country_iso3=where.iso3 if where else None,
-        city=text(at.city),
-        state=text(at.state),
-        postal_code=text(at.postal_code),
-        raw_tag=_code(told),
-    )
+    place = Place(where, at.city, at.state, at.postal_code)
+    return scan(moment, told.description, _known(told), _code(told), place)
 
 
 def _told(activity: Activity) -> Told:

@@ -21,7 +21,15 @@ from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
 from couriers.reading import statuses
 from couriers.reading.answer import decode, decode_each, place, text
-from couriers.reading.checkpoints import newest, oldest_first, unknown_codes
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    delivery_in,
+    history,
+    newest,
+    scan,
+    unknown_codes,
+)
 from couriers.reading.countries import country
 from couriers.reading.status_phrases import recognise, status_from_words
 from couriers.reading.statuses import Status
@@ -134,9 +142,9 @@ def _judge(error: Error | str, status: str) -> Tracking:
 
 
 def _tracking(item: Item) -> Tracking:
-    events = oldest_first(map(_checkpoint, item.events or ()), newest_first=True)
+    events = history(map(_scan, item.events or ()), newest_first=True).checkpoints
     status = _overall(item, events)
-    at_last = newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+    at_last = delivery_in(events, status)
     receivers = [event.name for event in item.events or () if _status(event).tag is Tag.DELIVERED]
     expected = item.expected or (item.expectation.date if item.expectation else None)
     return Tracking(
@@ -153,24 +161,11 @@ def _tracking(item: Item) -> Tracking:
     )
 
 
-def _checkpoint(event: Event) -> Checkpoint:
+def _scan(event: Event) -> Scan:
     moment = read_iso(event.at or "", place_offset=event.offset, zone_is_fake=True)
-    status = _status(event)
-    where = country(text(event.country))
-    return Checkpoint(
-        checkpoint_time=moment.local,
-        checkpoint_offset=moment.offset,
-        checkpoint_utc=moment.utc,
-        message=text(event.what) or "",
-        tag=status.tag,
-        subtag=status.subtag,
-        country_name=where.name if where else None,
-        country_iso3=where.iso3 if where else None,
-        city=text(event.city),
-        state=text(event.state),
-        postal_code=text(event.zip_code or event.zip_code_v3),
-        raw_tag=text(event.code),
-    )
+    zip_code = event.zip_code or event.zip_code_v3
+    place = Place(country(text(event.country)), event.city, event.state, zip_code)
+    return scan(moment, event.what, _status(event), event.code, place)
 
 
 def _status(event: Event) -> Status:

@@ -3,13 +3,16 @@ cancel: end what waits as CANCELLED. What runs at this moment is not touched.
 
 KEYS     of the slug, see lib/slug.lua
 ARGV     behind the reports, see lib/batch.lua:
-  number   whose operations end, or empty when the id is given
-  id       of one operation, or empty for all that wait for the number
+  number   whose operations end
+  id       of one operation that waits for the number, or empty for all that do
 
-Returns  {now, cancelled, more}
-         cancelled  operations that ended now; an id nobody has seen yet counts, and its job will be
-                    deleted when it comes
-         more       1: more than 100 operations end; send it again
+Returns  {now, "cancelled", ended, more}  operations that ended now; more 1: more than 100 end, so
+                                          send it again
+for an id that is left alone:
+         {now, "elsewhere", number}       it waits or runs for this other number
+         {now, "running"}                 its call runs
+         {now, "ended", state}            it ended before
+         {now, "unknown"}                 nothing of this courier waits or runs under it
 ]]
 local BY_HAND = { state = 'CANCELLED', output = '{"reason":"cancelled"}' }
 
@@ -19,26 +22,33 @@ local function drop(number, record)
 end
 
 -- Of more than 100 operations of a call only the newest say RUNNING; all came before its grant.
-local function runs(id, operation)
-  local call_id = operation and running(operation.n)
+local function runs(state, operation)
+  local call_id = running(operation.n)
   local flying = call_id and read_record(INFLIGHT, call_id)
-  return state_of(id) == 'RUNNING' or flying and operation.at * 1000 <= tonumber(flying.granted)
+  return state == 'RUNNING' or flying and operation.at * 1000 <= tonumber(flying.granted)
 end
 
-local function cancel_one(id)
+local function cancel_one(number, id)
   local operation = read_record(REQUESTS, '#' .. id)
-  if runs(id, operation) or not end_operation(id, BY_HAND) then return 0 end
-  local record = operation and read_record(REQUESTS, operation.n)
-  if not record then return 1 end
-  record.ids = (record.ids or 1) - 1
-  local deserted = record.ids <= 0 and not record.anon
-  if deserted and end_where(record, BY_HAND, everyone) then
-    drop(operation.n, record)
-  else
-    -- Of a long chain the rest goes when its turn comes, without a call.
-    write_record(REQUESTS, operation.n, record)
+  if operation and operation.n ~= number then return { now, 'elsewhere', operation.n } end
+  local state = state_of(id)
+  if ENDED[state] then return { now, 'ended', state } end
+  if not operation then return { now, 'unknown' } end
+  if runs(state, operation) then return { now, 'running' } end
+  end_operation(id, BY_HAND)
+  local record = read_record(REQUESTS, number)
+  if record then
+    record.ids = (record.ids or 1) - 1
+    local deserted = record.ids <= 0 and not record.anon
+    if deserted and end_where(record, BY_HAND, everyone) then
+      drop(number, record)
+    else
+      -- Of a long chain the rest goes when its turn comes, without a call.
+      write_record(REQUESTS, number, record)
+    end
   end
-  return 1
+  at_rest()
+  return { now, 'cancelled', 1, 0 }
 end
 
 -- Without a record it was pushed by hand.
@@ -60,12 +70,8 @@ local function cancel_number(number)
 end
 
 return function(number, id)
-  local cancelled, more = 0, 0
-  if id ~= '' then
-    cancelled = cancel_one(id)
-  else
-    cancelled, more = cancel_number(number)
-  end
+  if id ~= '' then return cancel_one(number, id) end
+  local cancelled, more = cancel_number(number)
   at_rest()
-  return { now, cancelled, more }
+  return { now, 'cancelled', cancelled, more }
 end

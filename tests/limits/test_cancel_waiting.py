@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from limits_bench import (
     DEAD,
@@ -9,6 +11,7 @@ from limits_bench import (
     USPS,
     Worker,
     counted,
+    everything,
     retries_are_due,
     state,
     status,
@@ -16,10 +19,10 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
-from limits.cancelling import Canceller
+from limits.cancelling import Cancelled, Canceller, Kept
 from tracking.call import Granted
 from tracking.operation import State
-from tracking.request import Number, Origin
+from tracking.request import Number, Origin, Slug
 
 LONG_CHAIN = 250
 
@@ -27,15 +30,18 @@ LONG_CHAIN = 250
 async def cancel_number(worker: Worker, number: str = "N001") -> int:
     total, more = 0, 1
     while more:
-        _, cancelled, more = await worker.raw("cancel", number, "")
+        _, word, cancelled, more = await worker.raw("cancel", number, "")
+        assert word == "cancelled"
         total += cancelled
     return total
 
 
-async def cancel_id(worker: Worker, operation: str) -> int:
-    _, cancelled, more = await worker.raw("cancel", "", operation)
-    assert more == 0
-    return int(cancelled)
+async def cancel_id(worker: Worker, operation: str, number: str = "N001") -> list[Any]:
+    _, *reply = await worker.raw("cancel", number, operation)
+    return reply
+
+
+ONE = ["cancelled", 1, 0]
 
 
 async def test_all_that_wait_for_a_number_end_cancelled(busy: Worker, redis: Redis) -> None:
@@ -49,6 +55,16 @@ async def test_all_that_wait_for_a_number_end_cancelled(busy: Worker, redis: Red
     assert await state(redis, "job-3") == "CANCELLED"
     assert await counted(redis, "CANCELLED") == (3,)
     assert await redis.exists(KEYS.wait_list, KEYS.wait_requests) == 0
+
+
+async def test_what_was_cancelled_before_has_ended(busy: Worker, redis: Redis) -> None:
+    await busy.parked("N001", id="op-1")
+    await busy.parked("N001", id="op-2")
+    await cancel_id(busy, "op-1")
+
+    assert await cancel_id(busy, "op-1") == ["ended", "CANCELLED"]
+
+    assert await counted(redis, "CANCELLED") == (1,)
 
 
 async def test_a_cancelled_operation_says_why(busy: Worker, redis: Redis) -> None:
@@ -70,9 +86,9 @@ async def test_people_cancel_by_number_or_by_id_whatever_the_length_of_the_chain
     await busy.parked("N002", id="one")
     await busy.parked("N002", id="other")
 
-    assert await canceller.cancel(USPS, Number("N001")) == LONG_CHAIN
-    assert await canceller.cancel(USPS, Number("N002"), "one") == 1
-    assert await canceller.cancel(USPS, Number("N009")) == 0
+    assert await canceller.cancel(USPS, Number("N001")) == Cancelled(LONG_CHAIN)
+    assert await canceller.cancel(USPS, Number("N002"), "one") == Cancelled(1)
+    assert await canceller.cancel(USPS, Number("N009")) == Cancelled(0)
 
     assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N002"]
     assert await counted(redis, "CANCELLED") == (LONG_CHAIN + 1,)
@@ -95,7 +111,7 @@ async def test_one_of_several_is_cancelled_by_its_id(
     for operation in ("op-1", "op-2", "op-3"):
         await busy.parked("N001", id=operation)
 
-    assert await cancel_id(busy, "op-2") == 1
+    assert await cancel_id(busy, "op-2") == ONE
     call = await free.taken()
     await free.finish(call)
 
@@ -111,24 +127,50 @@ async def test_a_number_that_a_request_without_an_id_wants_too_stays_in_line(
     await busy.parked("N001", id="op-1")
     await busy.parked("N001")
 
-    assert await cancel_id(busy, "op-1") == 1
+    assert await cancel_id(busy, "op-1") == ONE
 
     assert (await free.taken()).requests == 1
 
 
-async def test_an_id_that_nobody_has_seen_is_cancelled_in_advance(
+async def test_an_id_that_nobody_has_seen_is_unknown_and_can_still_be_put(
     worker: Worker, redis: Redis
 ) -> None:
-    assert await cancel_id(worker, "op-1") == 1
+    assert await cancel_id(worker, "op-1") == ["unknown"]
 
-    assert await worker.ended("N001", id="op-1") is State.CANCELLED
-    assert await counted(redis, "CANCELLED", "calls") == (1, 0)
+    assert isinstance(await worker.admit("N001", id="op-1"), Granted)
+    assert await counted(redis, "CANCELLED") == (0,)
+
+
+@pytest.mark.parametrize("elsewhere", ["waits", "runs"])
+async def test_an_id_of_another_number_is_left_alone_and_its_number_named(
+    worker: Worker, redis: Redis, elsewhere: str
+) -> None:
+    await worker.granted("N001", id="runs")
+    await worker.parked("N001", id="waits")
+    before = await everything(redis)
+
+    assert await cancel_id(worker, elsewhere, "N002") == ["elsewhere", "N001"]
+
+    assert await everything(redis) == before
+
+
+async def test_an_id_of_another_courier_is_left_alone_and_its_parcel_named(
+    busy: Worker, redis: Redis
+) -> None:
+    canceller = Canceller(redis, lambda _: busy.rules)
+    await busy.parked("N001", id="op-1")
+    before = await everything(redis)
+
+    found = await canceller.cancel(Slug("dpd-uk"), Number("N001"), "op-1")
+
+    assert found == Cancelled(kept=Kept.ELSEWHERE, detail="usps N001")
+    assert await everything(redis) == before
 
 
 async def test_what_ended_stays_as_it_ended(worker: Worker, redis: Redis) -> None:
     await worker.finish(await worker.granted("N001", id="op-1"))
 
-    assert await cancel_id(worker, "op-1") == 0
+    assert await cancel_id(worker, "op-1") == ["ended", "SUCCESS"]
     assert await cancel_number(worker) == 0
     assert await state(redis, "op-1") == "SUCCESS"
 
@@ -136,7 +178,7 @@ async def test_what_ended_stays_as_it_ended(worker: Worker, redis: Redis) -> Non
 async def test_what_runs_is_not_touched(worker: Worker, redis: Redis) -> None:
     call = await worker.granted("N001", id="op-1")
 
-    assert await cancel_id(worker, "op-1") == 0
+    assert await cancel_id(worker, "op-1") == ["running"]
     assert await cancel_number(worker) == 0
     await worker.finish(call)
 
@@ -207,7 +249,7 @@ async def test_a_long_chain_cancelled_one_by_one_is_gone_without_a_call(
     busy: Worker, free: Worker, redis: Redis
 ) -> None:
     for operation in await chain(busy):
-        assert await cancel_id(busy, operation) == 1
+        assert await cancel_id(busy, operation) == ONE
 
     while await redis.exists(KEYS.wait_list):
         assert (await free.take()).calls == ()
@@ -223,7 +265,7 @@ async def test_of_a_long_chain_that_runs_none_is_touched(
     await chain(busy)
     call = await free.taken()
 
-    assert await cancel_id(busy, which) == 0
+    assert await cancel_id(busy, which) == ["running"]
     await free.finish(call)
 
     assert await counted(redis, "SUCCESS", "CANCELLED") == (LONG_CHAIN, 0)

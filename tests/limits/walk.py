@@ -187,10 +187,9 @@ class Walk(Sender):
         for grant in reply[2]:
             self.bury(grant)
 
-    @rule(operation=st.sampled_from("abcdef"), sent=SENT)
-    def somebody_cancels_an_operation(self, operation: str, sent: int) -> None:
-        self.ask(Step("cancel", ("", operation), lambda _: None), sent=sent)
-        self.asked_for.add(operation)
+    @rule(operation=st.sampled_from("abcdef"), number=NUMBERS, sent=SENT)
+    def somebody_cancels_an_operation(self, operation: str, number: str, sent: int) -> None:
+        self.ask(Step("cancel", (number, operation), lambda _: None), sent=sent)
 
     @rule(number=NUMBERS, sent=SENT)
     def somebody_cancels_a_number(self, number: str, sent: int) -> None:

@@ -19,7 +19,7 @@ MUTANTS = (
         where="limits/lua/lib/operations.lua",
         old="  if ENDED[state_of(id)] then return false end\n",
         new="",
-        tests=(CANCEL + "test_what_ended_stays_as_it_ended",),
+        tests=(CANCEL + "test_one_of_several_is_cancelled_by_its_id",),
         daily=True,
     ),
     Mutant(

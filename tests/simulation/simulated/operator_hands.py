@@ -43,17 +43,17 @@ class Operator:
         if not meant:
             return
         one = self.around.chance.draw.choice(meant)
-        by_id = one.id if self.around.chance.draw.random() < 0.5 else None
+        by_id = (one.id or "") if self.around.chance.draw.random() < 0.5 else ""
         self.cancelled.add((one.slug, one.number))
         person = Process("operator")
         work = self._cancel(Slug(one.slug), Number(one.number), by_id)
         self.around.loop.create_task(work, context=person.context)
 
-    async def _cancel(self, slug: Slug, number: Number, operation: str | None) -> None:
+    async def _cancel(self, slug: Slug, number: Number, operation: str) -> None:
         redis = open_redis(RedisAddress())
         canceller = Canceller(redis, self.rules_of)
         ended = await persist(lambda: canceller.cancel(slug, number, operation))
-        self.around.trace.repair("cancelled by hand", ended)
+        self.around.trace.repair("cancelled by hand", ended.operations)
         await redis.aclose()
 
     def _to_a_list(self, command: str, *args: str) -> str:

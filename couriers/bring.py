@@ -15,7 +15,7 @@ import msgspec
 
 from couriers.http.addresses import alphanumeric
 from couriers.http.fetch import Fetch
-from couriers.http.refusals import refuse, unexpected
+from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
@@ -144,9 +144,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
 
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
     """Read the packages that are ours, or the error that stands in their place."""
-    refuse(status, headers, body)
-    if status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND):
-        raise unexpected(status)
+    refuse(status, headers, body, TELLING)
     consignments = decode(body, _Reply).consignments or []
     packages = [(package, of) for of in consignments for package in of.packages or ()]
     if status == HTTPStatus.OK and packages:

@@ -15,7 +15,7 @@ import msgspec
 
 from couriers.http.addresses import alphanumeric
 from couriers.http.fetch import Fetch
-from couriers.http.refusals import refuse, unexpected
+from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
 from couriers.reading import statuses
@@ -147,9 +147,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
 
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
     """Read the parcel that is ours, or the error that stands in its place."""
-    refuse(status, headers, body)
-    if status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND):
-        raise unexpected(status)
+    refuse(status, headers, body, TELLING)
     reply = decode(body, _Reply)
     parcels = reply.parcels or []
     ours = [each for each in parcels if number in (text(each.number), text(each.requested))]

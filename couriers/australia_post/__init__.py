@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from http import HTTPStatus
 
 import aiohttp
 
@@ -26,7 +25,7 @@ from couriers.australia_post.phrases import (
 )
 from couriers.http.addresses import alphanumeric
 from couriers.http.fetch import Fetch
-from couriers.http.refusals import refuse, unexpected
+from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
@@ -91,10 +90,8 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
 
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
     """Read the result that is ours: its articles, or the error about its number."""
-    refuse(status, headers, body)
+    refuse(status, headers, body, TELLING)
     reply = decode(body, Reply)
-    if status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND):
-        raise unexpected(status)
     results = reply.results or []
     ours = [result for result in results if result.number in (number, None)]
     if results and not ours:

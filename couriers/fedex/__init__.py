@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from http import HTTPStatus
 
 from couriers.fedex.answer import (
     Address,
@@ -25,7 +24,7 @@ from couriers.fedex.answer import (
 from couriers.fedex.codes import CODES, DOWN, INVALID, REASONS, REFUSED, SILENT, UNKNOWN
 from couriers.http.addresses import alphanumeric
 from couriers.http.fetch import Fetch
-from couriers.http.refusals import refuse, unexpected
+from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
 from couriers.reading import statuses
@@ -65,9 +64,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
 
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
     """Read the result with the newest scan; errors only where there is no scan."""
-    refuse(status, headers, body)
-    if status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND):
-        raise unexpected(status)
+    refuse(status, headers, body, TELLING)
     answer = decode(body, Reply)
     complete = (answer.output.complete if answer.output else None) or []
     results = [result for one in complete for result in _ours(one, number)]

@@ -17,7 +17,7 @@ A module calls `refuse` where its courier keeps to this table, after its own cas
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -35,8 +35,18 @@ _DAILY = re.compile(rb"daily|per day|00:00|midnight", re.IGNORECASE)
 _EARLY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY)
 
 
-def refuse(status: int, headers: Mapping[str, str], body: bytes) -> None:
-    """Raise what the table says; return when the status is for the module to judge."""
+TELLING = (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND)
+"""Statuses with which most couriers tell something of a number in their body."""
+
+
+def refuse(
+    status: int, headers: Mapping[str, str], body: bytes, judges: Container[int] | None = None
+) -> None:
+    """Raise what the table says; return when the status is for the module to judge.
+
+    `judges` names the statuses that the module judges, for one that expects no other: any other
+    raises UnreadableAnswer.
+    """
     if status == HTTPStatus.OK:
         return
     match status:
@@ -53,6 +63,8 @@ def refuse(status: int, headers: Mapping[str, str], body: bytes) -> None:
             raise CourierDown(f"the courier answered {status}")
         case _ if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
             raise RequestRefused(f"the courier sends us elsewhere ({status}); is base_url right?")
+        case _ if judges is not None and status not in judges:
+            raise unexpected(status)
 
 
 def unexpected(status: int, what: str = "") -> UnreadableAnswer:

@@ -13,7 +13,7 @@ from http import HTTPStatus
 
 from couriers.http.addresses import alphanumeric
 from couriers.http.fetch import Fetch
-from couriers.http.refusals import refuse, unexpected
+from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.postnl.answer import Address, Event, Reply, Shipment, State, each, said
 from couriers.postnl.codes import EVENTS, NOTHING, SILENT, STATUSES
@@ -64,9 +64,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
 
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
     """Read the shipment that is ours; its absence with a warning means "not known yet"."""
-    refuse(status, headers, body)
-    if status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND):
-        raise unexpected(status)
+    refuse(status, headers, body, TELLING)
     reply = decode(body, Reply)
     found = [one for told in (reply.complete, reply.current) if told for one in each(told.shipment)]
     shipments = [shipment for shipment in found if shipment.is_told]

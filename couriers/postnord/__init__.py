@@ -93,9 +93,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
 
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
     """Read the items that are ours; no shipment at all means "not known yet"."""
-    refuse(status, headers, body)
-    if status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST):
-        raise unexpected(status)
+    refuse(status, headers, body, (HTTPStatus.OK, HTTPStatus.BAD_REQUEST))
     reply = decode(body, Reply)
     told = reply.told or Told(shipments=reply.shipments)
     faults = [*_faults(reply.faults), *_faults(told.faults)]

@@ -16,7 +16,7 @@ import aiohttp
 
 from couriers.http.addresses import alphanumeric
 from couriers.http.fetch import Fetch
-from couriers.http.refusals import refuse, unexpected
+from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
 from couriers.reading import statuses
@@ -75,9 +75,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
 
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
     """Read the one package that is ours out of the answer's shipments."""
-    refuse(status, headers, body)
-    if status not in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND):
-        raise unexpected(status)
+    refuse(status, headers, body, TELLING)
     answer = decode(body, Reply)
     shipments = (answer.told.shipment if answer.told else None) or []
     if any(shipment.package for shipment in shipments):

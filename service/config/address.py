@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from urllib.parse import SplitResult, unquote, urlsplit
 
-MASK = "***"
+from couriers.http.redaction import MASK
+
 _USERINFO = re.compile(r"(://[^/?#]*?:)(.*)(@)")
 _PASSWORD_OPTION = re.compile(r"([?&]password=)([^&#]*)", re.IGNORECASE)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.config.address import MASK, masked, passwords_of
+from couriers.http.redaction import MASK
+from service.config.address import masked, passwords_of
 from service.config.schema import Config
 from service.config.tree import SECRET_TEXT, Path, is_credential
 

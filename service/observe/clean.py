@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import traceback
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-MASK = "***"
+from couriers.http.redaction import redact
+
 FIELD_MOST = 300
 TRACEBACK_MOST = 1_500
 """A line stays below 4 KiB with these: that much a pipe takes whole, so that the lines of several
 processes do not mix."""
 
 SEARCHED_MOST = 8_192
-
-_PATTERNS = (
-    r"(?P<userinfo>://[^/?#\s:@]*:)[^/?#\s]*(?=@)",
-    r"(?P<header>\b(?:authorization|cookie|[a-z-]{0,30}api-key)['\"]?\s*[:=]\s*['\"]?)[^'\",;\n]+",
-    r"(?P<scheme>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}",
-    r"(?P<key>\b[a-z_-]{0,30}(?:key|token|secret|password|passwd|signature)=)[^&\s'\"]+",
-    r"(?P<webhook>\bwhsec_)\S+",
-)
 
 _CHECKED_BEFORE = frozenset({"slug", "number", "operation", "tag", "outcome", "worker"})
 """Fields whose characters were checked at the border; a search of each costs more than the rest of
@@ -32,9 +24,7 @@ Clean = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 def cleaner(secrets: Collection[str]) -> Clean:
     """Make the function that cleans the fields of one line; `secrets` are taken out literally."""
-    # The longest first: one secret may begin like another.
-    literal = [re.escape(secret) for secret in sorted(secrets, key=len, reverse=True)]
-    dirt = re.compile("|".join([*_PATTERNS, *literal]), re.IGNORECASE)
+    hidden = frozenset(secrets)
 
     def clean(fields: Mapping[str, Any]) -> dict[str, Any]:
         line: dict[str, Any] = {}
@@ -46,7 +36,7 @@ def cleaner(secrets: Collection[str]) -> Clean:
                 and len(value) <= FIELD_MOST
                 and value.isprintable()
             )
-            line[name] = value if is_clean else _clean(name, value, dirt)
+            line[name] = value if is_clean else _clean(name, value, hidden)
         return line
 
     return clean
@@ -75,7 +65,7 @@ def brief(error: BaseException, most: int = 200) -> str:
     return printable(line.rstrip(" .")[:most]) or type(error).__name__
 
 
-def _clean(name: str, value: Any, dirt: re.Pattern[str]) -> Any:
+def _clean(name: str, value: Any, secrets: Collection[str]) -> Any:
     if value is None or isinstance(value, int | float):
         return value
     most = TRACEBACK_MOST if name == "traceback" else FIELD_MOST
@@ -84,12 +74,8 @@ def _clean(name: str, value: Any, dirt: re.Pattern[str]) -> Any:
     # and finely only after the search: half a secret is still one.
     text = text[-SEARCHED_MOST:] if name == "traceback" else text[:SEARCHED_MOST]
     if name not in _CHECKED_BEFORE:
-        text = dirt.sub(_masked, text)
+        text = redact(text, secrets)
     text = printable(text)
     if len(text) <= most:
         return text
     return f"…{text[-most:]}" if name == "traceback" else f"{text[:most]}…"
-
-
-def _masked(match: re.Match[str]) -> str:
-    return f"{match[match.lastgroup]}{MASK}" if match.lastgroup else MASK

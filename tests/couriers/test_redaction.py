@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from couriers.http.redaction import EXCERPT_BYTES, excerpt, redact
+from couriers.http.redaction import EXCERPT_BYTES, MASK, excerpt, redact
 
 SECRET = "s3cr/t+v&lue="  # noqa: S105 - made up for this test
 FORMS = [
@@ -41,7 +41,7 @@ def test_every_form_of_a_secret_is_blanked(form: str) -> None:
 def test_what_looks_like_a_token_is_blanked_also_when_nobody_knows_it(text: str) -> None:
     plain = redact(text, [])
 
-    assert "[redacted]" in plain
+    assert MASK in plain
     for leaked in ("abc.def", "dXNlcjpw", "abcdef123456"):
         assert leaked not in plain
 
@@ -55,7 +55,7 @@ def test_words_of_everyday_are_left_alone() -> None:
 def test_half_a_secret_at_the_edge_does_not_survive() -> None:
     body = b"x" * (EXCERPT_BYTES - 5) + SECRET.encode()
 
-    assert excerpt(body, [SECRET])[-5:] == "[reda"
+    assert excerpt(body, [SECRET]).endswith("x***")
 
 
 PRINTABLE = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=4)
@@ -67,4 +67,4 @@ def test_an_excerpt_is_always_short_clean_text(before: bytes, hidden: str, after
 
     assert len(plain.encode()) <= EXCERPT_BYTES
     assert "\0" not in plain
-    assert hidden not in plain.replace("[redacted]", "")
+    assert hidden not in plain.replace(MASK, " ")

@@ -37,7 +37,7 @@ MUTANTS = (
         name="log lines are written with their secrets",
         breaks="F20",
         where="service/observe/clean.py",
-        old="        text = dirt.sub(_masked, text)\n",
+        old="        text = redact(text, secrets)\n",
         new="        pass\n",
         tests=("observe/test_log.py::test_secrets_are_taken_out",),
     ),

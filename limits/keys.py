@@ -26,6 +26,7 @@ calls_hour:<slug>             zset   start id → start, µs               1 h a
 calls_day:<slug>              string starts since the daily reset       the daily reset
 tracking:counts:<slug>        hash   what happened so far               never
 wait_slugs                    set    slugs the sweeper looks at         empty
+tracking:workers              zset   worker process, JSON → until, ms   20 s after the last look
 tracking:epoch                string "<name> <quiet until, µs>"         never
 tracking:status:<id>          string the operation, JSON                24 h after its end
 tracking:answer:<slug>:<no>   string the last answer, JSON              30 s, or the default max_age
@@ -42,6 +43,7 @@ from tracking.request import Slug
 EPOCH = "tracking:epoch"
 SECRET = "tracking:secret"  # noqa: S105 - the name of a key
 SLUGS = "wait_slugs"
+WORKERS = "tracking:workers"
 STATUS = "tracking:status:"
 
 

@@ -14,6 +14,7 @@ Everything here may be repeated: scripts are idempotent by the ids that are made
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import secrets
 import time
@@ -31,6 +32,7 @@ from limits.replies import read_grant, request_of, write_request, write_rules, w
 from limits.reports import Reports, encode
 from limits.rules import ANSWER_KEEP_SECONDS, Rules
 from limits.scripts import Scripts
+from limits.workers import LIVES_SECONDS, Who, introduction
 from tracking.call import (
     Admission,
     Call,
@@ -51,6 +53,9 @@ from tracking.request import Slug, TrackingRequest
 AGAIN_SECONDS = 0.1
 """How soon a call in mid-way asks again while Redis is silent."""
 
+LEAVE_SECONDS = 1.0
+"""Nothing hangs on the last word of a worker that stops; a Redis that is away must not delay it."""
+
 INSPECTED_AT_ONCE, SWEPT_AT_ONCE = 200, 50
 """Looking at a thousand slugs at once, or sweeping them, would hold up the takes behind them."""
 
@@ -59,10 +64,14 @@ RulesOf = Callable[[Slug], Rules]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is the same for all slugs. `max_age` in seconds; `deaths` before a request is dead."""
+    """What is the same for all slugs. `max_age` in seconds; `deaths` before a request is dead.
+
+    `who`: this process, for people; None tells nobody of it.
+    """
 
     max_age: float = 30.0
     deaths: int = 10
+    who: Who | None = None
 
 
 class Limiter:
@@ -90,10 +99,15 @@ class Limiter:
     async def start(self) -> None:
         """Agree on the epoch; needed once before anything else. Raises LimitsDown."""
         await self._agree()
+        if self._policy.who:
+            await self._survey((), LIVES_SECONDS)
 
     async def close(self) -> None:
         """Let what is under way arrive."""
         await self._reports.close()
+        if self._policy.who:
+            with contextlib.suppress(LimitsDown, TimeoutError):
+                await asyncio.wait_for(self._survey((), 0.0), LEAVE_SECONDS)
         await self._scripts.close()
 
     async def admit(
@@ -151,8 +165,7 @@ class Limiter:
 
     async def sweep(self, slugs: Sequence[Slug]) -> Sequence[Swept]:
         """Put right what vanished workers left (lua/survey.lua, lua/inspect.lua, lua/sweep.lua)."""
-        known = " ".join(slugs)
-        busy = [Slug(s) for s in await self._scripts.run("survey", [keys.SLUGS], [known])]
+        busy = await self._survey(slugs, LIVES_SECONDS)
         unsound: list[Slug] = []
         for part in _parts(busy, INSPECTED_AT_ONCE):
             spans = [us for slug in part for us in self._rules_of(slug).reach_us]
@@ -161,6 +174,13 @@ class Limiter:
         for part in _parts(unsound, SWEPT_AT_ONCE):
             swept += await asyncio.gather(*(self._sweep(slug) for slug in part))
         return swept
+
+    async def _survey(self, slugs: Sequence[Slug], lives_seconds: float) -> list[Slug]:
+        args: list[str | bytes | int] = [" ".join(slugs)]
+        if self._policy.who:
+            args += [introduction(self._policy.who, self.token), round(lives_seconds * 1000)]
+        found = await self._scripts.run("survey", [keys.SLUGS, keys.WORKERS], args)
+        return [Slug(slug) for slug in found]
 
     async def _sweep(self, slug: Slug) -> Swept:
         asked = time.monotonic()

@@ -12,6 +12,7 @@ from redis.exceptions import RedisError
 
 from limits import keys
 from limits.rules import Rules
+from limits.workers import LiveWorker, live_workers
 from tracking.errors import LimitsDown
 from tracking.operation import State
 from tracking.request import Number, Slug
@@ -69,6 +70,13 @@ class View:
         try:
             active = {Slug(str(slug)) for slug in await self._redis.smembers(keys.SLUGS)}
             return [await self._slug(slug) for slug in sorted(active | set(known))]
+        except (RedisError, OSError) as error:
+            raise LimitsDown(f"Redis did not answer: {error}") from error
+
+    async def workers(self) -> list[LiveWorker]:
+        """All worker processes that live, by host and age."""
+        try:
+            return await live_workers(self._redis, await self._now_ms())
         except (RedisError, OSError) as error:
             raise LimitsDown(f"Redis did not answer: {error}") from error
 

@@ -4,27 +4,50 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 from collections.abc import Sequence
 
+from limits.workers import LiveWorker
 from service.cli.exits import Exit
+from service.cli.living import worker_words
 from service.cli.paper import say, say_json
 from service.cli.settings import loaded
-from service.cli.stores import findings_of
+from service.cli.stores import findings_of, view_of
+from service.config.schema import Config
 from service.upkeep.preflight import Finding, Grade
+from tracking.errors import LimitsDown
 
+_WELL = "all servers answer and keep what they are given"
 _WORRYING = frozenset({Grade.AWAY, Grade.LOSES, Grade.UNFIT})
 
 
 def run(options: argparse.Namespace) -> int:
-    """Say whether all servers answer and can be trusted; 0 when they do."""
+    """Say whether all servers answer and can be trusted; 0 when they do, also without a worker."""
     setting = loaded(options)
-    worries = worries_of(asyncio.run(findings_of(setting.config)))
-    line = "; ".join(f"{each.server} {each.what}" for each in worries)
+    findings, workers = asyncio.run(_asked(setting.config))
+    worries = worries_of(findings)
     if options.json:
-        say_json({"ok": not worries, "worries": [str(each) for each in worries]})
+        live = None if workers is None else [dataclasses.asdict(each) for each in workers]
+        say_json({"ok": not worries, "worries": [str(each) for each in worries], "workers": live})
     else:
-        say(f"not ok: {line}" if worries else "ok: all servers answer and keep what they are given")
+        line = "; ".join(f"{each.server} {each.what}" for each in worries)
+        words = [f"not ok: {line}" if worries else f"ok: {_WELL}"]
+        words += [] if workers is None else [worker_words(workers)]
+        say("; ".join(words))
     return Exit.NEGATIVE if worries else Exit.DONE
+
+
+async def _asked(config: Config) -> tuple[list[Finding], list[LiveWorker] | None]:
+    """Ask servers, and Redis for the workers that live: None when it does not answer."""
+    return await asyncio.gather(findings_of(config), _workers(config))
+
+
+async def _workers(config: Config) -> list[LiveWorker] | None:
+    try:
+        async with view_of(config) as view:
+            return await view.workers()
+    except LimitsDown:
+        return None
 
 
 def worries_of(findings: Sequence[Finding]) -> list[Finding]:

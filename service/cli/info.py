@@ -1,4 +1,4 @@
-"""`info`: per courier what runs, what waits, and what it waits for; and what lies in the tubes.
+"""`info`: per courier what runs, what waits, and what it waits for; what the tubes hold; who works.
 
 Below them the status codes that couriers gave and no table holds, where there are any.
 """
@@ -19,7 +19,8 @@ from rich.live import Live
 from rich.text import Text
 
 from limits.view import SlugView, View
-from service.cli import codes
+from limits.workers import LiveWorker
+from service.cli import codes, living
 from service.cli.catalogue import Catalogue
 from service.cli.exits import Exit
 from service.cli.paper import drawn, say, say_json, span, table
@@ -44,6 +45,7 @@ class Look:
 
     couriers: Sequence[SlugView]
     tubes: Sequence[Tubes]
+    workers: Sequence[LiveWorker]
     unknown_codes: Sequence[codes.UnknownCode] | None
 
 
@@ -73,12 +75,13 @@ async def _run(options: argparse.Namespace, setting: Loaded) -> int:
 
 
 async def _look(config: Config, view: View, known: Sequence[Slug], producer: Producer) -> Look:
-    views, tubes, unknown = await asyncio.gather(
+    views, workers, tubes, unknown = await asyncio.gather(
         view.slugs(known),
+        view.workers(),
         asyncio.to_thread(lambda: list(producer.tubes())),
         codes.unknown_codes(config),
     )
-    return Look([each for each in views if _tells(each)], tubes, unknown)
+    return Look([each for each in views if _tells(each)], tubes, workers, unknown)
 
 
 def _tells(view: SlugView) -> bool:
@@ -96,6 +99,11 @@ def _show(look: Look, *, as_json: bool) -> None:
         say("nothing runs, nothing waits, nothing was asked yet")
     say("")
     table(_TUBES, _tube_rows(look.tubes))
+    say("")
+    if look.workers:
+        table(living.HEADERS, living.worker_rows(look.workers))
+    else:
+        say(living.NOBODY)
     if look.unknown_codes:
         say("")
         table(codes.HEADERS, codes.code_rows(look.unknown_codes))
@@ -105,7 +113,11 @@ def _drawn(look: Look, pace: float) -> Group:
     now = dt.datetime.now().astimezone()
     head = Text(f"{now:%H:%M:%S}, every {pace:g} s, Ctrl-C ends", style="dim")
     couriers = drawn(_COURIERS, courier_rows(look.couriers))
-    parts = (head, "", couriers, "", drawn(_TUBES, _tube_rows(look.tubes)))
+    workers = drawn(living.HEADERS, living.worker_rows(look.workers))
+    parts = (
+        *(head, "", couriers, "", drawn(_TUBES, _tube_rows(look.tubes))),
+        *("", workers if look.workers else Text(living.NOBODY)),
+    )
     if not look.unknown_codes:
         return Group(*parts)
     return Group(*parts, "", drawn(codes.HEADERS, codes.code_rows(look.unknown_codes)))

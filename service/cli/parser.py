@@ -133,7 +133,11 @@ def _cancel(verbs: _Verbs) -> None:
 
 
 def _info(verbs: _Verbs) -> None:
-    made = _verb(verbs, "info", "Show per courier what runs, what waits, and what it waits for.")
+    made = _verb(
+        verbs,
+        "info",
+        "Show what runs and waits per courier, what the tubes hold, and which workers live.",
+    )
     made.add_argument(
         "--watch",
         nargs="?",

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
 import secrets
+import socket
+import time
 from dataclasses import dataclass
 
 import aiohttp
@@ -19,6 +22,8 @@ from limits.connect import open_redis, shared_secret
 from limits.epoch import Epoch
 from limits.limiter import Limiter, Policy
 from limits.scripts import Scripts
+from limits.workers import Who
+from service import VERSION
 from service.config.handover import courier_settings, redis_address, rules_for
 from service.config.schema import Config
 from service.flow.persist import persist
@@ -96,7 +101,11 @@ def _limiter(config: Config, redis: Redis) -> Limiter:
     scripts = Scripts(redis, clock, functools.partial(_notice, "redis"))
     lost = functools.partial(emit, Event.STATE_LOST, server="redis")
     epoch = Epoch(scripts, config.limits.call_timeout_seconds, lost)
-    policy = Policy(max_age=config.requests.max_age_seconds, deaths=config.retry.deaths)
+    policy = Policy(
+        max_age=config.requests.max_age_seconds,
+        deaths=config.retry.deaths,
+        who=Who(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3)),
+    )
     return Limiter(
         scripts, clock, epoch, functools.cache(functools.partial(rules_for, config)), policy
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,40 @@ def test_info_tells_what_waits_and_what_binds_it(
 
 def test_info_with_nothing_to_tell_says_so(run: Run) -> None:
     assert "nothing runs, nothing waits" in run("info").out
+
+
+def lives(store: redis.Redis, prefix: str = "tok-1", **members: Any) -> None:
+    """A worker told this Redis just now that it lives."""
+    who = {"token": prefix, "host": "host-1", "pid": 11, "version": "9.9.9", "since": 0.0}
+    store.zadd("tracking:workers", {json.dumps(who | members): time.time() * 1000 + 10_000})
+
+
+def test_info_and_check_name_each_live_worker_with_its_calls(run: Run, store: redis.Redis) -> None:
+    lives(store)
+    lives(store, "tok-2", host="host-2", pid=22)
+    store.sadd("wait_slugs", "usps")
+    store.zadd("calls_leases:usps", {"tok-1-7": 9e15, "tok-1-8:1": 9e15, "tok-2-1": 9e15})
+    done, checked = run("info"), run("check")
+    rows = [line.split() for line in done.lines if line.startswith("host-")]
+    assert [[row[0], row[1], row[2], row[-1]] for row in rows] == [
+        ["host-1", "11", "9.9.9", "2"],
+        ["host-2", "22", "9.9.9", "1"],
+    ]
+    assert len(checked.lines) == 1
+    assert "host-1 11 (9.9.9, since " in checked.out
+    assert "2 calls), host-2 22" in checked.out
+    (first, _) = run("info", "--json").json[0]["workers"]
+    assert first == run("check", "--json").json[0]["workers"][0]
+    assert (first["pid"], first["calls"]) == (11, 2)
+
+
+def test_info_and_check_say_when_no_worker_lives(run: Run, store: redis.Redis) -> None:
+    store.zadd("tracking:workers", {"{}": 1.0})
+    for verb in ("info", "check"):
+        done = run(verb)
+        assert done.code == 0
+        assert "no worker lives" in done.out
+        assert run(verb, "--json").json[0]["workers"] == []
 
 
 def test_info_goes_on_when_one_beanstalkd_is_away(
@@ -135,7 +170,9 @@ def test_check_names_what_is_away(offline: Run) -> None:
     done = offline("check")
     assert (done.code, len(done.lines)) == (1, 1)
     assert all(name in done.out for name in ("beanstalkd 127.0.0.1:1", "Redis", "MongoDB"))
-    assert offline("check", "--json").json[0]["ok"] is False
+    assert "worker" not in done.out, "only Redis knows"
+    (told,) = offline("check", "--json").json
+    assert (told["ok"], told["workers"]) == (False, None)
 
 
 def test_check_is_well_with_one_beanstalkd_of_several(

@@ -86,11 +86,14 @@ def test_a_worker_answers_what_is_put_and_stops_in_good_order(
     shown = run("show", "acme", "AB12345601", "--json")
     assert shown.json[0]["tracking"]["_id"] == "acme:AB12345601"
     assert "acme" in run("info").out
+    live = run("info", "--json").json[0]["workers"]
     pids = children_of(process.pid)
+    assert sorted(each["pid"] for each in live) == sorted(pids)
     assert len(pids) == 2
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 0
     assert all(gone(pid) for pid in pids)
+    assert run("info", "--json").json[0]["workers"] == []
 
 
 def test_a_worker_refuses_a_redis_that_forgets_and_tells_the_fix(

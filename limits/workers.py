@@ -1,0 +1,63 @@
+"""Which worker processes live, for people: nothing decides by it.
+
+A worker tells itself with the look that its sweeper takes anyway (lua/survey.lua), and is forgotten
+`LIVES_SECONDS` after its last one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass
+
+from redis.asyncio import Redis
+
+from limits import keys
+from tracking.request import Slug
+
+LIVES_SECONDS = 20.0
+"""Three sweeps, 5 s ± 1 apart: one may be lost, and one late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """One worker process as it tells itself. `since` is Unix time in seconds."""
+
+    host: str
+    pid: int
+    version: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class LiveWorker(Who):
+    """A worker process that was heard of, and how many calls it has in flight."""
+
+    calls: int
+
+
+def introduction(who: Who, token: str) -> str:
+    """Write a worker for the key of all workers; the ids of its calls begin with its token."""
+    return json.dumps({"token": token, **asdict(who)}, separators=(",", ":"))
+
+
+async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
+    """All workers that live at this time of Redis, by host and age."""
+    # What lies further ahead was told before Redis' clock stepped back.
+    most_ms = now_ms + round(LIVES_SECONDS * 1000)
+    told = await redis.zrangebyscore(keys.WORKERS, f"({now_ms}", most_ms)
+    found = [json.loads(str(text)) for text in told]
+    calls = await _calls(redis, now_ms) if found else Counter[str]()
+    workers = [LiveWorker(calls=calls[each.pop("token")], **each) for each in found]
+    return sorted(workers, key=lambda each: (each.host, each.since, each.pid))
+
+
+async def _calls(redis: Redis, now_ms: int) -> Counter[str]:
+    """Count the calls in flight by the token of their worker."""
+    pipeline = redis.pipeline(transaction=False)
+    for slug in await redis.smembers(keys.SLUGS):
+        leases = keys.of_slug(Slug(str(slug))).calls_leases
+        pipeline.zrangebyscore(leases, f"({now_ms * 1000}", "+inf")
+    return Counter(
+        call_id.rpartition("-")[0] for call_ids in await pipeline.execute() for call_id in call_ids
+    )

@@ -1,0 +1,36 @@
+"""The worker processes that live, worded for `info` and `check`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from limits.workers import LIVES_SECONDS, LiveWorker
+from service.cli.paper import moment
+
+HEADERS = ("worker", "pid", "version", "since", "calls")
+NOBODY = (
+    f"no worker lives: none has reported to this Redis for {LIVES_SECONDS:g} s. "
+    "Start one with `python worker.py`, or look into its log"
+)
+
+
+def worker_rows(workers: Sequence[LiveWorker]) -> list[list[str]]:
+    """Word each process as a row."""
+    return [
+        [each.host, str(each.pid), each.version, _since(each), str(each.calls)] for each in workers
+    ]
+
+
+def worker_words(workers: Sequence[LiveWorker]) -> str:
+    """Word all of them on one line."""
+    if not workers:
+        return NOBODY
+    return "live workers: " + ", ".join(
+        f"{host} {pid} ({version}, since {since}, {calls} call{'' if calls == '1' else 's'})"
+        for host, pid, version, since, calls in worker_rows(workers)
+    )
+
+
+def _since(worker: LiveWorker) -> str:
+    return moment(dt.datetime.fromtimestamp(worker.since, dt.UTC))

@@ -1,0 +1,124 @@
+"""Each worker process tells Redis that it lives, with the look that its sweeper takes anyway."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import pytest
+from limits_bench import FAST, USPS, Hire, Worker, redis_us, the_lease_ends
+from redis.asyncio import Redis
+
+from limits import keys
+from limits.limiter import Policy
+from limits.rules import Rules
+from limits.view import View
+from limits.workers import LIVES_SECONDS, LiveWorker, Who
+
+LIVES_MS = LIVES_SECONDS * 1000
+ONE = Who("host-1", 11, "0.1.0", since=1_000.0)
+OTHER = Who("host-2", 22, "0.2.0", since=2_000.0)
+
+
+async def live(redis: Redis) -> list[LiveWorker]:
+    return await View(redis, lambda _: Rules()).workers()
+
+
+async def hired(hire: Hire, who: Who, rules: Rules = FAST) -> Worker:
+    return await hire(rules, Policy(who=who))
+
+
+async def silent_for(redis: Redis, ms: float) -> None:
+    """Nobody was heard of for so long."""
+    for member, until_ms in await redis.zrange(keys.WORKERS, 0, -1, withscores=True):
+        await redis.zadd(keys.WORKERS, {member: until_ms - ms})
+
+
+async def test_a_worker_is_known_from_its_start(hire: Hire, redis: Redis) -> None:
+    await hired(hire, OTHER)
+    await hired(hire, ONE)
+
+    assert await live(redis) == [LiveWorker(**asdict(who), calls=0) for who in (ONE, OTHER)]
+
+
+async def test_each_worker_is_told_with_the_calls_that_it_has_in_flight(
+    hire: Hire, redis: Redis
+) -> None:
+    one, other = await hired(hire, ONE), await hired(hire, OTHER)
+    lost = await one.granted("N001")
+    await one.granted("N002")
+    await other.granted("N003", slug="dpd-uk")
+    for number in ("N004", "N005"):
+        await redis.rpush(f"wait_list:{USPS}", number)
+    await other.take(2)
+    await the_lease_ends(redis, lost)
+
+    assert [each.calls for each in await live(redis)] == [1, 3]
+
+
+async def test_each_sweep_tells_again_that_the_worker_lives(hire: Hire, redis: Redis) -> None:
+    worker = await hired(hire, ONE)
+    await silent_for(redis, LIVES_MS + 1)
+    assert await live(redis) == []
+
+    await worker.limiter.sweep([USPS])
+
+    assert [each.pid for each in await live(redis)] == [ONE.pid]
+
+
+async def test_the_key_lives_no_longer_than_its_last_worker(hire: Hire, redis: Redis) -> None:
+    await hired(hire, ONE)
+
+    assert 0 < await redis.pttl(keys.WORKERS) <= LIVES_MS
+
+
+async def test_a_vanished_worker_leaves_the_key_while_others_live(hire: Hire, redis: Redis) -> None:
+    await hired(hire, ONE)
+    await silent_for(redis, LIVES_MS + 1)
+
+    await hired(hire, OTHER)
+
+    assert await redis.zcard(keys.WORKERS) == 1
+
+
+async def test_a_worker_that_stops_is_gone_at_once(hire: Hire, redis: Redis) -> None:
+    worker = await hired(hire, ONE)
+
+    await worker.limiter.close()
+
+    assert await live(redis) == []
+
+
+async def test_a_worker_of_a_clock_that_was_ahead_does_not_live_for_ever(
+    hire: Hire, redis: Redis
+) -> None:
+    await hired(hire, ONE)
+    await silent_for(redis, -3_600_000)
+
+    assert await live(redis) == []
+
+
+@pytest.mark.parametrize("trouble", ["another type", "memory is full"])
+async def test_slugs_are_surveyed_also_when_the_worker_cannot_be_told(
+    trouble: str, hire: Hire, redis: Redis
+) -> None:
+    worker = await hired(hire, ONE, replace(FAST, lease_seconds=60.0))
+    lost = await worker.granted("N001")
+    await redis.zadd(f"calls_leases:{USPS}", {lost.id: await redis_us(redis) - 1})
+    if trouble == "another type":
+        await redis.set(keys.WORKERS, "text")
+    else:
+        await redis.config_set("maxmemory", "1mb")
+    try:
+        found = await worker.scripts.run("survey", [keys.SLUGS, keys.WORKERS], ["", "who", 1000])
+    finally:
+        await redis.config_set("maxmemory", "0")
+
+    assert found == [USPS]
+    if trouble == "memory is full":
+        assert await redis.zscore(keys.WORKERS, "who") is None
+
+
+async def test_who_has_nothing_to_tell_of_itself_is_in_no_key(worker: Worker, redis: Redis) -> None:
+    await worker.limiter.sweep([USPS])
+
+    assert await redis.exists(keys.WORKERS) == 0

@@ -25,7 +25,8 @@ def jemalloc() -> Mapping[str, str]:
     library = next((path for path in [*found, cached] if path.exists()), None)
     if library is None:
         raise NotUsable(f"there is no {LIBRARY} on this system")
-    return {"LD_PRELOAD": str(library)}
+    # A name and its folder: LD_PRELOAD is a list with blanks between, so no path with one fits.
+    return {"LD_LIBRARY_PATH": str(library.parent), "LD_PRELOAD": library.name}
 
 
 def fetch() -> None:

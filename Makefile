@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 UV := .devstack/uv/bin/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench chaos simulate mutants fuzz stack lock clean
+.PHONY: help setup demo test check prove bench chaos simulate mutants fuzz stack lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,8 +17,11 @@ setup: $(READY) ## create .venv with the locked dependencies
 demo: $(READY) ## see it work: real servers, made-up couriers, a proof at the end
 	@$(BIN)/python worker.py demo
 
-test: $(READY) ## run every test, on real servers
-	@$(BIN)/python -m pytest
+test: $(READY) ## run the tests, on real servers: always the same, in under six minutes
+	@$(BIN)/python -m pytest -m "not prove"
+
+prove: $(READY) ## then the longer proofs: faults, random walks, worlds, mutants, fuzz; always the same
+	@PORTION=10 $(BIN)/python -m pytest -m "prove or portion"
 
 check: $(READY) ## static checks: style, types, imports, architecture
 	@$(BIN)/ruff check .
@@ -30,22 +33,21 @@ check: $(READY) ## static checks: style, types, imports, architecture
 bench: $(READY) ## measure it in a quarter of an hour; QUICK=1: small, in two minutes
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
-SEED ?= 1
 MINUTES ?= 3
 WALKS ?= 1000
 WORKERS ?= 3
 COURIERS ?= 5
-chaos: $(READY) ## break workers and servers by a seeded plan, then judge (SEED=1 MINUTES=3 WORKERS=3)
-	@$(if $(SHORT),,WALKS=$(WALKS) $(BIN)/python -m pytest -q tests/limits/test_random_walk.py)
+chaos: $(READY) ## break workers and servers by a fresh plan, then judge (SEED=1 MINUTES=3 WORKERS=3)
+	@$(if $(SHORT),,FRESH=1 WALKS=$(WALKS) $(BIN)/python -m pytest -q tests/limits/test_random_walk.py)
 	@PYTHONPATH=.:tests/reliability $(BIN)/python -m chaos \
-	  --seed $(SEED) --minutes $(MINUTES) --workers $(WORKERS) --couriers $(COURIERS) \
+	  $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES) --workers $(WORKERS) --couriers $(COURIERS) \
 	  $(if $(RATE),--rate $(RATE)) $(if $(SHORT),--short) $(if $(FORGET),--forget-redis) \
 	  $(if $(STEP),--step-clock) $(if $(DOCS),--write-docs)
 
 SEEDS ?= 500
-simulate: $(READY) ## the whole worker on virtual time, one world for each seed (SEED=1 SEEDS=500 JSON=1)
+simulate: $(READY) ## the whole worker on virtual time, one fresh world per seed (SEED=1 SEEDS=500 JSON=1)
 	@PYTHONPATH=.:tests/simulation:tests/limits PYTHONHASHSEED=0 $(BIN)/python -m simulated \
-	  --seed $(SEED) --seeds $(SEEDS) $(if $(JSON),--json)
+	  $(if $(SEED),--seed $(SEED)) --seeds $(SEEDS) $(if $(JSON),--json)
 
 mutants: $(READY) ## break one invariant after the other; the suite must notice (ONLY=words JSON=1)
 	@PYTHONPATH=.:tests $(BIN)/python -m mutants \
@@ -53,7 +55,7 @@ mutants: $(READY) ## break one invariant after the other; the suite must notice 
 
 EXAMPLES ?= 10000
 fuzz: $(READY) ## feed all that is read from outside with damaged input (EXAMPLES=10000)
-	@FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/fuzz
+	@FRESH=1 EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/fuzz
 
 stack: $(READY) ## run the real servers and the courier site until Ctrl-C
 	@$(BIN)/python -m devstack

@@ -9,6 +9,7 @@ fixture                   lives     is
 `beanstalkd`              test      a beanstalkd of this test's own, as a `Server`: kill it at will
 `beanstalkd_address`      test      its address, "127.0.0.1:PORT"
 `site`                    test      the session's courier site, reset (`devstack.site.remote`)
+`measured`                session   figures by what they are; told at the end, judged by nobody
 ========================= ========= ================================================================
 
 A test may kill, pause or stop `stack.redis` and `stack.mongodb`: the next test finds them serving.
@@ -16,18 +17,50 @@ A test may kill, pause or stop `stack.redis` and `stack.mongodb`: the next test 
 
 from __future__ import annotations
 
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import greenstalk
 import pymongo
 import pytest
 import redis
+from hypothesis import settings
+from portion import PROFILE
 
 from devstack.kinds import BEANSTALKD
 from devstack.servers import Server, running
 from devstack.site.remote import CourierSite
 from devstack.stack import Stack
+
+MEASURED = pytest.StashKey[dict[str, list[str]]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile(PROFILE)
+    config.stash[MEASURED] = {}
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave nothing in the system's folder for temporary files, unless a test failed."""
+    if config.option.basetemp is None:
+        for folder in Path(tempfile.gettempdir()).glob("pytest-of-*"):
+            with suppress(OSError):  # it is not empty, or somebody else's
+                folder.rmdir()
+
+
+@pytest.fixture(scope="session")
+def measured(request: pytest.FixtureRequest) -> dict[str, list[str]]:
+    return request.config.stash[MEASURED]
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    for what, values in config.stash[MEASURED].items():
+        terminalreporter.write_line(f"{what}: {', '.join(values)}")
 
 
 @pytest.fixture(scope="session")

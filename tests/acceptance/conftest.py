@@ -25,12 +25,7 @@ HERE = Path(__file__).parent
 
 Play = Future[None]
 
-MEASURED = pytest.StashKey[dict[str, list[str]]]()
 SECONDS = pytest.StashKey[float]()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "measures: plays beside others that measure, alone of load")
 
 
 class Programme:
@@ -58,11 +53,11 @@ class Programme:
 
 @pytest.fixture(scope="session")
 def ground(
-    request: pytest.FixtureRequest, stack: Stack, tmp_path_factory: pytest.TempPathFactory
+    stack: Stack, tmp_path_factory: pytest.TempPathFactory, measured: dict[str, list[str]]
 ) -> Iterator[Ground]:
     with CourierSite.start() as site, Nursery() as nursery:
-        made = Ground(stack, site, nursery, tmp_path_factory.mktemp("workers"))
-        request.config.stash[MEASURED] = made.measures
+        folder = tmp_path_factory.mktemp("workers")
+        made = Ground(stack, site, nursery, folder, measures=measured)
         for number in DATABASES:
             made.databases.put(number)
         yield made
@@ -104,13 +99,6 @@ def pytest_runtest_makereport(
     if call.when == "call" and SECONDS in item.stash:
         report.duration = item.stash[SECONDS]
     return report
-
-
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    for what, values in config.stash.get(MEASURED, {}).items():
-        terminalreporter.write_line(f"{what}: {', '.join(values)}")
 
 
 def _play(test: pytest.Function, ground: Ground) -> None:

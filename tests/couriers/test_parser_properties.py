@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from parser_subjects import NUMBER, SUBJECTS, Subject, without_a_subject
+from portion import examples
 
 from couriers.registry import COURIERS, MODULES
 from tracking.checkpoint import Tag, Tracking
@@ -73,6 +74,8 @@ def test_no_registered_courier_is_left_out() -> None:
 
 
 @EACH
+@pytest.mark.portion
+@examples(10)
 @given(status=STATUSES, headers=HEADERS, body=st.binary())
 def test_any_bytes_are_an_answer_or_an_error_of_the_closed_set(
     subject: Subject, status: int, headers: dict[str, str], body: bytes
@@ -81,6 +84,8 @@ def test_any_bytes_are_an_answer_or_an_error_of_the_closed_set(
 
 
 @EACH
+@pytest.mark.portion
+@examples(10)
 @given(data=st.data(), status=STATUSES)
 def test_any_json_of_the_right_names_is_too(
     subject: Subject, data: st.DataObject, status: int
@@ -98,6 +103,8 @@ def test_any_json_of_the_right_names_is_too(
 
 
 @EACH
+@pytest.mark.portion
+@examples(10)
 @given(data=st.data())
 def test_events_in_any_order_and_number_come_out_oldest_first_and_undelivered_ones_stay_so(
     subject: Subject, data: st.DataObject
@@ -135,6 +142,8 @@ def test_a_code_without_a_meaning_is_named_and_means_no_delivery(subject: Subjec
 
 
 @EACH
+@pytest.mark.portion
+@examples(10)
 @given(data=st.data())
 def test_repeating_events_changes_nothing(subject: Subject, data: st.DataObject) -> None:
     events = data.draw(

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from budget import examples
 from damage import damaged
 from hypothesis import example, given
 from hypothesis import strategies as st
 from loopback import RecordingPermit, request_of
 from parser_subjects import NUMBER, SUBJECTS, Subject
+from portion import examples
 
 from couriers import json_feed
 from couriers.http.fetch import BODY_BYTES, Fetch
@@ -41,6 +41,8 @@ from tracking.errors import (
     UnreadableAnswer,
 )
 from tracking.request import Slug
+
+pytestmark = pytest.mark.portion
 
 CLOSED_SET = (AuthFailed, CourierDown, InvalidNumber, RequestRefused, UnreadableAnswer)
 SECRET = "the-secret-of-the-shop"  # noqa: S105 - made up
@@ -91,7 +93,7 @@ def assert_it_may_be_waited_for(seconds: float | None) -> None:
 def test_an_answer_that_was_damaged_is_read_or_refused(subject: Subject) -> None:
     whole = subject.encode(subject.answer([(at, what, subject.codes[0]) for at, what, _ in EVENTS]))
 
-    @examples(60)
+    @examples(6)
     @given(damaged(whole, PIECES), st.just(200) | STATUSES, HEADERS)
     def reads(body: bytes, status: int, headers: dict[str, str]) -> None:
         told = read(subject, status, headers, body)
@@ -101,7 +103,7 @@ def test_an_answer_that_was_damaged_is_read_or_refused(subject: Subject) -> None
     reads()
 
 
-@examples(400)
+@examples(40)
 @given(STATUSES, HEADERS, st.binary(max_size=40) | st.sampled_from([b"Daily quota exceeded"]))
 def test_every_status_is_refused_by_its_meaning_or_left_to_the_module(
     status: int, headers: dict[str, str], body: bytes
@@ -126,7 +128,7 @@ TOKENS = st.fixed_dictionaries(
 ).map(lambda members: json.dumps(members).encode())
 
 
-@examples(500)
+@examples(50)
 @given(STATUSES | st.just(200), HEADERS, TOKENS | st.binary(max_size=60))
 @example(200, {}, b'{"access_token":"abc","expires_in":"nan"}')
 @example(200, {}, b'{"access_token":"abc","expires_in":-5}')
@@ -219,7 +221,7 @@ def wire() -> Iterator[Wire]:
     opened.close()
 
 
-@examples(400)
+@examples(40)
 @given(reply=ON_THE_WIRE | st.binary(max_size=80))
 def test_any_http_is_an_answer_or_an_error_without_secrets(wire: Wire, reply: bytes) -> None:
     fetch, told = wire.ask(reply)

@@ -9,10 +9,10 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from budget import examples
 from damage import damaged
 from hypothesis import example, given
 from hypothesis import strategies as st
+from portion import examples
 
 from limits.replies import write_request
 from service.tubes import envelope
@@ -26,6 +26,8 @@ from service.tubes.envelope import (
 )
 from tracking.errors import MalformedJob
 from tracking.request import FIELDS, Origin, Slug, TrackingRequest
+
+pytestmark = pytest.mark.portion
 
 NOW = 1_770_000_000.0
 COURIERS = {
@@ -129,7 +131,7 @@ def body(payload: object, **more: object) -> bytes:
     return json.dumps({"type": "requests_flow", "payload": payload, **more}).encode()
 
 
-@examples(400)
+@examples(40)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_refused(written: bytes) -> None:
     assert read_or_refused(written) is None
@@ -137,13 +139,13 @@ def test_any_bytes_are_refused(written: bytes) -> None:
         decode_drain(written, COURIERS.get)
 
 
-@examples(1200)
+@examples(120)
 @given(damaged(WHOLE, PIECES))
 def test_a_damaged_request_is_read_or_refused(written: bytes) -> None:
     read_or_refused(written)
 
 
-@examples(1200)
+@examples(120)
 @given(PAYLOADS, METAS | VALUES, st.floats(0, 1e9))
 @example({"slug": "usps", "number": "ABCD1", "expires_in": 1e11}, {}, 0.0)
 @example(
@@ -155,7 +157,7 @@ def test_any_members_are_read_or_refused(payload: Any, meta: Any, age: float) ->
     read_or_refused(body(payload, meta=meta), age)
 
 
-@examples(300)
+@examples(30)
 @given(
     payload=PAYLOADS,
     wrapper=st.sampled_from(["requests_flow", "wait_list"]) | VALUES,
@@ -170,7 +172,7 @@ def test_any_wrapper_is_read_or_refused(payload: Any, wrapper: Any, *, turned: b
     assert request is None or (wrapper == "requests_flow" and not turned)
 
 
-@examples(200)
+@examples(20)
 @given(damaged(encode_drain(Slug("hong-kong-post")), PIECES))
 def test_a_damaged_drain_job_names_a_courier_or_is_refused(written: bytes) -> None:
     try:

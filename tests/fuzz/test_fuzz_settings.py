@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from budget import examples
 from damage import damaged
 from hypothesis import example, given
 from hypothesis import strategies as st
+from portion import examples
 
 from service.config.handover import courier_settings, redis_address, rules_for
 from service.config.load import Loaded, load
@@ -22,6 +22,8 @@ from service.config.secret import secrets_of
 from service.config.tree import Path as Setting
 from service.config.tree import is_section, kind_at, settings_of
 from tracking.request import Slug
+
+pytestmark = pytest.mark.portion
 
 SHIPPED = (Path(__file__).parents[2] / "config.toml").read_text("utf-8")
 EVERYTHING = re.sub(r"^# ?(?=\[|\w+ = )", "", SHIPPED, flags=re.MULTILINE).encode()
@@ -176,7 +178,7 @@ def is_a_setting(path: Setting) -> bool:
     return kind_at(path) is not None
 
 
-@examples(200)
+@examples(20)
 @given(st.binary(max_size=120) | st.text(max_size=120).map(str.encode))
 @example(b"a = " + b"[" * 5000)
 @example(b"a = " + b"9" * 5000)
@@ -185,19 +187,19 @@ def test_any_text_is_read_or_refused(attempt: Try, written: bytes) -> None:
     attempt(written)
 
 
-@examples(250)
+@examples(25)
 @given(damaged(EVERYTHING, PIECES))
 def test_a_damaged_file_is_read_or_refused(attempt: Try, written: bytes) -> None:
     attempt(written)
 
 
-@examples(500)
+@examples(50)
 @given(DOCUMENTS)
 def test_any_document_is_read_or_refused(attempt: Try, tables: dict[str, Any]) -> None:
     attempt(document(tables).encode("utf-8", "surrogatepass"))
 
 
-@examples(800)
+@examples(80)
 @given(st.dictionaries(VARIABLES, GIVEN, max_size=4))
 @example({"TRACKER_WORKER__PROCESSES": "\udcff"})
 @example({"TRACKER_LOG__LEVEL": "\udcff"})
@@ -209,7 +211,7 @@ def test_any_environment_is_read_or_refused(attempt: Try, variables: dict[str, s
     attempt(variables=variables)
 
 
-@examples(300)
+@examples(30)
 @given(DOCUMENTS, st.dictionaries(VARIABLES, GIVEN, max_size=3))
 def test_any_environment_over_any_document_is_read_or_refused(
     attempt: Try, tables: dict[str, Any], variables: dict[str, str]

@@ -22,7 +22,7 @@ class Mutant:
 
     `name` says in words what the code does then. `breaks` are the invariants I1 to I12 and the
     original system's flaws F1 to F20 that it brings about. `tests` are node ids without `tests/`,
-    the fewest that must catch it. `daily`: tried by `make test` too.
+    the fewest that must catch it. `daily`: tried by `make prove` too.
     """
 
     name: str

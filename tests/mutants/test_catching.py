@@ -1,4 +1,4 @@
-"""The suite catches the most important mutants; `make mutants` tries all of them.
+"""The suite catches the most important mutants in `make prove`; `make mutants` tries all of them.
 
 The tests that catch them run in a pytest of their own, two mutants at a time. That they pass
 without a mutant is what they themselves tell, elsewhere in this run.
@@ -36,6 +36,7 @@ def trials() -> Iterator[dict[str, Future[Trial]]]:
         yield {mutant.name: pool.submit(try_one, mutant) for mutant in DAILY}
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("mutant", DAILY, ids=lambda mutant: mutant.name)
 def test_the_suite_catches_a_mutant(mutant: Mutant, trials: dict[str, Future[Trial]]) -> None:
     trial = trials[mutant.name].result()

@@ -102,7 +102,8 @@ def _pytest(tests: Sequence[str], mutant: Mutant | None) -> _Run:
     with tempfile.TemporaryDirectory() as folder:
         endings = Path(folder, "endings.json")
         command = [sys.executable, "-m", "pytest", "-q", "-p", "mutants.plugin"]
-        command += ["-p", "no:cacheprovider", "--tb=short", *(["-x"] if mutant else []), *tests]
+        command += ["-p", "no:cacheprovider", "--basetemp", str(Path(folder, "tests"))]
+        command += ["--tb=short", *(["-x"] if mutant else []), *tests]
         try:
             done = subprocess.run(
                 command,
@@ -125,4 +126,4 @@ def _environment(mutant: Mutant | None, endings: Path) -> dict[str, str]:
     before = {name: text for name, text in os.environ.items() if name != WHICH}
     path = os.pathsep.join([str(HERE / "at_start"), str(HERE.parent)])
     named = {WHICH: written(mutant)} if mutant else {}
-    return before | named | {"PYTHONPATH": path, FILE: str(endings)}
+    return before | named | {"PYTHONPATH": path, FILE: str(endings), "PORTION": "10"}

@@ -178,6 +178,7 @@ def test_a_server_that_is_back_without_traffic_within_five_seconds_fails_the_run
     evidence = run(FROZEN, calls=(105.0, called), looks=(Look(112.1, {"named": 1}),))
 
     assert judged(evidence) == broken
+    assert all(breach.is_late for breach in breaches(evidence)), "a time, and nothing unsafe"
 
 
 def test_nobody_who_waits_is_no_traffic_to_wait_for() -> None:

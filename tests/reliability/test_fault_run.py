@@ -1,23 +1,32 @@
-"""One bounded fault run: about a minute, every kind of fault, the same judge as `make chaos`."""
+"""One short fault run, always the same faults: judged for safety; its times are only told.
+
+How soon everything goes on depends on the machine: `make chaos` judges that.
+"""
 
 from __future__ import annotations
 
-from chaos.report import text
+import pytest
+from chaos.report import rows, text
 from chaos.run import run
 from chaos.scale import Scale
 
 SCALE = Scale.short(seed=166)
 WANTED = frozenset(
     {
-        *("swept", "taken_over", "drains", "retried"),
+        *("swept", "drains", "retried"),
         *("server is away", "server is back", "process died", "job is malformed"),
         "answer lost",
     }
 )
 
 
-def test_whatever_breaks_nothing_is_lost_and_every_limit_holds() -> None:
+@pytest.mark.prove
+def test_whatever_breaks_nothing_is_lost_and_every_limit_holds(
+    measured: dict[str, list[str]],
+) -> None:
     finished = run(SCALE, WANTED, print)
 
-    broken = [str(breach) for breach in finished.breaches]
-    assert broken == [], text(finished.evidence, finished.breaches)
+    unsafe = [str(breach) for breach in finished.breaches if not breach.is_late]
+    assert unsafe == [], text(finished.evidence, finished.breaches)
+    measured |= {name: [figure] for name, figure in rows(finished.evidence, finished.breaches)}
+    measured["later than promised"] = [str(breach) for breach in finished.breaches] or ["nothing"]

@@ -105,6 +105,7 @@ BROKEN: dict[str, tuple[str, Any]] = {
 }
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_world_that_is_broken_on_purpose_is_found_out(name: str) -> None:
     promise, broken = BROKEN[name]

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
+from portion import PORTION
 from redis import Redis
 from redis.exceptions import ResponseError
 from simulated.commands import execute
@@ -17,6 +18,7 @@ from simulated.keyspace import Hash, Items, Keyspace, Members, Refusal, Scores, 
 from simulated.scripting import Scripting
 from walk import Walk
 
+WALKS = 2 * PORTION
 SCRIPTING = Scripting()
 APART_MS = 3
 """An expiry counts from the start of a script, the time that it is told from its first look."""
@@ -140,16 +142,10 @@ class TwinWalk(Walk):
         self.redis.set("tracking:epoch", "walk 0")
 
 
+@pytest.mark.portion
 @pytest.mark.parametrize("at_once", [100, 2])
 def test_both_answer_and_keep_the_same_over_any_walk(redis_url: str, at_once: int) -> None:
-    walks = settings(
-        max_examples=16,
-        stateful_step_count=30,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    walks = settings(max_examples=WALKS, stateful_step_count=30)
     machines: list[TwinWalk] = []
 
     def machine() -> TwinWalk:
@@ -159,7 +155,7 @@ def test_both_answer_and_keep_the_same_over_any_walk(redis_url: str, at_once: in
     run_state_machine_as_test(machine, settings=walks)
 
     compared = sum(each.redis.compared for each in machines)  # type: ignore[attr-defined]
-    assert compared > 300
+    assert compared > 15 * WALKS
 
 
 AN_ERROR = "an error"

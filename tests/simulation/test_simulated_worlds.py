@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from portion import PORTION
 from simulated.batch import REPAIRS, live, live_through
 from simulated.plan import KINDS, plan_for
 from simulated.scripting import Scripting
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATHS = (REPOSITORY, REPOSITORY / "tests" / "simulation", REPOSITORY / "tests" / "limits")
-SEEDS = 30
+SEEDS = 6 * PORTION
 """So few need not meet everything; `make simulate` wants every kind from 300 on."""
 
 
@@ -39,12 +40,14 @@ def told() -> dict[str, Any]:
     return json.loads(ran.stdout) | {"code": ran.returncode, "stderr": ran.stderr}
 
 
+@pytest.mark.portion
 def test_no_world_breaks_a_promise(told: dict[str, Any]) -> None:
     assert told["failed"] == {}, told["stderr"]
     assert told["code"] == 0
     assert told["seeds"] == SEEDS
 
 
+@pytest.mark.prove
 def test_the_worlds_have_most_kinds_of_faults_and_need_most_kinds_of_repair(
     told: dict[str, Any],
 ) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tubes_bodies import COURIERS, NOW, NUMBER, OPTIONAL, body, decode, request
 
@@ -160,7 +160,6 @@ def requests(draw: st.DrawFn) -> TrackingRequest:
     )
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(requests())
 def test_a_request_written_as_a_job_is_read_back_as_the_same_request(
     asked: TrackingRequest,

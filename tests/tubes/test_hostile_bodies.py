@@ -6,7 +6,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tubes_bodies import COURIERS, NUMBER, OPTIONAL, body, decode, request
 
@@ -118,7 +118,6 @@ def test_the_longest_id_and_the_largest_body_are_accepted() -> None:
     assert decode(longest + b" " * (BODY_MOST - len(longest))).id == "x" * 128
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(st.binary(max_size=400))
 def test_no_bytes_whatever_raise_anything_but_malformed(written: bytes) -> None:
     for read in (decode, lambda each: decode_drain(each, COURIERS.get)):
@@ -134,7 +133,6 @@ JSON = st.recursive(
 MEMBERS = st.sampled_from(["slug", "number", *OPTIONAL, "other"])
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(st.dictionaries(MEMBERS, JSON), JSON)
 def test_no_members_whatever_raise_anything_but_malformed(payload: Any, meta: Any) -> None:
     given_payload = {"slug": "usps", "number": NUMBER} | payload

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from service.tubes.room import Room
@@ -71,7 +71,6 @@ def test_growing_wakes_and_shrinking_takes_nothing_away() -> None:
     assert (room.taken, room.take(guest, 1)) == (3, 0)
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(st.integers(1, 5), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=60))
 def test_no_order_of_events_leaves_room_unused_while_somebody_wants_it(
     most: int, events: list[tuple[int, int]]

@@ -71,12 +71,13 @@ def _scale(asked: argparse.Namespace) -> Scale:
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
-    parser.add_argument("--seed", type=int, default=1, help="what is drawn (1)")
+    fresh = int(time.time())
+    parser.add_argument("--seed", type=int, default=fresh, help="what is drawn (another each time)")
     parser.add_argument("--minutes", type=float, default=3.0, help="length of the faults (3)")
     parser.add_argument("--workers", type=int, default=3, help="worker.py run, this often (3)")
     parser.add_argument("--couriers", type=int, default=len(COURIERS), help="how many (5)")
     parser.add_argument("--rate", type=float, help="requests put per second (21 for 5 couriers)")
-    parser.add_argument("--short", action="store_true", help="the size of the one in `make test`")
+    parser.add_argument("--short", action="store_true", help="the size of the one in `make prove`")
     parser.add_argument("--timeline", type=Path, help="write a picture of the run (SVG)")
     parser.add_argument(
         "--write-docs", action="store_true", help="write the table and picture into docs/"

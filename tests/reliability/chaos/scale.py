@@ -90,7 +90,7 @@ class Scale:
 
     @classmethod
     def short(cls, seed: int) -> Scale:
-        """A run of about a minute, for `make test`: most kinds of faults, close together."""
+        """A run of about a minute, for `make prove`: most kinds of faults, close together."""
         return cls(seed=seed, seconds=45.0, gap=(0.4, 1.0), fail_points=3, is_short=True)
 
     @property

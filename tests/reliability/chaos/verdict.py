@@ -39,10 +39,11 @@ SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """One broken promise."""
+    """One broken promise. `is_late`: of a time, which depends on the machine; else of safety."""
 
     invariant: str
     what: str
+    is_late: bool = False
 
     def __str__(self) -> str:
         return f"{self.invariant}: {self.what}"
@@ -177,7 +178,8 @@ def _counts(found: Evidence) -> Iterator[Breach]:
 def _lives(found: Evidence) -> Iterator[Breach]:
     for (slug, call), lease in found.meanwhile.leases.items():
         if lease.last - lease.first > LEASE + LEASE_SLACK:
-            yield Breach("I4", f"{slug} call {call} held {lease.last - lease.first:.1f} s")
+            text = f"{slug} call {call} held {lease.last - lease.first:.1f} s"
+            yield Breach("I4", text, is_late=True)
     for what, times in Counter(found.meanwhile.breaches).most_common(SHOWN):
         yield Breach("I5", f"{what} ({times} times)")
 
@@ -186,7 +188,8 @@ def _recoveries(found: Evidence) -> Iterator[Breach]:
     for _, invariant, recovered, within in recovery.promised(found):
         late = [each for each in recovered if each.clear > within]
         for each in late[:SHOWN]:
-            yield Breach(invariant, f"{each.what}: {each.clear:.1f} s, not {within:g}")
+            text = f"{each.what}: {each.clear:.1f} s, not {within:g}"
+            yield Breach(invariant, text, is_late=True)
 
 
 def _defects(found: Evidence) -> Iterator[Breach]:

@@ -1,4 +1,4 @@
-"""`make simulate SEED=1 SEEDS=100`: exit code 1 when a promise was broken in any world."""
+"""`make simulate SEED=1 SEEDS=500`: exit code 1 when a promise was broken in any world."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -23,7 +24,8 @@ HASH_SEED = "PYTHONHASHSEED"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print, judge."""
     parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
-    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    fresh = int(time.time())
+    parser.add_argument("--seed", type=int, default=fresh, help="the first seed (others each time)")
     parser.add_argument("--seeds", type=int, default=100, help="how many")
     parser.add_argument("--json", action="store_true", help="one object on standard output")
     parser.add_argument("--trace", action="store_true", help="print what is kept of each trace")
@@ -61,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if wanted.json:
         print(json.dumps(_told(batch, digests, missing)))  # noqa: T201 - it is asked for
     else:
-        _summary(batch, missing)
+        _summary(batch, missing, wanted.seed)
     return 1 if batch.failed or missing else 0
 
 
@@ -93,11 +95,11 @@ def _told(batch: Batch, digests: dict[int, str], missing: list[str]) -> dict[str
     }
 
 
-def _summary(batch: Batch, missing: list[str]) -> None:
+def _summary(batch: Batch, missing: list[str], seed: int) -> None:
     hours, seconds = batch.virtual_seconds / 3600, batch.real_seconds
     pace = f"{seconds:.1f} s ({batch.seeds / seconds:.1f} a second)"
     lines = [
-        f"{batch.seeds} worlds in {pace}, {hours:.1f} hours of theirs",
+        f"{batch.seeds} worlds from seed {seed} on in {pace}, {hours:.1f} hours of theirs",
         f"{batch.requests} requests, {batch.calls} calls, {batch.scripts} scripts",
         _listed(f"{batch.faults.total()} faults", batch.faults),
         _listed("repairs", batch.repairs),

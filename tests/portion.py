@@ -1,0 +1,36 @@
+"""How much a run tries of what has no end: random walks, simulated worlds, damaged input.
+
+============================ ==================== ======================
+run by                       how much             drawn
+============================ ==================== ======================
+`make test`                  one portion          the same ones each time
+`make prove`, `make mutants` ten portions         the same ones each time
+`make chaos`, `make fuzz`    as much as asked for others each time (FRESH)
+============================ ==================== ======================
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+PORTION = int(os.environ.get("PORTION", "1"))
+FRESH = "FRESH" in os.environ
+ASKED_FOR = int(os.environ.get("EXAMPLES", "0"))
+
+# A busy machine is no fault: no deadline, no complaint about slow examples.
+settings.register_profile(
+    "fixed", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+settings.register_profile("fresh", deadline=None, suppress_health_check=list(HealthCheck))
+
+PROFILE = "fresh" if FRESH else "fixed"
+
+
+def examples(ordinary: int) -> settings:
+    """Settings for one property: `ordinary` examples a portion, unless a number was asked for.
+
+    What fails in `make fuzz` is kept under .hypothesis and tried first the next time.
+    """
+    return settings(max_examples=ASKED_FOR or ordinary * PORTION)

@@ -28,7 +28,7 @@ class CourierSite:
     """A running courier site in a process of its own, so that its clock is not the worker's.
 
     `url` is the root; a slug's `base_url` is `url + "/feed"` for the json_feed, or `url + "/usps"`
-    and so on for the couriers' own shapes (`devstack.site.shapes`).
+    and so on for the couriers' own shapes (`devstack.site.found`).
     """
 
     def __init__(self, port: int, process: Process) -> None:

@@ -3,7 +3,7 @@
 ============================== ==================================================================
 address                        is
 ============================== ==================================================================
-/feed, /usps, /dpd-uk, …       the couriers: `devstack.site.shapes`
+/feed, /usps, /dpd-uk, …       the couriers: `devstack.site.found`
 GET /_calls?slug=              every request recorded since the last reset, oldest first
 GET /_calls/summary            the judge's view per slug; `?per_second=` sets the rate of the shares
 POST, GET /_control/<slug>     set or read how a courier behaves: `devstack.site.behaviour`
@@ -26,9 +26,9 @@ from aiohttp.web_request import BaseRequest
 from devstack.judge import Call
 from devstack.site.attention import Attention
 from devstack.site.behaviour import Behaviour, Temper
+from devstack.site.found import SHAPES
 from devstack.site.ledger import FOLLOWED, Ledger
 from devstack.site.play import play
-from devstack.site.shapes import SHAPES
 from devstack.site.shapes.failures import instead
 from devstack.site.shapes.reply import Asked, Kind, Reply, encode
 
@@ -159,7 +159,8 @@ class Site:
 def _reply(request: BaseRequest, parts: tuple[str, ...], body: bytes) -> Reply:
     shape = SHAPES.get(parts[0]) if parts else None
     asked = Asked(request.method, parts[1:], request.query, request.headers, body)
-    return instead((shape(asked) if shape else None) or NO_ADDRESS)
+    reply = (shape.read(asked) if shape else None) or NO_ADDRESS
+    return instead(reply, getattr(shape, "FAILURES", {}))
 
 
 def _json(value: object, status: int = 200) -> web.Response:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from couriers.registry import COURIERS
+from devstack.site.found import SHAPES
 from devstack.site.shapes.failures import Failure
 
 SECRET = "made-up-secret-4711"  # noqa: S105 - nobody's
@@ -58,26 +59,15 @@ ENDS = {
 AUTH = Case(f"{Failure.AUTH}00000010", ["auth_failed"], None)
 LIMITED = Case(f"{Failure.LIMITED}00000010", ["rate_limited"], None)
 
-IMPOSSIBLE = {"dhl": "0000/10", "dpd-uk": "000010"}
+IMPOSSIBLE = {
+    slug: SHAPES[slug].IMPOSSIBLE for slug in EVERY if hasattr(SHAPES[slug], "IMPOSSIBLE")
+}
 """Numbers that a module refuses by itself, of couriers that have no answer for them."""
 
-PROBLEMS = {
-    "australia-post": "Exception_007",
-    "bring": "Exception_001",
-    "canada-post": "Exception_007",
-    "dhl": "Exception_007",
-    "dpd-uk": "Exception_007",
-    "fedex": "Exception_007",
-    "gls": "Exception_007",
-    "hong-kong-post": "Exception_007",
-    "la-poste-colissimo": "Exception_001",
-    "postnl": "Exception_007",
-    "postnord": "Exception_007",
-    "royal-mail": "Exception_001",
-    "ups": "Exception_007",
-    "usps": "Exception_007",
+UNKNOWN_CODES = {
+    (slug, code) for slug in EVERY for code in getattr(SHAPES[slug], "UNKNOWN_CODES", ())
 }
-"""Subtag of "the address is wrong", as finely as the courier's codes or words tell it."""
+"""Codes in the couriers' stories that their modules have no meaning for."""
 
 
 def number_of(slug: str, case: str) -> str:

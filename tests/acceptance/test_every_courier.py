@@ -18,9 +18,9 @@ from courier_cases import (
     EVERY,
     IMPOSSIBLE,
     LIMITED,
-    PROBLEMS,
     SECRET,
     STORIES,
+    UNKNOWN_CODES,
     Case,
     number_of,
 )
@@ -30,6 +30,7 @@ from running_worker import until
 from yarl import URL
 
 from couriers.registry import COURIERS
+from devstack.site.found import SHAPES
 from tracking.request import Slug
 
 EACH = pytest.mark.parametrize("slug", EVERY)
@@ -141,7 +142,7 @@ def test_what_a_courier_tells_is_stored(world: World, slug: str, case: str) -> N
     assert document["delivered_at"] == (times[-1] if case == "delivered" else None)
     assert (document["next_check_at"] is None) == (case == "delivered")
     if case == "exception":
-        assert document["subtag"] == PROBLEMS[slug]
+        assert document["subtag"] == SHAPES[slug].PROBLEM
     assert (slug, told.number) not in world.dead
 
 
@@ -173,8 +174,7 @@ def test_what_stays_broken_is_dead_with_its_reason(world: World, slug: str, case
 @EACH
 def test_a_body_that_could_not_be_read_is_kept(world: World, slug: str) -> None:
     name = f"{slug}:{ENDS['unreadable body'].number}"
-    # DPD UK's first answer only says where the second is: reading it again would lead nowhere.
-    assert (name in world.unread) == (slug != "dpd-uk")
+    assert (name in world.unread) == getattr(SHAPES[slug], "READ_AGAIN", True)
 
 
 @EACH
@@ -192,7 +192,7 @@ def test_a_courier_that_refuses_is_paused_and_the_request_waits(
 
 
 def test_status_codes_without_a_meaning_are_counted(world: World) -> None:
-    assert world.codes == {("gls", "NODELI.ADDRESS"): 1}
+    assert world.codes == dict.fromkeys(UNKNOWN_CODES, 1)
 
 
 def test_no_credential_is_stored_logged_or_shown(worlds: tuple[World, World]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from couriers import dpd_uk, hong_kong_post, json_feed, usps
 from couriers.courier import Courier
-from devstack.site.shapes import SHAPES
+from devstack.site.found import SHAPES
 from devstack.site.shapes.reply import Asked, Reply
 from tracking.checkpoint import Tag
 
@@ -18,7 +18,7 @@ BEARER = {"Authorization": "Bearer courier-site-usps"}
 
 def answer(shape: str, method: str, path: str, body: object = None) -> Reply:
     asked = Asked(method, tuple(path.split("/")), {}, BEARER, json.dumps(body).encode())
-    reply = SHAPES[shape](asked)
+    reply = SHAPES[shape].read(asked)
     assert reply is not None
     return reply
 
@@ -94,7 +94,7 @@ def test_a_courier_reads_that_a_number_is_unknown(
 def test_dpds_reference_leads_to_the_parcel() -> None:
     number = "15502370264988"
     asked = Asked("GET", ("v1", "reference"), {"referenceNumber": number}, {}, b"")
-    reply = SHAPES["dpd-uk"](asked)
+    reply = SHAPES["dpd-uk"].read(asked)
     assert reply is not None
 
     assert dpd_uk.parse_reference(200, {}, reply.body, number) == f"{number}*20416"

@@ -11,6 +11,7 @@ GET    /gls/track-and-trace-v1/tracking/simple/trackids/N     200 with E_404_01 
 from __future__ import annotations
 
 from devstack.site.shapes import parcel
+from devstack.site.shapes.failures import Form, apigee, forms
 from devstack.site.shapes.reply import Asked, Reply, encode, give_token, needs_token
 
 SLUG = "gls"
@@ -58,3 +59,22 @@ def _event(scan: parcel.Scan) -> dict[str, object]:
         "city": scan.city,
         "country": "DE",
     }
+
+
+def _error(code: str) -> dict[str, object]:
+    parcel = {"requested": "{N}", "errorCode": code, "errorMessage": "The request failed."}
+    return {"parcels": [parcel]}
+
+
+FAILURES = forms(
+    Form(401, apigee("Token expired", "steps.jwt.TokenExpired")),
+    Form(429, apigee("Rate limit", "policies.ratelimit.QuotaViolation")),
+    Form(200, _error("E_500_01")),
+    Form(200, _error("E_400_01")),
+)
+
+PROBLEM = "Exception_007"
+"""Subtag of "the address is wrong", as finely as the courier tells it."""
+
+UNKNOWN_CODES = ("NODELI.ADDRESS",)
+"""Codes in the stories above that the module has no meaning for."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from xml.sax.saxutils import escape
 
 from devstack.site.shapes import parcel
+from devstack.site.shapes.failures import Form, forms
 from devstack.site.shapes.reply import Asked, Reply
 
 SLUG = "canada-post"
@@ -62,3 +63,20 @@ def _occurrence(scan: parcel.Scan) -> str:
         f"<event-time-zone>EST</event-time-zone><event-description>{words}</event-description>"
         f"<event-site>{scan.city}</event-site><event-province>ON</event-province></occurrence>"
     )
+
+
+def _messages(code: str, words: str) -> str:
+    message = f"<message><code>{code}</code><description>{words}</description></message>"
+    return f'<messages xmlns="http://www.canadapost.ca/ws/messages">{message}</messages>'
+
+
+FAILURES = forms(
+    Form(401, _messages("E002", "AAA Authentication Failure")),
+    Form(500, _messages("Server", "Rejected by SLM Monitor")),
+    Form(500, _messages("Server", "Internal error")),
+    Form(400, _messages("9105", "Invalid PIN")),
+    "<notice>This service has a new address.</notice>",
+)
+
+PROBLEM = "Exception_007"
+"""Subtag of "the address is wrong", as finely as the courier tells it."""

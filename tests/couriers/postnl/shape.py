@@ -10,6 +10,7 @@ GET    /postnl/shipment/v2/status/barcode/N         200 with a warning
 from __future__ import annotations
 
 from devstack.site.shapes import parcel
+from devstack.site.shapes.failures import Form, apigee, forms
 from devstack.site.shapes.reply import Asked, Reply, encode
 
 SLUG = "postnl"
@@ -52,3 +53,14 @@ def _one(number: str) -> Reply:
     shipment = {"Barcode": number, "MainBarcode": number, "Event": events, "Status": status}
     body = encode({"CompleteStatus": {"Shipment": shipment}})
     return Reply(SLUG, number, 200, body, unknown=UNKNOWN)
+
+
+FAILURES = forms(
+    Form(401, apigee("Invalid ApiKey", "oauth.v2.InvalidApiKey")),
+    Form(429, apigee("Rate limit quota violation", "policies.ratelimit.QuotaViolation")),
+    Form(500, apigee("Internal server error", "InternalServerError")),
+    Form(400, {"Errors": [{"Message": "Invalid barcode", "Code": "5"}]}),
+)
+
+PROBLEM = "Exception_007"
+"""Subtag of "the address is wrong", as finely as the courier tells it."""

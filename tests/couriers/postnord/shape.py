@@ -10,6 +10,7 @@ GET    /postnord/rest/shipment/v5/trackandtrace/findByIdentifier.json?id=N no sh
 from __future__ import annotations
 
 from devstack.site.shapes import parcel
+from devstack.site.shapes.failures import PAUSE, Form, forms
 from devstack.site.shapes.reply import Asked, Reply, encode
 
 SLUG = "postnord"
@@ -49,3 +50,18 @@ def _event(scan: parcel.Scan) -> dict[str, object]:
         "eventDescription": scan.message,
         "location": {"city": scan.city, "displayName": scan.city, "countryCode": "SE"},
     }
+
+
+def _fault(code: str, words: str) -> dict[str, object]:
+    return {"compositeFault": {"faults": [{"faultCode": code, "explanationText": words}]}}
+
+
+FAILURES = forms(
+    Form(403, _fault("forbidden", "Invalid apikey")),
+    Form(429, _fault("tooManyRequests", "Rate limit exceeded"), PAUSE),
+    Form(500, _fault("internalError", "Internal error")),
+    Form(400, _fault("invalidIdentifier", "The identifier is invalid")),
+)
+
+PROBLEM = "Exception_007"
+"""Subtag of "the address is wrong", as finely as the courier tells it."""

@@ -13,6 +13,7 @@ The names of fields are for registered users only: these are the assumptions of 
 from __future__ import annotations
 
 from devstack.site.shapes import parcel
+from devstack.site.shapes.failures import PAUSE, Form, forms
 from devstack.site.shapes.reply import Asked, Kind, Reply, encode
 
 SLUG = "hong-kong-post"
@@ -65,3 +66,14 @@ def _item(number: str) -> dict[str, object]:
 
 def _unknown(number: str) -> dict[str, object]:
     return {"itemNo": number, "events": [], "message": "No record found"}
+
+
+FAILURES = forms(
+    Form(401, {"message": "Unauthorized"}),
+    Form(429, {"message": "Too many requests"}, PAUSE),
+    Form(500, {"message": "System error"}),
+    Form(400, {"message": "Invalid Mail Number"}),
+)
+
+PROBLEM = "Exception_007"
+"""Subtag of "the address is wrong", as finely as the courier tells it."""

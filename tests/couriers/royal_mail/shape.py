@@ -10,6 +10,7 @@ GET    /royal-mail/mailpieces/v2/N/events     404 with the error code E1284
 from __future__ import annotations
 
 from devstack.site.shapes import parcel
+from devstack.site.shapes.failures import Form, forms
 from devstack.site.shapes.reply import Asked, Reply, encode
 
 SLUG = "royal-mail"
@@ -47,3 +48,19 @@ def _one(number: str) -> Reply:
     ]
     piece = {"mailPieceId": number, "summary": {"oneDBarcode": number}, "events": events}
     return Reply(SLUG, number, 200, encode({"mailPieces": piece}), unknown=UNKNOWN)
+
+
+def _errors(status: int, code: str, words: str) -> dict[str, object]:
+    error = {"errorCode": code, "errorDescription": words}
+    return {"httpCode": str(status), "httpMessage": words, "errors": [error]}
+
+
+FAILURES = forms(
+    Form(401, {"httpCode": "401", "httpMessage": "Unauthorized"}),
+    Form(429, _errors(429, "E0010", "Too Many Requests")),
+    Form(200, _errors(503, "E1307", "The service is unavailable")),
+    Form(400, _errors(400, "E1142", "Barcode reference isn't recognised")),
+)
+
+PROBLEM = "Exception_001"
+"""Subtag of "the address is wrong", as finely as the courier tells it."""

@@ -12,6 +12,7 @@ POST   /usps/tracking/v3r2/tracking `[{"trackingNumber": N}]`             404; 2
 from __future__ import annotations
 
 from devstack.site.shapes import parcel
+from devstack.site.shapes.failures import PAUSE, Form, forms
 from devstack.site.shapes.parcel import Scan
 from devstack.site.shapes.reply import Asked, Kind, Reply, encode
 
@@ -132,3 +133,20 @@ def _numbers(asked: Asked) -> list[str]:
     if not isinstance(items, list):
         return []
     return [str(item.get("trackingNumber", "")) for item in items if isinstance(item, dict)]
+
+
+def _error(status: int, detail: str = "") -> dict[str, object]:
+    errors = [{"code": detail, "title": "Not trackable", "status": str(status)}] if detail else []
+    error = {"code": str(status), "message": "The request failed.", "errors": errors}
+    return {"apiVersion": "/tracking/v3r2", "error": error}
+
+
+FAILURES = forms(
+    Form(401, _error(401)),
+    Form(429, _error(429), PAUSE),
+    Form(503, _error(503)),
+    Form(400, _error(400, "150008")),
+)
+
+PROBLEM = "Exception_007"
+"""Subtag of "the address is wrong", as finely as the courier tells it."""

@@ -10,6 +10,7 @@ GET    /dhl/track/shipments?trackingNumber=N   404 with the detail "No result fo
 from __future__ import annotations
 
 from devstack.site.shapes import parcel
+from devstack.site.shapes.failures import Form, forms
 from devstack.site.shapes.reply import Asked, Reply, encode
 
 SLUG = "dhl"
@@ -51,3 +52,20 @@ def _event(scan: parcel.Scan) -> dict[str, object]:
         "description": scan.message,
         "location": {"address": {"addressLocality": scan.city, "countryCode": "GB"}},
     }
+
+
+def _problem(status: int, title: str) -> dict[str, object]:
+    return {"title": title, "status": status, "detail": title}
+
+
+FAILURES = forms(
+    Form(401, _problem(401, "Unauthorized")),
+    Form(429, _problem(429, "Too Many Requests")),
+    Form(503, _problem(503, "Service Unavailable")),
+)
+
+PROBLEM = "Exception_007"
+"""Subtag of "the address is wrong", as finely as the courier tells it."""
+
+IMPOSSIBLE = "0000/10"
+"""A number that the module refuses by itself: the courier has no answer for one."""

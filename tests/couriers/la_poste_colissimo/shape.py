@@ -10,6 +10,7 @@ GET    /la-poste-colissimo/suivi/v2/idships/N       404 with the return code 104
 from __future__ import annotations
 
 from devstack.site.shapes import parcel
+from devstack.site.shapes.failures import PAUSE, Form, forms
 from devstack.site.shapes.reply import Asked, Reply, encode
 
 SLUG = "la-poste-colissimo"
@@ -47,3 +48,18 @@ def _one(number: str) -> Reply:
     shipment = {"idShip": number, "isFinal": parcel.delivered(number), "event": events}
     body = {"lang": "en_GB", "returnCode": 200, "shipment": shipment}
     return Reply(SLUG, number, 200, encode(body), unknown=unknown)
+
+
+def _error(code: int, words: str) -> dict[str, object]:
+    return {"returnCode": code, "returnMessage": words, "idShip": "{N}"}
+
+
+FAILURES = forms(
+    Form(401, {"code": "UNAUTHORIZED", "message": "Invalid key"}),
+    Form(429, {"message": "Too many requests"}, PAUSE),
+    Form(500, _error(500, "Internal error")),
+    Form(400, _error(400, "Invalid number")),
+)
+
+PROBLEM = "Exception_001"
+"""Subtag of "the address is wrong", as finely as the courier tells it."""

@@ -12,6 +12,7 @@ GET    /dpd-uk/v1/parcels/CODE/parcelevents    its events, newest first
 from __future__ import annotations
 
 from devstack.site.shapes import parcel
+from devstack.site.shapes.failures import PAUSE, Form, forms
 from devstack.site.shapes.reply import Asked, Reply, encode
 
 SLUG = "dpd-uk"
@@ -89,3 +90,19 @@ def _events(number: str) -> list[dict[str, object]]:
         }
         for scan in reversed(parcel.scans(number))
     ]
+
+
+FAILURES = forms(
+    Form(403, {"message": "Forbidden"}),
+    Form(429, {"message": "Too Many Requests"}, PAUSE),
+    Form(502, {"message": "Bad Gateway"}),
+)
+
+PROBLEM = "Exception_007"
+"""Subtag of "the address is wrong", as finely as the courier tells it."""
+
+IMPOSSIBLE = "000010"
+"""A number that the module refuses by itself: the courier has no answer for one."""
+
+READ_AGAIN = False
+"""The first answer only says where the second is: reading it again would lead nowhere."""

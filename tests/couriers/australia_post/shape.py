@@ -10,6 +10,7 @@ GET    /australia-post/shipping/v1/track?tracking_ids=N   400 with the error 511
 from __future__ import annotations
 
 from devstack.site.shapes import parcel
+from devstack.site.shapes.failures import Form, forms, listed
 from devstack.site.shapes.reply import Asked, Reply, encode
 
 SLUG = "australia-post"
@@ -47,3 +48,19 @@ def read(asked: Asked) -> Reply | None:
     article = {"article_id": number, "status": status, "events": events}
     result = {"tracking_id": number, "status": status, "trackable_items": [article]}
     return Reply(SLUG, number, 200, encode({"tracking_results": [result]}), unknown=UNKNOWN)
+
+
+def _inside(code: str, words: str) -> dict[str, object]:
+    error = {"code": code, "name": words, "message": words}
+    return {"tracking_results": [{"tracking_id": "{N}", "errors": [error]}]}
+
+
+FAILURES = forms(
+    Form(401, listed("API_001", "Unauthenticated")),
+    Form(429, {"errors": [{"error_code": "API_002", "message": "Too many requests"}]}),
+    Form(200, _inside("ESB-20050", "System Error")),
+    Form(200, _inside("ESB-10001", "Invalid tracking ID")),
+)
+
+PROBLEM = "Exception_007"
+"""Subtag of "the address is wrong", as finely as the courier tells it."""

@@ -11,6 +11,7 @@ GET    /ups/api/track/v1/details/N        one number             200 with the wa
 from __future__ import annotations
 
 from devstack.site.shapes import parcel
+from devstack.site.shapes.failures import Form, forms
 from devstack.site.shapes.reply import Asked, Reply, encode, give_token, needs_token
 
 SLUG = "ups"
@@ -61,3 +62,18 @@ def _activity(scan: parcel.Scan) -> dict[str, object]:
         "status": {"type": kind, "statusCode": code, "description": scan.message},
         "location": {"address": address},
     }
+
+
+def _errors(code: str, words: str) -> dict[str, object]:
+    return {"response": {"errors": [{"code": code, "message": words}]}}
+
+
+FAILURES = forms(
+    Form(401, _errors("250003", "Invalid Access License number")),
+    Form(429, _errors("10429", "Quota Limit Exceeded")),
+    Form(503, _errors("10503", "Service unavailable")),
+    Form(400, _errors("TV1002", "Invalid inquiry number")),
+)
+
+PROBLEM = "Exception_007"
+"""Subtag of "the address is wrong", as finely as the courier tells it."""

@@ -10,6 +10,7 @@ GET    /bring/tracking/api/v2/tracking.json?q=N     200 with an error 404 inside
 from __future__ import annotations
 
 from devstack.site.shapes import parcel
+from devstack.site.shapes.failures import PAUSE, Form, forms
 from devstack.site.shapes.reply import Asked, Reply, encode
 
 SLUG = "bring"
@@ -48,3 +49,18 @@ def read(asked: Asked) -> Reply | None:
     consignment = {"consignmentId": f"C{number}", "packageSet": [package]}
     body = encode({"apiVersion": "2", "consignmentSet": [consignment]})
     return Reply(SLUG, number, 200, body, unknown=UNKNOWN)
+
+
+def _error(code: int, words: str) -> dict[str, object]:
+    return {"apiVersion": "2", "consignmentSet": [{"error": {"code": code, "message": words}}]}
+
+
+FAILURES = forms(
+    Form(401, {"message": "Authentication failed"}),
+    Form(429, {"message": "Too many requests"}, PAUSE),
+    Form(200, _error(500, "Tracking is not available")),
+    Form(200, _error(400, "Invalid query")),
+)
+
+PROBLEM = "Exception_001"
+"""Subtag of "the address is wrong", as finely as the courier tells it."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from devstack.site.shapes import parcel
+from devstack.site.shapes.failures import Form, forms, listed
 from devstack.site.shapes.reply import Asked, Reply, encode, give_token, needs_token
 
 SLUG = "fedex"
@@ -72,3 +73,20 @@ def _scan(scan: parcel.Scan) -> dict[str, object]:
         "exceptionDescription": scan.message if held_up else "",
         "scanLocation": {"city": scan.city, "countryCode": "US"},
     }
+
+
+def _inside(code: str) -> dict[str, object]:
+    result = {"error": {"code": code, "message": "The request failed."}}
+    complete = [{"trackingNumber": "{N}", "trackResults": [result]}]
+    return {"output": {"completeTrackResults": complete}}
+
+
+FAILURES = forms(
+    Form(401, listed("NOT.AUTHORIZED.ERROR", "Access token expired.")),
+    Form(429, listed("RATE.LIMIT.EXCEEDED", "We have received too many requests.")),
+    Form(200, _inside("SYSTEM.UNAVAILABLE.EXCEPTION")),
+    Form(200, _inside("TRACKING.TRACKINGNUMBER.INVALID")),
+)
+
+PROBLEM = "Exception_007"
+"""Subtag of "the address is wrong", as finely as the courier tells it."""

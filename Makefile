@@ -15,7 +15,7 @@ help: ## list the targets
 setup: $(READY) ## create .venv with the locked dependencies
 
 demo: $(READY) ## see it work: real servers, made-up couriers, a proof at the end
-	@$(BIN)/python worker.py demo
+	@exec $(BIN)/python worker.py demo --end-with $$PPID
 
 test: $(READY) ## run the tests, on real servers: always the same, in under six minutes
 	@$(BIN)/python -m pytest -m "not prove"
@@ -58,7 +58,7 @@ fuzz: $(READY) ## feed all that is read from outside with damaged input (EXAMPLE
 	@FRESH=1 EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/fuzz
 
 stack: $(READY) ## run the real servers and the courier site until Ctrl-C
-	@$(BIN)/python -m devstack
+	@exec $(BIN)/python -m devstack --end-with $$PPID
 
 lock: $(UV) ## lock the dependencies again (make lock LOCK=--upgrade for newer ones)
 	@for name in requirements requirements-dev; do \

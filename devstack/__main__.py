@@ -15,13 +15,14 @@ import sys
 import threading
 from contextlib import ExitStack
 
+from devstack import launch
 from devstack.errors import StackError
 from devstack.site.remote import CourierSite
 from devstack.stack import Stack, environment
 
 
 def main() -> int:
-    """Start everything, say where it is, wait for SIGINT or SIGTERM; returns the exit code."""
+    """Start everything, say where it is, wait for a signal; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m devstack",
         description=__doc__,
@@ -31,8 +32,13 @@ def main() -> int:
     parser.add_argument(
         "--until-eof", action="store_true", help="stop as well when standard input is closed"
     )
+    parser.add_argument(
+        "--end-with", type=int, metavar="PID", help="stop as well when PID, the starter, is gone"
+    )
     asked = parser.parse_args()
     stop = _stop_signals()
+    if asked.end_with and not launch.tie(asked.end_with, signal.SIGTERM):
+        return 1
     if asked.until_eof:
         threading.Thread(target=_stop_at_eof, args=(stop,), daemon=True).start()
     try:
@@ -51,7 +57,10 @@ def main() -> int:
 def _stop_signals() -> threading.Event:
     """Turn the signals into an event, so that none cuts a start or a stop in half."""
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` asks to outlive a terminal
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
         signal.signal(number, lambda *_: stop.set())
     return stop
 

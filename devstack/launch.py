@@ -17,12 +17,17 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 def main() -> None:
     """Tie this process to its starter, then become the program."""
     starter, *command = sys.argv[1:]
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != int(starter):  # it died before the kernel was told
-            sys.exit("the starter is gone")
+    if not tie(int(starter), signal.SIGKILL):
+        sys.exit("the starter is gone")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and exec would pass that on
     os.execv(command[0], command)  # noqa: S606 - no shell is wanted
+
+
+def tie(starter: int, number: signal.Signals) -> bool:
+    """Let the kernel send `number` to this process when its starter dies; false: it is dead."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
+    return os.getppid() == starter  # it may have died before the kernel was told
 
 
 if __name__ == "__main__":

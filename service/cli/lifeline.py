@@ -7,6 +7,7 @@ the child's loop hangs       no beat; the parent kills it
 the parent dies              the child gets one SIGTERM, and stops in good order: from the
                              kernel, or where that cannot be had, from the beat that finds the
                              pipe broken. Never from both: the second would mean "at once"
+its stop takes too long then the kernel ends it (SIGALRM): no parent is there any more to do so
 ============================ ================================================================
 """
 
@@ -23,15 +24,13 @@ _PR_SET_PDEATHSIG = 1
 class Lifeline:
     """The tie of this process to its parent. Call `beat` from the loop that does the work."""
 
-    def __init__(self, descriptor: int, parent: int) -> None:
+    def __init__(self, descriptor: int, parent: int, stop_seconds: float) -> None:
+        """`stop_seconds` is how long the stop may take once the parent is gone."""
         os.set_blocking(descriptor, False)
         self._descriptor = descriptor
+        self._stop_seconds = stop_seconds
         self._broken = False
-        self._told_by_kernel = _end_with_parent()
-        # It may have died before the kernel knew that we want to be told.
-        if os.getppid() != parent:
-            self._broken = True
-            os.kill(os.getpid(), signal.SIGTERM)
+        self._told_by_kernel = end_with(parent)
 
     def beat(self) -> None:
         """Tell the parent that this process does its work; each beat wakes it."""
@@ -44,12 +43,22 @@ class Lifeline:
             return
         except BrokenPipeError:
             self._broken = True
+            signal.setitimer(signal.ITIMER_REAL, self._stop_seconds)
             if not self._told_by_kernel:
                 os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _end_with_parent() -> bool:
-    """Ask the kernel for a SIGTERM when the parent dies; false where it cannot do that."""
-    if sys.platform != "linux":
-        return False
-    return bool(ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM) == 0)
+def end_with(parent: int) -> bool:
+    """Get a SIGTERM when the process `parent`, which started this one, dies, or is dead already.
+
+    False where the kernel cannot do that: then nobody tells.
+    """
+    told = (
+        sys.platform == "linux"
+        and ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) == 0
+    )
+    # It may have died before the kernel knew that we want to be told.
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return True
+    return bool(told)

@@ -38,6 +38,8 @@ from service.observe.lines import Emit
 REFUSED = 2
 CLEAN = frozenset({0, -signal.SIGTERM})
 """A child that was asked to stop before it could listen ends of SIGTERM, and held nothing yet."""
+STOP_MARGIN_SECONDS = 5.0
+"""What a worker may need beyond its grace to hand back and to close its connections."""
 _NAPS = 8
 _KILL_SECONDS = 5.0
 
@@ -52,8 +54,7 @@ class Plan:
     grace: float
     installation: str = ""
     """By what `check --worker` finds this worker (see `settings.installation`)."""
-    margin: float = 5.0
-    """What a worker may need beyond its grace to hand back and to close its connections."""
+    margin: float = STOP_MARGIN_SECONDS
     first_delay: float = 0.5
     delay_cap: float = 30.0
     healthy_after: float = 60.0
@@ -90,6 +91,8 @@ class Parent:
         self._began = time.time()
         self._door = open_door(plan.installation)
         self._stop_by: float | None = None
+        self._stopping_since = 0.0
+        self._hurried = False
         self._exit_code = 0
 
     def run(self) -> int:
@@ -176,7 +179,8 @@ class Parent:
                 continue
             named = {"process": slot.index, "pid": child.process.pid}
             if self._stop_by is not None and now >= self._stop_by:
-                self._emit(Event.CHILD_KILLED, **named, grace_seconds=self._plan.grace)
+                event = Event.CHILD_HURRIED if self._hurried else Event.CHILD_KILLED
+                self._emit(event, **named, waited_ms=round((now - self._stopping_since) * 1000))
             elif (silent := now - child.last_beat) >= self._patience(child):
                 self._emit(Event.CHILD_SILENT, **named, silent_ms=round(silent * 1000))
             else:
@@ -186,11 +190,12 @@ class Parent:
 
     def _stop(self) -> None:
         """First call: ask all to stop. Any further call: at once."""
+        now = time.monotonic()
         if self._stop_by is not None:
-            self._stop_by = time.monotonic()
+            self._stop_by, self._hurried = now, True
             return
         self._emit(Event.STOPPING, processes=sum(1 for _ in self._children()))
-        self._stop_by = time.monotonic() + self._plan.grace + self._plan.margin
+        self._stopping_since, self._stop_by = now, now + self._plan.grace + self._plan.margin
         for child in self._children():
             child.ask_to_stop()
 

@@ -20,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
         )
     )
     top.add_argument("--config", metavar="PATH", help="configuration file (see `config show`)")
-    top.set_defaults(module="run", child=None)
+    top.set_defaults(module="run", child=None, end_with=None)
     verbs = top.add_subparsers(title="verbs", metavar="VERB")
     _run(verbs)
     _demo(verbs)
@@ -70,10 +70,16 @@ def _seconds(text: str) -> float:
 def _run(verbs: _Verbs) -> None:
     made = _verb(verbs, "run", "Run a worker until SIGTERM; the default verb.")
     made.add_argument("--child", nargs=2, type=int, help=argparse.SUPPRESS)
+    _end_with(made)
 
 
 def _demo(verbs: _Verbs) -> None:
-    _verb(verbs, "demo", "Show the worker at work on this machine, with made-up couriers.")
+    made = _verb(verbs, "demo", "Show the worker at work on this machine, with made-up couriers.")
+    _end_with(made)
+
+
+def _end_with(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--end-with", type=int, metavar="PID", help=argparse.SUPPRESS)
 
 
 def _put(verbs: _Verbs) -> None:

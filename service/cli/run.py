@@ -8,8 +8,8 @@ import os
 import socket
 import sys
 
-from service.cli.lifeline import Lifeline
-from service.cli.parent import Parent, Plan
+from service.cli.lifeline import Lifeline, end_with
+from service.cli.parent import STOP_MARGIN_SECONDS, Parent, Plan
 from service.cli.settings import HOME, installation, loaded
 from service.config.load import Loaded
 from service.config.per_slug import silence_seconds
@@ -22,6 +22,8 @@ def run(options: argparse.Namespace) -> int:
     setting = loaded(options)
     if options.child:
         return _child(setting, *options.child)
+    if options.end_with:
+        end_with(options.end_with)
     config = setting.config
     command = [sys.executable, str(HOME / "worker.py")]
     if setting.file:
@@ -37,7 +39,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _child(setting: Loaded, descriptor: int, parent: int) -> int:
-    lifeline = Lifeline(descriptor, parent)
+    stop_seconds = setting.config.worker.grace_seconds + STOP_MARGIN_SECONDS
+    lifeline = Lifeline(descriptor, parent, stop_seconds)
     # By name, as the parent runs this module too and must not import what a worker needs.
     log = importlib.import_module("service.observe.log")
     log.set_up(setting.config.log.level, _lines(setting))

@@ -51,6 +51,7 @@ class Event(StrEnum):
     CHILD_DIED = "process died"
     CHILD_SILENT = "process was silent and is killed"
     CHILD_KILLED = "process did not stop and is killed"
+    CHILD_HURRIED = "process is killed on request"
     UNEXPECTED = "unexpected error"
     LIBRARY = "library message"
 
@@ -88,6 +89,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.CHILD_DIED: "error",
         Event.CHILD_SILENT: "error",
         Event.CHILD_KILLED: "error",
+        Event.CHILD_HURRIED: "warning",
         Event.UNEXPECTED: "error",
         Event.LIBRARY: "warning",
     }
@@ -125,7 +127,8 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.CHILD_STARTED: "The parent started a worker process.",
         Event.CHILD_DIED: "A worker process ended unasked; it is started again after `delay_ms`.",
         Event.CHILD_SILENT: "A worker process gave no sign of life for `silent_ms`.",
-        Event.CHILD_KILLED: "A worker process did not end within `grace_seconds`.",
+        Event.CHILD_KILLED: "A worker process did not end within `grace_seconds` and 5 s more.",
+        Event.CHILD_HURRIED: "A second signal came, `waited_ms` into the stop: it means at once.",
         Event.UNEXPECTED: "A defect of this program; `traceback` says where.",
         Event.LIBRARY: "A library warned; `logger` says which.",
     }

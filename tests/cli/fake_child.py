@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from service.cli.lifeline import Lifeline
 
 DEATHS = 4
+STOP_SECONDS = 4.0
 
 how, notes, descriptor, parent = sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4]
 
@@ -44,7 +45,7 @@ def is_first() -> bool:
 
 first = is_first()
 signal.signal(signal.SIGTERM, stop)
-lifeline = Lifeline(int(descriptor), int(parent))
+lifeline = Lifeline(int(descriptor), int(parent), STOP_SECONDS)
 note("started")
 if how == "slow":
     time.sleep(4.0)

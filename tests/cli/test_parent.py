@@ -96,6 +96,9 @@ def test_a_second_signal_kills_at_once(start: Start) -> None:
     family.signal(signal.SIGTERM)
     assert family.exit_code() == 1
     assert not [pid for pid in pids if alive(pid)]
+    killed = [event for event in family.events() if "killed" in event["event"]]
+    assert [event["event"] for event in killed] == ["process is killed on request"] * 2
+    assert all(event["waited_ms"] < 20_000 for event in killed)
 
 
 def test_what_does_not_stop_in_its_grace_is_killed(start: Start) -> None:
@@ -105,6 +108,9 @@ def test_what_does_not_stop_in_its_grace_is_killed(start: Start) -> None:
     assert family.exit_code() == 1
     assert not alive(pid)
     assert family.noted("asked") == [pid]
+    (killed,) = [event for event in family.events() if "killed" in event["event"]]
+    assert killed["event"] == "process did not stop and is killed"
+    assert killed["waited_ms"] >= 100  # the grace, and the margin of the driver
 
 
 def test_a_child_that_refuses_its_settings_ends_all(start: Start) -> None:
@@ -128,6 +134,14 @@ def test_children_are_asked_once_when_their_parent_is_killed(start: Start) -> No
     family.signal(signal.SIGKILL)
     until(lambda: bool(family.noted("asked")), "the child was asked")
     time.sleep(2.5)  # two beats find the pipe broken
+    assert family.noted("asked") == [pid]
+
+
+def test_a_child_that_does_not_stop_is_ended_after_its_parent_was_killed(start: Start) -> None:
+    family = start("deaf", processes=1)
+    (pid,) = family.await_started(1)
+    family.signal(signal.SIGKILL)
+    until(lambda: not alive(pid), "the child ended")
     assert family.noted("asked") == [pid]
 
 

@@ -72,7 +72,7 @@ def none_alive(pids: list[int]) -> Callable[[], bool]:
     return lambda: not any(map(alive, pids))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_every_server_and_removes_the_data(
     tmp_path: Path, number: signal.Signals
 ) -> None:

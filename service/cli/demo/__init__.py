@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NoReturn
 
 import pymongo
 from pymongo.database import Database
@@ -21,21 +22,19 @@ from limits.view import SlugView, View
 from service.cli.demo import screen
 from service.cli.demo.proof import Evidence, figures, lost
 from service.cli.demo.script import (
-    CALL_TIMEOUT_SECONDS,
     COPIED,
     COURIERS,
     FAILING,
     KILL_AFTER_SECONDS,
-    LEASE_SECONDS,
     MALFORMED,
     PATIENCE_SECONDS,
-    PROCESSES,
     Request,
     body,
     requests,
 )
 from service.cli.demo.stage import RunningWorker, Stage, open_stage, start_worker
 from service.cli.exits import Exit
+from service.cli.lifeline import end_with
 from service.cli.producer import Producer
 from service.tubes.connection import Placing
 from tracking.request import Slug
@@ -45,30 +44,47 @@ LOOK_SECONDS = 0.25
 Document = dict[str, Any]
 
 
-def run(_: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Run the demo; 1 when a figure is not what was promised."""
+    _unwind_on_signals()
+    if options.end_with:
+        end_with(options.end_with)
     console = Console(highlight=False)
-    console.print(
-        f"Real beanstalkd, Redis and MongoDB on loopback, {PROCESSES} worker processes, made-up "
-        f"couriers. To be short, a call may take {CALL_TIMEOUT_SECONDS} s and a lease lasts "
-        f"{LEASE_SECONDS} s (30 and 60 in config.toml).\n"
+    console.print(screen.introduction())
+    try:
+        with ExitStack() as closing:
+            code = _show(console, closing)
+    except KeyboardInterrupt:
+        console.print("Interrupted. Servers and workers are stopped, nothing is left of them.")
+        raise
+    console.print("Servers and workers are stopped, their data is removed.")
+    return code
+
+
+def _unwind_on_signals() -> None:
+    """End like after an exception, so that servers and workers are stopped in good order."""
+
+    def unwind(number: int, _frame: object) -> NoReturn:
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` asks to outlive a terminal
+            signal.signal(number, unwind)
+
+
+def _show(console: Console, closing: ExitStack) -> int:
+    stage = closing.enter_context(open_stage())
+    console.print(screen.servers(stage.servers))
+    stage.behave()
+    client: pymongo.MongoClient[Document] = pymongo.MongoClient(
+        stage.environment["TRACKER_MONGODB__URI"], tz_aware=True
     )
-    with ExitStack() as closing:
-        stage = closing.enter_context(open_stage())
-        for name, server in stage.servers.items():
-            backing = server.get("backing", "made-up couriers, in a process of their own")
-            console.print(f"  {name:<11} {server['url']:<32} {backing}", soft_wrap=True)
-        console.print()
-        stage.behave()
-        client: pymongo.MongoClient[Document] = pymongo.MongoClient(
-            stage.environment["TRACKER_MONGODB__URI"], tz_aware=True
-        )
-        closing.callback(client.close)
-        worker = closing.enter_context(start_worker(stage))
-        put = _put(stage)
-        killed = _watch(console, stage, worker, client.get_database("bucket"), put)
-        exit_code = worker.stop()
-        return _tell(console, stage, client.get_database("bucket"), put, (killed, exit_code))
+    closing.callback(client.close)
+    worker = closing.enter_context(start_worker(stage))
+    put = _put(stage)
+    killed = _watch(console, stage, worker, client.get_database("bucket"), put)
+    exit_code = worker.stop()
+    return _tell(console, stage, client.get_database("bucket"), put, (killed, exit_code))
 
 
 def _put(stage: Stage) -> list[Request]:
@@ -89,21 +105,23 @@ def _watch(
     put: Sequence[Request],
 ) -> int:
     """Show progress until everything has ended; returns how many processes were killed."""
-    began, killed, news = time.monotonic(), 0, "requests are put; limits hold the couriers' pace"
+    began, killed, news = time.monotonic(), 0, "All requests are put. What is over a limit waits."
+    parcels = Counter(slug for slug, _ in set(put))
     with screen.Screen(console) as shown:
         while (seconds := time.monotonic() - began) < PATIENCE_SECONDS:
-            if not killed and seconds > KILL_AFTER_SECONDS:
+            worker.check()
+            if not killed and worker.pids and seconds > KILL_AFTER_SECONDS:
                 pid = worker.kill_one()
-                killed, news = 1, f"kill -9 {pid}: a worker process is gone in mid-call"
+                killed, news = 1, f"kill -9 {pid}: a worker process is gone, with its calls."
             stored = _count(database, "tracking")
             dead = _count(database, "dead")
             views = asyncio.run(_views(stage))
-            parcels = Counter(slug for slug, _ in set(put))
             shown.show(screen.Progress(seconds, parcels, stored, dead, views, news))
             # The malformed job has no slug.
             if sum(stored.values()) + sum(dead.values()) > sum(parcels.values()):
-                break
+                return killed
             time.sleep(LOOK_SECONDS)
+    console.print(f"[red]Not everything has ended after {PATIENCE_SECONDS:.0f} s.[/red]")
     return killed
 
 
@@ -141,5 +159,5 @@ def _tell(
     for slug, number in lost(evidence):
         console.print(f"[red]lost: {slug} {number}[/red]")
     good = all(figure.kept for figure in judged)
-    sys.stdout.flush()
+    console.print(screen.verdict(good))
     return Exit.DONE if good else Exit.NEGATIVE

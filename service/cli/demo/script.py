@@ -40,11 +40,11 @@ class Courier:
 
 
 COURIERS = (
-    Courier("usps", 44, "more than it takes at once: they wait", {"latency": 0.3}, path="usps"),
-    Courier("acme-post", 36, f"one number {COPIES} times over", {"latency": 0.2, "jitter": 0.3}),
+    Courier("usps", 44, "gets most", {"latency": 0.3}, path="usps"),
+    Courier("acme-post", 36, f"gets one number {COPIES} times", {"latency": 0.2, "jitter": 0.3}),
     Courier("blue-courier", 36, "", {"latency": 0.1}),
     Courier("north-freight", 36, "answers slowly", {"latency": 2.0, "jitter": 1.0}),
-    Courier("island-mail", 36, "one number that it does not know", {"latency": 0.2}),
+    Courier("island-mail", 36, "does not know one number", {"latency": 0.2}),
     Courier("moody-express", 6, "always answers 500", {"fault": "status", "status": 500}),
 )
 FAILING = "moody-express"

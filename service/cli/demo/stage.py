@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from service.cli.exits import UsageError
 from service.cli.settings import HOME
 
 STOP_SECONDS = 20.0
+WORDS_KEPT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,24 +86,27 @@ def open_stage() -> Iterator[Stage]:
 
 @dataclass(slots=True)
 class RunningWorker:
-    """`worker.py run` with its processes; remembers what it logged."""
+    """`worker.py run` with its processes; `last_words` are its last lines."""
 
     process: subprocess.Popen[bytes]
     pids: list[int] = field(default_factory=list)
-    events: dict[str, int] = field(default_factory=dict)
-    trouble: list[str] = field(default_factory=list)
+    last_words: deque[str] = field(default_factory=lambda: deque(maxlen=WORDS_KEPT))
 
     def listen(self) -> None:
         """Read the log to its end; runs on a thread of its own."""
         for line in self.process.stdout or ():
+            self.last_words.append(line.decode(errors="replace").strip())
             with suppress(json.JSONDecodeError):
                 entry = json.loads(line)
-                event = str(entry.get("event"))
-                self.events[event] = self.events.get(event, 0) + 1
-                if event == "process started":
+                if entry.get("event") == "process started":
                     self.pids.append(int(entry["pid"]))
-                if event == "unexpected error":
-                    self.trouble.append(line.decode(errors="replace"))
+
+    def check(self) -> None:
+        """Raise UsageError when it ended by itself, with its last words."""
+        code = self.process.poll()
+        if code is not None:
+            words = "\n".join(["", *self.last_words])
+            raise UsageError(f"the demo's worker ended by itself, with exit code {code}:{words}")
 
     def kill_one(self) -> int:
         """Kill a worker process the hard way; returns its pid."""
@@ -119,13 +124,25 @@ class RunningWorker:
             self.process.kill()
             return self.process.wait()
 
+    def stop_at_once(self) -> None:
+        """End it without waiting for its calls; nothing happens when it has ended."""
+        if self.process.poll() is None:
+            # Two different signals: of two equal ones the second may get lost in the first.
+            self.process.send_signal(signal.SIGTERM)
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait(STOP_SECONDS)
+
 
 @contextmanager
 def start_worker(stage: Stage) -> Iterator[RunningWorker]:
-    """Run a worker for the length of a `with` block."""
+    """Run a worker with its default settings for the length of a `with` block.
+
+    It ends when this process does, killed or not.
+    """
     ours = {name: text for name, text in os.environ.items() if not name.startswith("TRACKER_")}
+    command = [sys.executable, str(HOME / "worker.py"), "--config", os.devnull]
     process = subprocess.Popen(  # noqa: S603 - our own command
-        [sys.executable, str(HOME / "worker.py"), "run"],
+        [*command, "run", "--end-with", str(os.getpid())],
         cwd=HOME,
         env={**ours, **stage.environment, **settings(stage.site)},
         stdout=subprocess.PIPE,
@@ -138,5 +155,5 @@ def start_worker(stage: Stage) -> Iterator[RunningWorker]:
     try:
         yield worker
     finally:
-        worker.stop()
+        worker.stop_at_once()
         listener.join(STOP_SECONDS)

@@ -81,11 +81,11 @@ $(READY): requirements-dev.txt
 	  echo "$(PYTHON) cannot make virtual environments. Install the package: apt install python3-venv" >&2; exit 1; }
 	@echo "Setting up $(VENV) (once; about a minute on a home line) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-cache-dir \
 	  --require-hashes --only-binary :all: -r requirements-dev.txt
 	@touch $@
 
 # Only `lock` needs uv, so it stays out of the environment that tests run in.
 $(UV): | $(READY)
 	@$(PYTHON) -m venv .devstack/uv
-	@.devstack/uv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: uv
+	@.devstack/uv/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir --only-binary :all: uv

@@ -27,11 +27,11 @@ from couriers import (
     usps,
 )
 from couriers.courier import Courier
-from couriers.http.addresses import root
 from couriers.http.fetch import Fetch
 from couriers.http.settings import CourierSettings
+from couriers.slugs import ALIASES
 from tracking.checkpoint import Tracking
-from tracking.errors import MissingField, RequestRefused, TrackingError
+from tracking.errors import MissingField
 from tracking.request import Slug, TrackingRequest
 
 COURIERS: Mapping[Slug, Courier] = MappingProxyType(
@@ -52,33 +52,22 @@ COURIERS: Mapping[Slug, Courier] = MappingProxyType(
         Slug("usps"): usps,
     }
 )
-"""Every courier with a module of its own. Adding one is one line here (docs/couriers.md)."""
+"""Every courier with a module of its own: those of SLUGS."""
 
 MODULES: Mapping[str, Courier] = MappingProxyType({"json_feed": json_feed})
-"""What `module = …` may name: modules that serve any slug."""
-
-ALIASES: Mapping[str, Slug] = MappingProxyType(
-    {"hkpost": Slug("hong-kong-post"), "dpduk": Slug("dpd-uk")}
-)
-"""Names of the original system. No key, `_id`, metric or log ever carries one."""
-
-
-class BadCourierSettings(TrackingError):
-    """`[couriers.<slug>]` cannot be used; the message names the setting and the fix."""
+"""The modules that serve any slug: those of FEEDS."""
 
 
 class Registry:
     """The couriers of one worker: the built-in ones, and those that configuration adds."""
 
     def __init__(self, configured: Iterable[CourierSettings] = ()) -> None:
-        """Check every section. Raises BadCourierSettings: the worker must not start."""
+        """Take sections that `service.config` found to be right."""
         self._couriers: dict[Slug, Courier] = dict(COURIERS)
         self._settings: dict[Slug, CourierSettings] = {}
         for section in configured:
             slug = ALIASES.get(section.slug, section.slug)
-            if slug in self._settings:
-                raise BadCourierSettings(f"[couriers.{slug}] is there twice: once by an alias")
-            self._couriers[slug] = _module(section)
+            self._couriers[slug] = MODULES[section.module] if section.module else COURIERS[slug]
             self._settings[slug] = _complete(replace(section, slug=slug), self._couriers[slug])
         for slug, courier in COURIERS.items():
             if slug not in self._settings:
@@ -115,40 +104,9 @@ class Registry:
         return await courier.track(fetch, request)
 
 
-def _module(section: CourierSettings) -> Courier:
-    slug = ALIASES.get(section.slug, section.slug)
-    known = ", ".join(sorted(MODULES))
-    if section.module:
-        if section.module not in MODULES:
-            raise BadCourierSettings(
-                f"couriers.{slug}.module: {section.module!r} is no module; choose one of: {known}"
-            )
-        return MODULES[section.module]
-    if slug not in COURIERS:
-        raise BadCourierSettings(
-            f"couriers.{slug}: no courier has this slug; for a courier of your own set "
-            f"module (one of: {known}) and base_url. Built in: {', '.join(sorted(COURIERS))}"
-        )
-    return COURIERS[slug]
-
-
 def _complete(section: CourierSettings, courier: Courier) -> CourierSettings:
-    for key, value in section.credentials.items():
-        if not value.isprintable():
-            raise BadCourierSettings(
-                f"couriers.{section.slug}.{key}: holds a line break or control character; "
-                "set the bare value"
-            )
-    whole = replace(
+    return replace(
         section,
         base_url=section.base_url or courier.BASE_URL,
         token_url=section.token_url or courier.TOKEN_URL,
     )
-    for key, url in (("base_url", whole.base_url), ("token_url", whole.token_url)):
-        if not url and key == "token_url":
-            continue
-        try:
-            root(url)
-        except RequestRefused as unfit:
-            raise BadCourierSettings(f"couriers.{section.slug}.{key}: {unfit}") from unfit
-    return whole

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from couriers.registry import BadCourierSettings, Registry
+from couriers.registry import Registry
 from service.cli.exits import UsageError
 from service.config.handover import courier_settings
-from service.config.known import check_limited
 from service.config.load import Loaded
 from tracking.errors import MalformedJob
 from tracking.request import Number, Slug, parse_number
 
 
 class Catalogue:
-    """All couriers there are. Raises UsageError or ConfigError when a section cannot be used."""
+    """All couriers there are."""
 
     def __init__(self, loaded: Loaded) -> None:
-        try:
-            self.registry = Registry(courier_settings(loaded.config).values())
-        except BadCourierSettings as error:
-            raise UsageError(str(error)) from error
-        check_limited(loaded, self.registry.slugs)
+        self.registry = Registry(courier_settings(loaded.config).values())
 
     def resolve(self, text: str) -> tuple[Slug, str] | None:
         """Find the slug that `text` means and the characters its numbers keep."""

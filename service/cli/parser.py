@@ -189,7 +189,7 @@ def _reparse(verbs: _Verbs) -> None:
 
 
 def _check(verbs: _Verbs) -> None:
-    made = _verb(verbs, "check", "Tell in one line whether the servers can be worked with.")
+    made = _verb(verbs, "check", "Check the settings, and tell in one line how the servers are.")
     made.add_argument(
         "--worker",
         action="store_const",
@@ -208,6 +208,7 @@ def _doctor(verbs: _Verbs) -> None:
 def _config(verbs: _Verbs) -> None:
     made = _verb(verbs, "config", "Show the configuration.")
     actions = made.add_subparsers(title="actions", metavar="ACTION", required=True)
-    show = _verb(actions, "show", "Print what holds, secrets masked.", module="config_show")
+    text = "Print what holds, secrets masked; wrong settings are named instead, with exit 2."
+    show = _verb(actions, "show", text, module="config_show")
     show.add_argument("--sources", action="store_true", help="and where each value was set")
     _json(show)

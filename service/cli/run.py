@@ -44,8 +44,6 @@ def _child(setting: Loaded, descriptor: int, parent: int) -> int:
     # By name, as the parent runs this module too and must not import what a worker needs.
     log = importlib.import_module("service.observe.log")
     log.set_up(setting.config.log.level, _lines(setting))
-    # Checks what only the couriers' own modules know; says so and ends with 2.
-    importlib.import_module("service.cli.catalogue").Catalogue(setting)
     wiring = importlib.import_module("service.wiring")
     code: int = wiring.run_worker(setting.config, lifeline.beat)
     return code

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from ipaddress import IPv6Address
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from couriers.http.redaction import MASK
 
 _USERINFO = re.compile(r"(://[^/?#]*?:)(.*)(@)")
 _PASSWORD_OPTION = re.compile(r"([?&]password=)([^&#]*)", re.IGNORECASE)
+_HOST = re.compile(r"([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[([0-9A-Fa-f:.]+)\])(?::\d*)?")
+"""A name in ASCII, an IPv4 or an IPv6 address: what an HTTP client takes without guessing."""
 
 
 class BadAddress(ValueError):
@@ -80,14 +83,26 @@ def check_mongodb(uri: str) -> None:
 
 
 def check_http(url: str) -> None:
-    """Refuse what is no plain HTTP address. Raises BadAddress."""
+    """Refuse what couriers could not be asked at. Raises BadAddress."""
     wanted = "http:// or https:// and a host"
     split = _split(url, wanted)
-    if split.scheme not in {"http", "https"} or not split.hostname:
-        raise BadAddress(wanted, 'Write it like "https://api.example.com".')
-    if split.username or split.query or split.fragment:
+    if split.username is not None or split.query or split.fragment:
         fix = "Put credentials into their own keys, and leave ? and # out."
         raise BadAddress("an address without user, query or fragment", fix)
+    if split.scheme not in {"http", "https"} or not _is_host(split.netloc) or split.port == 0:
+        raise BadAddress(wanted, 'Write it like "https://api.example.com".')
+
+
+def _is_host(text: str) -> bool:
+    found = _HOST.fullmatch(text)
+    try:
+        if found and found[2]:
+            IPv6Address(found[2])
+        elif found:
+            found[1].encode("ascii").decode("idna")
+    except ValueError:
+        return False
+    return bool(found)
 
 
 def _split(url: str, wanted: str) -> SplitResult:

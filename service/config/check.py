@@ -28,19 +28,22 @@ _LIKE_A_SETTING = 0.8
 """A courier's own key that is this close to a setting is a slip of the pen, not a credential."""
 
 
-def problems_of(raw: Any, kind: Any, where_of: WhereOf, path: Path = ()) -> Iterator[Problem]:
-    """Everything that is wrong at `path` and below, in the order of the file."""
+def problems_of(
+    raw: Any, kind: Any, where_of: WhereOf, path: Path = ()
+) -> Iterator[tuple[Path, Problem]]:
+    """Everything that is wrong at `path` and below, in the order of the file, each by its path."""
     if not is_table(kind):
-        yield from _value_problems(raw, kind, where_of(path), path)
+        if (problem := _value_problem(raw, kind, where_of(path), path)) is not None:
+            yield path, problem
         return
     if not isinstance(raw, dict):
         fix = f"Write [{'.'.join(path)}] and the keys below it."
-        yield Problem(".".join(path), where_of(path), "a single value", "a table", fix)
+        yield path, Problem(".".join(path), where_of(path), "a single value", "a table", fix)
         return
     for name, value in raw.items():
         below = (*path, name)
         if is_section(kind) and _is_unknown(kind, name, value):
-            yield _unknown(kind, below, where_of(below))
+            yield below, _unknown(kind, below, where_of(below))
         else:
             yield from problems_of(value, child(kind, name), where_of, below)
 
@@ -74,9 +77,10 @@ def _unknown(section: type[Section], path: Path, where: str) -> Problem:
     return Problem(".".join(path), where, "an unknown key", "one of " + ", ".join(names), fix)
 
 
-def _value_problems(raw: Any, kind: Any, where: str, path: Path) -> Iterator[Problem]:
+def _value_problem(raw: Any, kind: Any, where: str, path: Path) -> Problem | None:
     try:
         msgspec.convert(raw, kind)
     except msgspec.ValidationError:
         found = shown(raw, secret=is_secret(path))
-        yield Problem(".".join(path), where, found, expected(kind), example(path, where))
+        return Problem(".".join(path), where, found, expected(kind), example(path, where))
+    return None

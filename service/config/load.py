@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any
@@ -14,8 +13,8 @@ import msgspec
 from service.config import environment
 from service.config.check import problems_of, shape
 from service.config.coherence import incoherences
-from service.config.lines import lines_of
-from service.config.problem import ConfigError, Problem
+from service.config.document import Document, read
+from service.config.problem import ConfigError
 from service.config.schema import Config
 from service.config.tree import Path
 
@@ -41,17 +40,19 @@ def load(given: str | None, variables: Mapping[str, str], beside: File) -> Loade
     ./config.toml, or the one in the directory `beside`.
     """
     file = which_file(given, variables, beside)
-    raw, lines = _read(file) if file else ({}, {})
+    document = read(file) if file else Document()
     overlay = environment.read(variables)
-    where_of = functools.partial(_where, file, lines, overlay.origins)
-    _lay_over(raw, overlay.values)
-    problems = [*overlay.problems, *problems_of(raw, Config, where_of)]
+    where_of = functools.partial(_where, file, document.lines, overlay.origins)
+    _lay_over(document.raw, overlay.values)
+    wrong = dict(problems_of(document.raw, Config, where_of))
+    # What is wrong by itself is left out, so that the rest can be judged too.
+    config = msgspec.convert(shape(_without(document.raw, wrong), Config), Config)
+    doubtful = {*document.doubtful, *overlay.doubtful, *wrong}
+    problems = [*document.problems, *overlay.problems, *wrong.values()]
+    problems += incoherences(config, where_of, doubtful)
     if problems:
         raise ConfigError(problems)
-    config = msgspec.convert(shape(raw, Config), Config)
-    if problems := list(incoherences(config, where_of)):
-        raise ConfigError(problems)
-    in_file = {path: _line(file, number) for path, number in lines.items()}
+    in_file = {path: _line(file, number) for path, number in document.lines.items()}
     return Loaded(config, in_file | overlay.origins, file)
 
 
@@ -63,23 +64,14 @@ def which_file(given: str | None, variables: Mapping[str, str], beside: File) ->
     return next((file for file in candidates if file.is_file()), None)
 
 
-def _read(file: File) -> tuple[dict[str, Any], dict[Path, int]]:
-    fix = "Correct it, or name another file with --config or TRACKER_CONFIG."
-    try:
-        # A byte order mark is what some editors put first; it means nothing.
-        text = file.read_text(encoding="utf-8-sig")
-        return tomllib.loads(text), lines_of(text)
-    except OSError as error:
-        found = error.strerror or "an error"
-    except UnicodeDecodeError:
-        found = "text that is not UTF-8"
-    except tomllib.TOMLDecodeError as error:
-        found = str(error)
-    except RecursionError:
-        found = "lists or tables that are nested too deep"
-    except ValueError:
-        found = "a number of thousands of digits"
-    raise ConfigError([Problem(str(file), "", found, "a TOML file", fix)])
+def _without(raw: Any, wrong: Collection[Path], path: Path = ()) -> Any:
+    if not isinstance(raw, dict):
+        return raw
+    return {
+        name: _without(value, wrong, (*path, name))
+        for name, value in raw.items()
+        if (*path, name) not in wrong
+    }
 
 
 def _lay_over(raw: dict[str, Any], values: Mapping[Path, Any]) -> None:

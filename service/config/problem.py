@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 SHOWN_MOST = 60
+
+
+class Finding(NamedTuple):
+    """A problem before it is known where its setting stands.
+
+    `reads` are the paths of several settings that do not fit together: where one of them is wrong
+    by itself, nobody can tell yet.
+    """
+
+    path: tuple[str, ...]
+    found: str
+    expected: str
+    fix: str
+    reads: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

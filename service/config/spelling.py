@@ -10,6 +10,17 @@ import msgspec
 from service.config.tree import Path, default_at
 
 PREFIX = "TRACKER_"
+_EXAMPLES = {
+    "per_hour": "1000",
+    "per_day": "10000",
+    "service": '"mymaster"',
+    "keep": '"-"',
+    "module": '"json_feed"',
+    "base_url": '"https://api.example.com"',
+    "token_url": '"https://api.example.com/token"',
+}
+"""Of settings whose default is that there is none."""
+
 _SLUG_AT = {("couriers",): 1, ("limits", "slugs"): 2}
 
 
@@ -30,21 +41,18 @@ def path_of(name: str) -> Path:
     return tuple(parts)
 
 
-def suggestion(path: Path, where: str, names: Iterable[str]) -> str:
-    """Say which of `names` was probably meant by the last name of `path`."""
+def suggestion(path: Path, where: str, names: Iterable[str], other: str = "Remove it.") -> str:
+    """Say which of `names` was probably meant by the last name of `path`; `other` if none."""
     near = difflib.get_close_matches(path[-1], names, 1)
     if not near:
-        return "Remove it."
+        return other
     meant = (*path[:-1], near[0])
     return f"Did you mean {variable(meant) if where.startswith(PREFIX) else '.'.join(meant)}?"
 
 
 def example(path: Path, where: str) -> str:
-    """Say how to write the default, which is at least of the right kind."""
-    default = default_at(path)
-    if default in (None, ""):
-        return "Correct it."
-    written = msgspec.json.encode(default).decode()
+    """Say how to write the default, or something else of the right kind where there is none."""
+    written = _EXAMPLES.get(path[-1]) or msgspec.json.encode(default_at(path) or "…").decode()
     if where.startswith(PREFIX):
         return f"Write for example {variable(path)}='{written}'."
     return f"Write for example {path[-1]} = {written}."

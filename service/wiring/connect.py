@@ -53,7 +53,7 @@ class Parts:
 async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     """Wait for every server that a worker cannot do without; `closing` ends the connections.
 
-    Raises BadCourierSettings and Refused: then nobody should try again.
+    Raises Refused: then nobody should try again.
     """
     registry = Registry(courier_settings(config).values())
     redis = open_redis(redis_address(config))

@@ -8,7 +8,6 @@ import gc
 import signal
 from collections.abc import Callable
 
-from couriers.registry import BadCourierSettings
 from service.config.per_slug import silence_seconds
 from service.config.schema import Config
 from service.observe.events import Event
@@ -29,8 +28,8 @@ REFUSED = 2
 def run_worker(config: Config, beat: Callable[[], None]) -> int:
     """Run one worker process until SIGTERM or SIGINT; returns its exit code.
 
-    `beat` is called every few seconds as long as the event loop turns. 2: the configuration cannot
-    be used, or a server was refused because it can lose acknowledged work.
+    `beat` is called every few seconds as long as the event loop turns. 2: a server was
+    refused because it can lose acknowledged work.
     """
     return asyncio.run(_run(config, beat))
 
@@ -48,7 +47,7 @@ async def _run(config: Config, beat: Callable[[], None]) -> int:
             return 0
         try:
             worker = starting.result()
-        except (BadCourierSettings, Refused) as error:
+        except Refused as error:
             emit(Event.REFUSED_START, error=error)
             return REFUSED
         _calm_the_collector()

@@ -109,14 +109,6 @@ def test_a_worker_refuses_a_redis_that_forgets_and_tells_the_fix(
     assert "CONFIG SET appendfsync always" in log.read_text()
 
 
-def test_a_worker_refuses_limits_of_a_courier_that_does_not_exist(
-    started: tuple[Started, Path],
-) -> None:
-    start, log = started
-    assert start(TRACKER_LIMITS__SLUGS__AKME__CONCURRENT="1").wait(PATIENCE) == 2
-    assert "Did you mean TRACKER_LIMITS__SLUGS__ACME?" in log.read_text()
-
-
 def test_a_worker_stops_in_good_order_while_its_servers_are_away(
     started: tuple[Started, Path],
 ) -> None:

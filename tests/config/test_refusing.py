@@ -111,8 +111,18 @@ def test_a_courier_key_that_is_almost_a_setting_is_no_credential(tmp_path: Path)
         ("[limits.slugs.a--b]\nconcurrent = 1\n", "limits.slugs.a--b", "slug"),
         ("[limits]\ncall_timeout_seconds = 31.0\n", "limits.lease_seconds", "2 x"),
         ("[limits]\nlease_seconds = 61.0\n", "limits.lease_seconds", "at most 60"),
-        ("[limits.slugs.a]\nlease_seconds = 59.0\n", "limits.slugs.a.lease_seconds", "2 x"),
-        ("[retry]\ncap_seconds = 5.0\n", "retry.cap_seconds", "at least 10"),
+        ("[limits.slugs.ups]\nlease_seconds = 59.0\n", "limits.slugs.ups.lease_seconds", "2 x"),
+        ("[retry]\ncap_seconds = 5.0\n", "retry.cap_seconds", "retry.first_seconds = 10"),
+        ('[couriers.usps]\nclient_id = "a\\nb"\n', "couriers.usps.client_id", "line break"),
+        ('[couriers.usps]\nbase_url = "http://h:0"\n', "couriers.usps.base_url", "https://"),
+        ('[couriers.usps]\nbase_url = "http://a\\\\b"\n', "couriers.usps.base_url", "https://"),
+        ('[couriers.usps]\nmodule = "jsonfeed"\n', "couriers.usps.module", '"json_feed"'),
+        ('[couriers.upps]\nclient_id = "x"\n', "couriers.upps", "Did you mean couriers.ups?"),
+        ('[couriers.acme]\nclient_id = "x"\n', "couriers.acme", 'set module = "json_feed"'),
+        ("[couriers.dpduk]\n[couriers.dpd-uk]\n", "couriers.dpduk", "[couriers.dpd-uk]"),
+        ("[limits.slugs.upps]\nconcurrent = 1\n", "limits.slugs.upps", "limits.slugs.ups?"),
+        ("[limits.slugs.acme]\nconcurrent = 1\n", "limits.slugs.acme", "[couriers.acme]"),
+        ("[limits.slugs.hkpost]\nper_second = 1\n", "limits.slugs.hkpost", "hong-kong-post"),
     ],
 )
 def test_what_does_not_make_sense_together_is_refused(
@@ -141,6 +151,13 @@ def test_what_is_allowed_is_not_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "config.toml"
     file.write_text(text)
     load(str(file), {}, tmp_path)
+
+
+def test_a_courier_of_ones_own_may_have_limits(tmp_path: Path) -> None:
+    feed = '[couriers.acme]\nmodule = "json_feed"\nbase_url = "http://127.0.0.1:1"\n'
+    file = tmp_path / "config.toml"
+    file.write_text(f"{feed}[limits.slugs.acme]\nper_second = 1\n")
+    assert load(str(file), {}, tmp_path).config.limits.slugs["acme"].per_second == 1
 
 
 def test_several_problems_are_told_together(tmp_path: Path) -> None:
@@ -177,8 +194,95 @@ def test_a_setting_in_a_variable_and_in_a_file_at_once_is_refused(tmp_path: Path
     assert problem(tmp_path, **variables).path == "redis.url"
 
 
-def test_text_that_is_no_toml_is_refused_with_its_line(tmp_path: Path) -> None:
-    assert "line 2" in problem(tmp_path, "[redis]\nurl = \n").found
+LAYERS = """\
+[worker]
+processes = many
+[limits]
+per_second = "fast"
+concurent = 3
+[retry]
+cap_seconds = 5.0
+[redis]
+url = "redis+cluster://h"
+[couriers.upps]
+client_id = "x"
+[limits.slugs.acme]
+per_second = 1
+"""
+
+
+def test_no_problem_hides_another_of_whatever_kind_they_are(tmp_path: Path) -> None:
+    found = problems(tmp_path, LAYERS, TRACKER_LOG__LEVEL="loud", TRACKER_DEAD__KEEP_DAYS="x")
+    assert {each.path: each.where.rpartition(":")[2] for each in found} == {
+        "worker.processes": "2",
+        "limits.per_second": "4",
+        "limits.concurent": "5",
+        "retry.cap_seconds": "7",
+        "redis.url": "9",
+        "couriers.upps": "10",
+        "limits.slugs.acme": "12",
+        "log.level": "TRACKER_LOG__LEVEL",
+        "dead.keep_days": "TRACKER_DEAD__KEEP_DAYS",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ('[limits]\ncall_timeout_seconds = "x"\nlease_seconds = 50\n', "call_timeout_seconds"),
+        ("[limits]\ncall_timeout_seconds = x\nlease_seconds = 50\n", "call_timeout_seconds"),
+        ('[retry]\nfirst_seconds = "x"\ncap_seconds = 5.0\n', "first_seconds"),
+        ('[redis]\nsentinels = [1]\nservice = "m"\n', "sentinels"),
+        ("[couriers.acme]\nmodule = json_feed\n", "module"),
+        ("[couriers.acme\n[limits.slugs.acme]\nper_second = 1\n", "acme"),
+        ("couriers = 3\n[limits.slugs.acme]\nper_second = 1\n", "couriers"),
+    ],
+)
+def test_what_depends_on_a_wrong_value_is_not_complained_of(
+    tmp_path: Path, text: str, path: str
+) -> None:
+    assert problem(tmp_path, text).path.rpartition(".")[2] == path
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("[redis]\nurl = \n", [2]),
+        ("[worker]\nprocesses = 1o\n[log]\nlevel = info\n", [2, 4]),
+        ('[beanstalkd]\nservers = ["a:1"\nallow_loss = true\n[log]\nlevel = "debug"\n', [2]),
+        ('[beanstalkd]\nservers = [\n"a:1"\n"b:1"\n]\nallow_loss = no\n', [2, 6]),
+        ('[redis]\nurl = """x\n[log]\nlevel = "debug"\n', [2]),
+        ("[worker]\n[log]\n[worker]\nprocesses = 2\n", [3]),
+        ("[log]\nlevel = 'debug'\nlevel = 'info'\n", [3]),
+        ("[worker\nprocesses = 0\nlevel = 3\n[log]\nlevel = 'debug'\n", [1]),
+        ("processes 2\n[log]\nlevel = debug\n", [1, 3]),
+    ],
+)
+def test_text_that_is_no_toml_is_refused_slip_by_slip(
+    tmp_path: Path, text: str, lines: list[int]
+) -> None:
+    found = problems(tmp_path, text)
+    assert [int(each.where.rpartition(":")[2]) for each in found] == lines
+    assert all("not TOML" in each.found for each in found)
+
+
+def test_a_slip_says_how_to_write_the_setting(tmp_path: Path) -> None:
+    found = problem(tmp_path, "[log]\nlevel = info\n")
+    assert found.path == "log.level"
+    assert found.expected == 'one of "debug", "error", "info", "warning"'
+    assert found.fix == 'Write for example level = "info".'
+
+
+def test_a_file_of_something_else_is_refused_after_some_slips(tmp_path: Path) -> None:
+    assert len(problems(tmp_path, "key = no value\n" * 1000)) == 20
+
+
+def test_every_complaint_ends_with_what_to_write(tmp_path: Path) -> None:
+    text = f"[couriers.{'x' * 60}]\nkeep = 3\n[limits.slugs.{'y' * 60}]\nper_day = 'z'\n"
+    for found in problems(tmp_path, text, TRACKER_COURIERS__USPS__MODULE="Z" * 300):
+        assert found.fix.endswith((".", "?"))
+        assert found.fix != "Correct it."
+        assert str(found).endswith(found.fix)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from service.config.load import load
 from service.config.schema import Config
 from service.config.tree import Path as Setting
@@ -53,18 +55,38 @@ def test_every_setting_has_a_comment_or_stands_right_below_one() -> None:
     assert bare == ['database = "bucket"']
 
 
-def test_what_is_commented_out_is_valid(tmp_path: Path) -> None:
-    """Uncommented, the quotas and the couriers' tables load."""
-    tables = FILE.read_text().split("\n# What couriers document")[1]
-    quotas, _, rest = tables.partition("\n[retry]")
-    couriers = rest.split("[log]")[1]
-    text = "\n".join(
-        line.removeprefix("# ")
-        for line in (quotas + couriers).splitlines()
-        if re.match(r"# (\[[a-z.-]+\]|[a-z_]+ = )", line)
-    )
+def examples() -> list[str]:
+    """The tables that are commented out, each with its keys and without the comment signs."""
+    found: list[str] = []
+    for line in FILE.read_text().splitlines():
+        if re.match(r"# \[[a-z.-]+\]", line):
+            found.append("")
+        elif not re.match(r"# [a-z_]+ = ", line):
+            continue
+        if found:
+            found[-1] += line.removeprefix("# ") + "\n"
+    return found
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda text: text.split("]")[0][1:])
+def test_each_example_loads_when_it_is_uncommented(tmp_path: Path, example: str) -> None:
     file = tmp_path / "config.toml"
-    file.write_text(text)
+    file.write_text(FILE.read_text() + example)
+    load(str(file), {}, tmp_path)
+
+
+def test_all_examples_together_load_and_hold(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(FILE.read_text() + "".join(examples()))
     found = load(str(file), {}, tmp_path).config
     assert found.limits.slugs["usps"].per_hour == 60
     assert found.couriers["my-courier"].module == "json_feed"
+    assert len(found.limits.slugs) + len(found.couriers) == len(examples())
+
+
+def test_the_quotas_that_are_commented_out_load(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    general = FILE.read_text().split("# What couriers document")[0]
+    file.write_text(re.sub(r"^# (per_\w+ = )", r"\1", general, flags=re.MULTILINE))
+    limits = load(str(file), {}, tmp_path).config.limits
+    assert (limits.per_hour, limits.per_day) == (1000, 10000)

@@ -16,7 +16,8 @@ from loopback import FetchFor, RecordingPermit
 from couriers import json_feed, usps
 from couriers.courier import Courier
 from couriers.http.settings import CourierSettings, environment_name
-from couriers.registry import ALIASES, COURIERS, MODULES, BadCourierSettings, Registry
+from couriers.registry import COURIERS, MODULES, Registry
+from couriers.slugs import ALIASES, FEEDS, SLUGS
 from tracking.errors import MissingField
 from tracking.request import FIELDS, Number, Slug, TrackingRequest, parse_slug
 
@@ -81,30 +82,10 @@ def test_a_feed_makes_a_new_slug_and_may_stand_in_for_an_old_one() -> None:
     assert "my-courier" in registry.slugs
 
 
-@pytest.mark.parametrize(
-    ("sections", "told"),
-    [
-        ([section("acme", module="jsonfeed", base_url="http://x")], "couriers.acme.module"),
-        ([section("acme", base_url="http://x")], "couriers.acme: no courier"),
-        ([section("acme", module="json_feed")], "couriers.acme.base_url"),
-        ([section("usps", base_url="usps.example")], "couriers.usps.base_url"),
-        ([section("usps", token_url="http://a?b=c")], "couriers.usps.token_url"),  # noqa: S106 - an address
-        ([section("hkpost"), section("hong-kong-post")], "twice"),
-        ([section("usps", credentials={"client_id": "a\nb"})], "couriers.usps.client_id"),
-    ],
-)
-def test_settings_that_cannot_work_stop_the_start_and_name_the_setting(
-    sections: list[CourierSettings], told: str
-) -> None:
-    with pytest.raises(BadCourierSettings, match=re.escape(told)):
-        Registry(sections)
-
-
-def test_a_bad_credential_is_not_shown() -> None:
-    with pytest.raises(BadCourierSettings) as failed:
-        Registry([section("usps", credentials={"client_id": "hidden\n"})])
-
-    assert "hidden" not in str(failed.value)
+def test_the_names_that_a_configuration_is_checked_against_are_those_of_the_modules() -> None:
+    assert set(COURIERS) == SLUGS
+    assert set(MODULES) == FEEDS
+    assert set(ALIASES.values()) <= SLUGS
 
 
 def test_settings_do_not_show_their_secrets() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -14,6 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from portion import examples
 
+from couriers.http.addresses import root
+from couriers.registry import Registry
+from service.config.address import BadAddress, check_http
 from service.config.handover import courier_settings, redis_address, rules_for
 from service.config.load import Loaded, load
 from service.config.problem import ConfigError
@@ -167,7 +171,7 @@ def assert_it_can_be_handed_over(found: Loaded) -> None:
     for slug in ("usps", *config.limits.slugs):
         rules = rules_for(config, Slug(slug))
         assert 2 * rules.call_timeout_seconds <= rules.lease_seconds <= 60
-    courier_settings(config)
+    Registry(courier_settings(config).values())
     redis_address(config)
     secrets_of(config)
     for path in found.origins:
@@ -217,3 +221,19 @@ def test_any_environment_over_any_document_is_read_or_refused(
     attempt: Try, tables: dict[str, Any], variables: dict[str, str]
 ) -> None:
     attempt(document(tables).encode("utf-8", "surrogatepass"), variables)
+
+
+PIECES_OF_HOSTS = [*"ab0./:[]%-_@?#\\ é\u3002", "xn--", "..", ":0", ":65536", "[::1]"]
+HOSTS = st.lists(st.sampled_from(PIECES_OF_HOSTS), max_size=8).map("".join)
+
+
+@examples(800)
+@given(st.sampled_from(["http://", "https://", "ftp://"]), HOSTS)
+@example("http://", "xn--")
+@example("http://", "\u3002")
+@example("http://", "a\\b")
+def test_couriers_can_be_asked_at_every_address_that_is_accepted(scheme: str, host: str) -> None:
+    url = f"{scheme}{host}"
+    with contextlib.suppress(BadAddress):
+        check_http(url)
+        assert root(url)  # raises RequestRefused for what no call could use

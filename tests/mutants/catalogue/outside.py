@@ -29,8 +29,8 @@ MUTANTS = (
         name="a complaint about the configuration quotes the password",
         breaks="F20",
         where="service/config/coherence.py",
-        old="yield path, shown(masked(address)), error.expected, error.fix",
-        new="yield path, shown(address), error.expected, error.fix",
+        old="yield Finding(path, shown(masked(address)), error.expected, error.fix)",
+        new="yield Finding(path, shown(address), error.expected, error.fix)",
         tests=("config/test_refusing.py::test_no_complaint_quotes_a_password",),
     ),
     Mutant(

@@ -1,0 +1,43 @@
+"""Which couriers there are, by name alone: the registry brings their code, and aiohttp with it.
+
+A configuration is checked against these by every command, and by the parent of the workers, which
+must stay small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tracking.request import Slug
+
+SLUGS = frozenset(
+    map(
+        Slug,
+        (
+            "australia-post",
+            "bring",
+            "canada-post",
+            "dhl",
+            "dpd-uk",
+            "fedex",
+            "gls",
+            "hong-kong-post",
+            "la-poste-colissimo",
+            "postnl",
+            "postnord",
+            "royal-mail",
+            "ups",
+            "usps",
+        ),
+    )
+)
+"""Every courier with a module of its own."""
+
+FEEDS = frozenset({"json_feed"})
+"""What `module = …` may name: modules that serve any slug."""
+
+ALIASES: Mapping[str, Slug] = MappingProxyType(
+    {"hkpost": Slug("hong-kong-post"), "dpduk": Slug("dpd-uk")}
+)
+"""Names of the original system. No key, `_id`, metric or log ever carries one."""

@@ -19,9 +19,11 @@ from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
+from couriers.reading.check_digits import gs1
 from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest, together
+from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
@@ -35,10 +37,12 @@ TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_uid", "api_key")
 CREDENTIALS_FROM = "Mybring, Settings and API: the address of the login and its API key"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[re.Pattern[str], ...] = (
-    re.compile(r"[37]70\d{14,15}"),
-    re.compile(r"[A-Z]{2}\d{9}NO"),
-    re.compile(r"\d{17}"),
+PATTERNS: tuple[NumberForm, ...] = (
+    form(r"[37]70\d{15}", gs1),
+    s10("NO"),
+    form(r"[37]70\d{14}"),
+    form(r"[37]\d{17}", gs1),
+    form(r"\d{17}", loose=True),
 )
 VERIFIED = "Bring's reference, its list of statuses and samples; not the live site"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Protocol
 
 from couriers.http.fetch import Fetch
 from couriers.http.settings import CourierSettings
+from couriers.reading.number_forms import NumberForm
 from tracking.checkpoint import Tracking
 from tracking.request import TrackingRequest
 
@@ -22,7 +22,7 @@ class Courier(Protocol):
     CREDENTIALS       names of the keys it needs, () where none
     CREDENTIALS_FROM  where a person gets them, for `doctor`
     REQUIRED_FIELDS   names out of tracking.request.FIELDS that a request must carry
-    PATTERNS          forms of its numbers, for detection; a hint, never a refusal
+    PATTERNS          forms of its numbers, the most usual first; a hint, never a refusal
     VERIFIED          against what the module was checked, said plainly
     """
 
@@ -32,7 +32,7 @@ class Courier(Protocol):
     CREDENTIALS: tuple[str, ...]
     CREDENTIALS_FROM: str
     REQUIRED_FIELDS: tuple[str, ...]
-    PATTERNS: tuple[re.Pattern[str], ...]
+    PATTERNS: tuple[NumberForm, ...]
     VERIFIED: str
 
     async def track(self, fetch: Fetch, request: TrackingRequest) -> Tracking:

@@ -6,34 +6,16 @@ post of its origin; the post that delivers it knows it too, so all posts stand b
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from types import MappingProxyType
 
-from tracking_numbers import DEFINITIONS
-
-from couriers.reading.check_digits import checks, is_s10
+from couriers.reading.check_digits import mod_37_36
+from couriers.reading.number_forms import ANY_S10, NumberForm, form
 from couriers.registry import Registry
 from tracking.errors import MalformedJob
 from tracking.request import Slug, parse_number
-
-POSTS = frozenset(
-    Slug(slug)
-    for slug in (
-        "australia-post",
-        "bring",
-        "canada-post",
-        "hong-kong-post",
-        "la-poste-colissimo",
-        "postnl",
-        "postnord",
-        "royal-mail",
-        "usps",
-    )
-)
-"""Who delivers what other posts send."""
-
-_LISTED = {code: Slug(code) for code in ("dhl", "fedex", "ups", "usps")}
-"""Couriers whose forms and check digits the library knows, by its codes."""
 
 
 class Sign(IntEnum):
@@ -41,13 +23,17 @@ class Sign(IntEnum):
 
     CHECKED = 0
     FORM = 1
-    CHECK_FAILED = 2
-    DELIVERS = 3
+    NO_MODULE = 2
+    LOOSE = 3
+    CHECK_FAILED = 4
+    DELIVERS = 5
 
 
 MEANINGS = {
     Sign.CHECKED: "form and check digit fit",
     Sign.FORM: "the form fits; it has no check digit that is known",
+    Sign.NO_MODULE: "looks like {name}: no module",
+    Sign.LOOSE: "a form that fits, as it fits numbers of many others",
     Sign.CHECK_FAILED: "the form fits, the check digit does not",
     Sign.DELIVERS: "another post's number, which this post may deliver",
 }
@@ -57,7 +43,7 @@ MEANINGS = {
 class Candidate:
     """A courier that may have a number; sorted, the likeliest comes first.
 
-    `place` says which of the courier's patterns fits: the first is its most usual form.
+    `place` says which of the courier's forms fits: the first is its most usual one.
     """
 
     sign: Sign
@@ -65,51 +51,65 @@ class Candidate:
     slug: Slug
     name: str
 
+    @property
+    def meaning(self) -> str:
+        """What speaks for the courier, in words."""
+        return MEANINGS[self.sign].format(name=self.name)
+
+
+UNSERVED: Mapping[Slug, tuple[str, NumberForm]] = MappingProxyType(
+    {
+        Slug("amazon"): ("Amazon", form(r"TB[ACM]\d{12}")),
+        Slug("canpar"): ("Canpar", form(r"[CDKLSUXZ]\d{21}")),
+        Slug("dhl-global-mail"): ("DHL eCommerce", form(r"GM\d{16,18}")),
+        Slug("dpd"): ("DPD", form(r"\d{27}[0-9A-Z]", mod_37_36)),
+        Slug("gofo"): ("GOFO Express", form(r"GFUS\d{14}")),
+        Slug("landmark-global"): ("Landmark Global", form(r"LTN\d{8}N1")),
+        Slug("lasership"): ("LaserShip", form(r"LX1[3-8]\d{6}|1LS7[12](?:\d{10}|\d{12})")),
+        Slug("ontrac"): ("OnTrac", form(r"[CD]\d{14}")),
+        Slug("purolator"): ("Purolator", form(r"[A-Z]{3}\d{9}")),
+        Slug("speedee"): ("Spee-Dee", form(r"SP\d{18}")),
+        Slug("yodel"): ("Yodel", form(r"JJ?D\d{16}")),
+        Slug("yunexpress"): ("YunExpress", form(r"YT\d{16}")),
+    }
+)
+"""Forms that no other courier has, of couriers without a module; one that gets one is skipped."""
+
 
 def detect(given: str, registry: Registry) -> tuple[Candidate, ...]:
     """Rank the couriers whose numbers look like `given`; empty when none do.
 
-    Raises MalformedJob for what is no number at all.
+    Among them may be couriers that nobody can ask (Sign.NO_MODULE): they are named so that a person
+    knows whose number it is. Raises MalformedJob for what is no number at all.
     """
     plain = parse_number(given)
-    listed = _listed(plain)
-    found = []
-    for slug in registry.slugs:
-        candidate = _candidate(slug, given, registry, listed)
-        if candidate is not None:
-            found.append(candidate)
+    found = [candidate for slug in registry.slugs if (candidate := _served(slug, given, registry))]
+    for slug, (name, known) in UNSERVED.items():
+        if slug not in registry.slugs and _sign(known, plain) in (Sign.CHECKED, Sign.FORM):
+            found.append(Candidate(Sign.NO_MODULE, 0, slug, name))
     return tuple(sorted(found))
 
 
-def _candidate(
-    slug: Slug, given: str, registry: Registry, listed: dict[Slug, bool]
-) -> Candidate | None:
+def _served(slug: Slug, given: str, registry: Registry) -> Candidate | None:
     courier = registry.courier(slug)
     try:
         number = parse_number(given, registry.settings(slug).keep)
     except MalformedJob:
         return None
-    fits = (place for place, form in enumerate(courier.PATTERNS) if form.fullmatch(number))
-    place = next(fits, len(courier.PATTERNS))
-    if place == len(courier.PATTERNS) and not listed.get(slug):
-        delivers = slug in POSTS and is_s10(number)
-        return Candidate(Sign.DELIVERS, 0, slug, courier.NAME) if delivers else None
-    match checks(slug, number, listed):
-        case True:
-            sign = Sign.CHECKED
-        case False:
-            sign = Sign.CHECK_FAILED
-        case None:
-            sign = Sign.FORM
-    return Candidate(sign, place, slug, courier.NAME)
+    forms: Sequence[NumberForm] = courier.PATTERNS
+    fitting = [
+        (sign, place)
+        for place, each in enumerate(forms)
+        if (sign := _sign(each, number)) is not None
+    ]
+    if not fitting and ANY_S10.pattern.fullmatch(number) and any(each.is_s10 for each in forms):
+        fitting = [(Sign.DELIVERS, 0)]
+    return Candidate(*min(fitting), slug, courier.NAME) if fitting else None
 
 
-def _listed(number: str) -> dict[Slug, bool]:
-    """Ask the library: True where one of a courier's forms fits with its check digit."""
-    found: dict[Slug, bool] = {}
-    for definition in DEFINITIONS:
-        slug = _LISTED.get(definition.courier.code)
-        tested = definition.test(number) if slug else None
-        if slug and tested:
-            found[slug] = found.get(slug, False) or tested.valid
-    return found
+def _sign(known: NumberForm, number: str) -> Sign | None:
+    if not known.pattern.fullmatch(number):
+        return None
+    if known.check is None:
+        return Sign.LOOSE if known.loose else Sign.FORM
+    return Sign.CHECKED if known.check(number) else Sign.CHECK_FAILED

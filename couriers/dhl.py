@@ -20,9 +20,11 @@ from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
+from couriers.reading.check_digits import mod_7
 from couriers.reading.checkpoints import Place, Scan, history, newest, scan, unknown_codes
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest
+from couriers.reading.number_forms import NumberForm, form
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
@@ -36,7 +38,11 @@ TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key",)
 CREDENTIALS_FROM = "developer.dhl.com: an app with Shipment Tracking - Unified, and no other API"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[re.Pattern[str], ...] = (re.compile(r"\d{10,11}"), re.compile(r"J[DJ]\d{16,20}"))
+PATTERNS: tuple[NumberForm, ...] = (
+    form(r"\d{10,11}", mod_7),
+    form(r"J[A-Z]{2,3}\d{9,10}"),
+    form(r"JJ?D\d{16,20}", loose=True),
+)
 VERIFIED = "DHL's API reference; no recorded answer was found, and there is no test host"
 
 CODES: dict[str, Status] = {

@@ -21,7 +21,9 @@ from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
+from couriers.reading.check_digits import mod_37_36
 from couriers.reading.checkpoints import Scan, history, scan, unknown_codes
+from couriers.reading.number_forms import NumberForm, form
 from couriers.reading.status_phrases import recognise, unless_denied, whole
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
@@ -35,7 +37,10 @@ TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ()
 CREDENTIALS_FROM = "none needed"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[re.Pattern[str], ...] = (re.compile(r"[01]\d{13}[0-9A-Z]?"),)
+PATTERNS: tuple[NumberForm, ...] = (
+    form(r"[01]\d{13}[0-9A-Z]", mod_37_36),
+    form(r"[01]\d{13}", loose=True),
+)
 VERIFIED = "third parties' descriptions of an unofficial feed; not the live site"
 
 _NUMBER = re.compile(r"(\d{14})[0-9A-Z]?")

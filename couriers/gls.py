@@ -6,7 +6,6 @@ addressee still has to go; FINAL only says that the history is closed, so the ev
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from http import HTTPStatus
 
@@ -31,6 +30,7 @@ from couriers.reading.checkpoints import (
 )
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest, together
+from couriers.reading.number_forms import NumberForm, form
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
@@ -50,7 +50,10 @@ TOKEN_URL = "https://api.gls-group.net/oauth2/v2/token"  # noqa: S105 - an addre
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
 CREDENTIALS_FROM = "dev-portal.gls-group.net: an app with Track And Trace V1"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[re.Pattern[str], ...] = (re.compile(r"\d{11,12}"), re.compile(r"[A-Z0-9]{8}"))
+PATTERNS: tuple[NumberForm, ...] = (
+    form(r"\d{11,12}", loose=True),
+    form(r"[A-Z0-9]{8}", loose=True),
+)
 VERIFIED = "GLS' OpenAPI text with its statuses and examples; few of its event codes are public"
 
 STATUSES: dict[str, Status] = {

@@ -27,6 +27,7 @@ from couriers.reading import statuses
 from couriers.reading.answer import decode, text
 from couriers.reading.checkpoints import Place, Scan, history, scan
 from couriers.reading.countries import country
+from couriers.reading.number_forms import NumberForm, s10
 from couriers.reading.status_phrases import recognise, whole
 from couriers.reading.statuses import Status
 from couriers.reading.times import Moment, read_day_first, read_iso
@@ -40,7 +41,7 @@ TOKEN_URL = "https://ec-ship.hongkongpost.hk/api/authenticate"  # noqa: S105 - a
 CREDENTIALS: tuple[str, ...] = ("username", "password")
 CREDENTIALS_FROM = "EC-Ship, API portal: an account registered for the Mail Tracking API"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[re.Pattern[str], ...] = (re.compile(r"[A-Z]{2}\d{9}HK"),)
+PATTERNS: tuple[NumberForm, ...] = (s10("HK"),)
 VERIFIED = "nothing: the public description names addresses and limits, but no fields"
 
 _TOKEN_SECONDS = 900.0

@@ -19,6 +19,7 @@ from couriers.http.refusals import refuse, unexpected
 from couriers.reading.answer import decode, text
 from couriers.reading.checkpoints import decisive, newest, oldest_first
 from couriers.reading.countries import country
+from couriers.reading.number_forms import NumberForm
 from couriers.reading.statuses import IN_TRANSIT, Status
 from couriers.reading.times import Moment, read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
@@ -31,7 +32,7 @@ TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ()
 CREDENTIALS_FROM = "whoever runs the feed, if it asks for a token"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[re.Pattern[str], ...] = ()
+PATTERNS: tuple[NumberForm, ...] = ()
 VERIFIED = "its own description in CONTRACT §4"
 
 

@@ -7,7 +7,6 @@ went back to its sender is final too. Events name no place.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import msgspec
@@ -21,6 +20,7 @@ from couriers.reading.answer import decode_each, text
 from couriers.reading.checkpoints import Scan, delivery_in, history, scan, unknown_codes
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest
+from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
@@ -34,10 +34,10 @@ TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key",)
 CREDENTIALS_FROM = "developer.laposte.fr: an app with Suivi v2 (its production key)"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[re.Pattern[str], ...] = (
-    re.compile(r"\d[A-Z]\d{11}"),
-    re.compile(r"[A-Z]{2}\d{9}FR"),
-    re.compile(r"\d[A-Z]{2}\d{10}"),
+PATTERNS: tuple[NumberForm, ...] = (
+    form(r"\d[A-Z]\d{11}"),
+    s10("FR"),
+    form(r"\d[A-Z]{2}\d{10}"),
 )
 VERIFIED = "La Poste's OpenAPI text, its list of event codes and a sample; not the live site"
 

@@ -20,6 +20,7 @@ from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
 from couriers.reading.checkpoints import Place, Scan, history, scan, unknown_codes
+from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
@@ -39,9 +40,9 @@ TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
 CREDENTIALS_FROM = "developer.royalmail.net: an app with Royal Mail Tracking (v2)"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[re.Pattern[str], ...] = (
-    re.compile(r"[A-Z]{2}\d{9}GB"),
-    re.compile(r"[0-9A-F]{16}|[0-9A-F]{21}"),
+PATTERNS: tuple[NumberForm, ...] = (
+    s10("GB"),
+    form(r"[0-9A-F]{16}|[0-9A-F]{21}", loose=True),
 )
 VERIFIED = "Royal Mail's specification sample and error codes; not the live site"
 

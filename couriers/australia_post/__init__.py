@@ -40,6 +40,7 @@ from couriers.reading.checkpoints import (
 )
 from couriers.reading.countries import Country, country
 from couriers.reading.multi_piece import latest, together
+from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, whole
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
@@ -60,10 +61,10 @@ TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key", "password", "account_number")
 CREDENTIALS_FROM = "developers.auspost.com.au: Shipping and Tracking, for contract customers"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[re.Pattern[str], ...] = (
-    re.compile(r"[A-Z]{2}\d{9}AU"),
-    re.compile(r"(?!1Z)(?=\d*[A-Z])[0-9A-Z]{3,5}\d{11,18}"),
-    re.compile(r"(?=\d*[A-Z])[0-9A-Z]{3,5}\d{7,9}"),
+PATTERNS: tuple[NumberForm, ...] = (
+    s10("AU"),
+    form(r"(?!1Z)(?=\d*[A-Z])[0-9A-Z]{3,5}\d{11,18}", loose=True),
+    form(r"(?=\d*[A-Z])[0-9A-Z]{3,5}\d{7,9}", loose=True),
 )
 VERIFIED = "Australia Post's reference, its status tables and samples; not the live site"
 

@@ -29,8 +29,10 @@ from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
+from couriers.reading.check_digits import gs1
 from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
 from couriers.reading.countries import Country, country
+from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise
 from couriers.reading.statuses import Status
 from couriers.reading.times import Moment, read_iso
@@ -52,10 +54,10 @@ TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("username", "password")
 CREDENTIALS_FROM = "Canada Post's Developer Program: an API key is both, parted by the colon"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[re.Pattern[str], ...] = (
-    re.compile(r"\d{16}"),
-    re.compile(r"[A-Z]{2}\d{9}CA"),
-    re.compile(r"\d{12}|\d{15}"),
+PATTERNS: tuple[NumberForm, ...] = (
+    form(r"\d{16}", gs1),
+    s10("CA"),
+    form(r"\d{12}|\d{15}", loose=True),
 )
 VERIFIED = "Canada Post's XML schema, its table of scan events and samples; not the live site"
 

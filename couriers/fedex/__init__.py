@@ -6,7 +6,6 @@ inside the results of a 200. `date` has an offset in most events, not in all.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from couriers.fedex.answer import (
@@ -29,8 +28,10 @@ from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
 from couriers.reading import statuses
 from couriers.reading.answer import decode, place, text
+from couriers.reading.check_digits import gs1, weights_1_3_7
 from couriers.reading.checkpoints import Place, Scan, history, newest, scan, unknown_codes
 from couriers.reading.countries import country
+from couriers.reading.number_forms import NumberForm, form
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
 from couriers.reading.times import Moment, read_iso
@@ -44,7 +45,15 @@ TOKEN_URL = "https://apis.fedex.com/oauth/token"  # noqa: S105 - an address, not
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
 CREDENTIALS_FROM = "developer.fedex.com: a project with the Track API"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[re.Pattern[str], ...] = (re.compile(r"\d{12}|\d{15}|\d{20}|96\d{20}|96\d{32}"),)
+PATTERNS: tuple[NumberForm, ...] = (
+    form(r"\d{12}", weights_1_3_7),
+    form(r"\d{15}", gs1),
+    form(r"(?:100\d\d|96\d{3})\d{29}", lambda number: weights_1_3_7(number[-14:])),
+    form(r"96\d{20}", lambda number: gs1(number[-15:])),
+    form(r"92\d{20}", gs1),
+    form(r"\d{20}", lambda number: gs1(f"92{number}")),
+    form(r"0[0124]\d{16}", lambda number: gs1(number[2:])),
+)
 VERIFIED = "FedEx' API reference and answers described by users; not the live site"
 
 

@@ -28,6 +28,7 @@ from couriers.reading.checkpoints import (
     unknown_codes,
 )
 from couriers.reading.multi_piece import latest, together
+from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise
 from couriers.reading.statuses import Status
 from couriers.reading.times import Moment, read_day_first, read_iso
@@ -41,10 +42,7 @@ TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key",)
 CREDENTIALS_FROM = "developer.postnl.nl: a key with Shippingstatus; it shows your own parcels only"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[re.Pattern[str], ...] = (
-    re.compile(r"3S[A-Z]{3,4}\d{7,9}"),
-    re.compile(r"[A-Z]{2}\d{9}NL"),
-)
+PATTERNS: tuple[NumberForm, ...] = (form(r"3S[A-Z]{3,4}\d{7,9}"), s10("NL"))
 VERIFIED = "PostNL's OpenAPI text, its tables of codes and samples; not the live site"
 
 _RECEIVER, _SENDER = "01", "02"

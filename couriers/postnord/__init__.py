@@ -28,6 +28,7 @@ from couriers.postnord.answer import (
 )
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
+from couriers.reading.check_digits import gs1
 from couriers.reading.checkpoints import (
     Place,
     Scan,
@@ -39,6 +40,7 @@ from couriers.reading.checkpoints import (
 )
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest, together
+from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
@@ -52,10 +54,10 @@ TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key",)
 CREDENTIALS_FROM = "developer.postnord.com: an API key with Track and Trace"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[re.Pattern[str], ...] = (
-    re.compile(r"\d{11}(?:SE|DK|NO|FI)"),
-    re.compile(r"[A-Z]{2}\d{9}(?:SE|DK)"),
-    re.compile(r"(?:00)?[37]\d{17}"),
+PATTERNS: tuple[NumberForm, ...] = (
+    form(r"\d{11}(?:SE|DK|NO|FI)"),
+    s10("SE|DK"),
+    form(r"(?:00)?[37]\d{17}", gs1),
 )
 VERIFIED = "PostNord's OpenAPI text; no recorded answer was found"
 

@@ -1,23 +1,26 @@
-"""Check digits of couriers' numbers: a hint for detection, never a reason to refuse a number."""
+"""Check digits of couriers' numbers: a hint for detection, never a reason to refuse a number.
+
+=================== ========================================================================
+function            used by
+=================== ========================================================================
+gs1                 GS1 keys (SSCC, IMpb): weights 3 and 1 from the right, modulo 10
+s10_checks          posts, by the Universal Postal Union's standard S10
+mod_37_36           DPD: ISO 7064, with letters
+mod_7               DHL Express air waybills
+weights_1_and_2     UPS: weights 1 and 2 from the left, letters count as digits
+weights_1_3_7       FedEx Express: weights 1, 3, 7 from the right, modulo 11, then 10
+=================== ========================================================================
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from itertools import cycle
 
 from stdnum import ean
-from stdnum.iso7064 import mod_37_36
+from stdnum.iso7064 import mod_37_36 as iso
 
-from tracking.request import Slug
-
-_S10 = re.compile(r"[A-Z]{2}\d{9}[A-Z]{2}")
 _S10_WEIGHTS = (8, 6, 4, 2, 3, 5, 9, 7)
 _ELEVENS = {10: 0, 11: 5}
-
-
-def is_s10(number: str) -> bool:
-    """Tell whether a number has the form of the Universal Postal Union's S10."""
-    return _S10.fullmatch(number) is not None
 
 
 def s10_checks(number: str) -> bool:
@@ -27,30 +30,30 @@ def s10_checks(number: str) -> bool:
     return _ELEVENS.get(rest, rest) == int(number[10])
 
 
-def _gs1_checks(number: str) -> bool:
+def gs1(number: str) -> bool:
+    """Check the last of a number's digits."""
     return str(ean.calc_check_digit(number[:-1])) == number[-1]
 
 
-_GS1 = {
-    Slug("bring"): re.compile(r"[37]\d{17}"),
-    Slug("canada-post"): re.compile(r"\d{16}"),
-    Slug("postnord"): re.compile(r"(?:00)?[37]\d{17}"),
-}
-"""Numbers whose last digit is the modulo 10 check digit of GS1."""
-
-_LETTERED = {Slug("dpd-uk"): re.compile(r"\d{14}[0-9A-Z]")}
-"""Numbers whose last character is that of ISO 7064, modulo 37 and 36."""
+def mod_37_36(number: str) -> bool:
+    """Check the last character, a digit or a letter."""
+    return bool(iso.is_valid(number))
 
 
-def checks(slug: Slug, number: str, known: Mapping[Slug, bool]) -> bool | None:
-    """Check a courier's number; None where no check is known for one of this form.
+def mod_7(number: str) -> bool:
+    """Check the last of a number's digits."""
+    return int(number[:-1]) % 7 == int(number[-1])
 
-    `known` holds what somebody else found out for this number.
-    """
-    if is_s10(number):
-        return s10_checks(number)
-    if slug in _GS1 and _GS1[slug].fullmatch(number):
-        return _gs1_checks(number)
-    if slug in _LETTERED and _LETTERED[slug].fullmatch(number):
-        return bool(mod_37_36.is_valid(number))
-    return known.get(slug)
+
+def weights_1_and_2(number: str) -> bool:
+    """Check the last character; a letter counts as the digit that UPS gives it (A is 2)."""
+    digits = [int(each) if each.isdigit() else (ord(each) - 3) % 10 for each in number[:-1]]
+    weighed = sum(digit * weight for digit, weight in zip(digits, cycle((1, 2)), strict=False))
+    return str(-weighed % 10) == number[-1]
+
+
+def weights_1_3_7(number: str) -> bool:
+    """Check the last of a number's digits."""
+    digits = map(int, reversed(number[:-1]))
+    weighed = sum(digit * weight for digit, weight in zip(digits, cycle((1, 3, 7)), strict=False))
+    return weighed % 11 % 10 == int(number[-1])

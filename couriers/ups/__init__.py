@@ -21,9 +21,11 @@ from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
 from couriers.reading import statuses
 from couriers.reading.answer import decode, place, text
+from couriers.reading.check_digits import weights_1_and_2
 from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest, together
+from couriers.reading.number_forms import NumberForm, form
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
 from couriers.reading.times import offset_between, read_digits
@@ -50,10 +52,10 @@ TOKEN_URL = "https://onlinetools.ups.com/security/v1/oauth/token"  # noqa: S105 
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
 CREDENTIALS_FROM = "developer.ups.com: an app with the Tracking product"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[re.Pattern[str], ...] = (
-    re.compile(r"1Z[0-9A-Z]{16}"),
-    re.compile(r"T\d{10}"),
-    re.compile(r"\d{9}|\d{12}"),
+PATTERNS: tuple[NumberForm, ...] = (
+    form(r"1Z[0-9A-Z]{16}", lambda number: weights_1_and_2(number[2:])),
+    form(r"[AHJKTV]\d{10}", lambda number: weights_1_and_2(number[1:])),
+    form(r"\d{9}|\d{12}", loose=True),
 )
 VERIFIED = "UPS' OpenAPI text and its list of status codes; not the live site"
 

@@ -21,6 +21,7 @@ from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
 from couriers.reading import statuses
 from couriers.reading.answer import decode, decode_each, place, text
+from couriers.reading.check_digits import gs1
 from couriers.reading.checkpoints import (
     Place,
     Scan,
@@ -31,6 +32,7 @@ from couriers.reading.checkpoints import (
     unknown_codes,
 )
 from couriers.reading.countries import country
+from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, status_from_words
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
@@ -52,10 +54,11 @@ TOKEN_URL = "https://apis.usps.com/oauth2/v3/token"  # noqa: S105 - an address, 
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
 CREDENTIALS_FROM = "developers.usps.com: an app with the tracking scope (granted separately)"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[re.Pattern[str], ...] = (
-    re.compile(r"(?:420\d{5}(?:\d{4})?)?9[1-5]\d{18,20}"),
-    re.compile(r"\d{20}"),
-    re.compile(r"[A-Z]{2}\d{9}US"),
+PATTERNS: tuple[NumberForm, ...] = (
+    form(r"(?:420\d{5}(?:\d{4})?)?9[1-5]\d{20}", lambda number: gs1(number[-22:])),
+    form(r"(?:420\d{5}(?:\d{4})?)?9[1-5]\d{24}", lambda number: gs1(number[-26:])),
+    form(r"\d{20}", lambda number: gs1(number) or gs1(f"91{number}")),
+    s10("US"),
 )
 VERIFIED = "the service's OpenAPI text, examples and error inventory; not the live site"
 

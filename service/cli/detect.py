@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from couriers.detection import MEANINGS, Candidate, detect
+from couriers.detection import Candidate, Sign, detect
 from service.cli.catalogue import Catalogue
 from service.cli.exits import Exit, UsageError
 from service.cli.paper import say, say_json, table
@@ -13,7 +13,7 @@ from tracking.errors import MalformedJob
 
 
 def run(options: argparse.Namespace) -> int:
-    """List the couriers, the likeliest first; 1 when there is none."""
+    """List the couriers, the likeliest first; 1 when none of them can be asked."""
     registry = Catalogue(loaded(options)).registry
     try:
         found = detect(options.number, registry)
@@ -23,11 +23,12 @@ def run(options: argparse.Namespace) -> int:
         for rank, each in enumerate(found, 1):
             say_json({"rank": rank, "slug": each.slug, "name": each.name, "why": _word(each)})
     elif found:
-        rows = [(each.slug, each.name, MEANINGS[each.sign]) for each in found]
+        rows = [(each.slug, each.name, each.meaning) for each in found]
         table(("slug", "courier", "why"), rows)
     else:
         say("No courier's numbers look like this.")
-    return Exit.DONE if found else Exit.NEGATIVE
+    asked = any(each.sign is not Sign.NO_MODULE for each in found)
+    return Exit.DONE if asked else Exit.NEGATIVE
 
 
 def _word(candidate: Candidate) -> str:

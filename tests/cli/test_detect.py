@@ -32,3 +32,17 @@ def test_what_is_no_number_is_told_in_a_line(offline: Run) -> None:
 
     assert done.code == 2
     assert len(done.err.splitlines()) == 1
+
+
+def test_a_courier_that_nobody_can_ask_is_named_as_such(offline: Run) -> None:
+    done = offline("detect", "TBA502887274000")
+
+    assert "looks like Amazon: no module" in done.lines[1]
+    [amazon, *_] = offline("detect", "TBA502887274000", "--json").json
+    assert (amazon["name"], amazon["why"]) == ("Amazon", "no_module")
+
+
+def test_a_number_that_only_a_courier_without_a_module_has_is_a_negative_finding(
+    offline: Run,
+) -> None:
+    assert offline("detect", "LTN74207623N1").code == 1

@@ -16,6 +16,7 @@ from loopback import FetchFor, RecordingPermit
 from couriers import json_feed, usps
 from couriers.courier import Courier
 from couriers.http.settings import CourierSettings, environment_name
+from couriers.reading.number_forms import NumberForm
 from couriers.registry import COURIERS, MODULES, Registry
 from couriers.slugs import ALIASES, FEEDS, SLUGS
 from tracking.errors import MissingField
@@ -101,7 +102,7 @@ def test_every_courier_keeps_the_promises_of_its_protocol(slug: str) -> None:
     assert courier.CREDENTIALS_FROM
     assert set(courier.REQUIRED_FIELDS) <= set(FIELDS)
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", key) for key in courier.CREDENTIALS)
-    assert all(isinstance(pattern, re.Pattern) for pattern in courier.PATTERNS)
+    assert all(isinstance(pattern, NumberForm) for pattern in courier.PATTERNS)
     assert callable(courier.parse)
     assert callable(courier.track)
 

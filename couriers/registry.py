@@ -7,55 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from types import MappingProxyType
+from typing import cast
 
-from couriers import (
-    australia_post,
-    bring,
-    canada_post,
-    dhl,
-    dpd_uk,
-    fedex,
-    gls,
-    hong_kong_post,
-    json_feed,
-    la_poste_colissimo,
-    postnl,
-    postnord,
-    royal_mail,
-    ups,
-    usps,
-)
 from couriers.courier import Courier
 from couriers.http.fetch import Fetch
 from couriers.http.settings import CourierSettings
-from couriers.slugs import ALIASES
+from couriers.slugs import ALIASES, FEEDS, SLUGS
 from tracking.checkpoint import Tracking
 from tracking.errors import MissingField
 from tracking.request import Slug, TrackingRequest
 
-COURIERS: Mapping[Slug, Courier] = MappingProxyType(
-    {
-        Slug("australia-post"): australia_post,
-        Slug("bring"): bring,
-        Slug("canada-post"): canada_post,
-        Slug("dhl"): dhl,
-        Slug("dpd-uk"): dpd_uk,
-        Slug("fedex"): fedex,
-        Slug("gls"): gls,
-        Slug("hong-kong-post"): hong_kong_post,
-        Slug("la-poste-colissimo"): la_poste_colissimo,
-        Slug("postnl"): postnl,
-        Slug("postnord"): postnord,
-        Slug("royal-mail"): royal_mail,
-        Slug("ups"): ups,
-        Slug("usps"): usps,
-    }
-)
-"""Every courier with a module of its own: those of SLUGS."""
 
-MODULES: Mapping[str, Courier] = MappingProxyType({"json_feed": json_feed})
-"""The modules that serve any slug: those of FEEDS."""
+def _module(name: str) -> Courier:
+    """Load a courier's module; the names are those of `couriers.slugs`, never from outside."""
+    return cast(Courier, import_module(f"couriers.{name}"))
+
+
+COURIERS: Mapping[Slug, Courier] = MappingProxyType(
+    {slug: _module(slug.replace("-", "_")) for slug in sorted(SLUGS)}
+)
+"""Every courier with a module of its own. Adding one is one line in `couriers.slugs`."""
+
+MODULES: Mapping[str, Courier] = MappingProxyType({name: _module(name) for name in FEEDS})
+"""The modules that serve any slug."""
 
 
 class Registry:

@@ -147,7 +147,8 @@ class DeadLetter:
 
     `id` makes the record idempotent: recording it twice is recording it once. `body` is the job's
     body when there was one; else the request written as a job, so that it can be kicked.
-    `server` and `job` name the buried job, None when there is none.
+    `server` and `job` name the buried job, None when there is none. `granted_us` is the grant of
+    the call that ended so, None without a call.
     """
 
     id: str
@@ -160,4 +161,5 @@ class DeadLetter:
     server: str | None = None
     job: int | None = None
     at: datetime | None = None
+    granted_us: int | None = None
     extra: Mapping[str, object] = field(default_factory=dict)

@@ -27,6 +27,7 @@ from service.cli.settings import loaded
 from service.cli.stores import Collections, collections_of
 from service.store.bulk import BulkWriter
 from service.store.connection import Document
+from service.store.forgetting import Marks
 from service.store.unreadable import each, forget, save, unread_of
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierError, UnreadableAnswer
@@ -71,7 +72,8 @@ def _reading(document: Document, registry: Registry, stores: Collections | None)
     try:
         tracking = _parse(document, registry.courier(slug))
         if stores is not None:
-            save(BulkWriter(stores.tracking, stores.past), document, tracking)
+            writer = BulkWriter(stores.tracking, stores.past, Marks(stores.forgotten))
+            save(writer, document, tracking)
             forget(stores.unreadable, document)
     except UnreadableAnswer as error:
         return told("unreadable", error.message)

@@ -19,7 +19,7 @@ from limits.connect import open_redis
 from limits.view import View
 from service.config.handover import redis_address, rules_for
 from service.config.schema import Config
-from service.store.connection import UNKNOWN_CODES, Document
+from service.store.connection import FORGOTTEN, UNKNOWN_CODES, Document
 from service.upkeep.preflight import Finding
 from service.upkeep.survey import survey
 from tracking.errors import ResultsDown
@@ -55,6 +55,7 @@ class Collections:
     dead: Collection[Document]
     unreadable: Collection[Document]
     unknown_codes: Collection[Document]
+    forgotten: Collection[Document]
 
 
 @contextmanager
@@ -74,6 +75,7 @@ def collections_of(config: Config) -> Iterator[Collections]:
                 dead=database[mongodb.dead_collection],
                 unreadable=database[mongodb.unreadable_collection],
                 unknown_codes=database[UNKNOWN_CODES],
+                forgotten=database[FORGOTTEN],
             )
     except PyMongoError as error:
         raise ResultsDown(f"MongoDB does not answer: {error}") from error

@@ -114,6 +114,12 @@ class Retry(Section, frozen=True):
     deaths: Few = 10
 
 
+class Results(Section, frozen=True):
+    """`[results]`: how long what is known about a parcel is kept."""
+
+    keep_days: Annotated[int, Meta(ge=0, le=3_650)] = 0
+
+
 class Dead(Section, frozen=True):
     """`[dead]`: what happens to the records of requests that got no answer."""
 
@@ -157,6 +163,7 @@ class Config(Section, frozen=True):
     requests: Requests = Requests()
     limits: Limits = Limits()
     retry: Retry = Retry()
+    results: Results = Results()
     dead: Dead = Dead()
     recheck: Recheck = Recheck()
     log: Log = Log()

@@ -19,6 +19,7 @@ def letter_of(call: Call, reason: str, detail: str, body: bytes) -> DeadLetter:
         slug=request.slug,
         number=request.number,
         operations=call.operations,
+        granted_us=call.granted_us,
     )
 
 

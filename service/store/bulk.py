@@ -19,6 +19,7 @@ from pymongo.errors import BulkWriteError
 
 from service.store.connection import Document
 from service.store.document import Answer, Failure, id_of
+from service.store.forgetting import Marks
 from service.store.merge import Merged, merge
 from tracking.errors import ResultsDown, TrackingError, UnreadableAnswer
 from tracking.request import Origin
@@ -40,18 +41,22 @@ class _Unstorable(Exception):
 class BulkWriter:
     """Stores answers and failures; for one thread."""
 
-    def __init__(self, tracking: Collection[Document], past: Collection[Document]) -> None:
+    def __init__(
+        self, tracking: Collection[Document], past: Collection[Document], marks: Marks
+    ) -> None:
         self._tracking = tracking
         self._past = past
+        self._marks = marks
 
     def write(self, writes: Sequence[Write]) -> list[TrackingError | None]:
         """Store all. None for each that is stored, UnreadableAnswer for an answer that cannot be.
 
-        A failure that cannot be noted is dropped: its operation ends all the same.
+        What was asked before its parcel was forgotten is dropped, and so is a failure that cannot
+        be noted: its operation ends all the same.
         Raises PyMongoError or ResultsDown: all of them may be stored or not.
         """
         parcels: dict[str, _Parcel] = {}
-        for write in writes:
+        for write in self._marks.left_of(writes):
             name = id_of(write.call.request)
             parcels.setdefault(name, _Parcel(name)).writes.append(write)
         left = list(parcels.values())

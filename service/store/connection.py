@@ -20,6 +20,7 @@ from pymongo import MongoClient, WriteConcern
 from pymongo.collection import Collection
 from pymongo.errors import ConnectionFailure, PyMongoError
 
+from service.store.forgetting import Marks
 from service.store.indexes import (
     index_dead,
     index_past,
@@ -33,8 +34,8 @@ T = TypeVar("T")
 Document = dict[str, Any]
 Notice = Callable[[Exception | None], None]
 
-UNKNOWN_CODES = "unknown_codes"
-"""The name of a collection that nobody needs to call otherwise: it holds no parcel."""
+UNKNOWN_CODES, FORGOTTEN = "unknown_codes", "forgotten"
+"""The names of collections that nobody needs to call otherwise: they hold no answers."""
 
 SELECTION_MS = 2_000
 """How long a server that takes writes is looked for."""
@@ -51,7 +52,8 @@ END_SECONDS = 1.0
 class Names:
     """Where MongoDB is and what its collections are called.
 
-    `dead_keep_days` until TTL removal, of dead requests and of unreadable answers.
+    `dead_keep_days` until TTL removal, of dead requests and of unreadable answers;
+    `results_keep_days` after the end of a parcel, 0 for never.
     """
 
     uri: str
@@ -61,6 +63,7 @@ class Names:
     dead: str = "dead"
     unreadable: str = "unreadable"
     dead_keep_days: int = 30
+    results_keep_days: int = 0
 
 
 class Store:
@@ -86,6 +89,8 @@ class Store:
         self._up.set()
         self._pinger: asyncio.Task[None] | None = None
         self._closed = False
+        self.marks = Marks(self.forgotten)
+        """For the thread that writes."""
 
     @property
     def tracking(self) -> Collection[Document]:
@@ -112,10 +117,15 @@ class Store:
         """How often couriers gave status codes that have no meaning here."""
         return self._collection(UNKNOWN_CODES)
 
+    @property
+    def forgotten(self) -> Collection[Document]:
+        """Which parcels were forgotten lately."""
+        return self._collection(FORGOTTEN)
+
     async def prepare(self) -> None:
         """Make the indexes; repeating it changes nothing. Raises ResultsDown."""
-        await self.run(index_tracking, self.tracking)
-        await self.run(index_past, self.past)
+        await self.run(index_tracking, self.tracking, self._names.results_keep_days)
+        await self.run(index_past, self.past, self._names.results_keep_days)
         await self.run(index_dead, self.dead, self._names.dead_keep_days)
         await self.run(index_unreadable, self.unreadable, self._names.dead_keep_days)
         await self.run(index_unknown_codes, self.unknown_codes)

@@ -16,6 +16,7 @@ from service.store.batches import Batches
 from service.store.bulk import duplicates_in
 from service.store.connection import Document, Store
 from service.store.document import clean
+from service.store.forgetting import NEVER, Marks
 from tracking.call import DeadLetter
 
 BODY_MOST = 4_096
@@ -36,7 +37,9 @@ class Dead:
         await self._records.submit(letters)
 
     async def _record(self, batch: Sequence[Sequence[DeadLetter]]) -> list[None]:
-        await self._store.run(record, self._store.dead, list(chain.from_iterable(batch)))
+        letters = list(chain.from_iterable(batch))
+        await self._store.run(record, self._store.dead, letters)
+        await self._store.run(withdraw, self._store.dead, self._store.forgotten, letters)
         return [None] * len(batch)
 
 
@@ -47,6 +50,7 @@ class Filter:
     ids: tuple[str, ...] = ()
     slug: str | None = None
     reason: str | None = None
+    number: str | None = None
 
     def query(self) -> dict[str, Any]:
         """The same for MongoDB. Values are compared as they are, never as operators."""
@@ -57,6 +61,8 @@ class Filter:
             wanted["slug"] = {"$eq": self.slug}
         if self.reason is not None:
             wanted["reason"] = {"$eq": self.reason}
+        if self.number is not None:
+            wanted["number"] = {"$eq": self.number}
         return wanted
 
 
@@ -69,6 +75,26 @@ def record(dead: Collection[Document], letters: Iterable[DeadLetter]) -> None:
         dead.insert_many(documents, ordered=False)
     except BulkWriteError as error:
         duplicates_in(error)
+
+
+def withdraw(
+    dead: Collection[Document], forgotten: Collection[Document], letters: Iterable[DeadLetter]
+) -> None:
+    """Delete again what calls left that were granted before their parcel was forgotten.
+
+    Afterwards, not before: whoever forgets makes the mark first and then deletes what is there.
+    """
+    calls = [letter for letter in letters if letter.granted_us is not None]
+    if not calls:
+        return
+    marks = Marks(forgotten).of(f"{each.slug}:{each.number}" for each in calls)
+    gone = [
+        each.id
+        for each in calls
+        if (each.granted_us or 0) <= marks.get(f"{each.slug}:{each.number}", NEVER)
+    ]
+    if gone:
+        dead.delete_many({"_id": {"$in": gone}})
 
 
 def find(dead: Collection[Document], wanted: Filter, limit: int = 0) -> list[Document]:

@@ -116,8 +116,9 @@ def _failed(old: Document | None, failure: Failure) -> Document:
         "message": clean(error.message, MESSAGE_MOST),
         "at": at,
     }
-    if isinstance(error, InvalidNumber):
-        document["active"] = False
+    if isinstance(error, InvalidNumber) and document["active"]:
+        # The end of the parcel, which is counted from here, is a change that readers must see.
+        document |= {"active": False, "updated_at": asked_at}
     return scheduled(document, Tag(document["tag"]), asked_at)
 
 

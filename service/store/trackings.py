@@ -80,9 +80,9 @@ class Trackings:
         return durable.find_one(wanted, _FRESH)
 
     async def _keep(self, kept: Sequence[Kept]) -> list[None]:
-        await self._store.run(keep, self._store.unreadable, kept)
+        await self._store.run(keep, self._store.unreadable, kept, self._store.marks)
         return [None] * len(kept)
 
     async def _write(self, writes: Sequence[Write]) -> list[TrackingError | None]:
-        writer = BulkWriter(self._store.tracking, self._store.past)
+        writer = BulkWriter(self._store.tracking, self._store.past, self._store.marks)
         return await self._store.run(writer.write, writes)

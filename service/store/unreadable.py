@@ -28,6 +28,7 @@ from pymongo.errors import BulkWriteError
 from service.store.bulk import BulkWriter, duplicates_in
 from service.store.connection import Document
 from service.store.document import Answer, clean, granted_at, id_of, stored
+from service.store.forgetting import Marks
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Tracking
 from tracking.errors import NotStarted, Unread
@@ -47,9 +48,12 @@ class Kept:
     message: str
 
 
-def keep(unreadable: Collection[Document], answers: Sequence[Kept]) -> None:
-    """Keep answers, each unless a newer one about its number is kept. May be repeated."""
-    writes = [UpdateOne(*_newest(each), upsert=True) for each in answers]
+def keep(unreadable: Collection[Document], answers: Sequence[Kept], marks: Marks) -> None:
+    """Keep answers, each unless a newer one about its number is kept. May be repeated.
+
+    What was asked before its parcel was forgotten is dropped.
+    """
+    writes = [UpdateOne(*_newest(each), upsert=True) for each in marks.left_of(answers)]
     if not writes:
         return
     try:

@@ -121,6 +121,7 @@ def _names(config: Config) -> Names:
         dead=mongodb.dead_collection,
         unreadable=mongodb.unreadable_collection,
         dead_keep_days=config.dead.keep_days,
+        results_keep_days=config.results.keep_days,
     )
 
 

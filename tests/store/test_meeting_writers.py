@@ -44,7 +44,7 @@ def test_writers_that_meet_lose_nothing_and_the_newest_wins(store: Store) -> Non
     errors: list[object] = []
 
     def write(lane: int) -> None:
-        writer = BulkWriter(store.tracking, store.past)
+        writer = BulkWriter(store.tracking, store.past, store.marks)
         for turn in range(answers):
             of = call(hours(turn * writers + lane))
             errors.extend(writer.write([answer(of, on_its_way(FIRST))]))
@@ -65,12 +65,12 @@ def test_writers_that_meet_lose_nothing_and_the_newest_wins(store: Store) -> Non
 
 
 def test_a_write_in_between_is_merged_and_not_overwritten(store: Store) -> None:
-    other = BulkWriter(store.tracking, store.past)
+    other = BulkWriter(store.tracking, store.past, store.marks)
     other.write([answer(call(hours(0)), on_its_way(FIRST))])
     between: Any = ReadAndThen(
         store.tracking, lambda: other.write([failure(call(hours(1)), CourierDown("?"))])
     )
-    writer = BulkWriter(between, store.past)
+    writer = BulkWriter(between, store.past, store.marks)
 
     told = writer.write([answer(call(hours(2), origin=Origin.AUTOMATIC), on_its_way(FIRST))])
 
@@ -84,7 +84,7 @@ def test_failures_that_meet_are_all_noted(store: Store) -> None:
 
     def write(lane: int) -> None:
         of = call(hours(lane))
-        writer = BulkWriter(store.tracking, store.past)
+        writer = BulkWriter(store.tracking, store.past, store.marks)
         writer.write([failure(of, error)])
 
     threads = [threading.Thread(target=write, args=(lane,)) for lane in range(8)]

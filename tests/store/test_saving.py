@@ -19,6 +19,7 @@ from store_parcels import (
 )
 from store_parcels import scan as scanned
 
+from service.store import forgetting
 from service.store.connection import Names, Store
 from service.store.trackings import Trackings
 from tracking.checkpoint import NOT_FOUND_YET
@@ -126,7 +127,9 @@ class Commands(monitoring.CommandListener):
 
 
 @pytest.fixture
-def commands() -> list[str]:
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The commands of this test; of the looks for forgotten parcels only the first."""
+    monkeypatch.setattr(forgetting, "LOOK_SECONDS", 3_600.0)
     listener = Commands()
     monitoring.register(listener)
     return listener.names
@@ -137,6 +140,8 @@ async def test_a_hundred_new_answers_cost_one_command(
 ) -> None:
     store = Store(Names(mongo_uri, database))
     trackings = Trackings(store)
+    await save(trackings)
+    commands.clear()
     calls = [call(number=f"NUMBER{index}") for index in range(100)]
 
     await asyncio.gather(*(trackings.save(of, delivered(FIRST), attempt(of)) for of in calls))

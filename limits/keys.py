@@ -30,6 +30,7 @@ tracking:workers              zset   worker process, JSON → until, ms   20 s a
 tracking:epoch                string "<name> <quiet until, µs>"         never
 tracking:status:<id>          string the operation, JSON                24 h after its end
 tracking:answer:<slug>:<no>   string the last answer, JSON              30 s, or the default max_age
+tracking:forgotten:<slug>:<n> string when it was forgotten, µs          1 h
 tracking:secret               string names jobs that carry no id        never
 ============================= ====== ================================== ===========================
 """
@@ -45,6 +46,7 @@ SECRET = "tracking:secret"  # noqa: S105 - the name of a key
 SLUGS = "wait_slugs"
 WORKERS = "tracking:workers"
 STATUS = "tracking:status:"
+FORGOTTEN = "tracking:forgotten:"
 
 
 class SlugKeys(NamedTuple):

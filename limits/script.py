@@ -20,6 +20,7 @@ OF_SLUG = (
     "again",
     "cancel",
     "finish",
+    "forget",
     "requeue",
     "retry",
     "started",

@@ -12,10 +12,11 @@ class State(StrEnum):
     state      means                                        next
     ========== ============================================ =======================================
     WAITING    in Redis, behind a limit or before a retry   RUNNING, CANCELLED
-    RUNNING    a call to the courier is permitted           SUCCESS, ERROR, WAITING (to be repeated)
+    RUNNING    a call to the courier is permitted           SUCCESS, ERROR, WAITING (repeated),
+                                                            CANCELLED (forgotten)
     SUCCESS    the answer is stored                         --
     ERROR      it ended without an answer; `error` says why --
-    CANCELLED  cancelled, expired or superseded             --
+    CANCELLED  cancelled, expired, superseded or forgotten  --
     ========== ============================================ =======================================
     """
 
@@ -30,7 +31,7 @@ ENDS = frozenset({State.SUCCESS, State.ERROR, State.CANCELLED})
 
 TRANSITIONS: dict[State, frozenset[State]] = {
     State.WAITING: frozenset({State.RUNNING, State.CANCELLED, State.SUCCESS, State.ERROR}),
-    State.RUNNING: frozenset({State.WAITING, State.SUCCESS, State.ERROR}),
+    State.RUNNING: frozenset({State.WAITING, State.SUCCESS, State.ERROR, State.CANCELLED}),
     State.SUCCESS: frozenset(),
     State.ERROR: frozenset(),
     State.CANCELLED: frozenset(),

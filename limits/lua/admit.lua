@@ -40,6 +40,7 @@ end
 -- The job of a call that runs: its worker vanished, so it goes on here, at once, with a new permit.
 -- The old lease stays taken until it ends, because the old call may still be at the courier.
 local function go_on(id, number, old, record)
+  if record.forgotten then return ended(id, 'CANCELLED') end
   if not record.dying then
     record.deaths = (record.deaths or 0) + 1
     record.dying = record.deaths > rules.deaths or nil

@@ -16,11 +16,6 @@ for an id that is left alone:
 ]]
 local BY_HAND = { state = 'CANCELLED', output = '{"reason":"cancelled"}' }
 
-local function drop(number, record)
-  unlist(number, record)
-  call('HDEL', REQUESTS, number)
-end
-
 -- Of more than 100 operations of a call only the newest say RUNNING; all came before its grant.
 local function runs(state, operation)
   local call_id = running(operation.n)
@@ -51,27 +46,9 @@ local function cancel_one(number, id)
   return { now, 'cancelled', 1, 0 }
 end
 
--- Without a record it was pushed by hand.
-local function cancel_pushed(number)
-  local gone = change_line('LREM', MANUAL, 0, number) + change_line('LREM', AUTOMATIC, 0, number)
-  if gone == 0 then return 0 end
-  end_anonymous('hand-' .. digits(now) .. number, BY_HAND)
-  return 1
-end
-
-local function cancel_number(number)
-  local record = read_record(REQUESTS, number)
-  if not record then return cancel_pushed(number), 0 end
-  local before = touched.counts.CANCELLED or 0
-  local looked = end_where(record, BY_HAND, everyone)
-  local cancelled = (touched.counts.CANCELLED or 0) - before
-  if looked then drop(number, record) else write_record(REQUESTS, number, record) end
-  return cancelled, looked and 0 or 1
-end
-
 return function(number, id)
   if id ~= '' then return cancel_one(number, id) end
-  local cancelled, more = cancel_number(number)
+  local cancelled, looked = end_waiting(number, BY_HAND)
   at_rest()
-  return { now, 'cancelled', cancelled, more }
+  return { now, 'cancelled', cancelled, looked and 0 or 1 }
 end

@@ -59,6 +59,13 @@ local function remember(number, verdict, text, late)
   call('SET', ANSWER .. number, text, 'PX', rules.answer_ms)
 end
 
+-- A call in flight says so itself. One that was taken over may have been granted before as well.
+local function is_forgotten(number, record, verdict)
+  if record then return record.forgotten end
+  local at = call('GET', FORGOTTEN .. slug .. ':' .. number)
+  return at and verdict.observed * 1000 <= tonumber(at)
+end
+
 return function(id, text, number, base, room)
   reap(LEASES)
   local verdict = cjson.decode(text)
@@ -68,6 +75,7 @@ return function(id, text, number, base, room)
   -- Others mostly wait where this one came from: no need to ask first whether all is calm.
   if record and not record.job then touched.calm = touched.calm or false end
   local lifted = verdict.answered and signs()[IS_BROKEN]
+  if is_forgotten(number, record, verdict) then verdict.answered = false end
   if verdict.answered then remember(number, verdict, text, not record) end
   if lifted then
     call('DEL', BREAKER)

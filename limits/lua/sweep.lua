@@ -48,7 +48,10 @@ return function(who)
       local id, record = lost.id, lost.record
       if not record.dying then record.deaths = (record.deaths or 0) + 1 end
       record.dying = record.dying or record.deaths > rules.deaths or nil
-      if record.dying then
+      if record.forgotten then
+        land(id, record)
+        go_on_without(record.n)
+      elseif record.dying then
         write_record(INFLIGHT, id, record)
         table.insert(dying, granted_before(id))
       else

@@ -113,13 +113,6 @@ def _put(verbs: _Verbs) -> None:
         help="wait for the outcomes, 60 s if not told",
     )
     made.add_argument("--skip-bad", action="store_true", help="put the good ones of a bad input")
-    made.add_argument(
-        "--from-row",
-        type=int,
-        default=1,
-        metavar="N",
-        help="begin with this row or line of the input; an interrupted put says which",
-    )
     _json(made)
 
 

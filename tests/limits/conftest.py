@@ -8,6 +8,7 @@ fixture      is
 `worker`     a worker whose rules do not limit the rate
 `busy`       a worker whose only slot is taken by the number BUSY, so that all others wait
 `free`       a worker with slots for all that wait for `busy`
+`forgetter`  forgets as people do
 `usps`       a worker with the limits of the contract: 20 in flight, 2 started in any second
 ============ ===================================================================================
 """
@@ -25,6 +26,7 @@ from redis.asyncio import Redis
 from limits.clock import Clock
 from limits.connect import RedisAddress, open_redis
 from limits.epoch import Epoch
+from limits.forgetting import Forgetter
 from limits.limiter import Limiter, Policy
 from limits.rules import Rules
 from limits.scripts import Notice, Scripts
@@ -64,6 +66,11 @@ async def hire(redis_url: str) -> AsyncIterator[Hire]:
 @pytest.fixture
 async def worker(hire: Hire) -> Worker:
     return await hire()
+
+
+@pytest.fixture
+def forgetter(worker: Worker, redis: Redis) -> Forgetter:
+    return Forgetter(redis, lambda _: worker.rules)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from redis.asyncio import Redis
 
 from limits.clock import Clock
 from limits.epoch import Epoch
+from limits.forgetting import Forgetter, Forgotten
 from limits.keys import SlugKeys, of_slug
 from limits.limiter import Limiter, Policy
 from limits.replies import write_request, write_rules
@@ -123,6 +124,11 @@ def verdict(observed_ms: int, **other: Any) -> bytes:
     return json.dumps({**plain, **other}).encode()
 
 
+async def forget(forgetter: Forgetter) -> Forgotten:
+    """Forget N001."""
+    return await forgetter.forget(USPS, Number("N001"))
+
+
 async def sent(call: Call) -> Call:
     """Spend a call's permit: its request left just now."""
     await call.permit.before_send()
@@ -139,6 +145,16 @@ async def redis_us(redis: Redis) -> int:
 async def flag_seconds(redis: Redis) -> float:
     """How long the flag still lives."""
     return await redis.pttl(KEYS.wait_list_activated) / 1000
+
+
+async def a_millisecond_goes_by(redis: Redis) -> None:
+    """Answers and operations are dated to the millisecond."""
+    before = await redis_us(redis) // 1000
+
+    async def over() -> bool:
+        return await redis_us(redis) // 1000 > before
+
+    await until(over)
 
 
 async def a_second_goes_by(redis: Redis) -> None:

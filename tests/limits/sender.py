@@ -18,7 +18,7 @@ from limits.script import BATCH, load
 RULES = Rules(concurrent=3, per_second=2, max_waiting=4, per_hour=1000, per_day=1000)
 EPOCH = "walk"
 AT_ONCE = "AT_ONCE = 100"
-SETTLES_NOTHING = {"admit", "cancel"}
+SETTLES_NOTHING = {"admit", "cancel", "forget"}
 SOONEST_FLAG_SECONDS = 0.9
 
 Reply = list[Any]

@@ -195,6 +195,10 @@ class Walk(Sender):
     def somebody_cancels_a_number(self, number: str, sent: int) -> None:
         self.ask(Step("cancel", (number, ""), lambda _: None), sent=sent)
 
+    @rule(number=NUMBERS, sent=SENT)
+    def somebody_forgets_a_number(self, number: str, sent: int) -> None:
+        self.ask(Step("forget", (number, 60_000), lambda _: None), sent=sent)
+
     @rule()
     def a_second_goes_by(self) -> None:
         self._all_past(KEYS.call_starts)

@@ -56,12 +56,19 @@ local function land(id, record, runs)
   return leased
 end
 
+-- A forgotten call goes back nowhere; what was put behind it since then takes a turn of its own.
+local function go_on_without(number)
+  local behind = read_record(REQUESTS, number)
+  if behind and behind.state == 'behind' then put_tail(number, behind) end
+end
+
 -- The same for a call that goes back to wait. Returns its number and record, or nil when it is not
 -- ours (any more).
 local function land_to_wait(id)
   local record = read_record(INFLIGHT, id)
   land(id, record)
   if not record then return nil end
+  if record.forgotten then return go_on_without(record.n) end
   return record.n, record
 end
 

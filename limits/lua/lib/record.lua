@@ -13,6 +13,7 @@ record: everybody who waits for one number, as one JSON value.
   tills     some operation has an expiry, so all are looked at before a call
   kept      heads of operations that were looked at and stay, while more are to be looked at
   dying     too many workers vanished over it: a worker records it as dead, then finishes it
+  forgotten its operations ended when the parcel was forgotten: its answer is nobody's
   state     nil: listed; "later": in wait_later; "behind": its number runs
   n, at, granted                 while in flight: number, start and grant in µs (as text)
 

@@ -16,7 +16,7 @@ touched  what is known of the slug, and what is to be written of it at the end. 
          says so here.
 now      µs, by Redis' clock; now_ms: the same in ms
 
-`STATUS` and `ANSWER` are prefixes, completed with ids that only the script learns. Names that are
+`STATUS`, `ANSWER` and `FORGOTTEN` are prefixes, completed with what only the script learns. Names that are
 not in KEYS are why the project wants one Redis and no Cluster.
 
 Of a step's cost most is what Lua throws away, and each redis.call: so names and texts are made once,
@@ -27,6 +27,7 @@ local CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER
 local REQUESTS, INFLIGHT, DRAINER, FLAG, PAUSED, BREAKER, HOUR, DAY
 local COUNTS, ANSWER
 local SLUGS, EPOCH, STATUS = 'wait_slugs', 'tracking:epoch', 'tracking:status:'
+local FORGOTTEN = 'tracking:forgotten:'
 local slug, rules, touched
 
 local time = call('TIME')

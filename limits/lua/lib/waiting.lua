@@ -100,6 +100,31 @@ local function unlist(number, record)
   end
 end
 
+local function drop(number, record)
+  unlist(number, record)
+  call('HDEL', REQUESTS, number)
+end
+
+-- Without a record it was pushed by hand: however often, that is one request.
+local function end_pushed(number, verdict)
+  local gone = change_line('LREM', MANUAL, 0, number) + change_line('LREM', AUTOMATIC, 0, number)
+  if gone > 0 then end_anonymous('hand-' .. digits(now) .. number, verdict) end
+end
+
+-- Ends everybody who waits for a number. Returns how many ended now, and whether all were looked at;
+-- else call again.
+local function end_waiting(number, verdict)
+  local before, looked = touched.counts[verdict.state] or 0, true
+  local record = read_record(REQUESTS, number)
+  if not record then
+    end_pushed(number, verdict)
+  else
+    looked = end_where(record, verdict, everyone)
+    if looked then drop(number, record) else write_record(REQUESTS, number, record) end
+  end
+  return (touched.counts[verdict.state] or 0) - before, looked
+end
+
 -- An AUTOMATIC request that is wanted by a MANUAL one too goes to the end of the MANUAL list.
 local function promote(number, record, request)
   if not record.auto or request.auto then return end

@@ -6,6 +6,7 @@ from mutants.catalogue import (
     answers,
     duty,
     flow,
+    forgetting,
     line,
     outside,
     pace,
@@ -26,5 +27,6 @@ CATALOGUE: tuple[Mutant, ...] = (
     *duty.MUTANTS,
     *tubes.MUTANTS,
     *stores.MUTANTS,
+    *forgetting.MUTANTS,
     *outside.MUTANTS,
 )

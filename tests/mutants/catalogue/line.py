@@ -186,9 +186,9 @@ MUTANTS = (
     Mutant(
         name="what was cancelled stays in line",
         breaks="I6",
-        where="limits/lua/cancel.lua",
-        old="  unlist(number, record)\n",
-        new="",
+        where="limits/lua/lib/waiting.lua",
+        old="local function drop(number, record)\n  unlist(number, record)\n",
+        new="local function drop(number)\n",
         tests=(CANCEL + "test_when_the_last_one_is_cancelled_flag_and_drainer_go",),
     ),
 )

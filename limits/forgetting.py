@@ -1,0 +1,120 @@
+"""Forgetting a parcel: what Redis knows of it, for people who must have it deleted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from limits import keys
+from limits.cancelling import NOBODY
+from limits.clock import Clock
+from limits.replies import write_rules
+from limits.rules import Rules
+from limits.scripts import Scripts
+from tracking.errors import LimitsDown
+from tracking.operation import ENDS
+from tracking.request import Number, Slug
+
+MARK_SECONDS = 3_600
+"""How long an answer of a call that was granted before is known for one. A call lasts at most
+`call_timeout_seconds`; but a worker that a server's outage held up comes back with it later."""
+
+READ_AT_ONCE = 1_000
+"""Keys of one SCAN: Redis is busy with them for about a millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What Redis forgot: answers of calls granted until `at_us`, its time, are discarded.
+
+    `ended` operations were waiting or running. `call` is the id of the call that runs, "" for none.
+    `answered`: an answer was remembered.
+    """
+
+    at_us: int
+    ended: int
+    call: str
+    answered: bool
+
+
+class _Operation(msgspec.Struct):
+    status: str
+    startedAt: datetime | None = None  # noqa: N815 - the contract's name
+    tracking: str | None = None
+
+
+_read_operation = msgspec.json.Decoder(_Operation).decode
+
+
+class Forgetter:
+    """Clears parcels from Redis. Every method raises LimitsDown, and may be repeated then."""
+
+    def __init__(self, redis: Redis, rules_of: Callable[[Slug], Rules]) -> None:
+        self._redis = redis
+        self._scripts = Scripts(redis, Clock())
+        self._rules_of = rules_of
+
+    async def forget(self, slug: Slug, number: Number) -> Forgotten:
+        """End what waits and what runs, and discard what comes of it (lua/forget.lua)."""
+        rules = write_rules(self._rules_of(slug), NOBODY)
+        total, more = 0, 1
+        while more:
+            at_us, ended, more, call, answers = await self._scripts.run(
+                "forget", [keys.wait_list(slug)], (rules, b"[]", number, MARK_SECONDS * 1000)
+            )
+            total += ended
+        return Forgotten(at_us, total, call, answered=bool(answers))
+
+    async def runs(self, slug: Slug, call: str) -> bool:
+        """Whether a call is still in flight: what it stores is stored before it ends."""
+        try:
+            return bool(await self._redis.hexists(keys.of_slug(slug).wait_inflight, call))
+        except (RedisError, OSError) as error:
+            raise LimitsDown(f"Redis did not answer: {error}") from error
+
+    async def clear_outputs(self, parcels: Mapping[str, int]) -> Counter[str]:
+        """Empty what ended operations tell of parcels; counts them for each.
+
+        `parcels`: for each `_id` the `at_us` of its forget. That an operation ended stays known:
+        its job may come back.
+        """
+        cleared: Counter[str] = Counter()
+        try:
+            async for names in self._operations():
+                pipeline = self._redis.pipeline(transaction=False)
+                for name, text in zip(names, await self._redis.mget(names), strict=True):
+                    operation = _read_operation(str(text)) if text else None
+                    if operation and operation.tracking and _is_told(operation, parcels):
+                        pipeline.set(name, _emptied(str(text)), xx=True, keepttl=True)
+                        cleared[operation.tracking] += 1
+                await pipeline.execute()
+        except (RedisError, OSError) as error:
+            raise LimitsDown(f"Redis did not answer: {error}") from error
+        return cleared
+
+    async def _operations(self) -> AsyncIterator[Sequence[str]]:
+        cursor = -1
+        while cursor:
+            cursor, names = await self._redis.scan(
+                max(cursor, 0), match=f"{keys.STATUS}*", count=READ_AT_ONCE
+            )
+            if names:
+                yield [str(name) for name in names]
+
+
+def _is_told(operation: _Operation, parcels: Mapping[str, int]) -> bool:
+    at_us = parcels.get(operation.tracking or "")
+    if at_us is None or operation.status not in ENDS:
+        return False
+    return operation.startedAt is None or operation.startedAt.timestamp() * 1_000_000 <= at_us
+
+
+def _emptied(text: str) -> bytes:
+    emptied = {"output": {"reason": "forgotten"}, "tracking": None}
+    return msgspec.json.encode(msgspec.json.decode(text) | emptied)

@@ -1,0 +1,46 @@
+--[[
+forget: what waits for a number ends as CANCELLED, and so do the operations of its running call, whose
+answer is discarded. The remembered answer goes. What is asked from now on is a new request.
+
+KEYS     of the slug, see lib/slug.lua
+ARGV     behind the reports, see lib/batch.lua:
+  number
+  keep_ms  how long calls that were granted before are told apart
+
+Returns  {now, ended, more, call, answers}
+         ended    operations that ended now
+         more     1: more than 100 operations end; send it again, nothing else was done yet
+         call     id of the call that runs for the number, or empty
+         answers  1: an answer was remembered
+]]
+local BY_HAND = { state = 'CANCELLED', output = '{"reason":"forgotten"}' }
+
+-- Of the call's record stays what its slot and its end need; the fields of its requests go.
+local function end_running(id, record)
+  local before = touched.counts.CANCELLED or 0
+  local looked = end_where(record, BY_HAND, everyone)
+  if looked then
+    record = {
+      n = record.n, since = record.since, at = record.at, granted = record.granted,
+      job = record.job, forgotten = true,
+    }
+  end
+  write_record(INFLIGHT, id, record)
+  return (touched.counts.CANCELLED or 0) - before, looked
+end
+
+return function(number, keep_ms)
+  local ended, looked = end_waiting(number, BY_HAND)
+  at_rest()
+  if not looked then return { now, ended, 1, '', 0 } end
+  local id = running(number)
+  local record = id and read_record(INFLIGHT, id)
+  if record then
+    local more
+    more, looked = end_running(id, record)
+    ended = ended + more
+    if not looked then return { now, ended, 1, '', 0 } end
+  end
+  call('SET', FORGOTTEN .. slug .. ':' .. number, digits(now), 'PX', keep_ms)
+  return { now, ended, 0, record and id or '', call('DEL', ANSWER .. number) }
+end

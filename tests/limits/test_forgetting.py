@@ -1,0 +1,241 @@
+"""Forgetting a parcel: nobody gets what was found out before, and later requests work as ever."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from limits_bench import (
+    FAST,
+    KEYS,
+    USPS,
+    Hire,
+    Worker,
+    a_millisecond_goes_by,
+    counted,
+    everything,
+    forget,
+    retries_are_due,
+    state,
+    status,
+    the_lease_ends,
+)
+from redis.asyncio import Redis
+
+from limits.forgetting import MARK_SECONDS, Forgetter
+from tracking.call import Ended, Granted, Parked, Verdict
+from tracking.operation import State
+
+MARK = "tracking:forgotten:usps:N001"
+STORED = Verdict(State.SUCCESS, {"tag": "Delivered"}, "usps:N001")
+LONG_CHAIN = 250
+
+
+async def test_all_that_wait_for_it_end_cancelled_and_say_why(
+    busy: Worker, forgetter: Forgetter, redis: Redis
+) -> None:
+    await busy.parked("N001", id="op-1")
+    await busy.parked("N001", job="job-2")
+    await busy.parked("N002", id="op-3")
+
+    found = await forget(forgetter)
+
+    assert (found.ended, found.call, found.answered) == (2, "", False)
+    operation = await status(redis, "op-1")
+    assert operation is not None
+    assert (operation["status"], operation["output"]) == ("CANCELLED", {"reason": "forgotten"})
+    assert await state(redis, "job-2") == "CANCELLED"
+    assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N002"]
+
+
+async def test_a_number_pushed_by_hand_is_taken_off_its_list(
+    forgetter: Forgetter, redis: Redis
+) -> None:
+    await redis.rpush(KEYS.wait_list, "N001", "N002")
+
+    assert (await forget(forgetter)).ended == 1
+
+    assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N002"]
+
+
+async def test_of_one_that_nobody_knows_only_the_mark_stays_and_for_a_while(
+    forgetter: Forgetter, redis: Redis
+) -> None:
+    before = await everything(redis)
+
+    found = await forget(forgetter)
+
+    assert (found.ended, found.call, found.answered) == (0, "", False)
+    assert await everything(redis) == before | {MARK: str(found.at_us)}
+    assert 0 < await redis.ttl(MARK) <= MARK_SECONDS
+
+
+async def test_the_remembered_answer_goes(
+    worker: Worker, forgetter: Forgetter, redis: Redis
+) -> None:
+    await worker.finish(await worker.granted("N001"))
+
+    assert (await forget(forgetter)).answered
+
+    assert await redis.exists(f"{KEYS.answer}N001") == 0
+    assert isinstance(await worker.admit("N001"), Granted)
+
+
+async def test_the_operations_of_a_running_call_end_at_once(
+    worker: Worker, forgetter: Forgetter, redis: Redis
+) -> None:
+    call = await worker.granted("N001", id="op-1", fields={"tracking_postal_code": "8000"})
+
+    found = await forget(forgetter)
+
+    assert (found.call, found.ended) == (call.id, 1)
+    assert await state(redis, "op-1") == "CANCELLED"
+    assert "8000" not in json.dumps(await everything(redis))
+    assert await forgetter.runs(USPS, call.id)
+    assert await redis.zcard(KEYS.calls_leases) == 1
+
+
+async def test_a_running_calls_answer_is_nobodys(
+    worker: Worker, forgetter: Forgetter, redis: Redis
+) -> None:
+    call = await worker.granted("N001", id="op-1")
+    await forget(forgetter)
+    await worker.parked("N001", id="op-2")
+
+    await worker.finish(call, STORED)
+
+    assert not await forgetter.runs(USPS, call.id)
+    assert await redis.exists(f"{KEYS.answer}N001") == 0
+    assert await state(redis, "op-1") == "CANCELLED"
+    assert await state(redis, "op-2") is None
+    later = await worker.taken()
+    await worker.finish(later, STORED)
+    assert await state(redis, "op-2") == "SUCCESS"
+    assert await counted(redis, "SUCCESS", "CANCELLED") == (1, 1)
+    assert await redis.exists(f"{KEYS.answer}N001") == 1
+
+
+@pytest.mark.parametrize("how", ["retry", "hand_back", "sweep"])
+async def test_a_running_call_that_fails_is_not_repeated(
+    worker: Worker, forgetter: Forgetter, redis: Redis, how: str
+) -> None:
+    call = await worker.granted("N001", id="op-1")
+    await forget(forgetter)
+    await worker.parked("N001", id="op-2")
+
+    match how:
+        case "retry":
+            await worker.limiter.retry(call, 0.0, 0)
+        case "hand_back":
+            await worker.limiter.hand_back(call, 0)
+        case "sweep":
+            await the_lease_ends(redis, call)
+            await worker.limiter.sweep([USPS])
+    await retries_are_due(redis)
+
+    later = (await worker.take()).calls
+    assert [each.operations for each in later] == [("op-2",)]
+    await worker.finish(later[0])
+    assert await redis.exists(f"{KEYS.answer}N001") == 1
+    assert await redis.exists(KEYS.wait_requests, KEYS.wait_inflight, KEYS.wait_list) == 0
+
+
+@pytest.mark.parametrize("identity", ["op-1", None])
+async def test_the_job_of_a_running_call_that_comes_back_is_done(
+    worker: Worker, forgetter: Forgetter, redis: Redis, identity: str | None
+) -> None:
+    await worker.granted("N001", job="job-1", id=identity)
+    await forget(forgetter)
+    ended = Ended(State.CANCELLED)
+
+    assert await worker.admit("N001", job="job-1", id=identity) == ended
+
+    # However late: the end of an operation without an id is known for minutes only.
+    await redis.delete(f"{KEYS.status}job-1", f"{KEYS.status}op-1")
+    assert await worker.admit("N001", job="job-1", id=identity) == ended
+
+
+async def test_a_call_that_was_taken_over_before_answers_nobody_either(
+    worker: Worker, forgetter: Forgetter, redis: Redis
+) -> None:
+    """Its worker hung; another one went on with its job, and that call was forgotten too."""
+    old = await worker.granted("N001", job="job-1")
+    new = await worker.granted("N001", job="job-1")
+    await forget(forgetter)
+    await worker.parked("N001", id="op-2", max_age=3600.0)
+
+    await worker.finish(old, STORED)
+    await worker.finish(new, STORED)
+
+    assert await redis.exists(f"{KEYS.answer}N001") == 0
+    assert await state(redis, "op-2") is None
+    assert (await worker.taken()).operations == ("op-2",)
+
+
+async def test_a_late_finish_after_the_forget_answers_nobody(
+    worker: Worker, forgetter: Forgetter, redis: Redis
+) -> None:
+    """It stored its answer, finished, and sends the finish again because the reply was lost."""
+    call = await worker.granted("N001", id="op-1")
+    await worker.finish(call, STORED)
+    await forget(forgetter)
+
+    await worker.finish(call, STORED)
+
+    assert await redis.exists(f"{KEYS.answer}N001") == 0
+
+
+async def test_a_late_finish_of_a_call_that_was_granted_later_is_remembered(
+    worker: Worker, forgetter: Forgetter, redis: Redis
+) -> None:
+    await forget(forgetter)
+    await a_millisecond_goes_by(redis)
+    call = await worker.granted("N001", id="op-1")
+    await the_lease_ends(redis, call)
+    await worker.limiter.sweep([USPS])
+
+    await worker.finish(call, STORED)
+
+    assert await redis.exists(f"{KEYS.answer}N001") == 1
+    assert await state(redis, "op-1") == "SUCCESS"
+
+
+async def test_its_slot_is_held_until_the_call_is_over(hire: Hire, forgetter: Forgetter) -> None:
+    worker = await hire(replace(FAST, concurrent=1))
+    call = await worker.granted("N001")
+    await forget(forgetter)
+
+    assert isinstance(await worker.admit("N001"), Parked)
+    assert isinstance(await worker.admit("N002"), Parked)
+    assert [each.request.number for each in (await worker.finish(call, room=2)).calls] == ["N002"]
+
+
+async def test_a_long_chain_that_waits_and_one_that_runs_end_in_several_steps(
+    busy: Worker, free: Worker, forgetter: Forgetter, redis: Redis
+) -> None:
+    for n in range(LONG_CHAIN):
+        await busy.parked("N001", id=f"op-{n}")
+    call = await free.taken()
+    for n in range(LONG_CHAIN):
+        await busy.parked("N001", id=f"later-{n}", max_age=0.0)
+
+    found = await forget(forgetter)
+
+    assert (found.ended, found.call) == (2 * LONG_CHAIN, call.id)
+    assert await redis.hlen(KEYS.wait_requests) == 0
+    await free.finish(call)
+    assert await counted(redis, "SUCCESS", "CANCELLED") == (0, 2 * LONG_CHAIN)
+
+
+async def test_forgetting_again_changes_nothing_but_the_mark(
+    worker: Worker, forgetter: Forgetter, redis: Redis
+) -> None:
+    await worker.granted("N001", id="op-1")
+    first = await forget(forgetter)
+    before = await everything(redis)
+
+    again = await forget(forgetter)
+
+    assert again == replace(first, at_us=again.at_us, ended=0)
+    assert await everything(redis) == before | {MARK: str(again.at_us)}

@@ -1,0 +1,60 @@
+"""Forgetting: no call that was granted before brings back what was forgotten."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+REDIS = "limits/test_forgetting.py::"
+KEEP_DAYS = "store/test_keep_days.py::"
+MONGODB = "store/test_forgotten_parcels.py::"
+
+MUTANTS = (
+    Mutant(
+        name="the running call of a forgotten parcel answers others",
+        breaks="I8",
+        where="limits/lua/forget.lua",
+        old="job = record.job, forgotten = true,",
+        new="job = record.job,",
+        tests=(REDIS + "test_a_running_calls_answer_is_nobodys",),
+    ),
+    Mutant(
+        name="a late call of a forgotten parcel answers others",
+        breaks="I8",
+        where="limits/lua/finish.lua",
+        old="  return at and verdict.observed * 1000 <= tonumber(at)\n",
+        new="",
+        tests=(REDIS + "test_a_late_finish_after_the_forget_answers_nobody",),
+    ),
+    Mutant(
+        name="a failed call of a forgotten parcel is repeated",
+        breaks="I8",
+        where="limits/lua/lib/flight.lua",
+        old="  if record.forgotten then return go_on_without(record.n) end\n",
+        new="",
+        tests=(REDIS + "test_a_running_call_that_fails_is_not_repeated",),
+    ),
+    Mutant(
+        name="an earlier call stores what was forgotten",
+        breaks="I8",
+        where="service/store/bulk.py",
+        old="self._marks.left_of(writes)",
+        new="writes",
+        tests=(MONGODB + "test_what_was_asked_before_is_not_stored",),
+    ),
+    Mutant(
+        name="an earlier call is recorded as dead after the forget",
+        breaks="I8",
+        where="service/store/dead.py",
+        old='        dead.delete_many({"_id": {"$in": gone}})\n',
+        new="        pass\n",
+        tests=(MONGODB + "test_a_dead_request_of_before_leaves_no_record_and_a_later_one_does",),
+    ),
+    Mutant(
+        name="active parcels end with keep_days",
+        breaks="I1",
+        where="service/store/indexes.py",
+        old="name=KEEP_DAYS_INDEX, partialFilterExpression=ended",
+        new="name=KEEP_DAYS_INDEX",
+        tests=(KEEP_DAYS + "test_parcels_that_ended_go_after_the_days_and_active_ones_stay",),
+    ),
+)

@@ -89,7 +89,8 @@ class Server:
                 if self.ours and self.pid is None:
                     raise ServerFailed(self.name, "ended instead of serving", self.log) from error
                 if time.monotonic() > deadline:
-                    what = f"at {self.host}:{self.port} does not answer: {error}"
+                    where = f"at {self.host}:{self.port} ({self.backing})"
+                    what = f"{where} does not answer: {error}"
                     raise ServerFailed(self.name, what, self.log) from error
             time.sleep(STEP)
 

@@ -20,9 +20,11 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console, RenderableType
 
+from devstack.site.remote import CourierSite
 from service.cli.demo import screen
 from service.cli.demo.proof import Evidence, figures, lost
 from service.cli.demo.script import COURIERS, FAILING, requests
+from service.cli.demo.stage import Stage
 
 ROOT = Path(__file__).parents[2]
 COLUMNS, LINES = 80, 24
@@ -146,6 +148,15 @@ def test_a_lost_request_is_named_by_the_proof() -> None:
 
     assert lost(without) == [(gone["slug"], gone["tracking_number"])]
     assert wrong(without) == ["answered and stored", "lost"]
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
+    site: CourierSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    assert Stage({"site": {"url": site.url}}, {}).judged() == {}
 
 
 class Terminal:

@@ -1,4 +1,5 @@
 # Two images: `worker` (the default) and `beanstalkd`, of which no official image exists.
+# `demo` is not offered in them: the servers it needs are for development (docs/decisions/0002).
 # 3.11 is the interpreter the tests run on; every locked wheel also exists for newer ones.
 ARG PYTHON=3.11
 ARG DEBIAN=bookworm
@@ -42,6 +43,7 @@ ENV PYTHONDONTWRITEBYTECODE=1
 # By number: Kubernetes' runAsNonRoot cannot judge a name.
 USER 10001:10001
 STOPSIGNAL SIGTERM
+# It asks the worker itself: an outage of a server must not make every worker unhealthy.
 HEALTHCHECK --interval=30s --timeout=10s --start-period=30s --retries=3 \
-  CMD ["python", "worker.py", "check"]
+  CMD ["python", "worker.py", "check", "--worker"]
 CMD ["python", "worker.py", "run"]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
 from typing import TypeAlias
 
 from service.cli.exits import EXPLAINED
+
+DEVSTACK = Path(__file__).parents[2] / "devstack"
+"""The servers of `demo`, which is not offered where they are not: in the image."""
 
 _Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - unnamed
 
@@ -23,7 +27,8 @@ def parser() -> argparse.ArgumentParser:
     top.set_defaults(module="run", child=None, end_with=None)
     verbs = top.add_subparsers(title="verbs", metavar="VERB")
     _run(verbs)
-    _demo(verbs)
+    if DEVSTACK.is_dir():
+        _demo(verbs)
     _put(verbs)
     _show(verbs)
     _detect(verbs)

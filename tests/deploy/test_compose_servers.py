@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import greenstalk
+import pymongo
 import pytest
 import redis
+from pymongo.errors import OperationFailure
 
 from devstack.servers import Server
 
@@ -40,6 +44,30 @@ def test_acknowledged_writes_outlive_a_killed_redis(composed_redis: Server) -> N
 
     with redis.Redis.from_url(composed_redis.url) as client:
         assert client.llen("wait_list:usps") == PUT_BEFORE_THE_KILL
+
+
+def test_redis_asks_for_the_password_that_the_worker_has(composed_redis: Server) -> None:
+    stranger = redis.Redis(composed_redis.host, composed_redis.port)
+    with stranger, pytest.raises(redis.AuthenticationError):
+        stranger.ping()
+    with redis.Redis.from_url(composed_redis.url) as worker:
+        assert worker.ping()
+
+
+def test_the_password_of_redis_stands_in_no_list_of_processes(composed_redis: Server) -> None:
+    arguments = Path(f"/proc/{composed_redis.pid}/cmdline").read_bytes()
+
+    assert b"valkey-server" in arguments
+    assert urlsplit(composed_redis.url).password.encode() not in arguments  # type: ignore[union-attr]
+
+
+def test_mongodb_asks_for_the_password_that_the_worker_has(composed_mongodb: Server) -> None:
+    client: pymongo.MongoClient[dict[str, Any]]
+    address = f"mongodb://{composed_mongodb.host}:{composed_mongodb.port}"
+    with pymongo.MongoClient(address) as client, pytest.raises(OperationFailure):
+        client.bucket.tracking.insert_one({})
+    with pymongo.MongoClient(composed_mongodb.url) as client:
+        assert client.bucket.tracking.insert_one({}).acknowledged
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +83,30 @@ def test_what_the_image_starts_is_a_verb_of_the_worker(
         check=False,
     )
     assert answer.returncode == 0, answer.stderr
+
+
+def test_the_image_offers_no_demo_because_its_servers_are_not_there(
+    stages: dict[str, Any], tmp_path: Path
+) -> None:
+    for name in _copied(stages):
+        source = ROOT / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, tmp_path / name)
+
+    offered, asked = (
+        subprocess.run(
+            [sys.executable, "worker.py", word],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for word in ("--help", "demo")
+    )
+
+    assert offered.returncode == 0
+    assert "demo" not in offered.stdout
+    assert (asked.returncode, "invalid choice: 'demo'" in asked.stderr) == (2, True)
 
 
 def test_the_image_is_stopped_by_sigterm(stages: dict[str, Any]) -> None:

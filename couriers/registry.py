@@ -5,8 +5,10 @@ Only `service.wiring` imports this: the modules bring aiohttp with them, which `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache, partial
 from importlib import import_module
 from types import MappingProxyType
 from typing import cast
@@ -16,7 +18,7 @@ from couriers.http.fetch import Fetch
 from couriers.http.settings import CourierSettings
 from couriers.slugs import ALIASES, FEEDS, SLUGS
 from tracking.checkpoint import Tracking
-from tracking.errors import MissingField
+from tracking.errors import MalformedJob, MissingField
 from tracking.request import Slug, TrackingRequest
 
 
@@ -33,6 +35,9 @@ COURIERS: Mapping[Slug, Courier] = MappingProxyType(
 MODULES: Mapping[str, Courier] = MappingProxyType({name: _module(name) for name in FEEDS})
 """The modules that serve any slug."""
 
+LISTED = 20
+"""Slugs that are listed for one that nothing is like."""
+
 
 class Registry:
     """The couriers of one worker: the built-in ones, and those that configuration adds."""
@@ -48,6 +53,8 @@ class Registry:
         for slug, courier in COURIERS.items():
             if slug not in self._settings:
                 self._settings[slug] = _complete(CourierSettings(slug), courier)
+        # To compare with a thousand slugs takes 30 ms, and a slip seldom comes alone.
+        self._why_unknown = lru_cache(256)(partial(_why_unknown, slugs=self.slugs))
 
     @property
     def slugs(self) -> tuple[Slug, ...]:
@@ -58,6 +65,16 @@ class Registry:
         """Return the slug that `text` means, aliases resolved; None when no courier has it."""
         slug = ALIASES.get(text, Slug(text))
         return slug if slug in self._couriers else None
+
+    def named(self, text: str) -> tuple[Slug, str]:
+        """Return the slug that `text` means, and the characters that its numbers keep.
+
+        Raises MalformedJob, with the courier that was probably meant.
+        """
+        slug = self.resolve(text)
+        if slug is None:
+            raise MalformedJob("unknown_slug", self._why_unknown(text))
+        return slug, self.settings(slug).keep
 
     def settings(self, slug: Slug) -> CourierSettings:
         """Return what is set for a resolved slug, with the module's defaults filled in."""
@@ -78,6 +95,14 @@ class Registry:
             if not request.fields.get(name):
                 raise MissingField(name, f"{courier.NAME} needs {name} besides the number")
         return await courier.track(fetch, request)
+
+
+def _why_unknown(text: str, slugs: Sequence[Slug]) -> str:
+    near = difflib.get_close_matches(text, (*slugs, *ALIASES), 1)
+    if near:
+        return f"no courier is called {text!r}: did you mean {near[0]}?"
+    more = ", …" if len(slugs) > LISTED else ""
+    return f"no courier is called {text!r}; there are: {', '.join(slugs[:LISTED])}{more}"
 
 
 def _complete(section: CourierSettings, courier: Courier) -> CourierSettings:

@@ -64,7 +64,9 @@ class TrackingRequest(NamedTuple):
 def parse_slug(text: str) -> Slug:
     """Check the form of a slug. Raises MalformedJob; whether a courier has it is not known here."""
     if len(text) > SLUG_MOST or not _SLUG.fullmatch(text):
-        raise MalformedJob("bad_slug", f"{text[:80]!r} is not a slug: a-z, 0-9, single hyphens")
+        raise MalformedJob(
+            "bad_slug", f"{text[:80]!r} is not a slug: write a-z, 0-9, single hyphens"
+        )
     return Slug(text)
 
 
@@ -76,7 +78,9 @@ def parse_number(given: str, keep: str = "") -> Number:
     """
     text = given.strip()
     if not text.isascii():
-        raise MalformedJob("bad_number", f"{given[:80]!r} holds characters outside ASCII")
+        raise MalformedJob(
+            "bad_number", f"{given[:80]!r} holds other characters than ASCII: leave them out"
+        )
     text = text.upper()
     for character in _DROPPED:
         if character not in keep:
@@ -84,7 +88,7 @@ def parse_number(given: str, keep: str = "") -> Number:
     if not _NUMBER.fullmatch(text):
         raise MalformedJob(
             "bad_number",
-            f"{given[:80]!r} is no tracking number: 4 to 100 of A-Z 0-9 blank . _ / -, "
-            "beginning with a letter or digit",
+            f"{given[:80]!r} is not a tracking number: write 4 to 100 of A-Z 0-9 space . _ / -, "
+            "the first a letter or digit",
         )
     return Number(text)

@@ -41,8 +41,11 @@ class Bad:
 class Couriers(Protocol):
     """What must be known of couriers here; a `Catalogue` knows it."""
 
-    def resolve(self, text: str) -> tuple[Slug, str] | None:
-        """Find the slug that `text` means and the characters its numbers keep."""
+    def resolve(self, text: str) -> tuple[Slug, str]:
+        """Find the slug that `text` means and the characters its numbers keep.
+
+        Raises MalformedJob.
+        """
 
     def required_fields(self, slug: Slug) -> tuple[str, ...]:
         """Name the fields that a request for this courier must carry."""

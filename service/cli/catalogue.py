@@ -16,22 +16,28 @@ class Catalogue:
     def __init__(self, loaded: Loaded) -> None:
         self.registry = Registry(courier_settings(loaded.config).values())
 
-    def resolve(self, text: str) -> tuple[Slug, str] | None:
-        """Find the slug that `text` means and the characters its numbers keep."""
-        slug = self.registry.resolve(text)
-        return (slug, self.registry.settings(slug).keep) if slug else None
+    def resolve(self, text: str) -> tuple[Slug, str]:
+        """Find the slug that `text` means and the characters its numbers keep.
+
+        Raises MalformedJob.
+        """
+        return self.registry.named(text)
 
     def required_fields(self, slug: Slug) -> tuple[str, ...]:
         """Name the fields that a request for this courier must carry."""
         return self.registry.courier(slug).REQUIRED_FIELDS
 
+    def slug(self, text: str) -> Slug:
+        """Read a slug off the command line. Raises UsageError with the nearest one."""
+        try:
+            return self.resolve(text)[0]
+        except MalformedJob as error:
+            raise UsageError(error.detail) from error
+
     def named(self, slug: str, number: str) -> tuple[Slug, Number]:
         """Read a slug and a number off the command line. Raises UsageError."""
-        found = self.resolve(slug)
-        if found is None:
-            known = ", ".join(self.registry.slugs)
-            raise UsageError(f"no courier is called {slug!r}; there are: {known}")
         try:
-            return found[0], parse_number(number, found[1])
+            found, keep = self.resolve(slug)
+            return found, parse_number(number, keep)
         except MalformedJob as error:
             raise UsageError(error.detail) from error

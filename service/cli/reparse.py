@@ -49,9 +49,11 @@ class Reading:
 def run(options: argparse.Namespace) -> int:
     """Read all that is kept, or one courier's; 1 when some of it stays unread."""
     setting = loaded(options)
-    registry = Catalogue(setting).registry
+    couriers = Catalogue(setting)
+    registry = couriers.registry
+    slug = couriers.slug(options.slug) if options.slug else None
     with collections_of(setting.config) as stores:
-        kept = each(stores.unreadable, options.slug)
+        kept = each(stores.unreadable, slug)
         readings = [
             _reading(document, registry, None if options.dry_run else stores) for document in kept
         ]

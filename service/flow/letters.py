@@ -30,6 +30,8 @@ def letter_of_malformed(job: Job, error: MalformedJob) -> DeadLetter:
         reason=error.reason,
         detail=error.detail,
         body=job.body,
+        slug=error.slug,
+        number=error.number,
         server=job.server,
         job=job.id,
     )

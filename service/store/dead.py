@@ -23,6 +23,7 @@ BODY_MOST = 4_096
 """Bytes of a body that are kept: more than any request needs that is written in ASCII."""
 
 DETAIL_MOST = 1_024
+NAME_MOST = 100
 
 
 class Dead:
@@ -102,6 +103,22 @@ def find(dead: Collection[Document], wanted: Filter, limit: int = 0) -> list[Doc
     return list(dead.find(wanted.query()).sort("at", DESCENDING).limit(limit))
 
 
+def records_of(dead: Collection[Document], server: str, jobs: Iterable[int]) -> list[Document]:
+    """The records that name these jobs of a server; see `is_about`."""
+    return list(dead.find({"server": {"$eq": server}, "job": {"$in": list(jobs)}}))
+
+
+def is_about(document: Document, body: bytes) -> bool:
+    """Whether a record that names a job's id is of this job, and not of one before it."""
+    return body_of(document) == body[:BODY_MOST]
+
+
+def body_of(document: Document) -> bytes:
+    """The body that a record keeps: all of it when it is shorter than BODY_MOST."""
+    kept = document.get("body") or b""
+    return kept.encode() if isinstance(kept, str) else bytes(kept)
+
+
 def delete(dead: Collection[Document], wanted: Filter) -> int:
     """Delete the records that are meant; returns how many there were."""
     return dead.delete_many(wanted.query()).deleted_count
@@ -118,8 +135,8 @@ def count_by_reason(dead: Collection[Document]) -> Mapping[str, int]:
 def _document(letter: DeadLetter) -> Document:
     return {
         "_id": letter.id,
-        "slug": letter.slug,
-        "number": letter.number,
+        "slug": letter.slug and clean(letter.slug, NAME_MOST),
+        "number": letter.number and clean(letter.number, NAME_MOST),
         "operations": list(letter.operations),
         "reason": letter.reason,
         "detail": clean(letter.detail, DETAIL_MOST),

@@ -7,7 +7,7 @@ reason          the body
 =============== ===================================================================================
 too_big         is longer than BODY_MOST bytes
 bad_utf8        is not UTF-8
-bad_json        is no JSON, is too deep, holds NaN, Infinity, a key twice, an integer without end
+bad_json        is not JSON, is too deep, holds NaN, Infinity, a key twice, an endless integer
 bad_shape       is not `{"type": …, "payload": {…}}`, nor that inside `["<tube>", …]`
 wrong_tube      is meant for another tube
 bad_slug        has a slug of an impossible form
@@ -15,9 +15,9 @@ unknown_slug    has a slug that no courier has
 bad_number      has a number that cannot be one
 bad_id          has an `id` that is not 1 to 128 of A-Z a-z 0-9 . _ : -
 bad_origin      has an `origin` that is neither MANUAL nor AUTOMATIC
-bad_max_age     has a `max_age` that is no count of seconds
-bad_expires_in  has an `expires_in` that is no count of seconds
-bad_field       has a courier's field that is no text, too long, or holds control characters
+bad_max_age     has a `max_age` that is not a number of seconds
+bad_expires_in  has an `expires_in` that is not a number of seconds
+bad_field       has a courier's field that is not a string, too long, or holds control characters
 =============== ===================================================================================
 
 Unknown members are ignored, and so is a `meta` that cannot be read. An optional member that is
@@ -34,6 +34,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
+from service.tubes.naming import Resolve, named_in
 from service.tubes.strict_json import read_strictly
 from tracking.errors import MalformedJob
 from tracking.request import (
@@ -61,9 +62,6 @@ FIELD_MOST = 256
 SECONDS_MOST = 1e11
 """Three thousand years: more than that was not meant as seconds."""
 
-Resolve = Callable[[str], tuple[Slug, str] | None]
-"""Looks a slug or an alias up: the canonical slug and the characters that its numbers keep."""
-
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
@@ -75,13 +73,23 @@ def decode_request(
     age_seconds: float = 0.0,
     clock: Callable[[], float] = time.time,
 ) -> TrackingRequest:
-    """Read a body of the tube `requests_flow`. Raises MalformedJob.
+    """Read a body of the tube `requests_flow`. Raises MalformedJob, with what the body names.
 
     `age_seconds` is the time since the put; it counts only where `needs_age(body)`. `clock` tells
     Unix time in seconds.
     """
-    job = _job(body, REQUESTS_TUBE)
-    payload = _object(job.get("payload"), "payload")
+    read = _parse(body)
+    try:
+        return _request(_job(read, REQUESTS_TUBE), resolve, age_seconds, clock)
+    except MalformedJob as error:
+        error.slug, error.number = named_in(read, resolve)
+        raise
+
+
+def _request(
+    job: Mapping[str, Any], resolve: Resolve, age_seconds: float, clock: Callable[[], float]
+) -> TrackingRequest:
+    payload = _payload(job)
     slug, keep = _slug(payload, resolve)
     given = _text(payload.get("number"), "bad_number", "number", GIVEN_MOST)
     meta = job.get("meta")
@@ -111,8 +119,12 @@ def decode_request(
 
 def decode_drain(body: bytes, resolve: Resolve) -> Slug:
     """Read a body of the tube `wait_list`: whose list is to be drained. Raises MalformedJob."""
-    job = _job(body, DRAINS_TUBE)
-    slug, _ = _slug(_object(job.get("payload"), "payload"), resolve)
+    read = _parse(body)
+    try:
+        slug, _ = _slug(_payload(_job(read, DRAINS_TUBE)), resolve)
+    except MalformedJob as error:
+        error.slug, _ = named_in(read, resolve)
+        raise
     return slug
 
 
@@ -154,65 +166,69 @@ def _encode(job: Mapping[str, object]) -> bytes:
     return json.dumps(job, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _job(body: bytes, tube: str) -> dict[str, Any]:
-    read = _parse(body)
+def _job(read: Any, tube: str) -> Mapping[str, Any]:
     if isinstance(read, list):
         match read:
             case [str(name), dict(inner)]:
                 if name != tube:
-                    raise MalformedJob("wrong_tube", f"wrapped for {name[:80]!r}, not for {tube}")
+                    raise MalformedJob("wrong_tube", f'wrapped for {name[:80]!r}: write "{tube}"')
                 read = inner
             case _:
-                raise MalformedJob("bad_shape", 'a list that is not ["<tube>", {…}]')
-    job = _object(read, "the body")
-    kind = job.get("type")
+                raise MalformedJob("bad_shape", f'the body is an array: write ["{tube}", {{…}}]')
+    if not isinstance(read, dict):
+        wanted = f'write an object, {{"type": "{tube}", "payload": {{…}}}}'
+        raise MalformedJob("bad_shape", f"the body is {_kind(read)}: {wanted}")
+    kind = read.get("type")
     if not isinstance(kind, str):
-        raise MalformedJob("bad_shape", f"`type` is {_kind(kind)}, not a text")
+        raise MalformedJob("bad_shape", f'`type` is {_kind(kind)}: write "type": "{tube}"')
     if kind != tube:
-        raise MalformedJob("wrong_tube", f"`type` is {kind[:80]!r}, not {tube}")
-    return job
+        raise MalformedJob("wrong_tube", f'`type` is {kind[:80]!r}: write "{tube}"')
+    return read
 
 
 def _parse(body: bytes) -> Any:
     if len(body) > BODY_MOST:
-        raise MalformedJob("too_big", f"{len(body)} bytes, at most {BODY_MOST} are read")
+        raise MalformedJob("too_big", f"the body has {len(body)} bytes: write {BODY_MOST} at most")
+    if not body:
+        raise MalformedJob("bad_json", "the body is empty: write a JSON object")
     try:
         return read_strictly(body)
     except UnicodeDecodeError as error:
-        raise MalformedJob("bad_utf8", f"byte {error.start} is not UTF-8") from error
+        why = f"byte {error.start} is not UTF-8: write the JSON in UTF-8"
+        raise MalformedJob("bad_utf8", why) from error
     except RecursionError as error:
-        raise MalformedJob("bad_json", "nested too deep") from error
+        raise MalformedJob(
+            "bad_json", "nested too deep: write an object with the object `payload`"
+        ) from error
     except ValueError as error:
-        raise MalformedJob("bad_json", str(error)[:200]) from error
+        raise MalformedJob("bad_json", f"not JSON: {error}"[:200]) from error
 
 
-def _object(value: Any, name: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise MalformedJob("bad_shape", f"{name} is {_kind(value)}, not an object")
-    return value
+def _payload(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    payload = job.get("payload")
+    if not isinstance(payload, dict):
+        wanted = 'write an object, {"slug": "…", …}'
+        raise MalformedJob("bad_shape", f"`payload` is {_kind(payload)}: {wanted}")
+    return payload
 
 
 def _text(value: Any, reason: str, name: str, most: int) -> str:
     if not isinstance(value, str):
-        raise MalformedJob(reason, f"`{name}` is {_kind(value)}, not a text")
+        raise MalformedJob(reason, f"`{name}` is {_kind(value)}: write a string, in quotes")
     if len(value) > most:
-        raise MalformedJob(reason, f"`{name}` has {len(value)} characters, at most {most} do")
+        raise MalformedJob(reason, f"`{name}` has {len(value)} characters: write {most} at most")
     return value
 
 
 def _slug(payload: Mapping[str, Any], resolve: Resolve) -> tuple[Slug, str]:
-    slug = parse_slug(_text(payload.get("slug"), "bad_slug", "slug", BODY_MOST))
-    found = resolve(slug)
-    if found is None:
-        raise MalformedJob("unknown_slug", f"no courier is called {slug!r}")
-    return found
+    return resolve(parse_slug(_text(payload.get("slug"), "bad_slug", "slug", BODY_MOST)))
 
 
 def _id(value: Any) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not _ID.fullmatch(value):
-        raise MalformedJob("bad_id", "`id` is not 1 to 128 of A-Z a-z 0-9 . _ : -")
+        raise MalformedJob("bad_id", "`id` must be a string of 1 to 128 of A-Z a-z 0-9 . _ : -")
     return value
 
 
@@ -222,14 +238,15 @@ def _origin(value: Any) -> Origin:
     try:
         return Origin(value)
     except ValueError as error:
-        raise MalformedJob("bad_origin", "`origin` is neither MANUAL nor AUTOMATIC") from error
+        raise MalformedJob("bad_origin", '`origin` must be "MANUAL" or "AUTOMATIC"') from error
 
 
 def _seconds(value: Any, name: str) -> float | None:
     if value is None:
         return None
     if type(value) not in (int, float) or not 0 <= value <= SECONDS_MOST:
-        raise MalformedJob(f"bad_{name}", f"`{name}` is no count of seconds, 0 or more")
+        wanted = "must be a number of seconds, 0 or more, without quotes"
+        raise MalformedJob(f"bad_{name}", f"`{name}` {wanted}")
     return float(value)
 
 
@@ -254,7 +271,7 @@ def _fields(payload: Mapping[str, Any]) -> Mapping[str, str]:
             continue
         text = _text(value, "bad_field", name, FIELD_MOST)
         if _UNFIT.search(text):
-            raise MalformedJob("bad_field", f"`{name}` holds characters that nobody can print")
+            raise MalformedJob("bad_field", f"`{name}` holds control characters: leave them out")
         if text.strip():
             found[name] = text
     return MappingProxyType(found) if found else NO_FIELDS
@@ -265,5 +282,5 @@ def _traceparent(value: Any) -> str | None:
 
 
 def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "a text", bool: "a truth value"}
+    names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
     return "missing" if value is None else names.get(type(value), "a number")

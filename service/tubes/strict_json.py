@@ -36,13 +36,13 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise ValueError(f"the key {key[:80]!r} stands twice")
+                raise ValueError(f"the key {key[:80]!r} is there twice")
             seen.add(key)
     return read
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 _TEXTS = msgspec.json.Decoder(dict[str, str | dict[str, str]])

@@ -95,7 +95,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     asker = Asker(track, stores, retry, encode_request, Spare(crew.successors, reach))
     drainer = Drainer(parts.limiter, results.available, crew.room, reach)
     turns = Turns(asker, crew, parts.putter, drainer.look_again, reach)
-    resolve = _resolve(parts.registry)
+    resolve = parts.registry.named
     handler = Handler(_decode(resolve), stores, asker, turns, reach)
     consumer = Consumer(handler, drainer, turns, crew, lambda job: decode_drain(job.body, resolve))
     sweeper = Sweeper(parts.limiter, turns, parts.registry.slugs, reach)
@@ -138,15 +138,7 @@ def _track(registry: Registry, http: aiohttp.ClientSession) -> Track:
     return track
 
 
-def _resolve(registry: Registry) -> Callable[[str], tuple[Slug, str] | None]:
-    def resolve(text: str) -> tuple[Slug, str] | None:
-        slug = registry.resolve(text)
-        return (slug, registry.settings(slug).keep) if slug else None
-
-    return resolve
-
-
-def _decode(resolve: Callable[[str], tuple[Slug, str] | None]) -> Decode:
+def _decode(resolve: Callable[[str], tuple[Slug, str]]) -> Decode:
     async def decode(job: Job) -> TrackingRequest:
         age = await job.age() if needs_age(job.body) else 0.0
         return decode_request(job.body, resolve, age)

@@ -118,7 +118,8 @@ def _ended(
     document = stored.get(f"{put.slug}:{put.number}", {})
     answered = document.get("last_checked_at") is not None
     failed = document.get("error") is not None or any(
-        put.id in each["operations"] or (each["slug"], each["number"]) == (put.slug, put.number)
+        put.id in each["operations"]
+        or (each["slug"], each["number"], each["job"]) == (put.slug, put.number, None)
         for each in dead
     )
     if put.id is None:

@@ -79,6 +79,8 @@ def test_hostile_jobs_are_recorded_with_their_reason_and_buried_and_the_next_one
 
     recorded = {each["job"]: each["reason"] for each in plant.dead.find({})}
     assert recorded == reasons
+    named = plant.dead.find_one({"reason": "bad_max_age"}) or {}
+    assert (named["slug"], named["number"]) == (slug, "AB000001")
     assert sorted(plant.producer.take_buried()) == sorted(reasons)
     assert len(plant.calls(slug)) == len(HOSTILE)
     assert not worker.events("process died")

@@ -101,7 +101,7 @@ def test_nothing_is_put_when_one_line_is_bad(
     ("arguments", "word"),
     [
         (["put"], "SLUG NUMBER"),
-        (["put", "usps", "!!"], "no tracking number"),
+        (["put", "usps", "!!"], "not a tracking number"),
         (["put", "royalmail", "AB123456789GB"], "no courier"),
         (["put", "usps", *USPS, "--id", "x"], "--id"),
         (["put", "usps", USPS[0], "--id", "a b"], "`id`"),

@@ -20,7 +20,7 @@ from couriers.http.settings import CourierSettings, environment_name
 from couriers.reading.number_forms import NumberForm
 from couriers.registry import COURIERS, MODULES, Registry
 from couriers.slugs import ALIASES, FEEDS, SLUGS
-from tracking.errors import MissingField
+from tracking.errors import MalformedJob, MissingField
 from tracking.request import FIELDS, Number, Slug, TrackingRequest, parse_slug
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -51,6 +51,31 @@ def section(slug: str, **more: object) -> CourierSettings:
 )
 def test_a_slug_is_looked_up_and_never_imported(text: str, slug: str | None) -> None:
     assert Registry().resolve(text) == slug
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("my-courir", "no courier is called 'my-courir': did you mean my-courier?"),
+        ("uspss", "no courier is called 'uspss': did you mean usps?"),
+        ("hkposst", "no courier is called 'hkposst': did you mean hkpost?"),
+        ("zzz", "no courier is called 'zzz'; there are: australia-post, bring, canada-post, dhl"),
+    ],
+)
+def test_a_slug_that_no_courier_has_is_malformed_and_the_nearest_one_is_named(
+    text: str, told: str
+) -> None:
+    registry = Registry(
+        [section("my-courier", module="json_feed", base_url="http://127.0.0.1:1", keep="-")]
+    )
+
+    with pytest.raises(MalformedJob) as caught:
+        registry.named(text)
+
+    assert caught.value.reason == "unknown_slug"
+    assert caught.value.detail.startswith(told)
+    assert registry.named("my-courier") == ("my-courier", "-")
+    assert registry.named("hkpost") == ("hong-kong-post", "")
 
 
 def test_a_courier_without_settings_has_its_modules_addresses() -> None:

@@ -91,12 +91,18 @@ METAS = st.fixed_dictionaries(
 )
 
 
+def resolve(slug: str) -> tuple[Slug, str]:
+    if slug not in COURIERS:
+        raise MalformedJob("unknown_slug", f"no courier is called {slug!r}")
+    return COURIERS[slug]
+
+
 def read_or_refused(body: bytes, age: float = 0.0) -> TrackingRequest | None:
     """Decode; None for a refusal, which must say why. Anything else fails the test."""
     needs_age(body)
     began = time.monotonic()
     try:
-        request = decode_request(body, COURIERS.get, age, lambda: NOW)
+        request = decode_request(body, resolve, age, lambda: NOW)
     except MalformedJob as error:
         assert_it_says_why(error)
         return None
@@ -123,7 +129,7 @@ def assert_of_the_contract(request: TrackingRequest) -> None:
     assert set(request.fields) <= set(FIELDS)
     assert all(text.strip() for text in request.fields.values())
     # As a job again it is the same request; and Redis' scripts can read it.
-    assert decode_request(encode_request(request), COURIERS.get, 0.0, lambda: NOW) == request
+    assert decode_request(encode_request(request), resolve, 0.0, lambda: NOW) == request
     json.loads(write_request(request, "key"))
 
 
@@ -136,7 +142,7 @@ def body(payload: object, **more: object) -> bytes:
 def test_any_bytes_are_refused(written: bytes) -> None:
     assert read_or_refused(written) is None
     with pytest.raises(MalformedJob):
-        decode_drain(written, COURIERS.get)
+        decode_drain(written, resolve)
 
 
 @examples(120)
@@ -176,7 +182,7 @@ def test_any_wrapper_is_read_or_refused(payload: Any, wrapper: Any, *, turned: b
 @given(damaged(encode_drain(Slug("hong-kong-post")), PIECES))
 def test_a_damaged_drain_job_names_a_courier_or_is_refused(written: bytes) -> None:
     try:
-        slug = decode_drain(written, COURIERS.get)
+        slug = decode_drain(written, resolve)
     except MalformedJob as error:
         assert_it_says_why(error)
     else:

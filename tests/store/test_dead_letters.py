@@ -110,10 +110,12 @@ def test_a_body_is_kept_as_text_where_it_is_text_and_never_beyond_its_cap(
 
 
 def test_hostile_details_are_always_storable(dead: Collection[Any]) -> None:
-    record(dead, [letter("k1", detail="\ud800\0" + "é" * 2000)])
+    hostile = "\ud800\0" + "é" * 2000
+    record(dead, [letter("k1", detail=hostile, slug=hostile, number=hostile)])
 
     (document,) = find(dead, Filter())
     assert document["detail"] == "?\0" + "é" * 511
+    assert document["slug"] == document["number"] == "?\0" + "é" * 49
 
 
 @pytest.fixture

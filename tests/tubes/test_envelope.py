@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tubes_bodies import COURIERS, NOW, NUMBER, OPTIONAL, body, decode, request
+from tubes_bodies import COURIERS, NOW, NUMBER, OPTIONAL, body, decode, request, resolve
 
 from service.tubes.envelope import (
     REQUESTS_TUBE,
@@ -164,9 +164,9 @@ def requests(draw: st.DrawFn) -> TrackingRequest:
 def test_a_request_written_as_a_job_is_read_back_as_the_same_request(
     asked: TrackingRequest,
 ) -> None:
-    resolve = {slug: (slug, keep) for slug, keep in COURIERS.values()}.get
+    by_slug = {slug: (slug, keep) for slug, keep in COURIERS.values()}
 
-    assert decode_request(encode_request(asked), resolve, 77.0) == asked
+    assert decode_request(encode_request(asked), by_slug.__getitem__, 77.0) == asked
 
 
 def test_the_longest_request_in_ascii_fits_into_a_dead_letter() -> None:
@@ -189,4 +189,4 @@ def test_the_drain_job_is_the_one_of_the_contract() -> None:
     written = encode_drain(Slug("usps"))
 
     assert written == b'{"type":"wait_list","payload":{"slug":"usps"}}'
-    assert decode_drain(written, COURIERS.get) == "usps"
+    assert decode_drain(written, resolve) == "usps"

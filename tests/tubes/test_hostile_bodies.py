@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tubes_bodies import COURIERS, NUMBER, OPTIONAL, body, decode, request
+from tubes_bodies import NUMBER, OPTIONAL, body, decode, request, resolve
 
 from service.tubes.envelope import BODY_MOST, DRAINS_TUBE, decode_drain
 from tracking.errors import MalformedJob
@@ -112,6 +112,58 @@ def test_a_hostile_body_is_malformed_with_its_reason(reason: str, written: bytes
     caught.value.detail.encode()
 
 
+@pytest.mark.parametrize(
+    ("written", "slug", "number"),
+    [
+        (body({"slug": "usps"}), "usps", None),
+        (request(slug="hkpost", number=9405903699), "hong-kong-post", "9405903699"),
+        (request(slug="my-courir"), "my-courir", NUMBER),
+        (request(slug="USPS", number="x"), "USPS", "x"),
+        (b'["wait_list",' + request() + b"]", "usps", NUMBER),
+        (body({"slug": "usps", "number": NUMBER}, "no tube"), "usps", NUMBER),
+        (request(slug="a" * 999, number="1" * 999), "a" * 64, "1" * 100),
+        (request(slug=["usps"], number=True), None, None),
+        (body("usps"), None, None),
+        (b'[1,"usps"]', None, None),
+        (b"", None, None),
+    ],
+)
+def test_a_malformed_job_tells_what_its_body_calls_courier_and_number(
+    written: bytes, slug: str | None, number: str | None
+) -> None:
+    with pytest.raises(MalformedJob) as caught:
+        decode(written)
+
+    assert (caught.value.slug, caught.value.number) == (slug, number)
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        (b"", "the body is empty: write a JSON object"),
+        (b'{"a":1', "not JSON: Expecting ',' delimiter: line 1 column 7 (char 6)"),
+        (b"7", 'the body is a number: write an object, {"type": "requests_flow", "payload": {…}}'),
+        (b'{"payload":{}}', '`type` is missing: write "type": "requests_flow"'),
+        (body({}, "x"), "`type` is 'x': write \"requests_flow\""),
+        (b'["x",{}]', "wrapped for 'x': write \"requests_flow\""),
+        (body([]), '`payload` is an array: write an object, {"slug": "…", …}'),
+        (body({"slug": "usps"}), "`number` is missing: write a string, in quotes"),
+        (request(number=9405), "`number` is a number: write a string, in quotes"),
+        (request(id=7), "`id` must be a string of 1 to 128 of A-Z a-z 0-9 . _ : -"),
+        (request(origin="auto"), '`origin` must be "MANUAL" or "AUTOMATIC"'),
+        (
+            request(max_age="30"),
+            "`max_age` must be a number of seconds, 0 or more, without quotes",
+        ),
+    ],
+)
+def test_the_detail_says_what_is_wrong_and_what_to_write(written: bytes, told: str) -> None:
+    with pytest.raises(MalformedJob) as caught:
+        decode(written)
+
+    assert caught.value.detail == told
+
+
 def test_the_longest_id_and_the_largest_body_are_accepted() -> None:
     longest = request(id="x" * 128)
 
@@ -120,7 +172,7 @@ def test_the_longest_id_and_the_largest_body_are_accepted() -> None:
 
 @given(st.binary(max_size=400))
 def test_no_bytes_whatever_raise_anything_but_malformed(written: bytes) -> None:
-    for read in (decode, lambda each: decode_drain(each, COURIERS.get)):
+    for read in (decode, lambda each: decode_drain(each, resolve)):
         with pytest.raises(MalformedJob):
             read(written)
 
@@ -151,6 +203,6 @@ def test_no_members_whatever_raise_anything_but_malformed(payload: Any, meta: An
 )
 def test_a_malformed_drain_job_is_refused(reason: str, written: bytes) -> None:
     with pytest.raises(MalformedJob) as caught:
-        decode_drain(written, COURIERS.get)
+        decode_drain(written, resolve)
 
     assert caught.value.reason == reason

@@ -73,7 +73,7 @@ async def test_a_request_is_put_behind_those_of_producers(
     first, second = producer.reserve(timeout=0), producer.reserve(timeout=0)
     facts: Any = producer.stats_job(second)
     assert first.body == b"first"
-    assert decode_request(second.body, {"usps": (USPS, "")}.get) == request
+    assert decode_request(second.body, {"usps": (USPS, "")}.__getitem__) == request
     assert facts["pri"] == RECHECK.priority
 
 

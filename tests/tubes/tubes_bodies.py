@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from service.tubes.envelope import REQUESTS_TUBE, decode_request
+from tracking.errors import MalformedJob
 from tracking.request import FIELDS, Slug, TrackingRequest
 
 NUMBER = "9405903699300184125060"
@@ -17,8 +18,14 @@ COURIERS = {
 }
 
 
+def resolve(slug: str) -> tuple[Slug, str]:
+    if slug not in COURIERS:
+        raise MalformedJob("unknown_slug", f"no courier is called {slug!r}")
+    return COURIERS[slug]
+
+
 def decode(body: bytes, age_seconds: float = 0.0) -> TrackingRequest:
-    return decode_request(body, COURIERS.get, age_seconds, lambda: NOW)
+    return decode_request(body, resolve, age_seconds, lambda: NOW)
 
 
 def body(payload: Any, kind: Any = REQUESTS_TUBE, **more: Any) -> bytes:

@@ -117,7 +117,7 @@ def _watch(
             dead = _count(database, "dead")
             views = asyncio.run(_views(stage))
             shown.show(screen.Progress(seconds, parcels, stored, dead, views, news))
-            # The malformed job has no slug.
+            # The malformed job is no parcel.
             if sum(stored.values()) + sum(dead.values()) > sum(parcels.values()):
                 return killed
             time.sleep(LOOK_SECONDS)

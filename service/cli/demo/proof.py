@@ -39,7 +39,7 @@ class Figure:
 def lost(evidence: Evidence) -> list[Request]:
     """Requests that were acknowledged and are neither stored nor dead with a reason."""
     stored = {(each["slug"], each["tracking_number"]) for each in evidence.stored}
-    dead = {(each["slug"], each["number"]) for each in evidence.dead}
+    dead = {(each["slug"], each["number"]) for each in evidence.dead if each.get("job") is None}
     return [request for request in dict.fromkeys(evidence.put) if request not in stored | dead]
 
 

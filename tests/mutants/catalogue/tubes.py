@@ -5,6 +5,10 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 HOSTILE = "tubes/test_hostile_bodies.py::test_a_hostile_body_is_malformed_with_its_reason"
+UNKNOWN = (
+    "couriers/test_registry.py"
+    "::test_a_slug_that_no_courier_has_is_malformed_and_the_nearest_one_is_named"
+)
 
 MUTANTS = (
     Mutant(
@@ -74,10 +78,10 @@ MUTANTS = (
     Mutant(
         name="an unknown courier is found out when its call is counted",
         breaks="I9 F13",
-        where="service/tubes/envelope.py",
-        old='        raise MalformedJob("unknown_slug", f"no courier is called {slug!r}")',
-        new='        return slug, ""',
-        tests=(HOSTILE,),
+        where="couriers/registry.py",
+        old='            raise MalformedJob("unknown_slug", self._why_unknown(text))',
+        new='            return Slug(text), ""',
+        tests=(UNKNOWN,),
         daily=True,
     ),
 )

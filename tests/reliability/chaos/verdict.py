@@ -105,7 +105,11 @@ class _Ends:
         self._dead: dict[str, float] = {}
         for each in found.dead:
             at = each["at"].timestamp()
-            for name in (_body(each), f"{each['slug']}:{each['number']}", *each["operations"]):
+            names = [_body(each), *each["operations"]]
+            # What a buried job calls a parcel is no answer to those who asked for it.
+            if each.get("job") is None:
+                names.append(f"{each['slug']}:{each['number']}")
+            for name in names:
                 self._dead[name] = max(at, self._dead.get(name, 0.0))
 
     def reached_by(self, put: Put) -> bool:

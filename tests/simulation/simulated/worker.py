@@ -15,6 +15,7 @@ from simulated.exchange import Surroundings
 from simulated.intake import SimulatedPutter, Tubes
 from simulated.mongodb import SimulatedStore
 from simulated.plan import Plan
+from tracking.errors import MalformedJob
 from tracking.request import Slug
 
 GRACE_SECONDS = 2.0
@@ -26,8 +27,10 @@ class SimulatedRegistry:
     def __init__(self, slugs: Collection[str]) -> None:
         self.slugs = tuple(map(Slug, slugs))
 
-    def resolve(self, text: str) -> Slug | None:
-        return Slug(text) if text in self.slugs else None
+    def named(self, text: str) -> tuple[Slug, str]:
+        if text not in self.slugs:
+            raise MalformedJob("unknown_slug", text)
+        return Slug(text), ""
 
     def settings(self, _: Slug) -> schema.Courier:
         return schema.Courier()

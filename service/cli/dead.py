@@ -8,9 +8,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from service.cli.buried import buried_job, delete_buried
+from service.cli.catalogue import Catalogue
 from service.cli.exits import Exit, UsageError
-from service.cli.kicking import NotKicked, delete_buried, kick
-from service.cli.paper import confirmed, moment, say, say_json, table
+from service.cli.kicking import NotKicked, kick
+from service.cli.paper import agreed, moment, say, say_json, table
 from service.cli.producer import Producer
 from service.cli.settings import loaded
 from service.cli.stores import Collections, collections_of
@@ -26,9 +28,20 @@ Action = Callable[[argparse.Namespace, Config, Collections], int]
 
 def run(options: argparse.Namespace) -> int:
     """Do what is asked; 1 when nothing was found or not all of it was done."""
-    config = loaded(options).config
-    with collections_of(config) as stores:
-        return _ACTIONS[options.action](options, config, stores)
+    setting = loaded(options)
+    if getattr(options, "slug", None):
+        options.slug = _meant(options.slug, Catalogue(setting))
+    with collections_of(setting.config) as stores:
+        return _ACTIONS[options.action](options, setting.config, stores)
+
+
+def _meant(text: str, couriers: Catalogue) -> str:
+    """Resolve an alias. A courier that nobody has is no error: requests for it die too."""
+    try:
+        return couriers.slug(text)
+    except UsageError as error:
+        sys.stderr.write(f"worker.py: {error}\n")
+        return text
 
 
 def _list(options: argparse.Namespace, _: Config, stores: Collections) -> int:
@@ -83,6 +96,10 @@ def _written(value: Any) -> str:
 
 def _kick(options: argparse.Namespace, config: Config, stores: Collections) -> int:
     documents = _chosen(options, stores)
+    # What is named by its id is meant; how many a filter means, nobody knows before.
+    named = options.yes or bool(options.ids)
+    if documents and not agreed(f"Put {_count(documents)} again?", yes=named):
+        return Exit.NEGATIVE
     done, failed = 0, 0
     with Producer(config.beanstalkd.servers) as producer:
         for document in documents:
@@ -102,16 +119,15 @@ def _kick(options: argparse.Namespace, config: Config, stores: Collections) -> i
 
 def _delete(options: argparse.Namespace, config: Config, stores: Collections) -> int:
     documents = _chosen(options, stores)
-    if documents and not options.yes:
-        if not sys.stdin.isatty():
-            raise UsageError("say --yes to delete without being asked")
-        if not confirmed(f"delete {len(documents)} records and their buried jobs for ever?"):
-            return Exit.NEGATIVE
+    question = f"Delete {_count(documents)} for ever, with the buried jobs?"
+    if documents and not agreed(question, yes=options.yes):
+        return Exit.NEGATIVE
     done, failed = 0, 0
     with Producer(config.beanstalkd.servers) as producer:
         for document in documents:
             try:
-                delete_buried(document, producer)
+                if buried := buried_job(document, producer):
+                    delete_buried(buried, producer)
                 done += delete(stores.dead, Filter(ids=(document["_id"],)))
             except StoreError as error:
                 failed += 1
@@ -125,6 +141,10 @@ def _chosen(options: argparse.Namespace, stores: Collections) -> list[Document]:
         raise UsageError("say which: ids, --slug or --reason, or --all by itself")
     wanted = Filter(tuple(options.ids), options.slug, options.reason)
     return find(stores.dead, wanted)
+
+
+def _count(documents: list[Document]) -> str:
+    return "1 request" if len(documents) == 1 else f"{len(documents)} requests"
 
 
 def _summed(options: argparse.Namespace, verb: str, done: int, failed: int) -> int:

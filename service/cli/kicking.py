@@ -6,9 +6,10 @@ import json
 import secrets
 import time
 
+from service.cli.buried import buried_job, delete_buried
 from service.cli.producer import Producer
 from service.store.connection import Document
-from service.store.dead import BODY_MOST
+from service.store.dead import BODY_MOST, body_of
 from service.tubes.connection import Placing
 
 ID_MOST = 128
@@ -21,22 +22,18 @@ class NotKicked(Exception):
 def kick(document: Document, producer: Producer) -> str | None:
     """Put it again, then delete its buried job; tells the id it was put with, None for none.
 
-    Raises NotKicked, TubesDown; the record must stay then.
+    Raises NotKicked, StillBuried, TubesDown; the record must stay then.
     """
-    body = _body(document)
-    if len(body) >= BODY_MOST:
+    # Looked for before anything is put: what cannot be deleted would be put again each time.
+    buried = buried_job(document, producer)
+    body = buried.body if buried else body_of(document)
+    if not buried and len(body) >= BODY_MOST:
         raise NotKicked(f"only its first {BODY_MOST} bytes were kept; its producer must put it")
     anew, identity = renewed(body)
     producer.put(anew, Placing())
-    delete_buried(document, producer)
+    if buried:
+        delete_buried(buried, producer)
     return identity
-
-
-def delete_buried(document: Document, producer: Producer) -> None:
-    """Delete the buried job of a record, if there is one. Raises TubesDown."""
-    server, job = document.get("server"), document.get("job")
-    if server is not None and job is not None and producer.serves(server):
-        producer.delete_buried(server, job, _body(document))
 
 
 def renewed(body: bytes) -> tuple[bytes, str | None]:
@@ -62,8 +59,3 @@ def renewed(body: bytes) -> tuple[bytes, str | None]:
     if isinstance(inner.get("meta"), dict):
         inner["meta"]["enqueued_at"] = round(time.time(), 3)
     return json.dumps(job, separators=(",", ":")).encode(), identity
-
-
-def _body(document: Document) -> bytes:
-    body = document.get("body") or b""
-    return body.encode() if isinstance(body, str) else bytes(body)

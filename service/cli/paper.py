@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from service.cli.exits import UsageError
 from service.observe.clean import printable
 
 
@@ -66,8 +67,15 @@ def moment(when: dt.datetime | None) -> str:
     return "" if when is None else when.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
-def confirmed(question: str) -> bool:
-    """Ask a person; true for yes only."""
+def agreed(question: str, *, yes: bool) -> bool:
+    """Ask the person at the terminal, unless `yes`; true for yes only.
+
+    Raises UsageError when standard input is no terminal: nobody is there to ask.
+    """
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError(f"{question} Nobody is at a terminal to answer; add --yes")
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().casefold() in {"y", "yes"}

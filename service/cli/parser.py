@@ -184,6 +184,10 @@ def _dead(verbs: _Verbs) -> None:
             each.add_argument("--all", action="store_true", help="all records there are")
             each.add_argument("--yes", action="store_true", help="do not ask")
         _json(each)
+    text = "List buried jobs that no record names."
+    orphans = _verb(actions, "orphans", text, module="orphans")
+    orphans.add_argument("--record", action="store_true", help="record them, for kick and delete")
+    _json(orphans)
 
 
 def _reparse(verbs: _Verbs) -> None:

@@ -65,23 +65,16 @@ class Producer:
         """Tell whether the configuration still knows this server."""
         return server in self._servers
 
-    def delete_buried(self, server: str, job: int, body: bytes) -> bool:
-        """Delete a buried job; false when it is gone. Raises TubesDown.
-
-        `body` tells it from another job: without its binlog, a server counts anew from 1.
-        """
-        with self._asking(server) as client:
-            try:
-                found = client.peek(job)
-                # The record keeps only the beginning of a long body.
-                if not body or not found.body.startswith(body):
-                    return False
-                if client.stats_job(job)["state"] != "buried":
-                    return False
-                client.delete(job)
-            except greenstalk.NotFoundError:
-                return False
-        return True
+    @contextmanager
+    def asking(self, server: str) -> Iterator[Connection]:
+        """Lend the connection to a server; what goes wrong in the `with` block raises TubesDown."""
+        connection = self._connection(server)
+        try:
+            yield connection
+        except (greenstalk.Error, OSError, AssertionError, ValueError) as error:
+            # What is on the line now may be the answer to anything.
+            connection.close()
+            raise TubesDown(f"{server}: {error!r}") from error
 
     def tubes(self) -> Iterator[Tubes]:
         """Count what lies in the tubes of each server."""
@@ -114,20 +107,10 @@ class Producer:
         return self._connection(server).put(REQUESTS_TUBE, body, placing)
 
     def _tubes(self, server: str) -> Tubes:
-        with self._asking(server) as client:
-            requests = _counts(client, REQUESTS_TUBE)
-            drains = _counts(client, DRAINS_TUBE)
+        with self.asking(server) as connection:
+            requests = _counts(connection.client, REQUESTS_TUBE)
+            drains = _counts(connection.client, DRAINS_TUBE)
         return Tubes(server, "", *requests, drains=drains[0] + drains[1] + drains[2])
-
-    @contextmanager
-    def _asking(self, server: str) -> Iterator[greenstalk.Client[bytes]]:
-        connection = self._connection(server)
-        try:
-            yield connection.client
-        except (greenstalk.Error, OSError, AssertionError, ValueError) as error:
-            # What is on the line now may be the answer to anything.
-            connection.close()
-            raise TubesDown(f"{server}: {error!r}") from error
 
     def _connection(self, server: str) -> Connection:
         found = self._open.get(server)

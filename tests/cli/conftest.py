@@ -20,6 +20,13 @@ from devstack.servers import Server
 from service.cli import main
 
 
+class Terminal(io.BytesIO):
+    """Standard input as a person has it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
     """The command line, pointed at servers that are not there."""
@@ -30,8 +37,9 @@ def offline(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
     }.items():
         monkeypatch.setenv(f"TRACKER_{name}", value)
 
-    def run(*arguments: str, stdin: str = "") -> Done:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+    def run(*arguments: str, stdin: str = "", at_terminal: bool = False) -> Done:
+        typed = Terminal(stdin.encode()) if at_terminal else io.BytesIO(stdin.encode())
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(typed))
         try:
             code = main(arguments)
         except SystemExit as ended:  # argparse ends so

@@ -33,12 +33,9 @@ def record(collections: Any, identity: str, **members: Any) -> None:
     collections.dead.insert_one(document | members)
 
 
-def bury(beanstalkd: Server, body: bytes) -> int:
+def bury(beanstalkd: Server, body: bytes, tube: str = "requests_flow") -> int:
     with greenstalk.Client(
-        (beanstalkd.host, beanstalkd.port),
-        encoding=None,
-        use="requests_flow",
-        watch="requests_flow",
+        (beanstalkd.host, beanstalkd.port), encoding=None, use=tube, watch=tube
     ) as client:
         job = client.put(body)
         client.bury(client.reserve(timeout=1))
@@ -96,13 +93,53 @@ def test_kicking_deletes_the_buried_job_of_the_record(
     assert tube.reserve(timeout=0).body == b"{nonsense"
 
 
-def test_another_job_that_got_the_same_id_is_left_alone(
-    run: Run, collections: Any, beanstalkd: Server, tube: greenstalk.Client[bytes]
+@pytest.mark.parametrize("verb", [["kick", "a"], ["delete", "a", "--yes"]])
+def test_an_empty_job_leaves_with_its_record(
+    run: Run,
+    collections: Any,
+    beanstalkd: Server,
+    tube: greenstalk.Client[bytes],
+    verb: list[str],
 ) -> None:
-    job = bury(beanstalkd, b"another body")
-    record(collections, "a", server=beanstalkd.url, job=job)
+    record(collections, "a", body="", server=beanstalkd.url, job=bury(beanstalkd, b""))
+    assert run("dead", *verb).code == 0
+    assert buried(tube) == 0
+    assert collections.dead.count_documents({}) == 0
+    assert tube.stats_tube("requests_flow")["current-jobs-ready"] == (verb[0] == "kick")
+
+
+@pytest.mark.parametrize("kept", ["", '{"type":"requests_flow"', BODY])
+def test_another_job_that_got_the_same_id_is_left_alone(
+    run: Run, collections: Any, beanstalkd: Server, tube: greenstalk.Client[bytes], kept: str
+) -> None:
+    job = bury(beanstalkd, b'{"type":"requests_flow","payload":{}}')
+    record(collections, "a", body=kept, server=beanstalkd.url, job=job)
     assert run("dead", "delete", "a", "--yes").code == 0
     assert buried(tube) == 1
+
+
+@pytest.mark.parametrize("verb", [["kick", "a"], ["delete", "a", "--yes"]])
+def test_a_record_stays_while_its_job_may_lie_buried_on_a_server_that_is_not_configured(
+    run: Run, collections: Any, tube: greenstalk.Client[bytes], verb: list[str]
+) -> None:
+    record(collections, "a", server="10.0.0.9:11300", job=7)
+    done = run("dead", *verb)
+    assert done.code == 1
+    assert "10.0.0.9:11300" in done.err
+    assert "[beanstalkd] servers" in done.err
+    assert collections.dead.count_documents({}) == 1
+    assert bodies(tube) == []
+
+
+def test_a_job_whose_record_holds_only_its_beginning_is_kicked_whole(
+    run: Run, collections: Any, beanstalkd: Server, tube: greenstalk.Client[bytes]
+) -> None:
+    whole = b"x" * 5000
+    job = bury(beanstalkd, whole)
+    record(collections, "a", body="x" * 4096, server=beanstalkd.url, job=job)
+    assert run("dead", "kick", "a").code == 0
+    assert tube.reserve(timeout=0).body == whole
+    assert buried(tube) == 0
 
 
 def test_a_filter_chooses_and_the_rest_stays(
@@ -111,11 +148,22 @@ def test_a_filter_chooses_and_the_rest_stays(
     record(collections, "a")
     record(collections, "b", reason="unreadable_answer")
     record(collections, "c", slug="dpd-uk")
-    done = run("dead", "kick", "--slug", "usps", "--reason", "courier_down")
+    done = run("dead", "kick", "--slug", "usps", "--reason", "courier_down", "--yes")
     assert done.lines == ["kicked 1, failed 0"]
     assert len(bodies(tube)) == 1
     assert {each["_id"] for each in collections.dead.find()} == {"b", "c"}
-    assert run("dead", "kick", "--all").lines == ["kicked 2, failed 0"]
+    assert run("dead", "kick", "--all", "--yes").lines == ["kicked 2, failed 0"]
+
+
+def test_a_courier_is_meant_by_its_alias_too_and_one_that_nobody_has_gets_a_suggestion(
+    run: Run, collections: Any
+) -> None:
+    record(collections, "a", slug="dpd-uk")
+    record(collections, "b", slug="uspss", reason="unknown_slug")
+    assert [each["_id"] for each in run("dead", "list", "--json", "--slug", "dpduk").json] == ["a"]
+    unknown = run("dead", "list", "--json", "--slug", "uspss")
+    assert [each["_id"] for each in unknown.json] == ["b"]
+    assert "no courier is called 'uspss': did you mean usps?" in unknown.err
 
 
 def test_nothing_is_forgotten_when_beanstalkd_is_away(
@@ -139,12 +187,27 @@ def test_a_body_that_was_cut_cannot_be_kicked(
     assert bodies(tube) == []
 
 
-def test_deleting_wants_a_yes(run: Run, collections: Any) -> None:
+@pytest.mark.parametrize("which", [["--all"], ["--slug", "usps"], ["--reason", "courier_down"]])
+@pytest.mark.parametrize(("verb", "done"), [("kick", "kicked"), ("delete", "deleted")])
+def test_whoever_means_many_is_asked(
+    run: Run, collections: Any, verb: str, done: str, which: list[str]
+) -> None:
     record(collections, "a")
-    assert run("dead", "delete", "--all", stdin="n\n").code == 2
+    refused = run("dead", verb, *which, stdin="y\n")
+    assert refused.code == 2
+    assert "--yes" in refused.err
     assert collections.dead.count_documents({}) == 1
-    assert run("dead", "delete", "--all", "--yes").lines == ["deleted 1, failed 0"]
+    assert run("dead", verb, *which, "--yes").lines == [f"{done} 1, failed 0"]
     assert collections.dead.count_documents({}) == 0
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y", 0), ("n", 1), ("", 1)])
+def test_a_person_at_a_terminal_answers(run: Run, collections: Any, answer: str, left: int) -> None:
+    record(collections, "a")
+    done = run("dead", "kick", "--all", stdin=f"{answer}\n", at_terminal=True)
+    assert "Put 1 request again?" in done.err
+    assert collections.dead.count_documents({}) == left
+    assert done.code == left
 
 
 @pytest.mark.parametrize("arguments", [["kick"], ["delete", "--yes"], ["kick", "a", "--all"]])

@@ -24,7 +24,8 @@ from devstack.site.remote import CourierSite
 from service.cli.demo import screen
 from service.cli.demo.proof import Evidence, figures, lost
 from service.cli.demo.script import COURIERS, FAILING, requests
-from service.cli.demo.stage import Stage
+from service.cli.demo.stage import Stage, start_worker
+from service.cli.exits import UsageError
 
 ROOT = Path(__file__).parents[2]
 COLUMNS, LINES = 80, 24
@@ -157,6 +158,16 @@ def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
     monkeypatch.delenv("no_proxy", raising=False)
 
     assert Stage({"site": {"url": site.url}}, {}).judged() == {}
+
+
+def test_a_worker_that_ends_by_itself_is_told_with_its_last_words() -> None:
+    stage = Stage({"site": {"url": "http://127.0.0.1:1"}}, {"TRACKER_REDIS__URL": "nonsense"})
+
+    with start_worker(stage) as worker:
+        worker.process.wait(DEADLINE)
+
+        with pytest.raises(UsageError, match=r"with exit code 2:[^$]*TRACKER_REDIS__URL"):
+            worker.check()
 
 
 class Terminal:

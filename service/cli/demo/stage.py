@@ -11,7 +11,7 @@ import threading
 import urllib.request
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,20 +94,27 @@ class RunningWorker:
     process: subprocess.Popen[bytes]
     pids: list[int] = field(default_factory=list)
     last_words: deque[str] = field(default_factory=lambda: deque(maxlen=WORDS_KEPT))
+    listener: threading.Thread = field(init=False)
 
-    def listen(self) -> None:
-        """Read the log to its end; runs on a thread of its own."""
-        for line in self.process.stdout or ():
-            self.last_words.append(line.decode(errors="replace").strip())
-            with suppress(json.JSONDecodeError):
-                entry = json.loads(line)
-                if entry.get("event") == "process started":
-                    self.pids.append(int(entry["pid"]))
+    def __post_init__(self) -> None:
+        self.listener = threading.Thread(target=self._listen, daemon=True)
+        self.listener.start()
+
+    def _listen(self) -> None:
+        """Read the log to its end."""
+        with self.process.stdout or nullcontext(()) as log:
+            for line in log:
+                self.last_words.append(line.decode(errors="replace").strip())
+                with suppress(json.JSONDecodeError):
+                    entry = json.loads(line)
+                    if entry.get("event") == "process started":
+                        self.pids.append(int(entry["pid"]))
 
     def check(self) -> None:
         """Raise UsageError when it ended by itself, with its last words."""
         code = self.process.poll()
         if code is not None:
+            self.listener.join(STOP_SECONDS)
             words = "\n".join(["", *self.last_words])
             raise UsageError(f"the demo's worker ended by itself, with exit code {code}:{words}")
 
@@ -153,10 +160,8 @@ def start_worker(stage: Stage) -> Iterator[RunningWorker]:
         start_new_session=True,
     )
     worker = RunningWorker(process)
-    listener = threading.Thread(target=worker.listen, daemon=True)
-    listener.start()
     try:
         yield worker
     finally:
         worker.stop_at_once()
-        listener.join(STOP_SECONDS)
+        worker.listener.join(STOP_SECONDS)

@@ -22,7 +22,7 @@ exit codes:
   1    a negative finding: not found, failed, or not all of it done
   2    the command line or the configuration is wrong, or a server was refused
   3    a server does not answer
-  4    the time of --wait is over and not everything has ended
+  4    --wait ran out of time before everything had ended
   130  interrupted from the keyboard
 """
 

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import TypeAlias
 
+from service import VERSION
 from service.cli.exits import EXPLAINED
 
 DEVSTACK = Path(__file__).parents[2] / "devstack"
@@ -24,6 +25,7 @@ def parser() -> argparse.ArgumentParser:
         )
     )
     top.add_argument("--config", metavar="PATH", help="configuration file (see `config show`)")
+    top.add_argument("--version", action="version", version=f"courier-tracking-worker {VERSION}")
     top.set_defaults(module="run", child=None, end_with=None)
     verbs = top.add_subparsers(title="verbs", metavar="VERB")
     _run(verbs)
@@ -58,17 +60,19 @@ def _verb(verbs: _Verbs, name: str, text: str, module: str = "") -> argparse.Arg
 
 
 def _json(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--json", action="store_true", help="machine-readable, one object per line")
+    made.add_argument("--json", action="store_true", help="print JSON, one object per line")
 
 
 def _seconds(text: str) -> float:
-    """Read a count of seconds; `--wait usps 9405…` is the slip that the message is about."""
+    """Read a number of seconds; `--wait usps 9405…` is a frequent slip."""
     try:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no count of seconds; write options last")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of seconds, 0 or more; write options after SLUG NUMBER"
+        )
     return seconds
 
 
@@ -91,47 +95,69 @@ def _put(verbs: _Verbs) -> None:
     made = _verb(
         verbs, "put", "Put tracking requests: numbers, a CSV file, or lines of standard input."
     )
-    made.add_argument("slug_and_numbers", nargs="*", metavar="SLUG NUMBER", help="what to ask for")
-    made.add_argument("--slug", help="the courier of all numbers that come without one")
-    made.add_argument("--csv", metavar="FILE", help="columns slug, number, id, ...; - is stdin")
-    made.add_argument("--id", help="your own id of the one request; else one is made up")
-    made.add_argument("--origin", choices=("MANUAL", "AUTOMATIC"), help="AUTOMATIC yields")
     made.add_argument(
-        "--max-age", type=_seconds, metavar="SECONDS", help="a stored answer this old"
+        "slug_and_numbers", nargs="*", metavar="SLUG NUMBER", help="the courier and the numbers"
     )
-    made.add_argument("--expires-in", type=_seconds, metavar="SECONDS", help="then nobody wants it")
+    made.add_argument("--slug", help="the courier of rows that name none")
+    made.add_argument(
+        "--csv", metavar="FILE", help="with a header: slug,number,id,...; - is standard input"
+    )
+    made.add_argument("--id", help="your own id for the request; default: one is made up")
+    made.add_argument(
+        "--origin",
+        choices=("MANUAL", "AUTOMATIC"),
+        help="AUTOMATIC gets one turn in four while MANUAL requests wait; default: MANUAL",
+    )
+    made.add_argument(
+        "--max-age",
+        type=_seconds,
+        metavar="SECONDS",
+        help="take an answer at most this old instead of calling the courier; 0 always calls",
+    )
+    made.add_argument(
+        "--expires-in",
+        type=_seconds,
+        metavar="SECONDS",
+        help="cancel the request if no call has begun this long after the put",
+    )
     made.add_argument(
         "--field",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="what some couriers need, like postal_code=8000",
+        help="what some couriers need besides the number, like postal_code=8000; repeatable",
     )
-    made.add_argument("--priority", type=int, default=65_536, help="of the job, 0 is most urgent")
-    made.add_argument("--ttr", type=int, default=60, help="of the job, in seconds")
+    made.add_argument(
+        "--priority", type=int, default=65_536, help="of the job; 0 comes first; default: 65536"
+    )
+    made.add_argument(
+        "--ttr", type=int, default=60, help="of the job in seconds, 1 or more; default: 60"
+    )
     made.add_argument(
         "--wait",
         nargs="?",
         type=_seconds,
         const=60.0,
         metavar="SECONDS",
-        help="wait for the outcomes, 60 s if not told",
+        help="wait for the outcomes at most this long; default: 60",
     )
-    made.add_argument("--skip-bad", action="store_true", help="put the good ones of a bad input")
+    made.add_argument(
+        "--skip-bad", action="store_true", help="put the other rows when some are wrong"
+    )
     _json(made)
 
 
 def _show(verbs: _Verbs) -> None:
     made = _verb(verbs, "show", "Show what is known about a number, or about a request by its id.")
-    made.add_argument("slug", nargs="?")
-    made.add_argument("number", nargs="?")
-    made.add_argument("--id", help="the id that the request was put with")
+    made.add_argument("slug", nargs="?", metavar="SLUG", help="the courier")
+    made.add_argument("number", nargs="?", metavar="NUMBER", help="the tracking number")
+    made.add_argument("--id", help="show one request instead, by the id it was put with")
     _json(made)
 
 
 def _detect(verbs: _Verbs) -> None:
     made = _verb(verbs, "detect", "List the couriers that may have a number, likeliest first.")
-    made.add_argument("number")
+    made.add_argument("number", metavar="NUMBER", help="a tracking number")
     _json(made)
 
 
@@ -155,17 +181,17 @@ def _info(verbs: _Verbs) -> None:
         type=_seconds,
         const=2.0,
         metavar="SECONDS",
-        help="again and again, every 2 s if not told",
+        help="show again every SECONDS until Ctrl-C; default: 2",
     )
     _json(made)
 
 
 def _dead(verbs: _Verbs) -> None:
-    made = _verb(verbs, "dead", "List, show, repeat or delete requests that got no answer.")
+    made = _verb(verbs, "dead", "List, show, put again or delete requests that got no answer.")
     actions = made.add_subparsers(title="actions", metavar="ACTION", required=True)
     texts = {
-        "list": "List records, the newest first.",
-        "show": "Show one record whole.",
+        "list": "List records, newest first.",
+        "show": "Show all of one record.",
         "kick": "Put the requests again, then delete their records.",
         "delete": "Delete records and their buried jobs.",
     }
@@ -175,14 +201,16 @@ def _dead(verbs: _Verbs) -> None:
         if action == "show":
             each.add_argument("ids", nargs=1, metavar="ID")
         else:
-            each.add_argument("--slug", help="only of this courier")
+            each.add_argument("--slug", help="only requests for this courier")
             each.add_argument("--reason", help="only with this reason")
         if action == "list":
-            each.add_argument("--limit", type=int, default=50, help="at most this many (50)")
+            each.add_argument(
+                "--limit", type=int, default=50, help="at most this many; default: 50"
+            )
         if action in {"kick", "delete"}:
             each.add_argument("ids", nargs="*", metavar="ID")
-            each.add_argument("--all", action="store_true", help="all records there are")
-            each.add_argument("--yes", action="store_true", help="do not ask")
+            each.add_argument("--all", action="store_true", help="every record")
+            each.add_argument("--yes", action="store_true", help="do not ask for confirmation")
         _json(each)
     text = "List buried jobs that no record names."
     orphans = _verb(actions, "orphans", text, module="orphans")
@@ -191,9 +219,13 @@ def _dead(verbs: _Verbs) -> None:
 
 
 def _reparse(verbs: _Verbs) -> None:
-    made = _verb(verbs, "reparse", "Read answers again that could not be read, after a fix.")
-    made.add_argument("--slug", help="only of this courier")
-    made.add_argument("--dry-run", action="store_true", help="tell what would come of it")
+    made = _verb(
+        verbs,
+        "reparse",
+        "Read stored answers again that could not be read, after a module was fixed.",
+    )
+    made.add_argument("--slug", help="only answers of this courier")
+    made.add_argument("--dry-run", action="store_true", help="show the outcome, change nothing")
     _json(made)
 
 
@@ -217,7 +249,7 @@ def _doctor(verbs: _Verbs) -> None:
 def _config(verbs: _Verbs) -> None:
     made = _verb(verbs, "config", "Show the configuration.")
     actions = made.add_subparsers(title="actions", metavar="ACTION", required=True)
-    text = "Print what holds, secrets masked; wrong settings are named instead, with exit 2."
+    text = "Print the settings in force, secrets masked; wrong ones are named instead, with exit 2."
     show = _verb(actions, "show", text, module="config_show")
-    show.add_argument("--sources", action="store_true", help="and where each value was set")
+    show.add_argument("--sources", action="store_true", help="also show where each value was set")
     _json(show)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from command_line import Run
 
+from service import VERSION
+
 ROOT = Path(__file__).parents[2]
 HEAVY = {"redis", "pymongo", "aiohttp", "greenstalk", "msgspec", "rich", "asyncio"}
 VERBS = (
@@ -57,6 +59,11 @@ print(*sys.modules)
     # Their names and what takes secrets out of texts: neither needs a library.
     small = {"couriers", "couriers.slugs", "couriers.http", "couriers.http.redaction"}
     assert {name for name in modules if name.startswith("couriers")} <= small
+
+
+def test_the_version_is_told_and_nothing_else(offline: Run) -> None:
+    done = offline("--version")
+    assert (done.code, done.lines) == (0, [f"courier-tracking-worker {VERSION}"])
 
 
 def test_every_verb_has_help_with_exit_codes(offline: Run) -> None:

@@ -109,7 +109,7 @@ def test_nothing_is_put_when_one_line_is_bad(
         (["put", "usps", USPS[0], "--field", "postal_cod=1"], "postal_code"),
         (["put", "usps", USPS[0], "--max-age", "-1"], "seconds"),
         (["put", "usps", USPS[0], "--ttr", "0"], "--ttr"),
-        (["put", "--wait", "usps", USPS[0]], "options last"),
+        (["put", "--wait", "usps", USPS[0]], "after SLUG NUMBER"),
         (["put", "--csv", "/nonexistent.csv"], "No such file"),
     ],
 )

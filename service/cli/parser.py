@@ -103,6 +103,29 @@ def _put(verbs: _Verbs) -> None:
         "--csv", metavar="FILE", help="with a header: slug,number,id,...; - is standard input"
     )
     made.add_argument("--id", help="your own id for the request; default: one is made up")
+    _wishes(made)
+    made.add_argument(
+        "--priority", type=int, default=65_536, help="of the job; 0 comes first; default: 65536"
+    )
+    made.add_argument(
+        "--ttr", type=int, default=60, help="of the job in seconds, 1 or more; default: 60"
+    )
+    made.add_argument(
+        "--wait",
+        nargs="?",
+        type=_seconds,
+        const=60.0,
+        metavar="SECONDS",
+        help="wait for the outcomes at most this long; default: 60",
+    )
+    made.add_argument(
+        "--skip-bad", action="store_true", help="put the other rows when some are wrong"
+    )
+    _json(made)
+
+
+def _wishes(made: argparse.ArgumentParser) -> None:
+    """Add what a request may say besides its slug, number and id."""
     made.add_argument(
         "--origin",
         choices=("MANUAL", "AUTOMATIC"),
@@ -127,24 +150,6 @@ def _put(verbs: _Verbs) -> None:
         metavar="NAME=VALUE",
         help="what some couriers need besides the number, like postal_code=8000; repeatable",
     )
-    made.add_argument(
-        "--priority", type=int, default=65_536, help="of the job; 0 comes first; default: 65536"
-    )
-    made.add_argument(
-        "--ttr", type=int, default=60, help="of the job in seconds, 1 or more; default: 60"
-    )
-    made.add_argument(
-        "--wait",
-        nargs="?",
-        type=_seconds,
-        const=60.0,
-        metavar="SECONDS",
-        help="wait for the outcomes at most this long; default: 60",
-    )
-    made.add_argument(
-        "--skip-bad", action="store_true", help="put the other rows when some are wrong"
-    )
-    _json(made)
 
 
 def _show(verbs: _Verbs) -> None:

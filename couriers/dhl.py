@@ -2,8 +2,8 @@
 
 `service=express` is always sent: without it, the answer may be another shipment that another
 company of DHL's has under the same number. Times are local, or carry an offset and fractions of
-nine digits. The status codes are coarse, so the words refine what is "transit" or "failure"; only
-the code "delivered" means Delivered.
+nine digits; a `Z` behind a local time is a filler. The status codes are coarse, so the words refine
+what is "transit" or "failure"; only the code "delivered" means Delivered.
 """
 
 from __future__ import annotations
@@ -208,7 +208,13 @@ def _tracking(shipment: _Shipment) -> Tracking:
 def _scan(event: _Event) -> Scan:
     at = (event.place and event.place.address) or _Address()
     place = Place(country(text(at.code)), postal_code=at.postal_code, location=at.locality)
-    return scan(read_iso(event.at or ""), _sentence(event), _known(event), event.code, place)
+    return scan(
+        read_iso(event.at or "", zone_is_fake=True),
+        _sentence(event),
+        _known(event),
+        event.code,
+        place,
+    )
 
 
 def _name(person: _Person) -> str | None:

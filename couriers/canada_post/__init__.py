@@ -16,13 +16,13 @@ import aiohttp
 
 from couriers.canada_post.codes import (
     CODES,
-    OFFSETS,
     PROVINCES,
     REFUSED,
     SIGNATURES,
     SILENT,
     THROTTLED,
     UNKNOWN,
+    ZONES,
 )
 from couriers.http.addresses import alphanumeric
 from couriers.http.fetch import Fetch
@@ -35,7 +35,7 @@ from couriers.reading.countries import Country, country
 from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise
 from couriers.reading.statuses import Status
-from couriers.reading.times import Moment, read_iso
+from couriers.reading.times import Moment, in_zone, read_iso
 from couriers.reading.xml import Element, read_xml
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import (
@@ -154,8 +154,9 @@ def _scan(event: Element) -> Scan:
 
 def _moment(event: Element) -> Moment:
     day, clock = event.text("event-date") or "", event.text("event-time")
-    offset = OFFSETS.get(event.text("event-time-zone") or "")
-    return read_iso(f"{day}T{clock}" if clock else day, place_offset=offset)
+    moment = read_iso(f"{day}T{clock}" if clock else day)
+    zone = ZONES.get(event.text("event-time-zone") or "")
+    return in_zone(moment, *zone) if zone else moment
 
 
 def _code(event: Element) -> str:

@@ -66,23 +66,24 @@ REFUSED = frozenset({"E002", "AA001", "AA002", "AA003", "AA004", "AA005", "AA006
 THROTTLED = "Server"
 """`code` of messages: no history (yet); our credentials; "Rejected by SLM Monitor"."""
 
-OFFSETS: dict[str, str] = {
-    "NST": "-03:30",
-    "NDT": "-02:30",
-    "AST": "-04:00",
-    "ADT": "-03:00",
-    "EST": "-05:00",
-    "EDT": "-04:00",
-    "CST": "-06:00",
-    "CDT": "-05:00",
-    "MST": "-07:00",
-    "MDT": "-06:00",
-    "PST": "-08:00",
-    "PDT": "-07:00",
+ZONES: dict[str, tuple[str, int]] = {
+    "NST": ("America/St_Johns", -210),
+    "NDT": ("America/St_Johns", -150),
+    "AST": ("America/Halifax", -240),
+    "ADT": ("America/Halifax", -180),
+    "EST": ("America/Toronto", -300),
+    "EDT": ("America/Toronto", -240),
+    "CST": ("America/Winnipeg", -360),
+    "CDT": ("America/Winnipeg", -300),
+    "MST": ("America/Edmonton", -420),
+    "MDT": ("America/Edmonton", -360),
+    "PST": ("America/Vancouver", -480),
+    "PDT": ("America/Vancouver", -420),
     # Saskatchewan, which has no summer time.
-    "CSTNO": "-06:00",
+    "CSTNO": ("America/Regina", -360),
 }
-"""`event-time-zone`: Canada's abbreviations. Abroad it is empty or a country's name: no offset."""
+"""`event-time-zone`: Canada's abbreviations, with the zone that has them and the minutes that they
+name. Abroad it is empty or a country's name: no offset."""
 
 _PROVINCES = "AB BC MB NB NL NS NT NU ON PE QC SK YT"
 PROVINCES = frozenset(_PROVINCES.split())

@@ -78,6 +78,7 @@ CODES: dict[str, Status] = {
 """`status` of items and events. RETURNED is final only once the item's `returnDate` has come: it
 stands there as a plan, too."""
 
+_LABELLED = re.compile(r"00[37]\d{17}", re.ASCII)
 _BOOKED = re.compile(r"awaiting the (?:booked|agreed) delivery", re.IGNORECASE)
 
 SILENT = frozenset({"OTHER", "SPLIT"})
@@ -112,19 +113,25 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
 
 def _ours(items: list[tuple[Item, Shipment]], number: str) -> Tracking:
     """Read the item of this number, the one seen last if it was used again; or a whole shipment."""
-    named = [pair for pair in items if text(pair[0].number) == number]
+    named = [pair for pair in items if _bare(pair[0].number) == _bare(number)]
     if named:
         return latest(_tracking(*pair) for pair in named)
-    named = [pair for pair in items if text(pair[1].number) == number]
-    named = named or [pair for pair in items if number in _references(*pair)]
+    named = [pair for pair in items if _bare(pair[1].number) == _bare(number)]
+    named = named or [pair for pair in items if _bare(number) in _references(*pair)]
     if not named:
         raise WrongNumber(f"asked for {number}, answered with {len(items)} other items")
     return together([_tracking(*pair) for pair in named])
 
 
+def _bare(number: str | None) -> str | None:
+    """Drop the 00 that marks a container number on a label: answers come with it and without."""
+    plain = text(number)
+    return plain[2:] if plain and _LABELLED.fullmatch(plain) else plain
+
+
 def _references(item: Item, shipment: Shipment) -> set[str | None]:
     listed = (item.references or []) + (shipment.references or [])
-    return {text(reference.value) for reference in listed}
+    return {_bare(reference.value) for reference in listed}
 
 
 def _faults(composite: Faults | None) -> list[Fault]:

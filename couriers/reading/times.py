@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 from tracking.errors import UnreadableAnswer
 
@@ -107,6 +108,25 @@ def read_offset(text: str | None) -> timedelta | None:
         return None
     offset = timedelta(hours=int(found["hours"]), minutes=int(found["minutes"] or 0))
     return None if offset > _FARTHEST else offset * (-1 if found["sign"] == "-" else 1)
+
+
+def in_zone(moment: Moment, zone: str, named_minutes: int) -> Moment:
+    """Give a local time the offset that its abbreviation names ("EST": -300), if the date agrees.
+
+    In July no clock of New York shows EST: whether the hour is wrong or its name, nothing tells, so
+    such a time stays without an offset. In the hour that comes twice the name says which.
+    """
+    if "T" not in moment.local:
+        return moment
+    local = datetime.fromisoformat(moment.local)
+    named = timedelta(minutes=named_minutes)
+    possible = {
+        local.replace(tzinfo=ZoneInfo(zone), fold=fold).utcoffset()
+        for fold in (0, 1)  # before and after the clock is set back
+    }
+    if named not in possible:
+        return moment
+    return Moment(moment.local, _written(named), (local - named).replace(tzinfo=UTC))
 
 
 def offset_between(here: Moment, there: Moment) -> str | None:

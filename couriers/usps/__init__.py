@@ -63,7 +63,9 @@ PATTERNS: tuple[NumberForm, ...] = (
 VERIFIED = "the service's OpenAPI text, examples and error inventory; not the live site"
 
 _LEGACY = "/tracking/v3"
-_ROUTING = re.compile(r"420\d{5}(?:\d{4})?(?=9\d{21}$)")
+_ROUTED = tuple(
+    re.compile(rf"420\d{{{digits}}}(9\d{{21}}(?:\d{{4}})?)", re.ASCII) for digits in (5, 9)
+)
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
@@ -113,16 +115,18 @@ def _ours(body: bytes, number: str) -> Item:
     items = decode_each(body, Item)
     named = [item for item in items if item.number is not None]
     for item in named:
-        if _bare(str(item.number)) == _bare(number):
+        if _names(str(item.number)) & _names(number):
             return item
     if named or len(items) != 1:
         raise WrongNumber(f"asked for {number}, answered with {len(items)} other items")
     return items[0]
 
 
-def _bare(number: str) -> str:
-    """Drop the routing prefix (420 + ZIP) that a label carries and the answer does not."""
-    return _ROUTING.sub("", number.replace(" ", "").upper())
+def _names(number: str) -> set[str]:
+    """Give a number with and without the routing (420, ZIP or ZIP+4) that only a label carries."""
+    plain = number.replace(" ", "").upper()
+    behind = (found[1] for form in _ROUTED if (found := form.fullmatch(plain)))
+    return {plain, *behind}
 
 
 def _judge(error: Error | str, status: str) -> Tracking:

@@ -11,6 +11,7 @@ with checkpoints                         the content is the new one; before it s
 with checkpoints, all of them long       a new document: the number is used again (REUSED_…)
 after the stored ones
 with nothing new for EXPIRY              Expired
+without a name for the signature         the stored name stays
 ======================================== ==========================================================
 """
 
@@ -125,6 +126,7 @@ def _failed(old: Document | None, failure: Failure) -> Document:
 def _joined(document: Document, content: Document) -> Document:
     """Complete a courier's new content by what is stored and must not be lost."""
     kept = document["checkpoints"]
+    content = content | {"signed_by": content["signed_by"] or document["signed_by"]}
     if content["checkpoints"]:
         return content | {"checkpoints": _older(kept, content) + content["checkpoints"]}
     if not kept:

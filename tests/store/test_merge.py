@@ -24,7 +24,7 @@ from store_parcels import (
 )
 
 from service.store.merge import merge
-from tracking.checkpoint import NOT_FOUND_YET, Checkpoint
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tracking
 
 
 def test_the_first_answer_becomes_the_document_of_the_contract() -> None:
@@ -130,6 +130,26 @@ def test_a_newer_answer_that_says_the_same_moves_only_the_time_of_the_check() ->
     assert new["tracked_count"] == 2
     assert new["updated_at"] == old["updated_at"]
     assert new["created_at"] == old["created_at"]
+
+
+@pytest.mark.parametrize(
+    "poorer",
+    [delivered(FIRST, SECOND, THIRD), delivered(), delivered(THIRD)],
+    ids=["no name", "no scans", "fewer scans"],
+)
+def test_an_answer_that_names_nobody_empties_no_signature(poorer: Tracking) -> None:
+    old = stored(delivered(FIRST, SECOND, THIRD, signed_by="J DOE"))
+
+    new = merge(old, answer(call(hours(1)), poorer)).document
+    assert new["signed_by"] == "J DOE"
+    assert new["updated_at"] == old["updated_at"]
+
+
+def test_another_name_takes_the_place_of_the_first() -> None:
+    old = stored(delivered(FIRST, THIRD, signed_by="J DOE"))
+
+    named = delivered(FIRST, THIRD, signed_by="M ROE")
+    assert merge(old, answer(call(hours(1)), named)).document["signed_by"] == "M ROE"
 
 
 def test_a_newer_answer_that_says_more_is_an_update() -> None:

@@ -10,7 +10,7 @@ from aiohttp import web
 from loopback import Courier, FetchFor, RecordingPermit
 
 from couriers import canada_post
-from couriers.canada_post.codes import CODES, OFFSETS, REFUSED, SILENT
+from couriers.canada_post.codes import CODES, REFUSED, SILENT
 from tracking.checkpoint import Tag, Tracking
 from tracking.errors import (
     AuthFailed,
@@ -163,13 +163,6 @@ def test_abroad_there_is_no_offset_and_the_country_stands_behind_the_comma() -> 
     assert (point.country_iso3, point.location, point.city) == ("ISR", "ILTLVA,Israel", None)
 
 
-@pytest.mark.parametrize(("zone", "offset"), [("CSTNO", "-06:00"), ("NST", "-03:30"), ("X", None)])
-def test_a_zone_without_summer_time_has_a_name_of_its_own(zone: str, offset: str | None) -> None:
-    scan = event("0405", "2026-02-02T10:13:29", "Item arrived", event_time_zone=zone)
-
-    assert parse(parcel(scan)).checkpoints[0].checkpoint_offset == offset
-
-
 def test_blanks_before_the_document_do_no_harm() -> None:
     assert parse(f"\n  {parcel(OUT)}\n").tag is Tag.OUT_FOR_DELIVERY
 
@@ -244,12 +237,6 @@ def test_only_these_codes_mean_delivered() -> None:
 
     assert delivered == of_the_guide | of_the_table
     assert not SILENT & CODES.keys()
-
-
-def test_summer_time_is_an_hour_ahead() -> None:
-    for zone in "NAECMP":
-        winter, summer = (OFFSETS[f"{zone}{kind}T"] for kind in "SD")
-        assert int(winter[1:3]) - int(summer[1:3]) == 1
 
 
 REQUEST = TrackingRequest(Slug("canada-post"), Number(NUMBER), NUMBER)

@@ -57,6 +57,15 @@ def parse(body: object, status: int = 200) -> Tracking:
     return dhl.parse(status, {}, data, NUMBER)
 
 
+@pytest.mark.parametrize("at", ["2026-03-05T13:05:00Z", "2026-03-05T13:05:00.000Z"])
+def test_a_z_behind_a_local_time_is_no_zone(at: str) -> None:
+    told = parse(reply(shipment(event(at, "delivered", "Delivered"))))
+
+    [point] = told.checkpoints
+    assert (point.checkpoint_time, point.checkpoint_offset) == ("2026-03-05T13:05:00", None)
+    assert (point.checkpoint_utc, told.delivered_at_utc) == (None, None)
+
+
 def test_a_delivered_shipment() -> None:
     told = parse(
         reply(

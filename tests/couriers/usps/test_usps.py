@@ -153,10 +153,14 @@ def test_the_newer_version_answers_a_list_and_calls_the_zip_code_otherwise() -> 
     assert told.checkpoints[0].postal_code == "97302"
 
 
-def test_the_routing_prefix_of_a_label_is_no_part_of_the_number() -> None:
-    body = json.dumps(item("Delivered", DELIVERED)).encode()
+@pytest.mark.parametrize("bare", [NUMBER, "92748931507708513018050063"], ids=["22", "26"])
+@pytest.mark.parametrize("routing", ["42097301", "420973011234"], ids=["ZIP", "ZIP+4"])
+def test_the_routing_prefix_of_a_label_is_no_part_of_the_number(bare: str, routing: str) -> None:
+    plain = json.dumps(item("Delivered", DELIVERED) | {"trackingNumber": bare}).encode()
+    routed = json.dumps(item("Delivered", DELIVERED) | {"trackingNumber": routing + bare}).encode()
 
-    assert usps.parse(200, {}, body, f"42097301{NUMBER}").delivered
+    assert usps.parse(200, {}, plain, routing + bare).delivered
+    assert usps.parse(200, {}, routed, bare).delivered
 
 
 def test_expected_delivery_is_the_couriers_text_in_either_version() -> None:

@@ -21,7 +21,15 @@ from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
 from couriers.reading.check_digits import mod_7
-from couriers.reading.checkpoints import Place, Scan, history, newest, scan, unknown_codes
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    history,
+    newest,
+    scan,
+    unknown_codes,
+    unless_returned,
+)
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest
 from couriers.reading.number_forms import NumberForm, form
@@ -184,6 +192,7 @@ def _tracking(shipment: _Shipment) -> Tracking:
     status = _known(shipment.now) or (Status(last.tag, last.subtag) if last else None)
     if status is None:
         raise UnreadableAnswer("a shipment with neither a status nor an event that has one")
+    status = unless_returned(status, last)
     if last and last.tag is status.tag:
         status = Status(last.tag, last.subtag)
     delivery = newest(events, Tag.DELIVERED) or (_scan(now).checkpoint if now else None)

@@ -41,7 +41,7 @@ from couriers.reading.checkpoints import (
 from couriers.reading.countries import Country, country
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise, whole
+from couriers.reading.status_phrases import recognise, unless_sent_back, whole
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
@@ -163,6 +163,8 @@ def _tracking(item: Item) -> Tracking:
 
 def _goes_back(event: Checkpoint) -> bool:
     """Tell whether the parcel went back: the delivery after that is one to its sender."""
+    if unless_sent_back(statuses.DELIVERED, event.message) == statuses.RETURNED:
+        return True
     return bool(_BACK.search(event.message)) and not _PERHAPS.search(event.message)
 
 

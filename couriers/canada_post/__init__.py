@@ -33,7 +33,7 @@ from couriers.reading.check_digits import gs1
 from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
 from couriers.reading.countries import Country, country
 from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise
+from couriers.reading.status_phrases import recognise, unless_sent_back
 from couriers.reading.statuses import Status
 from couriers.reading.times import Moment, in_zone, read_iso
 from couriers.reading.xml import Element, read_xml
@@ -178,7 +178,7 @@ def _known(event: Element) -> Status | None:
                 return statuses.RETURNED
             case Tag.OUT_FOR_DELIVERY | Tag.IN_TRANSIT:
                 return statuses.RETURNING
-    return known
+    return unless_sent_back(known, said) if known else None
 
 
 def _country(site: str | None, province: str | None) -> Country | None:

@@ -29,7 +29,15 @@ from couriers.http.tokens import Grant
 from couriers.reading import statuses
 from couriers.reading.answer import decode, place, text
 from couriers.reading.check_digits import gs1, weights_1_3_7
-from couriers.reading.checkpoints import Place, Scan, history, newest, scan, unknown_codes
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    history,
+    newest,
+    scan,
+    unknown_codes,
+    unless_returned,
+)
 from couriers.reading.countries import country
 from couriers.reading.number_forms import NumberForm, form
 from couriers.reading.status_phrases import recognise, unless_denied
@@ -117,6 +125,7 @@ def _tracking(result: Result) -> Tracking:
     told = history(map(_scan, result.scans or ()), newest_first=True)
     events, last = told
     status = _latest(result.latest) or told.status or statuses.IN_TRANSIT
+    status = unless_returned(status, last)
     if last and last.tag is status.tag:
         status = Status(last.tag, last.subtag)
     times = {time.kind: text(time.at) for time in result.times or ()}

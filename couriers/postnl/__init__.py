@@ -29,7 +29,7 @@ from couriers.reading.checkpoints import (
 )
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise
+from couriers.reading.status_phrases import recognise, unless_sent_back
 from couriers.reading.statuses import Status
 from couriers.reading.times import Moment, read_day_first, read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
@@ -144,7 +144,8 @@ def _moment(at: str) -> Moment:
 def _known(event: Event) -> Status | None:
     if _code(event) in SILENT:
         return None
-    return EVENTS.get(_code(event)) or recognise(said(event.what) or "")
+    known, what = EVENTS.get(_code(event)), said(event.what) or ""
+    return unless_sent_back(known, what) if known else recognise(what)
 
 
 def _code(event: Event) -> str:

@@ -22,7 +22,15 @@ from couriers.http.tokens import Grant
 from couriers.reading import statuses
 from couriers.reading.answer import decode, place, text
 from couriers.reading.check_digits import weights_1_and_2
-from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    delivery_in,
+    history,
+    scan,
+    unknown_codes,
+    unless_returned,
+)
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.number_forms import NumberForm, form
@@ -126,6 +134,7 @@ def _tracking(package: Package) -> Tracking:
     if status is None and not events:
         raise UnreadableAnswer("a package with neither activity nor a status")
     status = status or statuses.IN_TRANSIT
+    status = unless_returned(status, last)
     if last and last.tag is status.tag:
         status = Status(last.tag, last.subtag)
     delivery = delivery_in(events, status)

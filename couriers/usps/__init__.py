@@ -33,7 +33,7 @@ from couriers.reading.checkpoints import (
 )
 from couriers.reading.countries import country
 from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise, status_from_words
+from couriers.reading.status_phrases import recognise, status_from_words, unless_sent_back
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
 from couriers.usps.answer import Error, Event, Item
@@ -194,7 +194,7 @@ def _received(status: Status, said: str) -> Status:
         return statuses.FOR_PICKUP
     if re.search(r"\bneighbou?r\b", said, re.IGNORECASE):
         return statuses.AT_NEIGHBOUR
-    return statuses.COLLECTED if "picked up" in said.lower() else status
+    return statuses.COLLECTED if "picked up" in said.lower() else unless_sent_back(status, said)
 
 
 def _overall(item: Item, events: tuple[Checkpoint, ...]) -> Status:

@@ -121,6 +121,13 @@ def _put(verbs: _Verbs) -> None:
     made.add_argument(
         "--skip-bad", action="store_true", help="put the other rows when some are wrong"
     )
+    made.add_argument(
+        "--from-row",
+        type=int,
+        default=1,
+        metavar="N",
+        help="begin with this row or line of the input; an interrupted put says which",
+    )
     _json(made)
 
 

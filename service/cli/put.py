@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         _note(f"interrupted: {_how_to_go_on(good, done)}")
         return Exit.INTERRUPTED
     if options.wait is not None:
-        _note("put; ask later, too, what became of one: python worker.py show --id ID")
+        _note(f"{done} put; to ask later what became of one: python worker.py show --id ID")
         code = asyncio.run(wait_for(good, setting.config, options.wait, as_json=options.json))
         return code or (Exit.NEGATIVE if bad else Exit.DONE)
     return Exit.NEGATIVE if bad else Exit.DONE
@@ -77,7 +77,7 @@ def _warn(good: Iterable[Sendable], catalogue: Catalogue) -> None:
     """Say what is missing while there is somebody to read it; the requests wait for it."""
     for slug in dict.fromkeys(each.slug for each in good):
         if missing := lacking(catalogue, slug):
-            _note(f"warning: {missing}. Until a worker has them, requests wait, for a day at most")
+            _note(f"warning: {missing}. Until a worker has them, requests wait; a day at most")
 
 
 def _put(good: Sequence[Sendable], servers: Sequence[str], options: argparse.Namespace) -> int:

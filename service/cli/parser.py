@@ -83,7 +83,11 @@ def _run(verbs: _Verbs) -> None:
 
 
 def _demo(verbs: _Verbs) -> None:
-    made = _verb(verbs, "demo", "Show the worker at work on this machine, with made-up couriers.")
+    made = _verb(
+        verbs,
+        "demo",
+        "Show the worker at work for half a minute: made-up couriers, a proof at the end.",
+    )
     _end_with(made)
 
 

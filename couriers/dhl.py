@@ -44,6 +44,8 @@ NAME = "DHL Express"
 BASE_URL = "https://api-eu.dhl.com"
 TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key",)
+ASKS = "`GET /track/shipments?service=express`"
+AUTH = "a key in `DHL-API-Key`"
 CREDENTIALS_FROM = "developer.dhl.com: an app with Shipment Tracking - Unified, and no other API"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
@@ -51,7 +53,11 @@ PATTERNS: tuple[NumberForm, ...] = (
     form(r"J[A-Z]{2,3}\d{9,10}"),
     form(r"JJ?D\d{16,20}", loose=True),
 )
-VERIFIED = "DHL's API reference; no recorded answer was found, and there is no test host"
+QUOTA = "250 a day and one call in 5 s to begin with (reported by users); the day ends at 00:00 GMT"
+VERIFIED = (
+    "DHL's API reference; no recorded answer was found, and there is no test host; never run "
+    "against the live site"
+)
 
 CODES: dict[str, Status] = {
     "pre-transit": statuses.INFO_RECEIVED,

@@ -59,6 +59,8 @@ NAME = "Australia Post"
 BASE_URL = "https://digitalapi.auspost.com.au"
 TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key", "password", "account_number")
+ASKS = "`GET /shipping/v1/track`"
+AUTH = "Basic and `Account-Number`"
 CREDENTIALS_FROM = "developers.auspost.com.au: Shipping and Tracking, for contract customers"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
@@ -66,7 +68,10 @@ PATTERNS: tuple[NumberForm, ...] = (
     form(r"(?!1Z)(?=\d*[A-Z])[0-9A-Z]{3,5}\d{11,18}", loose=True),
     form(r"(?=\d*[A-Z])[0-9A-Z]{3,5}\d{7,9}", loose=True),
 )
-VERIFIED = "Australia Post's reference, its status tables and samples; not the live site"
+QUOTA = "told in its answers (`X-RateLimit-Limit`), none published"
+VERIFIED = (
+    "Australia Post's reference, its status tables and samples; never run against the live site"
+)
 
 _PLACE = re.compile(r"(?P<city>.+) (?P<state>ACT|NSW|NT|QLD|SA|TAS|VIC|WA)")
 _ABROAD = re.compile(r".*(?:\((?P<code>[A-Z]{2})\)|, (?P<name>[^,]+))|(?P<bare>[A-Z]{2})")

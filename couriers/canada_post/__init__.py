@@ -52,6 +52,8 @@ NAME = "Canada Post"
 BASE_URL = "https://soa-gw.canadapost.ca"
 TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("username", "password")
+ASKS = "`GET /vis/track/pin/N/detail` (XML); `/dnc/` for the 15 digits of a notice card"
+AUTH = "Basic"
 CREDENTIALS_FROM = "Canada Post's Developer Program: an API key is both, parted by the colon"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
@@ -59,7 +61,11 @@ PATTERNS: tuple[NumberForm, ...] = (
     s10("CA"),
     form(r"\d{12}|\d{15}", loose=True),
 )
-VERIFIED = "Canada Post's XML schema, its table of scan events and samples; not the live site"
+QUOTA = "throttled for a minute at a time, no figure published"
+VERIFIED = (
+    "Canada Post's XML schema, its table of scan events and samples; never run against the "
+    "live site"
+)
 
 _CARD_DIGITS = 15
 _THROTTLED_SECONDS = 60.0

@@ -51,6 +51,8 @@ NAME = "FedEx"
 BASE_URL = "https://apis.fedex.com"
 TOKEN_URL = "https://apis.fedex.com/oauth/token"  # noqa: S105 - an address, not a password
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
+ASKS = "`POST /track/v1/trackingnumbers`"
+AUTH = "OAuth client credentials, as a form"
 CREDENTIALS_FROM = "developer.fedex.com: a project with the Track API"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
@@ -62,7 +64,11 @@ PATTERNS: tuple[NumberForm, ...] = (
     form(r"\d{20}", lambda number: gs1(f"92{number}")),
     form(r"0[0124]\d{16}", lambda number: gs1(number[2:])),
 )
-VERIFIED = "FedEx' API reference and answers described by users; not the live site"
+QUOTA = (
+    "1,400 calls in 10 s per project, and a daily quota per organisation that ends at 00:00 "
+    "GMT (documented)"
+)
+VERIFIED = "FedEx' API reference and answers described by users; never run against the live site"
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:

@@ -40,10 +40,13 @@ NAME = "PostNL"
 BASE_URL = "https://api.postnl.nl"
 TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key",)
+ASKS = "`GET /shipment/v2/status/barcode/N`"
+AUTH = "a key in `apikey`"
 CREDENTIALS_FROM = "developer.postnl.nl: a key with Shippingstatus; it shows your own parcels only"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (form(r"3S[A-Z]{3,4}\d{7,9}"), s10("NL"))
-VERIFIED = "PostNL's OpenAPI text, its tables of codes and samples; not the live site"
+QUOTA = "asks for useful intervals, not every minute"
+VERIFIED = "PostNL's OpenAPI text, its tables of codes and samples; never run against the live site"
 
 _RECEIVER, _SENDER = "01", "02"
 

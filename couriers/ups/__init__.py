@@ -58,6 +58,8 @@ NAME = "UPS"
 BASE_URL = "https://onlinetools.ups.com"
 TOKEN_URL = "https://onlinetools.ups.com/security/v1/oauth/token"  # noqa: S105 - an address
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
+ASKS = "`GET /api/track/v1/details/N`"
+AUTH = "OAuth client credentials, by Basic"
 CREDENTIALS_FROM = "developer.ups.com: an app with the Tracking product"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
@@ -65,7 +67,8 @@ PATTERNS: tuple[NumberForm, ...] = (
     form(r"[AHJKTV]\d{10}", lambda number: weights_1_and_2(number[1:])),
     form(r"\d{9}|\d{12}", loose=True),
 )
-VERIFIED = "UPS' OpenAPI text and its list of status codes; not the live site"
+QUOTA = "none published"
+VERIFIED = "UPS' OpenAPI text and its list of status codes; never run against the live site"
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:

@@ -23,10 +23,10 @@ Read = Callable[..., subprocess.CompletedProcess[str]]
 def read(mongo_uri: str, database: str, redis_url: str) -> Read:
     addresses = {"MONGODB_URI": mongo_uri, "MONGODB_DATABASE": database, "REDIS_URL": redis_url}
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, **others: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, READER, *arguments],
-            env={**os.environ, **addresses},
+            env={**os.environ, **addresses, **others},
             capture_output=True,
             text=True,
             check=False,
@@ -34,6 +34,30 @@ def read(mongo_uri: str, database: str, redis_url: str) -> Read:
         )
 
     return run
+
+
+@pytest.mark.parametrize(
+    ("variable", "address", "told"),
+    [
+        ("REDIS_URL", "redis://127.0.0.1:1/0", "Redis (REDIS_URL names another) did not answer"),
+        ("REDIS_URL", "nonsense", "Redis (REDIS_URL names another) did not answer"),
+        ("MONGODB_URI", "nonsense", "MongoDB (MONGODB_URI names another) did not answer"),
+    ],
+)
+def test_a_server_that_is_away_is_told_in_a_line(
+    read: Read, variable: str, address: str, told: str
+) -> None:
+    done = read("usps", "9405903699300184125060", "order-1042", **{variable: address})
+
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_arguments_that_are_missing_are_named(read: Read) -> None:
+    done = read("usps")
+
+    assert (done.returncode, done.stderr) == (1, "usage: read_result.py SLUG NUMBER [ID]\n")
 
 
 def test_a_result_is_shown_however_its_number_was_typed(

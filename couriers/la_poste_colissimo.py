@@ -32,8 +32,6 @@ NAME = "La Poste Colissimo"
 BASE_URL = "https://api.laposte.fr"
 TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key",)
-ASKS = "`GET /suivi/v2/idships/N`"
-AUTH = "a key in `X-Okapi-Key`"
 CREDENTIALS_FROM = "developer.laposte.fr: an app with Suivi v2 (its production key)"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
@@ -41,10 +39,7 @@ PATTERNS: tuple[NumberForm, ...] = (
     s10("FR"),
     form(r"\d[A-Z]{2}\d{10}"),
 )
-QUOTA = "10 calls a second (documented)"
-VERIFIED = (
-    "La Poste's OpenAPI text, its list of event codes and a sample; never run against the live site"
-)
+VERIFIED = "La Poste's OpenAPI text, its list of event codes and a sample; not the live site"
 
 CODES: dict[str, Status] = {
     "DR1": statuses.INFO_RECEIVED,

@@ -50,7 +50,7 @@ FORGOTTEN = "tracking:forgotten:"
 
 
 class SlugKeys(NamedTuple):
-    """All keys of one slug; the last two are prefixes."""
+    """All keys of one slug; the last three are prefixes."""
 
     calls_number: str
     sec_calls: str
@@ -71,6 +71,7 @@ class SlugKeys(NamedTuple):
     slugs: str
     epoch: str
     status: str
+    forgotten: str
     answer: str
 
 
@@ -101,6 +102,7 @@ def of_slug(slug: Slug) -> SlugKeys:
         slugs=SLUGS,
         epoch=EPOCH,
         status=STATUS,
+        forgotten=FORGOTTEN,
         answer=f"tracking:answer:{slug}:",
     )
 

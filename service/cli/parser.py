@@ -35,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     _show(verbs)
     _detect(verbs)
     _cancel(verbs)
+    _forget(verbs)
     _info(verbs)
     _dead(verbs)
     _reparse(verbs)
@@ -83,11 +84,7 @@ def _run(verbs: _Verbs) -> None:
 
 
 def _demo(verbs: _Verbs) -> None:
-    made = _verb(
-        verbs,
-        "demo",
-        "Show the worker at work for half a minute: made-up couriers, a proof at the end.",
-    )
+    made = _verb(verbs, "demo", "Show the worker at work on this machine, with made-up couriers.")
     _end_with(made)
 
 
@@ -124,13 +121,6 @@ def _put(verbs: _Verbs) -> None:
     )
     made.add_argument(
         "--skip-bad", action="store_true", help="put the other rows when some are wrong"
-    )
-    made.add_argument(
-        "--from-row",
-        type=int,
-        default=1,
-        metavar="N",
-        help="begin with this row or line of the input; an interrupted put says which",
     )
     _json(made)
 
@@ -182,6 +172,19 @@ def _cancel(verbs: _Verbs) -> None:
     made.add_argument("slug")
     made.add_argument("number")
     made.add_argument("--id", help="only the request with this id")
+    _json(made)
+
+
+def _forget(verbs: _Verbs) -> None:
+    made = _verb(
+        verbs, "forget", "Delete all that is stored about parcels, and what calls of now bring."
+    )
+    made.add_argument("slug_and_numbers", nargs="*", metavar="SLUG NUMBER", help="which parcels")
+    made.add_argument("--slug", help="the courier of all numbers that come without one")
+    made.add_argument("--csv", metavar="FILE", help="columns slug and number; - is stdin")
+    made.add_argument("--yes", action="store_true", help="do not ask")
+    # What else a row of a CSV file may hold is of no meaning here.
+    made.set_defaults(id=None, origin=None, max_age=None, expires_in=None, field=[])
     _json(made)
 
 

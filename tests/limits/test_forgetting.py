@@ -27,7 +27,7 @@ from limits.forgetting import MARK_SECONDS, Forgetter
 from tracking.call import Ended, Granted, Parked, Verdict
 from tracking.operation import State
 
-MARK = "tracking:forgotten:usps:N001"
+MARK = f"{KEYS.forgotten}usps:N001"
 STORED = Verdict(State.SUCCESS, {"tag": "Delivered"}, "usps:N001")
 LONG_CHAIN = 250
 

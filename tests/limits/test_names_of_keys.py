@@ -12,7 +12,7 @@ from tracking.request import Slug
 
 SLUG = Slug("some-courier")
 SCRIPT = (files("limits") / "lua/lib/slug.lua").read_text()
-SHARED = ("slugs", "epoch", "status")
+SHARED = ("slugs", "epoch", "status", "forgotten")
 
 
 @pytest.mark.parametrize("field", [each for each in SlugKeys._fields if each not in SHARED])

@@ -26,7 +26,7 @@ Changes = Callable[[], list[str]]
 @pytest.fixture
 def parcels(mongo_uri: str, database: str) -> Any:
     with pymongo.MongoClient(mongo_uri, tz_aware=True) as client:
-        index_tracking(client[database]["tracking"])
+        index_tracking(client[database]["tracking"], 0)
         yield client[database]["tracking"]
 
 

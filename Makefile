@@ -18,10 +18,10 @@ demo: $(READY) ## see it work: real servers, made-up couriers, a proof at the en
 	@exec $(BIN)/python worker.py demo --end-with $$PPID
 
 test: $(READY) ## run the tests, on real servers: always the same, in under six minutes
-	@$(BIN)/python -m pytest -m "not prove"
+	@PYTHONHASHSEED=0 $(BIN)/python -m pytest -m "not prove"
 
 prove: $(READY) ## then the longer proofs: faults, random walks, worlds, mutants, fuzz; always the same
-	@PORTION=10 $(BIN)/python -m pytest -m "prove or portion"
+	@PYTHONHASHSEED=0 PORTION=10 $(BIN)/python -m pytest -m "prove or portion"
 
 check: $(READY) ## static checks: style, types, imports, architecture
 	@$(BIN)/ruff check .
@@ -36,9 +36,11 @@ bench: $(READY) ## measure it in a quarter of an hour; QUICK=1: small, in two mi
 MINUTES ?= 3
 WALKS ?= 1000
 WORKERS ?= 3
+JUDGED := tests/limits/test_random_walk.py tests/limits/test_paced_permits.py \
+  tests/acceptance/test_limits_at_the_courier.py
 COURIERS ?= 5
 chaos: $(READY) ## break workers and servers by a fresh plan, then judge (SEED=1 MINUTES=3 WORKERS=3)
-	@$(if $(SHORT),,FRESH=1 WALKS=$(WALKS) $(BIN)/python -m pytest -q tests/limits/test_random_walk.py)
+	@$(if $(SHORT),,FRESH=1 TIMES=1 WALKS=$(WALKS) $(BIN)/python -m pytest -q $(JUDGED))
 	@PYTHONPATH=.:tests/reliability $(BIN)/python -m chaos \
 	  $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES) --workers $(WORKERS) --couriers $(COURIERS) \
 	  $(if $(RATE),--rate $(RATE)) $(if $(SHORT),--short) $(if $(FORGET),--forget-redis) \

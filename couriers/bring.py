@@ -35,6 +35,8 @@ NAME = "Bring"
 BASE_URL = "https://api.bring.com"
 TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_uid", "api_key")
+ASKS = "`GET /tracking/api/v2/tracking.json`"
+AUTH = "two headers, `X-Mybring-API-Uid` and `-Key`"
 CREDENTIALS_FROM = "Mybring, Settings and API: the address of the login and its API key"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
@@ -44,7 +46,8 @@ PATTERNS: tuple[NumberForm, ...] = (
     form(r"[37]\d{17}", gs1),
     form(r"\d{17}", loose=True),
 )
-VERIFIED = "Bring's reference, its list of statuses and samples; not the live site"
+QUOTA = "by login, no figure published"
+VERIFIED = "Bring's reference, its list of statuses and samples; never run against the live site"
 
 CODES: dict[str, Status] = {
     "PRE_NOTIFIED": statuses.INFO_RECEIVED,

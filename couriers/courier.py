@@ -19,16 +19,22 @@ class Courier(Protocol):
 
     NAME              as people write it
     BASE_URL          default of `base_url`; TOKEN_URL likewise, "" where there is none
+    ASKS              the addresses it asks, for the documentation (Markdown, as the next two)
+    AUTH              how it identifies itself
+    QUOTA             what the courier allows, and who says so
     CREDENTIALS       names of the keys it needs, () where none
     CREDENTIALS_FROM  where a person gets them, for `doctor`
     REQUIRED_FIELDS   names out of tracking.request.FIELDS that a request must carry
     PATTERNS          forms of its numbers, the most usual first; a hint, never a refusal
-    VERIFIED          against what the module was checked, said plainly
+    VERIFIED          against what the module was checked, and that no live site was among it
     """
 
     NAME: str
     BASE_URL: str
     TOKEN_URL: str
+    ASKS: str
+    AUTH: str
+    QUOTA: str
     CREDENTIALS: tuple[str, ...]
     CREDENTIALS_FROM: str
     REQUIRED_FIELDS: tuple[str, ...]

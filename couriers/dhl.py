@@ -21,7 +21,15 @@ from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
 from couriers.reading.check_digits import mod_7
-from couriers.reading.checkpoints import Place, Scan, history, newest, scan, unknown_codes
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    history,
+    newest,
+    scan,
+    unknown_codes,
+    unless_returned,
+)
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest
 from couriers.reading.number_forms import NumberForm, form
@@ -36,6 +44,8 @@ NAME = "DHL Express"
 BASE_URL = "https://api-eu.dhl.com"
 TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key",)
+ASKS = "`GET /track/shipments?service=express`"
+AUTH = "a key in `DHL-API-Key`"
 CREDENTIALS_FROM = "developer.dhl.com: an app with Shipment Tracking - Unified, and no other API"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
@@ -43,7 +53,11 @@ PATTERNS: tuple[NumberForm, ...] = (
     form(r"J[A-Z]{2,3}\d{9,10}"),
     form(r"JJ?D\d{16,20}", loose=True),
 )
-VERIFIED = "DHL's API reference; no recorded answer was found, and there is no test host"
+QUOTA = "250 a day and one call in 5 s to begin with (reported by users); the day ends at 00:00 GMT"
+VERIFIED = (
+    "DHL's API reference; no recorded answer was found, and there is no test host; never run "
+    "against the live site"
+)
 
 CODES: dict[str, Status] = {
     "pre-transit": statuses.INFO_RECEIVED,
@@ -184,6 +198,7 @@ def _tracking(shipment: _Shipment) -> Tracking:
     status = _known(shipment.now) or (Status(last.tag, last.subtag) if last else None)
     if status is None:
         raise UnreadableAnswer("a shipment with neither a status nor an event that has one")
+    status = unless_returned(status, last)
     if last and last.tag is status.tag:
         status = Status(last.tag, last.subtag)
     delivery = newest(events, Tag.DELIVERED) or (_scan(now).checkpoint if now else None)

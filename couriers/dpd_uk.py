@@ -35,13 +35,19 @@ NAME = "DPD UK"
 BASE_URL = "https://apis.track.dpd.co.uk"
 TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ()
+ASKS = "reference, then events; the parcel itself where it has no events: two or three calls"
+AUTH = "none"
 CREDENTIALS_FROM = "none needed"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
     form(r"[01]\d{13}[0-9A-Z]", mod_37_36),
     form(r"[01]\d{13}", loose=True),
 )
-VERIFIED = "third parties' descriptions of an unofficial feed; not the live site"
+QUOTA = "none known"
+VERIFIED = (
+    "third parties' descriptions of the unofficial feed behind its page, which may vanish"
+    "; never run against the live site"
+)
 
 _NUMBER = re.compile(r"(\d{14})[0-9A-Z]?")
 _PARCEL_CODE = re.compile(r"[A-Za-z0-9*_-]{1,128}")

@@ -1,8 +1,9 @@
 """Any courier behind an HTTP feed of our own shape: a new slug by configuration alone.
 
-`GET {base_url}/{slug}/{number}` answers a tracking in the words of the stored result (CONTRACT §3):
-`tag`, `checkpoints` of `checkpoint_time`, `message`, `country_name` and whatever else is known. 404
-means that the number is not known yet. An optional setting `token` is sent as a bearer token.
+`GET {base_url}/{slug}/{number}` answers a tracking in the words of the stored result: `tag`,
+`checkpoints` of `checkpoint_time`, `message`, `country_name` and whatever else is known
+(docs/interface.md). 404 means that the number is not known yet. An optional setting `token` is sent
+as a bearer token.
 """
 
 from __future__ import annotations
@@ -30,10 +31,13 @@ NAME = "JSON feed"
 BASE_URL = ""
 TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ()
-CREDENTIALS_FROM = "whoever runs the feed, if it asks for a token"
+ASKS = "`GET {base_url}/{slug}/{number}`"
+AUTH = "a bearer token, where one is set"
+CREDENTIALS_FROM = "the people who run the feed, if it asks for a token"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = ()
-VERIFIED = "its own description in CONTRACT §4"
+QUOTA = "the feed's own"
+VERIFIED = "its own description in docs/couriers.md"
 
 
 class _Event(msgspec.Struct):

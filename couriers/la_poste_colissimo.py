@@ -32,6 +32,8 @@ NAME = "La Poste Colissimo"
 BASE_URL = "https://api.laposte.fr"
 TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key",)
+ASKS = "`GET /suivi/v2/idships/N`"
+AUTH = "a key in `X-Okapi-Key`"
 CREDENTIALS_FROM = "developer.laposte.fr: an app with Suivi v2 (its production key)"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
@@ -39,7 +41,10 @@ PATTERNS: tuple[NumberForm, ...] = (
     s10("FR"),
     form(r"\d[A-Z]{2}\d{10}"),
 )
-VERIFIED = "La Poste's OpenAPI text, its list of event codes and a sample; not the live site"
+QUOTA = "10 calls a second (documented)"
+VERIFIED = (
+    "La Poste's OpenAPI text, its list of event codes and a sample; never run against the live site"
+)
 
 CODES: dict[str, Status] = {
     "DR1": statuses.INFO_RECEIVED,

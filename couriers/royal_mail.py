@@ -38,13 +38,16 @@ NAME = "Royal Mail"
 BASE_URL = "https://api.royalmail.net"
 TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
+ASKS = "`GET /mailpieces/v2/N/events`"
+AUTH = "two headers, `X-IBM-Client-Id` and `-Secret`"
 CREDENTIALS_FROM = "developer.royalmail.net: an app with Royal Mail Tracking (v2)"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
     s10("GB"),
     form(r"[0-9A-F]{16}|[0-9A-F]{21}", loose=True),
 )
-VERIFIED = "Royal Mail's specification sample and error codes; not the live site"
+QUOTA = "from 25 in 12 h or 50 a day upwards, by plan (documented)"
+VERIFIED = "Royal Mail's specification sample and error codes; never run against the live site"
 
 _MEANINGS: dict[Status, str] = {
     statuses.INFO_RECEIVED: "EVAIE EVAIP ECCSB",

@@ -26,7 +26,7 @@ PLACES_READ = 1_000_000
 class SlugView:
     """One courier at this moment. Times in seconds; None: nobody waits, or nothing binds.
 
-    `bound_by` is one of "", "rate", "concurrency", "paused", "per_hour", "per_day".
+    `bound_by` is one of "", "no_worker", "paused", "per_hour", "per_day", "concurrency", "rate".
     """
 
     slug: Slug
@@ -70,6 +70,13 @@ class View:
         try:
             active = {Slug(str(slug)) for slug in await self._redis.smembers(keys.SLUGS)}
             return [await self._slug(slug) for slug in sorted(active | set(known))]
+        except (RedisError, OSError) as error:
+            raise LimitsDown(f"Redis did not answer: {error}") from error
+
+    async def slug(self, slug: Slug) -> SlugView:
+        """One courier, whether it has something to tell or not."""
+        try:
+            return await self._slug(slug)
         except (RedisError, OSError) as error:
             raise LimitsDown(f"Redis did not answer: {error}") from error
 
@@ -160,7 +167,7 @@ class View:
         first, first_automatic, why, counts = rest
         heads = [number for number in (first, first_automatic) if number]
         oldest = await self._oldest_age(names, heads, now_ms) if heads else None
-        bound_by, until = await self._binds(slug, running, manual + automatic)
+        bound_by, until = await self._binds(slug, running, manual + automatic, later)
         return SlugView(
             slug=slug,
             running=running,
@@ -182,9 +189,13 @@ class View:
         since = [json.loads(text)["since"] for text in texts if text]
         return max(0.0, (now_ms - min(since, default=now_ms)) / 1000)
 
-    async def _binds(self, slug: Slug, running: int, waiting: int) -> tuple[str, float | None]:
+    async def _binds(
+        self, slug: Slug, running: int, waiting: int, later: int
+    ) -> tuple[str, float | None]:
         """What those who wait are waiting for, and for how many seconds."""
         names, rules = keys.of_slug(slug), self._rules_of(slug)
+        if waiting + later and not await self._redis.exists(keys.WORKERS):
+            return "no_worker", None
         pause_ms = await self._redis.pttl(names.calls_paused)
         if pause_ms > 0:
             return "paused", pause_ms / 1000

@@ -1,12 +1,14 @@
-"""How much a run tries of what has no end: random walks, simulated worlds, damaged input.
+"""How much a run tries of what has no end, and whether it judges how fast all went.
 
-============================ ==================== ======================
-run by                       how much             drawn
-============================ ==================== ======================
-`make test`                  one portion          the same ones each time
-`make prove`, `make mutants` ten portions         the same ones each time
-`make chaos`, `make fuzz`    as much as asked for others each time (FRESH)
-============================ ==================== ======================
+=============== ==================== ========================== ================
+run by          how much             drawn                      times are judged
+=============== ==================== ========================== ================
+`make test`     one portion          the same ones each time    no
+`make prove`    ten portions         the same ones each time    no
+`make mutants`  ten portions         the same ones each time    yes (TIMES)
+`make chaos`    as much as asked for others each time (FRESH)   yes (TIMES)
+`make fuzz`     as much as asked for others each time (FRESH)   no
+=============== ==================== ========================== ================
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from hypothesis import HealthCheck, settings
 
 PORTION = int(os.environ.get("PORTION", "1"))
 FRESH = "FRESH" in os.environ
+TIMES = "TIMES" in os.environ
 ASKED_FOR = int(os.environ.get("EXAMPLES", "0"))
 
 # A busy machine is no fault: no deadline, no complaint about slow examples.

@@ -41,7 +41,7 @@ from couriers.reading.checkpoints import (
 from couriers.reading.countries import Country, country
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise, whole
+from couriers.reading.status_phrases import recognise, unless_sent_back, whole
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
@@ -59,6 +59,8 @@ NAME = "Australia Post"
 BASE_URL = "https://digitalapi.auspost.com.au"
 TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key", "password", "account_number")
+ASKS = "`GET /shipping/v1/track`"
+AUTH = "Basic and `Account-Number`"
 CREDENTIALS_FROM = "developers.auspost.com.au: Shipping and Tracking, for contract customers"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
@@ -66,7 +68,10 @@ PATTERNS: tuple[NumberForm, ...] = (
     form(r"(?!1Z)(?=\d*[A-Z])[0-9A-Z]{3,5}\d{11,18}", loose=True),
     form(r"(?=\d*[A-Z])[0-9A-Z]{3,5}\d{7,9}", loose=True),
 )
-VERIFIED = "Australia Post's reference, its status tables and samples; not the live site"
+QUOTA = "told in its answers (`X-RateLimit-Limit`), none published"
+VERIFIED = (
+    "Australia Post's reference, its status tables and samples; never run against the live site"
+)
 
 _PLACE = re.compile(r"(?P<city>.+) (?P<state>ACT|NSW|NT|QLD|SA|TAS|VIC|WA)")
 _ABROAD = re.compile(r".*(?:\((?P<code>[A-Z]{2})\)|, (?P<name>[^,]+))|(?P<bare>[A-Z]{2})")
@@ -163,6 +168,8 @@ def _tracking(item: Item) -> Tracking:
 
 def _goes_back(event: Checkpoint) -> bool:
     """Tell whether the parcel went back: the delivery after that is one to its sender."""
+    if unless_sent_back(statuses.DELIVERED, event.message) == statuses.RETURNED:
+        return True
     return bool(_BACK.search(event.message)) and not _PERHAPS.search(event.message)
 
 

@@ -33,7 +33,7 @@ from couriers.reading.check_digits import gs1
 from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
 from couriers.reading.countries import Country, country
 from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise
+from couriers.reading.status_phrases import recognise, unless_sent_back
 from couriers.reading.statuses import Status
 from couriers.reading.times import Moment, in_zone, read_iso
 from couriers.reading.xml import Element, read_xml
@@ -52,6 +52,8 @@ NAME = "Canada Post"
 BASE_URL = "https://soa-gw.canadapost.ca"
 TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("username", "password")
+ASKS = "`GET /vis/track/pin/N/detail` (XML); `/dnc/` for the 15 digits of a notice card"
+AUTH = "Basic"
 CREDENTIALS_FROM = "Canada Post's Developer Program: an API key is both, parted by the colon"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
@@ -59,7 +61,11 @@ PATTERNS: tuple[NumberForm, ...] = (
     s10("CA"),
     form(r"\d{12}|\d{15}", loose=True),
 )
-VERIFIED = "Canada Post's XML schema, its table of scan events and samples; not the live site"
+QUOTA = "throttled for a minute at a time, no figure published"
+VERIFIED = (
+    "Canada Post's XML schema, its table of scan events and samples; never run against the "
+    "live site"
+)
 
 _CARD_DIGITS = 15
 _THROTTLED_SECONDS = 60.0
@@ -178,7 +184,7 @@ def _known(event: Element) -> Status | None:
                 return statuses.RETURNED
             case Tag.OUT_FOR_DELIVERY | Tag.IN_TRANSIT:
                 return statuses.RETURNING
-    return known
+    return unless_sent_back(known, said) if known else None
 
 
 def _country(site: str | None, province: str | None) -> Country | None:

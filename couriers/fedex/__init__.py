@@ -29,7 +29,15 @@ from couriers.http.tokens import Grant
 from couriers.reading import statuses
 from couriers.reading.answer import decode, place, text
 from couriers.reading.check_digits import gs1, weights_1_3_7
-from couriers.reading.checkpoints import Place, Scan, history, newest, scan, unknown_codes
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    history,
+    newest,
+    scan,
+    unknown_codes,
+    unless_returned,
+)
 from couriers.reading.countries import country
 from couriers.reading.number_forms import NumberForm, form
 from couriers.reading.status_phrases import recognise, unless_denied
@@ -43,6 +51,8 @@ NAME = "FedEx"
 BASE_URL = "https://apis.fedex.com"
 TOKEN_URL = "https://apis.fedex.com/oauth/token"  # noqa: S105 - an address, not a password
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
+ASKS = "`POST /track/v1/trackingnumbers`"
+AUTH = "OAuth client credentials, as a form"
 CREDENTIALS_FROM = "developer.fedex.com: a project with the Track API"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
@@ -54,7 +64,11 @@ PATTERNS: tuple[NumberForm, ...] = (
     form(r"\d{20}", lambda number: gs1(f"92{number}")),
     form(r"0[0124]\d{16}", lambda number: gs1(number[2:])),
 )
-VERIFIED = "FedEx' API reference and answers described by users; not the live site"
+QUOTA = (
+    "1,400 calls in 10 s per project, and a daily quota per organisation that ends at 00:00 "
+    "GMT (documented)"
+)
+VERIFIED = "FedEx' API reference and answers described by users; never run against the live site"
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
@@ -117,6 +131,7 @@ def _tracking(result: Result) -> Tracking:
     told = history(map(_scan, result.scans or ()), newest_first=True)
     events, last = told
     status = _latest(result.latest) or told.status or statuses.IN_TRANSIT
+    status = unless_returned(status, last)
     if last and last.tag is status.tag:
         status = Status(last.tag, last.subtag)
     times = {time.kind: text(time.at) for time in result.times or ()}

@@ -28,7 +28,7 @@ class CourierSettings:
 
 
 def environment_name(slug: str, key: str) -> str:
-    """Name the environment variable that sets `[couriers.<slug>] <key>` (CONTRACT §4)."""
+    """Name the environment variable that sets `[couriers.<slug>] <key>` (docs/interface.md)."""
     return f"TRACKER_COURIERS__{slug}__{key}".upper().replace("-", "_")
 
 

@@ -29,7 +29,7 @@ from couriers.reading.checkpoints import (
 )
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise
+from couriers.reading.status_phrases import recognise, unless_sent_back
 from couriers.reading.statuses import Status
 from couriers.reading.times import Moment, read_day_first, read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
@@ -40,10 +40,13 @@ NAME = "PostNL"
 BASE_URL = "https://api.postnl.nl"
 TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key",)
+ASKS = "`GET /shipment/v2/status/barcode/N`"
+AUTH = "a key in `apikey`"
 CREDENTIALS_FROM = "developer.postnl.nl: a key with Shippingstatus; it shows your own parcels only"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (form(r"3S[A-Z]{3,4}\d{7,9}"), s10("NL"))
-VERIFIED = "PostNL's OpenAPI text, its tables of codes and samples; not the live site"
+QUOTA = "asks for useful intervals, not every minute"
+VERIFIED = "PostNL's OpenAPI text, its tables of codes and samples; never run against the live site"
 
 _RECEIVER, _SENDER = "01", "02"
 
@@ -144,7 +147,8 @@ def _moment(at: str) -> Moment:
 def _known(event: Event) -> Status | None:
     if _code(event) in SILENT:
         return None
-    return EVENTS.get(_code(event)) or recognise(said(event.what) or "")
+    known, what = EVENTS.get(_code(event)), said(event.what) or ""
+    return unless_sent_back(known, what) if known else recognise(what)
 
 
 def _code(event: Event) -> str:

@@ -52,6 +52,8 @@ NAME = "PostNord"
 BASE_URL = "https://api2.postnord.com"
 TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key",)
+ASKS = "`GET /rest/shipment/v5/trackandtrace/findByIdentifier.json`"
+AUTH = "a key in the query"
 CREDENTIALS_FROM = "developer.postnord.com: an API key with Track and Trace"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
@@ -59,7 +61,8 @@ PATTERNS: tuple[NumberForm, ...] = (
     s10("SE|DK"),
     form(r"(?:00)?[37]\d{17}", gs1),
 )
-VERIFIED = "PostNord's OpenAPI text; no recorded answer was found"
+QUOTA = "by plan"
+VERIFIED = "PostNord's OpenAPI text; no recorded answer was found; never run against the live site"
 
 CODES: dict[str, Status] = {
     "CREATED": statuses.INFO_RECEIVED,

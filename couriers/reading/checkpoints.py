@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from couriers.reading.answer import text
 from couriers.reading.countries import Country
-from couriers.reading.statuses import IN_TRANSIT, Status
+from couriers.reading.statuses import IN_TRANSIT, RETURNED, Status
 from couriers.reading.times import Moment
 from tracking.checkpoint import Checkpoint, Tag
 
@@ -131,12 +131,20 @@ def newest(events: Sequence[Checkpoint], tag: Tag | None = None) -> Checkpoint |
 def refined(status: Status, last: Checkpoint | None) -> Status:
     """Give a courier's coarse status the detail of the newest event that bears one.
 
-    Only where both say the same, or where the event says more of a parcel that is under way.
+    Only where both say the same, where the event says more of a parcel that is under way, or where
+    what the status calls delivered went back to the sender.
     """
     if last is None:
         return status
+    status = unless_returned(status, last)
     says_more = status == IN_TRANSIT and last.tag is Tag.OUT_FOR_DELIVERY
     return Status(last.tag, last.subtag) if says_more or last.tag is status.tag else status
+
+
+def unless_returned(status: Status, last: Checkpoint | None) -> Status:
+    """Call a delivery a return where the newest event says that the sender has it."""
+    back = status.tag is Tag.DELIVERED and last is not None and last.subtag == RETURNED.subtag
+    return RETURNED if back else status
 
 
 def unknown_codes(codes: Iterable[str | int | None], *tables: Container[str]) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from couriers.reading.statuses import (
     OUT_FOR_DELIVERY,
     PROBLEM,
     REFUSED,
+    RETURNED,
     RETURNING,
     WRONG_ADDRESS,
     Status,
@@ -123,9 +124,25 @@ _RULES: tuple[tuple[str, Status], ...] = (
 _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), status) for pattern, status in _RULES)
 
 
+_TO_THE_SENDER = re.compile(
+    r"\bdelivered,?(?: successfully| safely)?(?: back)? to (?:the |its |your )?(?:original )?"
+    r"(?:sender|shipper|consignor)\b(?!['\u2019]s)",
+    re.IGNORECASE,
+)
+_TO_THE_RECIPIENT = re.compile(
+    # A message that is sent to the recipient is no parcel.
+    r"\bdelivered\b(?:(?!sent|noti|messag|await|ready)[^.,;]){0,40} to (?:the |its |your )?"
+    r"(?:recipient|addressee|consignee|receiver)\b(?!['\u2019]s)",
+    re.IGNORECASE,
+)
+
+
 def recognise(sentence: str) -> Status | None:
     """Find the nearest safe status for a sentence; never Delivered, None when no rule knows it."""
-    return next((status for pattern, status in _COMPILED if pattern.search(sentence)), None)
+    if _TO_THE_SENDER.search(sentence):
+        return RETURNING
+    found = next((status for pattern, status in _COMPILED if pattern.search(sentence)), None)
+    return None if found == FOR_PICKUP and _TO_THE_RECIPIENT.search(sentence) else found
 
 
 def status_from_words(sentence: str) -> Status:
@@ -133,11 +150,19 @@ def status_from_words(sentence: str) -> Status:
     return recognise(sentence) or IN_TRANSIT
 
 
+def unless_sent_back(status: Status, sentence: str) -> Status:
+    """Correct a courier's code for "delivered" by a sentence that says that the sender has it."""
+    back = status.tag is Tag.DELIVERED and _TO_THE_SENDER.search(sentence)
+    return RETURNED if back else status
+
+
 def unless_denied(status: Status, sentence: str) -> Status:
     """Correct a courier's code for "delivered" by a sentence that says to whom: a shop, the sender.
 
-    Some couriers give the parcel shop and the way back the code of a delivery.
+    Some couriers give the parcel shop, the way back and its end the code of a delivery. "Delivered
+    to the sender" is that end; "returned to the sender" may be said when the way back begins.
     """
+    status = unless_sent_back(status, sentence)
     denial = recognise(sentence) if status.tag is Tag.DELIVERED else None
     return denial if denial in (FOR_PICKUP, RETURNING) else status
 

@@ -22,7 +22,15 @@ from couriers.http.tokens import Grant
 from couriers.reading import statuses
 from couriers.reading.answer import decode, place, text
 from couriers.reading.check_digits import weights_1_and_2
-from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    delivery_in,
+    history,
+    scan,
+    unknown_codes,
+    unless_returned,
+)
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.number_forms import NumberForm, form
@@ -50,6 +58,8 @@ NAME = "UPS"
 BASE_URL = "https://onlinetools.ups.com"
 TOKEN_URL = "https://onlinetools.ups.com/security/v1/oauth/token"  # noqa: S105 - an address
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
+ASKS = "`GET /api/track/v1/details/N`"
+AUTH = "OAuth client credentials, by Basic"
 CREDENTIALS_FROM = "developer.ups.com: an app with the Tracking product"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
@@ -57,7 +67,8 @@ PATTERNS: tuple[NumberForm, ...] = (
     form(r"[AHJKTV]\d{10}", lambda number: weights_1_and_2(number[1:])),
     form(r"\d{9}|\d{12}", loose=True),
 )
-VERIFIED = "UPS' OpenAPI text and its list of status codes; not the live site"
+QUOTA = "none published"
+VERIFIED = "UPS' OpenAPI text and its list of status codes; never run against the live site"
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
@@ -126,6 +137,7 @@ def _tracking(package: Package) -> Tracking:
     if status is None and not events:
         raise UnreadableAnswer("a package with neither activity nor a status")
     status = status or statuses.IN_TRANSIT
+    status = unless_returned(status, last)
     if last and last.tag is status.tag:
         status = Status(last.tag, last.subtag)
     delivery = delivery_in(events, status)

@@ -33,7 +33,7 @@ from couriers.reading.checkpoints import (
 )
 from couriers.reading.countries import country
 from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise, status_from_words
+from couriers.reading.status_phrases import recognise, status_from_words, unless_sent_back
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
 from couriers.usps.answer import Error, Event, Item
@@ -52,6 +52,11 @@ NAME = "USPS"
 BASE_URL = "https://apis.usps.com"
 TOKEN_URL = "https://apis.usps.com/oauth2/v3/token"  # noqa: S105 - an address, not a password
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
+ASKS = (
+    "`POST /tracking/v3r2/tracking`; the older `GET /tracking/v3/tracking/N` when `base_url` "
+    "ends in `/tracking/v3`"
+)
+AUTH = "OAuth client credentials, as JSON"
 CREDENTIALS_FROM = "developers.usps.com: an app with the tracking scope (granted separately)"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
@@ -60,7 +65,10 @@ PATTERNS: tuple[NumberForm, ...] = (
     form(r"\d{20}", lambda number: gs1(number) or gs1(f"91{number}")),
     s10("US"),
 )
-VERIFIED = "the service's OpenAPI text, examples and error inventory; not the live site"
+QUOTA = "about 60 calls an hour per app over all its APIs (reported by users)"
+VERIFIED = (
+    "the service's OpenAPI text, examples and error inventory; never run against the live site"
+)
 
 _LEGACY = "/tracking/v3"
 _ROUTED = tuple(
@@ -194,7 +202,7 @@ def _received(status: Status, said: str) -> Status:
         return statuses.FOR_PICKUP
     if re.search(r"\bneighbou?r\b", said, re.IGNORECASE):
         return statuses.AT_NEIGHBOUR
-    return statuses.COLLECTED if "picked up" in said.lower() else status
+    return statuses.COLLECTED if "picked up" in said.lower() else unless_sent_back(status, said)
 
 
 def _overall(item: Item, events: tuple[Checkpoint, ...]) -> Status:

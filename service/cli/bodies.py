@@ -19,12 +19,17 @@ _SECONDS = ("max_age", "expires_in")
 
 @dataclass(frozen=True, slots=True)
 class Sendable:
-    """A request that may be put; `id` makes it safe to put again."""
+    """A request that may be put; `id` makes it safe to put again.
+
+    `made_up`: its producer gave no id, so that putting its row again makes another request.
+    """
 
     id: str
-    slug: str
+    slug: Slug
     number: str
     body: bytes
+    row: int = 0
+    made_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +71,10 @@ def sendables(rows: Iterable[Row], couriers: Couriers) -> Iterator[Sendable | Ba
         if why := _missing(request, couriers) or _taken(request, seen):
             yield Bad(row.where, why)
             continue
-        identity = request.id or ""
-        if row.texts.get("id"):
+        identity, made_up = request.id or "", not row.texts.get("id")
+        if not made_up:
             seen[identity] = named
-        yield Sendable(identity, *named, body)
+        yield Sendable(identity, *named, body, row.index, made_up)
 
 
 def _body(texts: Mapping[str, str]) -> bytes:
@@ -89,7 +94,9 @@ def _seconds(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise MalformedJob(f"bad_{name}", f"{name} {text[:40]!r} is no number") from error
+        raise MalformedJob(
+            f"bad_{name}", f"{name} must be a number of seconds, not {text[:40]!r}"
+        ) from error
 
 
 def _explained(error: MalformedJob, texts: Mapping[str, str]) -> str:
@@ -110,4 +117,4 @@ def _taken(request: TrackingRequest, seen: Mapping[str, tuple[str, str]]) -> str
     other = seen.get(request.id or "")
     if other in {None, (request.slug, request.number)}:
         return ""
-    return f"the id {request.id} is already that of another number; an id is one request"
+    return f"the id {request.id} belongs to another number above; give each number its own id"

@@ -27,6 +27,11 @@ class Catalogue:
         """Name the fields that a request for this courier must carry."""
         return self.registry.courier(slug).REQUIRED_FIELDS
 
+    def missing_credentials(self, slug: Slug) -> tuple[str, ...]:
+        """Name the keys of `[couriers.<slug>]` that are missing for it to be asked."""
+        given = self.registry.settings(slug).credentials
+        return tuple(key for key in self.registry.courier(slug).CREDENTIALS if not given.get(key))
+
     def slug(self, text: str) -> Slug:
         """Read a slug off the command line. Raises UsageError with the nearest one."""
         try:

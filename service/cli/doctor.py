@@ -91,7 +91,7 @@ def _state(health: Health) -> str:
 def _health(setting: Loaded, catalogue: Catalogue, slug: Slug) -> Health:
     courier = catalogue.registry.courier(slug)
     given = catalogue.registry.settings(slug).credentials
-    missing = tuple(key for key in courier.CREDENTIALS if not given.get(key))
+    missing = catalogue.missing_credentials(slug)
     # A key nobody asks for is worth a word only where one is missing that is spelled like it.
     unused = tuple(
         key

@@ -26,6 +26,7 @@ from service.cli.exits import Exit
 from service.cli.paper import drawn, say, say_json, span, table
 from service.cli.producer import Producer, Tubes
 from service.cli.settings import loaded
+from service.cli.standing import cell
 from service.cli.stores import view_of
 from service.config.load import Loaded
 from service.config.schema import Config
@@ -134,22 +135,10 @@ def courier_rows(views: Sequence[SlugView]) -> Rows:
             str(view.waiting_automatic),
             str(view.waiting_later),
             span(view.oldest_age_seconds),
-            _bound(view),
+            cell(view),
         ]
         for view in views
     ]
-
-
-def _bound(view: SlugView) -> str:
-    if not view.bound_by:
-        return "-"
-    words = view.bound_by
-    if view.paused_why:
-        words += f": {view.paused_why}"
-    if view.until_seconds is None:
-        return words
-    until = dt.datetime.now().astimezone() + dt.timedelta(seconds=view.until_seconds)
-    return f"{words}, until {until:%H:%M:%S} ({span(view.until_seconds)})"
 
 
 def _tube_rows(tubes: Sequence[Tubes]) -> Rows:

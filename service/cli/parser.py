@@ -84,7 +84,11 @@ def _run(verbs: _Verbs) -> None:
 
 
 def _demo(verbs: _Verbs) -> None:
-    made = _verb(verbs, "demo", "Show the worker at work on this machine, with made-up couriers.")
+    made = _verb(
+        verbs,
+        "demo",
+        "Show the worker at work for half a minute: made-up couriers, a proof at the end.",
+    )
     _end_with(made)
 
 
@@ -121,6 +125,13 @@ def _put(verbs: _Verbs) -> None:
     )
     made.add_argument(
         "--skip-bad", action="store_true", help="put the other rows when some are wrong"
+    )
+    made.add_argument(
+        "--from-row",
+        type=int,
+        default=1,
+        metavar="N",
+        help="begin with this row or line of the input; an interrupted put says which",
     )
     _json(made)
 

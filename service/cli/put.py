@@ -5,24 +5,23 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
 
-from rich.console import Console
-from rich.progress import track
-
+from service.cli.bar import Bar
 from service.cli.bodies import Bad, Sendable, sendables
 from service.cli.catalogue import Catalogue
 from service.cli.exits import Exit, UsageError
 from service.cli.producer import Producer
 from service.cli.rows import rows
 from service.cli.settings import loaded
+from service.cli.standing import lacking
 from service.cli.waiting import wait_for
 from service.tubes.connection import Placing
 from tracking.errors import TubesDown
-
-MANY = 200
-"""From so many requests on, a person would wonder whether anything happens."""
 
 _COMPLAINTS_MOST = 20
 
@@ -31,15 +30,20 @@ def run(options: argparse.Namespace) -> int:
     """Put them; 0 when all were put (and with --wait: all succeeded)."""
     setting = loaded(options)
     _check(options)
-    made = list(sendables(rows(options), Catalogue(setting)))
+    catalogue = Catalogue(setting)
+    made = list(sendables(rows(options), catalogue))
     good = [each for each in made if isinstance(each, Sendable)]
     bad = [each for each in made if isinstance(each, Bad)]
     _complain(bad, skipped=options.skip_bad)
     if (bad and not options.skip_bad) or not good:
         return Exit.WRONG
-    # With --wait, the outcome is the line of each request.
-    _put(good, setting.config.beanstalkd.servers, options, quiet=options.wait is not None)
+    _warn(good, catalogue)
+    done = _put(good, setting.config.beanstalkd.servers, options)
+    if done < len(good):
+        _note(f"interrupted: {_how_to_go_on(good, done)}")
+        return Exit.INTERRUPTED
     if options.wait is not None:
+        _note(f"{done} put; to ask later what became of one: python worker.py show --id ID")
         code = asyncio.run(wait_for(good, setting.config, options.wait, as_json=options.json))
         return code or (Exit.NEGATIVE if bad else Exit.DONE)
     return Exit.NEGATIVE if bad else Exit.DONE
@@ -47,47 +51,86 @@ def run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     if options.ttr < 1:
-        raise UsageError("--ttr is at least 1 second")
+        raise UsageError("--ttr must be at least 1 second")
     if not 0 <= options.priority < 2**32:
-        raise UsageError("--priority is 0 (first) to 4294967295 (last)")
+        raise UsageError("--priority must be between 0 (first) and 4294967295 (last)")
     if options.id and (options.csv or len(options.slug_and_numbers) > (1 if options.slug else 2)):
-        raise UsageError("--id is of one request; for several use a CSV file with a column id")
+        raise UsageError("--id names one request; for several, use a CSV file with a column id")
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(f"worker.py: {text}\n")
 
 
 def _complain(bad: Sequence[Bad], *, skipped: bool) -> None:
     for each in bad[:_COMPLAINTS_MOST]:
-        sys.stderr.write(f"worker.py: {each}\n")
+        _note(str(each))
     if len(bad) > _COMPLAINTS_MOST:
-        sys.stderr.write(f"worker.py: and {len(bad) - _COMPLAINTS_MOST} more\n")
+        _note(f"and {len(bad) - _COMPLAINTS_MOST} more")
     if bad:
-        what = "skipped" if skipped else "wrong, so nothing was put; --skip-bad puts the others"
-        sys.stderr.write(f"worker.py: {len(bad)} {what}\n")
+        wrong = "1 request is wrong" if len(bad) == 1 else f"{len(bad)} requests are wrong"
+        left = "and left out" if skipped else "and nothing was put: correct, or add --skip-bad"
+        _note(f"{wrong} {left}")
 
 
-def _put(
-    good: Sequence[Sendable], servers: Sequence[str], options: argparse.Namespace, *, quiet: bool
-) -> None:
+def _warn(good: Iterable[Sendable], catalogue: Catalogue) -> None:
+    """Say what is missing while there is somebody to read it; the requests wait for it."""
+    for slug in dict.fromkeys(each.slug for each in good):
+        if missing := lacking(catalogue, slug):
+            _note(f"warning: {missing}. Until a worker has them, requests wait; a day at most")
+
+
+def _put(good: Sequence[Sendable], servers: Sequence[str], options: argparse.Namespace) -> int:
+    """Put all, or as many as there are when Ctrl-C is pressed; tells how many that were."""
     placing = Placing(priority=options.priority, ttr=options.ttr)
-    console = Console(stderr=True)
-    # Where the requests' own lines appear on the screen, they are the progress.
-    lines_seen = sys.stdout.isatty() and not quiet
-    hidden = lines_seen or not console.is_terminal or len(good) < MANY
-    shown = track(good, "putting", console=console, disable=hidden)
     done = 0
-    with Producer(servers) as producer:
+    with Producer(servers) as producer, between_puts() as interrupted, Bar(len(good)) as bar:
         try:
-            for each in shown:
+            for each in good:
                 server, job = producer.put(each.body, placing)
                 done += 1
-                if not quiet:
-                    _tell(each, server, job, as_json=options.json)
+                bar.count(*_line(each, server, job, options))
+                if interrupted():
+                    break
         except TubesDown as error:
-            raise TubesDown(f"{done} of {len(good)} were put, then {error}") from error
+            raise TubesDown(f"{_how_to_go_on(good, done)}; {error}") from error
+    return done
 
 
-def _tell(each: Sendable, server: str, job: int, *, as_json: bool) -> None:
-    if as_json:
+def _how_to_go_on(good: Sequence[Sendable], done: int) -> str:
+    told = f"{done} of {len(good)} were put; put the rest with --from-row {good[done].row}"
+    if any(each.made_up for each in good):
+        return told
+    return f"{told}, or all once more: they have their own ids, so that none is asked twice"
+
+
+@contextmanager
+def between_puts() -> Iterator[Callable[[], bool]]:
+    """Let Ctrl-C wait for the put at hand, so that it is known how many were put.
+
+    A second one ends it at once.
+    """
+    pressed = False
+
+    def press(*_: object) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _line(each: Sendable, server: str, job: int, options: argparse.Namespace) -> tuple[TextIO, str]:
+    """Tell where a request's line goes, and the line; it may be empty."""
+    text = f"{each.id}  {each.slug} {each.number}\n"
+    if options.wait is not None:
+        # There the outcome is its line on standard output; an id that was made up is told before.
+        return sys.stderr, text if each.made_up else ""
+    if options.json:
         line = {"id": each.id, "slug": each.slug, "number": each.number}
-        sys.stdout.write(json.dumps(line | {"server": server, "job": job}) + "\n")
-    else:
-        sys.stdout.write(f"{each.id}  {each.slug} {each.number}\n")
+        text = json.dumps(line | {"server": server, "job": job}) + "\n"
+    return sys.stdout, text

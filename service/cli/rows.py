@@ -23,39 +23,63 @@ _PREFIX = "tracking_"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One request as somebody wrote it; `where` says where, for complaints."""
+    """One request as somebody wrote it; `where` says where, for complaints.
+
+    `index` is its line, its row of the file with the header as the first one, or its place among
+    the numbers of the command line.
+    """
 
     where: str
     texts: dict[str, str]
+    index: int = 0
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
-    """Read what the command line asks for; it fills what a row leaves out. Raises UsageError."""
+    """Read what the command line asks for; it fills what a row leaves out.
+
+    Raises UsageError, also when there is no row at all.
+    """
     given = _given(options)
+    found = False
     for row in _unfilled(options, given):
-        yield Row(row.where, given | {name: text for name, text in row.texts.items() if text})
+        if row.index >= options.from_row:
+            found = True
+            filled = given | {name: text for name, text in row.texts.items() if text}
+            yield Row(row.where, filled, row.index)
+    if not found:
+        raise UsageError(_nothing(options))
 
 
 def _unfilled(options: argparse.Namespace, given: dict[str, str]) -> Iterator[Row]:
     words = list(options.slug_and_numbers)
     if options.csv:
         if words:
-            raise UsageError("--csv takes no numbers beside it; leave them out")
+            raise UsageError("--csv reads the numbers from its file; leave them out of the command")
         with _opened(options.csv) as file:
             yield from _csv_rows(file, options.csv, has_slug="slug" in given)
         return
     if "slug" not in given:
         if not words:
-            raise UsageError("say what to put: SLUG NUMBER..., or --csv FILE")
+            raise UsageError("name what to put: SLUG NUMBER..., or --csv FILE")
         given["slug"] = words.pop(0)
     if words:
-        yield from (Row(word, {"number": word}) for word in words)
+        for index, word in enumerate(words, start=1):
+            yield Row(word, {"number": word}, index)
         return
     if sys.stdin.isatty():
-        raise UsageError("say which numbers to put, or pipe them in, one per line")
+        raise UsageError("write the numbers to put behind the slug, or pipe them in, one per line")
     for index, line in enumerate(sys.stdin, start=1):
         if text := line.strip():
-            yield Row(f"line {index}", {"number": text})
+            yield Row(f"line {index}", {"number": text}, index)
+
+
+def _nothing(options: argparse.Namespace) -> str:
+    name = options.csv or ("the command" if options.slug_and_numbers[1:] else "standard input")
+    if options.from_row > 1:
+        return f"{name} has no request from row {options.from_row} on"
+    if options.csv:
+        return f"{name} holds no request: write one per row below the header, like `slug,number`"
+    return f"{name} holds no request: give it one number per line"
 
 
 def _given(options: argparse.Namespace) -> dict[str, str]:
@@ -75,6 +99,8 @@ def _given(options: argparse.Namespace) -> dict[str, str]:
 
 def _csv_rows(file: TextIO, name: str, *, has_slug: bool) -> Iterator[Row]:
     first = file.readline()
+    if not first:
+        return
     # Spreadsheets write what their country separates with.
     delimiter = max(",;\t", key=first.count)
     header = next(csv.reader([first], delimiter=delimiter), [])
@@ -95,7 +121,7 @@ def _csv_rows(file: TextIO, name: str, *, has_slug: bool) -> Iterator[Row]:
         if len(cells) > len(columns):
             raise UsageError(f"{name}:{index} has {len(cells)} cells for {len(columns)} columns")
         texts = {column: cell.strip() for column, cell in zip(columns, cells, strict=False)}
-        yield Row(f"{name}:{index}", texts)
+        yield Row(f"{name}:{index}", texts, index)
 
 
 def _column(word: str, names: Iterable[str], where: str) -> str:
@@ -106,7 +132,7 @@ def _column(word: str, names: Iterable[str], where: str) -> str:
             return full
     near = difflib.get_close_matches(name, [each.removeprefix(_PREFIX) for each in names], 1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names)}"
-    raise UsageError(f"{where}: no field is called {word.strip()!r}; {hint}")
+    raise UsageError(f"{where}: {word.strip()!r} is not a known field; {hint}")
 
 
 @contextmanager

@@ -9,13 +9,14 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Any
 
-from limits.view import Place
+from limits.view import Place, SlugView
 from service.cli.catalogue import Catalogue
 from service.cli.exits import Exit, UsageError
+from service.cli.living import NOBODY
 from service.cli.paper import moment, say, say_json, span, table
 from service.cli.settings import loaded
+from service.cli.standing import lacking, looked_at, members, reason, stands, summary
 from service.cli.stores import collections_of, view_of
-from service.cli.waiting import summary
 from service.config.schema import Config
 from service.store.connection import Document
 from service.store.queries import find_tracking
@@ -27,35 +28,60 @@ from tracking.request import Number, Slug
 def run(options: argparse.Namespace) -> int:
     """Show it; 1 when nothing is known."""
     setting = loaded(options)
+    catalogue = Catalogue(setting)
     if options.id:
         if options.slug:
             raise UsageError("give either SLUG NUMBER or --id ID")
-        return asyncio.run(_show_operation(options, setting.config))
+        return asyncio.run(_show_operation(options, setting.config, catalogue))
     if not options.number:
         raise UsageError("say which: SLUG NUMBER, or --id ID")
-    slug, number = Catalogue(setting).named(options.slug, options.number)
+    slug, number = catalogue.named(options.slug, options.number)
     with collections_of(setting.config) as stores:
         document = find_tracking(stores.tracking, slug, number)
+    place = seen = away = None
     try:
-        place, away = asyncio.run(_place(setting.config, slug, number)), None
+        place, seen = asyncio.run(_place(setting.config, slug, number))
     except LimitsDown as error:
         # What is stored is worth showing all the same.
-        place, away = None, error
+        away = error
+    if not _is_kept(place, seen, document):
+        seen = None
     if options.json:
         place_json = dataclasses.asdict(place) if place else None
-        say_json({"slug": slug, "number": number, "tracking": document, "place": place_json})
+        line = {"slug": slug, "number": number, "tracking": document, "place": place_json}
+        say_json(line | (members(seen) if seen else {}))
     else:
-        _print(f"{slug} {number}", document, place)
+        _print(f"{slug} {number}", document, place, _binding(seen, catalogue))
     if away:
         raise away
     return Exit.DONE if document or place else Exit.NEGATIVE
 
 
-async def _show_operation(options: argparse.Namespace, config: Config) -> int:
+def _is_kept(place: Place | None, seen: SlugView | None, document: Document | None) -> bool:
+    """Whether what binds the courier is what keeps this request, which may be in the tube still."""
+    if place:
+        return place.state is State.WAITING
+    return document is None and seen is not None and seen.bound_by == "no_worker"
+
+
+def _binding(seen: SlugView | None, catalogue: Catalogue) -> str:
+    if not seen:
+        return ""
+    missing = lacking(catalogue, seen.slug) if seen.paused_why == "no_credentials" else ""
+    return ". ".join(filter(None, (reason(seen), missing)))
+
+
+async def _show_operation(options: argparse.Namespace, config: Config, catalogue: Catalogue) -> int:
     async with view_of(config) as view:
-        operation = await view.operation(options.id)
+        operation, seen = await view.operation(options.id), None
+        if operation and operation["status"] == State.WAITING:
+            slug = Slug(operation["tracking"].partition(":")[0])
+            seen = (await looked_at(view, [slug]))[slug]
+        nobody = not await view.workers()
+    binding = _binding(seen, catalogue) or (NOBODY if not operation and nobody else "")
     if options.json:
-        say_json({"id": options.id, "operation": operation})
+        line = {"id": options.id, "operation": operation}
+        say_json(line | (members(seen) if seen else {"bound_by": "no_worker"} if binding else {}))
     elif operation is None:
         say(f"{options.id}: still in the tube, ended more than a day ago, or never put")
     else:
@@ -63,15 +89,18 @@ async def _show_operation(options: argparse.Namespace, config: Config) -> int:
         for name in ("tracking", "startedAt", "finishedAt"):
             if operation.get(name):
                 say(f"  {name:<11} {operation[name]}")
+    if binding and not options.json:
+        say(f"  {'bound by':<11} {binding}")
     return Exit.NEGATIVE if operation is None else Exit.DONE
 
 
-async def _place(config: Config, slug: Slug, number: Number) -> Place | None:
+async def _place(config: Config, slug: Slug, number: Number) -> tuple[Place | None, SlugView]:
     async with view_of(config) as view:
-        return await view.place(slug, number)
+        seen = await looked_at(view, [slug])
+        return await view.place(slug, number), seen[slug]
 
 
-def _print(name: str, document: Document | None, place: Place | None) -> None:
+def _print(name: str, document: Document | None, place: Place | None, binding: str) -> None:
     if document is None:
         say(f"{name}: no answer is stored")
     else:
@@ -80,7 +109,9 @@ def _print(name: str, document: Document | None, place: Place | None) -> None:
             if text:
                 say(f"  {label:<12} {text}")
     if place is not None:
-        say(f"  {'request':<12} {standing(place)}")
+        say(f"  {'request':<12} {stands(place)}")
+    if binding:
+        say(f"  {'bound by':<12} {binding}")
     checkpoints = document.get("checkpoints", []) if document else []
     if checkpoints:
         say("")
@@ -98,21 +129,6 @@ def _facts(document: Document) -> Iterator[tuple[str, str]]:
     if error := document.get("error"):
         at = _ago(error.get("at"))
         yield "last error", f"{error.get('code')}: {error.get('message')} ({at})"
-
-
-def standing(place: Place) -> str:
-    """Word where a request stands."""
-    if place.state is State.RUNNING:
-        return "the courier is being asked"
-    attempts = f", attempt {place.attempts + 1}" if place.attempts else ""
-    eta = f", in about {span(place.eta_seconds)}" if place.eta_seconds is not None else ""
-    match place.list:
-        case "behind":
-            return "waits for the call that runs for this number"
-        case "later":
-            return f"is tried again{eta}{attempts}"
-    ahead = "" if place.ahead is None else f", {place.ahead} ahead"
-    return f"waits in the {place.list} list{ahead}{eta}{attempts}"
 
 
 def _row(checkpoint: dict[str, Any]) -> list[str]:

@@ -81,6 +81,7 @@ def test_what_a_killed_worker_held_ends_with_the_next_worker(
     judge_the_end(plant, slugs, next_one)
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("point", [point for point in DEATHS if not DEATHS[point].stopped])
 def test_what_a_killed_worker_held_ends_with_its_neighbour(plant: Plant, point: FailPoint) -> None:
     slugs = couriers(plant, DEATHS[point])

@@ -63,14 +63,14 @@ def test_the_courier_knows_how_long_it_stood_still(courier: Courier) -> None:
         for number, stop in enumerate((False, True, False)):
             if stop:
                 os.kill(courier.pid, signal.SIGSTOP)
-                Timer(0.2, os.kill, (courier.pid, signal.SIGCONT)).start()
+                Timer(0.5, os.kill, (courier.pid, signal.SIGCONT)).start()
             connection.request("GET", f"/a/{number}")
             connection.getresponse().read()
 
     first, stalled, last = (call.late_ns for call in courier.calls())
 
-    assert 190_000_000 <= stalled <= 5_000_000_000
-    assert max(first, last) < stalled
+    assert stalled >= 490_000_000
+    assert min(first, last) < 490_000_000  # of which a busy machine may spoil one
 
 
 def test_calls_that_came_while_the_courier_was_stopped_in_mid_look_are_known_in_the_next_one(
@@ -163,6 +163,7 @@ def test_the_configuration_of_a_run_is_one_that_a_worker_takes(tmp_path: Path) -
     assert config.couriers["bench-0000"].module == "json_feed"
 
 
+@pytest.mark.prove
 def test_the_quick_baseline_runs_from_the_command_line(tmp_path: Path) -> None:
     kept = tmp_path / "report.json"
     cores = os.sched_getaffinity(0)

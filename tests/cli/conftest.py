@@ -17,7 +17,9 @@ from command_line import Done, Run
 from family import Family, Start
 
 from devstack.servers import Server
-from service.cli import main
+from service.cli import main, stores
+
+PATIENCE_MS = stores.PATIENCE_MS
 
 
 class Terminal(io.BytesIO):
@@ -36,6 +38,7 @@ def offline(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
         "MONGODB__URI": "mongodb://127.0.0.1:1",
     }.items():
         monkeypatch.setenv(f"TRACKER_{name}", value)
+    monkeypatch.setattr(stores, "PATIENCE_MS", 300)  # nobody will answer
 
     def run(*arguments: str, stdin: str = "", at_terminal: bool = False) -> Done:
         typed = Terminal(stdin.encode()) if at_terminal else io.BytesIO(stdin.encode())
@@ -66,6 +69,7 @@ def run(offline: Run, monkeypatch: pytest.MonkeyPatch, addresses: dict[str, str]
     """The command line, pointed at the test's servers."""
     for name, value in addresses.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(stores, "PATIENCE_MS", PATIENCE_MS)
     return offline
 
 

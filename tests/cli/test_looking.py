@@ -49,6 +49,8 @@ def test_info_tells_what_waits_and_what_binds_it(
     store.rpush("wait_list:usps", *(f"9400000{index}" for index in range(7)))
     store.rpush("wait_list_automatic:usps", "94000009")
     tube.put(b"{}")
+    assert "no_worker" in run("info").out
+    lives(store)
     done = run("info")
     assert done.code == 0
     (usps,) = [line.split() for line in done.lines if line.startswith("usps")]

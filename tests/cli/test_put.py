@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import greenstalk
 import pytest
-import redis
 from command_line import Run, bodies
 
 from devstack.kinds import BEANSTALKD
@@ -127,7 +125,7 @@ def test_an_id_of_two_numbers_is_refused(offline: Run, tmp_path: Path) -> None:
     file.write_text(f"slug,number,id\nusps,{USPS[0]},a\nusps,{USPS[0]},a\nusps,{USPS[1]},a\n")
     done = offline("put", "--csv", str(file))
     assert done.code == 2
-    assert done.err.count("already that of another number") == 1
+    assert done.err.count("belongs to another number") == 1
 
 
 def test_several_servers_take_turns_and_one_that_is_away_is_passed(
@@ -156,35 +154,6 @@ def test_no_server_at_all_is_told_with_how_far_it_came(offline: Run) -> None:
     assert done.code == 3
     assert "0 of 2 were put" in done.err
     assert "Traceback" not in done.err
-
-
-def test_waiting_prints_each_outcome(run: Run, store: redis.Redis) -> None:
-    ended = {
-        "good": {"status": "SUCCESS", "output": {"tag": "Delivered", "checkpoints": 3}},
-        "bad": {"status": "ERROR", "output": {"error": "invalid_number", "message": "no"}},
-    }
-
-    def worker() -> None:
-        time.sleep(0.3)  # the requests are being waited for by then, or will find it
-        for identity, operation in ended.items():
-            store.set(f"tracking:status:{identity}", json.dumps(operation))
-
-    thread = threading.Thread(target=worker)
-    thread.start()
-    csv = f"slug,number,id\nusps,{USPS[0]},good\nusps,{USPS[1]},bad\n"
-    done = run("put", "--csv", "-", "--wait", "20", stdin=csv)
-    thread.join()
-    assert done.code == 1
-    assert sorted(done.lines) == [
-        f"ERROR     usps {USPS[1]}  invalid_number: no",
-        f"SUCCESS   usps {USPS[0]}  Delivered, 3 checkpoints",
-    ]
-
-
-def test_waiting_ends_with_its_time(run: Run) -> None:
-    done = run("put", "usps", USPS[0], "--wait", "0.2", "--json")
-    assert done.code == 4
-    assert [each["status"] for each in done.json] == ["NOT YET"]
 
 
 class Demanding:

@@ -51,12 +51,14 @@ async def test_the_drainer_that_was_left_alone_takes_in_time(
     turn = await usps.take(5)
     for call in calls:
         assert await finished(usps, call) == NAMED
-    assert turn.ask_again is not None
-    await asyncio.sleep(turn.ask_again - asyncio.get_running_loop().time())
+    taken: list[str] = []
+    while len(taken) < 2:
+        assert turn.ask_again is not None
+        await asyncio.sleep(turn.ask_again - asyncio.get_running_loop().time())
+        turn = await usps.take(5)
+        taken += [call.request.number for call in turn.calls]
 
-    taken = (await usps.take(5)).calls
-
-    assert [call.request.number for call in taken] == ["N003", "N004"]
+    assert taken == ["N003", "N004"]
 
 
 async def test_the_last_slot_is_given_on_at_once(hire: Hire) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
-from limits_bench import DEAD, FAST, KEYS, USPS, Hire, Worker, everything
+from limits_bench import DEAD, FAST, KEYS, USPS, Hire, Worker, everything, redis_us
 from redis.asyncio import Redis
 
+from limits import keys
 from limits.rules import Rules
 from limits.view import Place, SlugView, View
 from tracking.call import Pause
@@ -16,6 +18,12 @@ from tracking.operation import State
 from tracking.request import Number, Origin, Slug
 
 N001 = Number("N001")
+
+
+@pytest.fixture(autouse=True)
+async def a_worker_lives(redis: Redis) -> None:
+    who = {"token": "t", "host": "h", "pid": 1, "version": "v", "since": 0.0}
+    await redis.zadd(keys.WORKERS, {json.dumps(who): await redis_us(redis) / 1000 + 10_000})
 
 
 def view_of(redis: Redis, rules: Rules = FAST) -> View:
@@ -57,6 +65,14 @@ async def test_all_couriers_with_work_are_shown_by_name_and_those_asked_for(
     views = await view_of(redis).slugs([Slug("gls"), Slug("zeta")])
 
     assert [view.slug for view in views] == ["alpha", "gls", "zeta"]
+
+
+async def test_without_a_worker_that_is_what_binds(busy: Worker, redis: Redis) -> None:
+    await busy.parked("N001")
+    await redis.delete(keys.WORKERS)
+
+    assert (await slug_view(redis, busy.rules)).bound_by == "no_worker"
+    assert (await view_of(redis).slug(Slug("gls"))).bound_by == "", "nobody waits for it"
 
 
 async def test_a_slot_binds(busy: Worker, redis: Redis) -> None:
@@ -195,6 +211,7 @@ async def test_reading_changes_nothing(busy: Worker, redis: Redis) -> None:
 async def test_without_redis_every_view_says_so() -> None:
     async with Redis.from_url("redis://127.0.0.1:1/0", decode_responses=True) as away:
         view = view_of(away)
-        for reading in (view.slugs(), view.operation("op-1"), view.place(USPS, N001)):
+        of_parcel = (view.operation("op-1"), view.place(USPS, N001))
+        for reading in (view.slugs(), view.slug(USPS), view.workers(), *of_parcel):
             with pytest.raises(LimitsDown):
                 await reading

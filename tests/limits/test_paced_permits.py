@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from limits_bench import ANSWERED, Hire, Worker, asked
+from portion import TIMES
 from redis.asyncio import Redis
 
 from devstack.judge import SECOND_NS, most_in_flight, most_starts_in_any_second, rate_share
@@ -24,7 +25,7 @@ from tracking.call import Call, Turn
 from tracking.request import Slug
 
 SLUGS = (Slug("usps"), Slug("dpd-uk"))
-WAITING = 24
+WAITING = 24 if TIMES else 10
 PATIENCE_SECONDS = 60.0
 
 
@@ -36,6 +37,7 @@ class Crowd:
     seconds: tuple[float, float]
     """How long a call takes: the least and the most."""
     left: int
+    drawn: random.Random = field(default_factory=lambda: random.Random(1))
     sent: list[Arrival] = field(default_factory=list)
     done: asyncio.Event = field(default_factory=asyncio.Event)
     calls: asyncio.TaskGroup = field(default_factory=asyncio.TaskGroup)
@@ -67,7 +69,7 @@ class Crowd:
         await call.permit.before_send()
         arrived_ns = time.monotonic_ns()
         call.permit.after_send()
-        await asyncio.sleep(random.uniform(*self.seconds))
+        await asyncio.sleep(self.drawn.uniform(*self.seconds))
         ended_ns = time.monotonic_ns()
         turn = await worker.finish(call, ANSWERED, 10)
         request = call.request
@@ -104,8 +106,9 @@ async def test_three_workers_never_start_three_calls_in_a_second_and_waste_no_tu
             f"N{n:03}" for n in range(WAITING)
         ]
         assert most_starts_in_any_second(arrivals) <= 2
-        assert typical_share(arrivals) >= 0.95
-        assert rate_share(arrivals, per_second=2) >= 0.8  # one pause of the machine may cost much
+        if TIMES:
+            assert typical_share(arrivals) >= 0.95
+            assert rate_share(arrivals, per_second=2) >= 0.8  # one pause of the machine costs much
 
 
 async def test_slow_calls_never_overlap_more_than_allowed_and_no_slot_stays_empty(
@@ -121,7 +124,8 @@ async def test_slow_calls_never_overlap_more_than_allowed_and_no_slot_stays_empt
     await crowd.drain([slug])
 
     assert most_in_flight(crowd.sent) == 3
-    assert max(arrival.ended_ns or 0 for arrival in crowd.sent) - began_ns < 5 * SECOND_NS
+    last_ns = max(arrival.ended_ns or 0 for arrival in crowd.sent)
+    assert last_ns - began_ns < 5 * SECOND_NS or not TIMES
 
 
 async def test_the_slot_of_a_slow_call_is_passed_on_in_the_reply_that_ends_it(

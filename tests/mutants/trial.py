@@ -126,4 +126,5 @@ def _environment(mutant: Mutant | None, endings: Path) -> dict[str, str]:
     before = {name: text for name, text in os.environ.items() if name != WHICH}
     path = os.pathsep.join([str(HERE / "at_start"), str(HERE.parent)])
     named = {WHICH: written(mutant)} if mutant else {}
-    return before | named | {"PYTHONPATH": path, FILE: str(endings), "PORTION": "10"}
+    thorough = {"PORTION": "10", "TIMES": "1"}
+    return before | named | thorough | {"PYTHONPATH": path, FILE: str(endings)}

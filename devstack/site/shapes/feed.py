@@ -1,4 +1,4 @@
-"""The feed of CONTRACT §4: `GET /feed/{slug}/{number}`, for any slug."""
+"""The feed of docs/couriers.md: `GET /feed/{slug}/{number}`, for any slug."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any courier behind a feed of our own shape (CONTRACT §4)."""
+"""Any courier behind a feed of our own shape (docs/couriers.md)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,111 @@
+"""How requests stand, and what keeps them from their courier, in words."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from couriers.http.settings import environment_name
+from limits.view import Place, SlugView, View
+from service.cli.catalogue import Catalogue
+from service.cli.living import NOBODY
+from service.cli.paper import span
+from tracking.operation import State
+from tracking.request import Slug
+
+_PAUSES = {
+    "no_credentials": "it has no credentials",
+    "auth_failed": "it refuses the credentials",
+    "rate_limited": "it asks for fewer calls",
+}
+
+
+def summary(operation: Mapping[str, Any]) -> str:
+    """Say in a few words how an operation stands."""
+    output = operation.get("output") or {}
+    if "tag" in output:
+        count = output.get("checkpoints", 0)
+        return f"{output['tag']}, {count} checkpoint{'' if count == 1 else 's'}"
+    if "error" in output:
+        return f"{output['error']}: {output.get('message', '')}"
+    return str(output.get("reason", ""))
+
+
+def stands(place: Place) -> str:
+    """Word where a request stands."""
+    if place.state is State.RUNNING:
+        return "the courier is being asked"
+    attempts = f", attempt {place.attempts + 1}" if place.attempts else ""
+    eta = f", in about {span(place.eta_seconds)}" if place.eta_seconds is not None else ""
+    match place.list:
+        case "behind":
+            return "waits for the call that runs for this number"
+        case "later":
+            return f"is tried again{eta}{attempts}"
+    ahead = "" if place.ahead is None else f", {place.ahead} ahead"
+    return f"waits in the {place.list} list{ahead}{eta}{attempts}"
+
+
+async def looked_at(view: View, slugs: Iterable[Slug]) -> dict[Slug, SlugView]:
+    """Look at couriers of requests that have not ended. Raises LimitsDown.
+
+    Without a worker that is what keeps also those that are still in the tube.
+    """
+    found = {slug: await view.slug(slug) for slug in slugs}
+    if await view.workers():
+        return found
+    return {
+        slug: dataclasses.replace(seen, bound_by="no_worker", until_seconds=None)
+        for slug, seen in found.items()
+    }
+
+
+def lacking(catalogue: Catalogue, slug: Slug) -> str:
+    """Say which credentials of a courier are missing here and where to get them; "" for none."""
+    names = [environment_name(slug, key) for key in catalogue.missing_credentials(slug)]
+    if not names:
+        return ""
+    source = catalogue.registry.courier(slug).CREDENTIALS_FROM
+    return f"{slug} needs {', '.join(names)} (or these with _FILE), from {source}"
+
+
+def cell(view: SlugView) -> str:
+    """Name what binds a courier, for a column."""
+    if not view.bound_by:
+        return "-"
+    why = f": {view.paused_why}" if view.paused_why else ""
+    return f"{view.bound_by}{why}{_until(view)}"
+
+
+def reason(view: SlugView) -> str:
+    """Say why the requests of a courier wait; "" when nothing keeps them."""
+    match view.bound_by:
+        case "":
+            return ""
+        case "no_worker":
+            return NOBODY
+        case "paused":
+            return f"paused, because {_PAUSES.get(view.paused_why, view.paused_why)}{_until(view)}"
+        case "concurrency":
+            return f"{view.concurrent} calls at once are allowed and run"
+        case "rate":
+            return f"{view.per_second} calls a second are allowed"
+    return f"the quota {view.bound_by.replace('_', ' ')} is used up{_until(view)}"
+
+
+def members(view: SlugView) -> dict[str, Any]:
+    """Say the same to machines."""
+    return {
+        "bound_by": view.bound_by,
+        "paused_why": view.paused_why,
+        "until_seconds": view.until_seconds,
+    }
+
+
+def _until(view: SlugView) -> str:
+    if view.until_seconds is None:
+        return ""
+    until = dt.datetime.now().astimezone() + dt.timedelta(seconds=view.until_seconds)
+    return f", until {until:%H:%M:%S} ({span(view.until_seconds)})"

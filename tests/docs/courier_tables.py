@@ -1,0 +1,144 @@
+"""The tables of couriers in README.md and docs/couriers.md, made out of the modules.
+
+`python tests/docs/courier_tables.py` writes them; test_courier_tables.py compares.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+
+from couriers.courier import Courier  # noqa: E402 - found by the path above
+from couriers.reading.number_forms import NumberForm  # noqa: E402 - as above
+from couriers.registry import COURIERS, MODULES  # noqa: E402 - as above
+from tracking.request import FIELDS  # noqa: E402 - as above
+
+EVERY: dict[str, Courier] = {**COURIERS, **MODULES}
+TOLD = ("expected_delivery", "signed_by", "origin", "destination")
+SERVICE = "; never run against the live site"
+
+
+def asked() -> str:
+    """How each courier is asked, and what for."""
+    return _table(
+        ("slug", "courier", "asks", "identifies itself by", "quota", "checked against"),
+        [
+            (
+                f"`{slug}`",
+                each.NAME,
+                each.ASKS,
+                each.AUTH,
+                each.QUOTA,
+                each.VERIFIED.removesuffix(SERVICE),
+            )
+            for slug, each in EVERY.items()
+        ],
+    )
+
+
+def needed() -> str:
+    """What each courier needs: credentials, and fields of a request besides the number."""
+    rows = []
+    for slug, each in EVERY.items():
+        required = [f"**`{name}`**" for name in each.REQUIRED_FIELDS]
+        read = _names_in(each) & set(FIELDS) - set(each.REQUIRED_FIELDS)
+        fields = ", ".join([*required, *(f"`{name}`" for name in sorted(read))])
+        rows.append((f"`{slug}`", _keys(each), each.CREDENTIALS_FROM, fields))
+    return _table(
+        ("slug", "credentials in `[couriers.<slug>]`", "get them from", "fields of a request"), rows
+    )
+
+
+def told() -> str:
+    """What each courier tells besides status and checkpoints, and the forms of its numbers."""
+    rows = []
+    for slug, each in EVERY.items():
+        given = _given(each)
+        marks = ["yes" if name in given else "" for name in TOLD]
+        rows.append((f"`{slug}`", *marks, ", ".join(map(_form, each.PATTERNS))))
+    return _table(("slug", *(f"`{name}`" for name in TOLD), "forms of numbers"), rows)
+
+
+def short() -> str:
+    """All couriers by the credentials that they need, for the README."""
+    by_keys: dict[str, list[str]] = {}
+    for slug, each in EVERY.items():
+        feed = f'any HTTP feed, by `module = "{slug}"`'
+        name = f"{each.NAME} `{slug}`" if slug in COURIERS else feed
+        by_keys.setdefault(_keys(each), []).append(name)
+    rows = [(keys, ", ".join(names)) for keys, names in sorted(by_keys.items())]
+    return _table(("credentials", "couriers"), rows)
+
+
+TABLES: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {"couriers": short},
+    "docs/couriers.md": {"asked": asked, "needed": needed, "told": told},
+}
+"""By page: the marks between which a table stands."""
+
+
+def made(page: str, text: str) -> str:
+    """Put the page's tables between their marks. Raises ValueError for a mark that is not there."""
+    for name, table in TABLES[page].items():
+        begin, end = f"<!-- table of couriers: {name} -->\n", "<!-- end of the table -->\n"
+        before, mark, rest = text.partition(begin)
+        _, closing, after = rest.partition(end)
+        if not mark or not closing:
+            raise ValueError(f"{page} lacks the marks {begin.strip()} … {end.strip()}")
+        text = f"{before}{begin}{table()}{end}{after}"
+    return text
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n".replace("  ", " ") for line in lines)
+
+
+def _keys(courier: Courier) -> str:
+    return ", ".join(f"`{key}`" for key in courier.CREDENTIALS) or "none"
+
+
+def _form(form: NumberForm) -> str:
+    pattern = form.pattern.pattern.replace("|", "\\|")
+    sure = " checked" if form.check else " loose" if form.loose else ""
+    return f"`{pattern}`{sure}"
+
+
+def _sources(courier: Courier) -> list[str]:
+    file = Path(inspect.getfile(courier))  # type: ignore[arg-type]
+    files = file.parent.glob("*.py") if file.name == "__init__.py" else [file]
+    return [path.read_text() for path in files]
+
+
+def _names_in(courier: Courier) -> set[str]:
+    return {name for source in _sources(courier) for name in re.findall(r"tracking_\w+", source)}
+
+
+def _given(courier: Courier) -> set[str | None]:
+    """List the fields that the module ever fills in an answer."""
+    calls = [
+        node
+        for source in _sources(courier)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Tracking"
+    ]
+    return {keyword.arg for call in calls for keyword in call.keywords}
+
+
+def main() -> None:
+    """Write the tables into their pages."""
+    for page in TABLES:
+        path = ROOT / page
+        path.write_text(made(page, path.read_text()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""The tables of couriers say what the modules say."""
+
+from __future__ import annotations
+
+import pytest
+from courier_tables import EVERY, ROOT, TABLES, made, needed
+
+from couriers import bring, dpd_uk, usps
+from couriers.registry import COURIERS
+
+
+@pytest.mark.parametrize("file", TABLES)
+def test_the_tables_of_a_page_are_those_that_the_modules_make(file: str) -> None:
+    text = (ROOT / file).read_text()
+
+    assert text == made(file, text), "run python tests/docs/courier_tables.py"
+
+
+@pytest.mark.parametrize("file", TABLES)
+def test_every_courier_is_named(file: str) -> None:
+    text = (ROOT / file).read_text()
+
+    assert [slug for slug in EVERY if f"`{slug}`" not in text and f'"{slug}"' not in text] == []
+
+
+def test_a_page_that_lost_its_marks_is_noticed() -> None:
+    with pytest.raises(ValueError, match="lacks the marks"):
+        made("README.md", "# nothing\n")
+
+
+def test_a_new_constant_of_a_module_changes_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usps, "CREDENTIALS", ("another_key",))
+    monkeypatch.setattr(bring, "REQUIRED_FIELDS", ("tracking_key",))
+
+    rows = {line.split("|")[1].strip(): line for line in needed().splitlines()}
+    assert "`another_key`" in rows["`usps`"]
+    assert "**`tracking_key`**" in rows["`bring`"]
+    assert "`tracking_postal_code`" in rows["`dpd-uk`"]
+    assert dpd_uk.REQUIRED_FIELDS == ()
+
+
+@pytest.mark.parametrize("slug", sorted(COURIERS))
+def test_every_module_says_that_it_never_met_the_live_site(slug: str) -> None:
+    assert EVERY[slug].VERIFIED.endswith("; never run against the live site")

@@ -38,7 +38,7 @@ class Fetch:
     Every request to the tracking address waits for a permit of its own: the first spends the one
     the call was granted, each further one asks for another. Token endpoints are exempt. Redirects
     are not followed, nothing is repeated but once after a stale token. No request starts behind
-    `permit.deadline`; whoever awaits a `track()` ends what is under way by then.
+    `permit.deadline`; the caller of `track()` cancels what is still running by then.
     All methods raise CourierError (CourierDown for whatever the network does),
     NotStarted and LimitsDown.
     """
@@ -143,7 +143,7 @@ class Fetch:
         return await self._permitted(method, url, headers, json)
 
     async def _permitted(self, method: str, url: URL, headers: dict[str, str], json: Any) -> Answer:
-        # Whoever holds the deadline ends us a moment after it: too late to hold a request back for
+        # The caller cancels a moment after the deadline: too late to hold a request back for
         # which a connection is at hand.
         if time.monotonic() >= self._permit.deadline:
             raise CourierDown(f"{url.host} did not answer in time")

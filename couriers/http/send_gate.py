@@ -1,6 +1,6 @@
 """The gate between aiohttp and the wire: no byte of a tracking request leaves without its permit.
 
-Two public hooks of aiohttp carry it. A middleware, made anew for each request, hands the gate to
+Two public hooks of aiohttp carry it. A middleware, a new one for each request, hands the gate to
 the request object; the session's `request_class` opens it with the connection in hand.
 """
 

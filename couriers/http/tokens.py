@@ -79,7 +79,7 @@ def _lifetime(given: object, default: float) -> float:
         seconds = float(given) if isinstance(given, str | int | float) else default
     except (ValueError, OverflowError):
         return default
-    # Not a number, or over before it came: it would be fetched anew for every call.
+    # Not a number, or over before it came: it would be fetched again for every call.
     return min(seconds, LIFETIME_MOST) if seconds >= 0 else default
 
 
@@ -87,7 +87,7 @@ class TokenCache:
     """Holds each account's token until shortly before it ends. One per process.
 
     Some couriers revoke the old token when they give a new one, so at most one renewal of an
-    account is under way; whoever else needs the token waits for it and shares its failure.
+    account is under way; other calls that need the token wait for it and share its failure.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -115,7 +115,7 @@ class TokenCache:
                 case str(value):
                     return value, False
                 case None:
-                    continue  # whoever renewed was cancelled: this call takes over
+                    continue  # the call that renewed was cancelled: this one takes over
 
     def forget(self, key: AccountKey, value: str) -> None:
         """Drop a token that the courier refused, unless a newer one has taken its place."""

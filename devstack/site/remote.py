@@ -1,4 +1,4 @@
-"""The courier site as whoever started it sees it."""
+"""The courier site, seen by the process that started it."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import time
 from plant import Plant
 from running_worker import STOP_SECONDS, until
 
-SLOW = {"limits.call_timeout_seconds": 8.0, "limits.lease_seconds": 20.0}
+SLOW = {"limits.call_timeout_seconds": 8.0, "limits.lease_seconds": 60.0}
 
 
 def test_a_stopping_worker_finishes_the_calls_that_end_within_its_grace(plant: Plant) -> None:
@@ -45,15 +45,14 @@ def test_calls_beyond_the_grace_are_handed_back_and_asked_for_once_by_the_next_w
     for number in range(3):
         plant.producer.put(slug, f"AB00000{number}", id=f"order-{number}")
     until(lambda: len(plant.calls(slug)) == 3, 5.0, "three calls run")
-    began = time.monotonic()
     assert stopping.stop() == 0
-    assert time.monotonic() - began < 5.0
     assert len(stopping.events("request handed back")) == 3
+    assert not [call for call in plant.calls(slug) if call.status == 200], "none was waited for"
 
     plant.site.behave(slug, latency=0.1)
     plant.hire().ready()
-    # The slots came back with the hand-back: nobody waits for leases of 20 s.
-    plant.endings.come(8.0)
+    # The slots came back with the hand-back: nobody waits for leases of 60 s.
+    plant.endings.come(30.0)
     assert len(plant.calls(slug)) == 6
     plant.held_to_limits()
 
@@ -67,11 +66,11 @@ def test_what_waits_goes_on_with_the_next_worker_at_once(plant: Plant) -> None:
     until(lambda: len(plant.calls(slug)) == 2, 5.0, "two calls run")
     until(lambda: plant.producer.jobs()["ready"] == 0, 5.0, "the others wait in Redis")
     assert stopping.stop() == 0
+    assert plant.producer.jobs("wait_list")["ready"] == 1, "nobody needs the sweeper"
 
     plant.site.behave(slug, latency=0.1)
     plant.hire().ready()
-    # A drain job was left for it: the sweeper would take up to 16 s.
-    plant.endings.come(8.0)
+    plant.endings.come(30.0)
     plant.held_to_limits()
 
 
@@ -115,19 +114,19 @@ def test_a_stopping_worker_loses_no_call_that_it_was_just_granted(plant: Plant) 
 
 
 def test_a_second_signal_stops_at_once(plant: Plant) -> None:
-    plant.settings |= SLOW | {"worker.grace_seconds": 30.0}
-    slug = plant.courier(latency=7.0)
+    plant.settings |= {"limits.call_timeout_seconds": 5.0, "limits.lease_seconds": 10.0}
+    plant.settings["worker.grace_seconds"] = 30.0
+    slug = plant.courier(latency=4.5)
     stopping = plant.hire().ready()
     plant.producer.put(slug, "AB000001")
     until(lambda: plant.calls(slug), 5.0, "the call arrives")
     stopping.terminate()
     until(lambda: len(stopping.events("worker stops")) == 2, 5.0, "parent and child stop")
     assert stopping.process.poll() is None
-    began = time.monotonic()
     stopping.terminate()
     stopping.process.wait(STOP_SECONDS)
 
-    assert time.monotonic() - began < 5.0
+    assert [call.status for call in plant.calls(slug)] == [None], "it was not waited for"
     plant.site.behave(slug, latency=0.1)
     plant.hire().ready()
     plant.endings.come(30.0)

@@ -63,8 +63,6 @@ def run(options: argparse.Namespace) -> int:
     """Forget; 1 when nothing was known, or not all of it could be deleted."""
     setting = loaded(options)
     named = list(dict.fromkeys(_named(options, Catalogue(setting))))
-    if not named:
-        raise UsageError("no numbers are given; nothing was forgotten")
     which = f"{len(named)} parcels" if len(named) > 1 else " ".join(named[0])
     question = f"Forget {which}: end what is asked about it and delete all that is stored?"
     if not agreed(question, yes=options.yes):

@@ -195,7 +195,8 @@ def _forget(verbs: _Verbs) -> None:
     made.add_argument("--csv", metavar="FILE", help="columns slug and number; - is stdin")
     made.add_argument("--yes", action="store_true", help="do not ask")
     # What else a row of a CSV file may hold is of no meaning here.
-    made.set_defaults(id=None, origin=None, max_age=None, expires_in=None, field=[])
+    nothing = dict.fromkeys(("id", "origin", "max_age", "expires_in"))
+    made.set_defaults(**nothing, field=[], from_row=1)
     _json(made)
 
 

@@ -153,7 +153,7 @@ def test_many_are_forgotten_by_one_file_each_once(
         (("--yes",), "", "SLUG NUMBER"),
         (("usps", "--yes"), "", "SLUG NUMBER"),
         (("usps", NUMBER, "??", "--yes"), "", "nothing was forgotten"),
-        (("--csv", "-", "--yes"), "slug,number\n", "nothing was forgotten"),
+        (("--csv", "-", "--yes"), "slug,number\n", "holds no request"),
         (("--csv", "-", "--yes"), f"slug,number\nusp,{NUMBER}\n", "-:2"),
     ],
 )

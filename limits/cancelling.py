@@ -12,10 +12,10 @@ from redis.exceptions import RedisError
 
 from limits import keys
 from limits.clock import Clock
+from limits.failure import redis_down
 from limits.replies import write_rules
 from limits.rules import Rules
 from limits.scripts import Scripts
-from tracking.errors import LimitsDown
 from tracking.request import Number, Slug
 
 NOBODY: dict[str, object] = {"epoch": "", "token": "", "deaths": 0, "max_age_ms": 0}
@@ -94,5 +94,5 @@ class Canceller:
                 pipeline.hget(keys.of_slug(Slug(slug)).wait_requests, f"#{operation}")
             found = zip(slugs, await pipeline.execute(), strict=True)
         except (RedisError, OSError) as error:
-            raise LimitsDown(f"Redis did not answer: {error}") from error
+            raise redis_down(error) from error
         return next((f"{slug} {json.loads(text)['n']}" for slug, text in found if text), "")

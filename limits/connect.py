@@ -14,7 +14,7 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import RedisError
 
-from tracking.errors import LimitsDown
+from limits.failure import redis_down
 
 CONNECTIONS = 4
 """Scripts share one connection (see scripts.py); the others serve reads and probes."""
@@ -100,4 +100,4 @@ async def shared_secret(redis: Redis, key: str, candidate: str) -> str:
         await redis.set(key, candidate, nx=True)
         return str(await redis.get(key))
     except (RedisError, OSError) as error:
-        raise LimitsDown(f"Redis did not answer: {error}") from error
+        raise redis_down(error) from error

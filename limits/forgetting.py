@@ -14,10 +14,10 @@ from redis.exceptions import RedisError
 from limits import keys
 from limits.cancelling import NOBODY
 from limits.clock import Clock
+from limits.failure import redis_down
 from limits.replies import write_rules
 from limits.rules import Rules
 from limits.scripts import Scripts
-from tracking.errors import LimitsDown
 from tracking.operation import ENDS
 from tracking.request import Number, Slug
 
@@ -76,7 +76,7 @@ class Forgetter:
         try:
             return bool(await self._redis.hexists(keys.of_slug(slug).wait_inflight, call))
         except (RedisError, OSError) as error:
-            raise LimitsDown(f"Redis did not answer: {error}") from error
+            raise redis_down(error) from error
 
     async def clear_outputs(self, parcels: Mapping[str, int]) -> Counter[str]:
         """Empty what ended operations tell of parcels; counts them for each.
@@ -95,7 +95,7 @@ class Forgetter:
                         cleared[operation.tracking] += 1
                 await pipeline.execute()
         except (RedisError, OSError) as error:
-            raise LimitsDown(f"Redis did not answer: {error}") from error
+            raise redis_down(error) from error
         return cleared
 
     async def _operations(self) -> AsyncIterator[Sequence[str]]:

@@ -18,8 +18,8 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
 from limits.clock import Clock
+from limits.failure import redis_down
 from limits.script import ALONE, BATCH, Script, load
-from tracking.errors import LimitsDown
 
 MOST_AT_ONCE = 200
 """Steps in one script: more would make Redis deaf for others for several milliseconds."""
@@ -207,6 +207,6 @@ def _settle(group: Sequence[_Step], reply: Any) -> None:
 def _fail(group: Sequence[_Step], error: Exception) -> None:
     for step in group:
         if not step.reply.done():
-            down = LimitsDown(f"Redis did not do {step.name}: {error}")
+            down = redis_down(error)
             down.__cause__ = error
             step.reply.set_exception(down)

@@ -11,9 +11,9 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from limits import keys
+from limits.failure import redis_down
 from limits.rules import Rules
 from limits.workers import LiveWorker, live_workers
-from tracking.errors import LimitsDown
 from tracking.operation import State
 from tracking.request import Number, Slug
 
@@ -71,21 +71,21 @@ class View:
             active = {Slug(str(slug)) for slug in await self._redis.smembers(keys.SLUGS)}
             return [await self._slug(slug) for slug in sorted(active | set(known))]
         except (RedisError, OSError) as error:
-            raise LimitsDown(f"Redis did not answer: {error}") from error
+            raise redis_down(error) from error
 
     async def slug(self, slug: Slug) -> SlugView:
         """One courier, whether it has something to tell or not."""
         try:
             return await self._slug(slug)
         except (RedisError, OSError) as error:
-            raise LimitsDown(f"Redis did not answer: {error}") from error
+            raise redis_down(error) from error
 
     async def workers(self) -> list[LiveWorker]:
         """All worker processes that live, by host and age."""
         try:
             return await live_workers(self._redis, await self._now_ms())
         except (RedisError, OSError) as error:
-            raise LimitsDown(f"Redis did not answer: {error}") from error
+            raise redis_down(error) from error
 
     async def operation(self, operation: str) -> dict[str, Any] | None:
         """The status of an operation by its id; None: still in the tube, or unknown."""
@@ -106,7 +106,7 @@ class View:
                         "tracking": f"{slug}:{number}",
                     }
         except (RedisError, OSError) as error:
-            raise LimitsDown(f"Redis did not answer: {error}") from error
+            raise redis_down(error) from error
         return None
 
     async def place(self, slug: Slug, number: Number) -> Place | None:
@@ -114,7 +114,7 @@ class View:
         try:
             return await self._place(slug, number)
         except (RedisError, OSError) as error:
-            raise LimitsDown(f"Redis did not answer: {error}") from error
+            raise redis_down(error) from error
 
     async def _place(self, slug: Slug, number: Number) -> Place | None:
         names = keys.of_slug(slug)

@@ -158,7 +158,15 @@ class NotStarted(TrackingError):
 
 
 class StoreError(TrackingError):
-    """One of our own servers is away or refused. The caller holds what it has and tries again."""
+    """One of our own servers is away or refused. The caller holds what it has and tries again.
+
+    `fix` is what a person can do about it, a sentence; "" where waiting is enough.
+    """
+
+    def __init__(self, message: str, fix: str = "") -> None:
+        super().__init__(f"{message}. {fix}" if fix else message)
+        self.message = message
+        self.fix = fix
 
 
 class TubesDown(StoreError):

@@ -16,7 +16,7 @@ from yarl import URL
 
 from couriers.http.addresses import address, root
 from couriers.http.redaction import KEPT_BYTES, excerpt, redact, without_secrets
-from couriers.http.send_gate import Gate
+from couriers.http.send_gate import Gate, courier_down
 from couriers.http.settings import CourierSettings
 from couriers.http.tokens import Grant, Token, TokenCache, account_key, read_token
 from couriers.reading.answer import Answer
@@ -186,8 +186,7 @@ class Fetch:
                     named["date"] = _date(int(time.time()))
                 return Answer(response.status, named, body)
         except (aiohttp.ClientError, OSError) as broken:
-            # The text of aiohttp's errors may hold the address, and that a key or a number.
-            raise CourierDown(f"{type(broken).__name__} while asking {url.host}") from broken
+            raise courier_down(url.host, broken) from broken
         except ValueError as unfit:
             raise RequestRefused("a header or the address holds what HTTP forbids") from unfit
 

@@ -11,7 +11,14 @@ from aiohttp.client_middlewares import ClientHandlerType
 from aiohttp.connector import Connection
 
 from tracking.errors import CourierDown, NotStarted
+from tracking.network import network_reason
 from tracking.permit import Permit
+
+
+def courier_down(host: str | None, broken: Exception) -> CourierDown:
+    """Word a failure of the network; aiohttp's own text may hold the address, and that a key."""
+    reason = network_reason(broken) or type(broken).__name__
+    return CourierDown(f"{host} does not answer ({reason})")
 
 
 class Gate:
@@ -36,8 +43,7 @@ class Gate:
         try:
             response = await handler(request)
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as broken:
-            host = request.url.host
-            raise CourierDown(f"{type(broken).__name__} while asking {host}") from broken
+            raise courier_down(request.url.host, broken) from broken
         self._permit.after_answer()
         return response
 

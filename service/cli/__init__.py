@@ -10,7 +10,7 @@ from importlib import import_module
 from service.cli.exits import Exit, UsageError
 from service.cli.parser import parser
 from service.config.problem import ConfigError
-from service.observe.clean import brief
+from service.observe.clean import printable
 from tracking.errors import StoreError
 
 
@@ -25,7 +25,8 @@ def main(arguments: Sequence[str]) -> int:
     except UsageError as error:
         return _ended(Exit.WRONG, f"{error}")
     except StoreError as error:
-        return _ended(Exit.AWAY, f"{brief(error)}. `python worker.py doctor` tells more.")
+        told = printable(f"{error}").rstrip(".")
+        return _ended(Exit.AWAY, f"{told}. `python worker.py doctor` tells more.")
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:

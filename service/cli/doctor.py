@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from couriers.http.settings import environment_name
+from couriers.registry import MODULES
 from service.cli.catalogue import Catalogue
 from service.cli.check import worries_of
 from service.cli.codes import code_findings, unknown_codes
@@ -28,12 +29,12 @@ from service.upkeep.preflight import Finding, Grade
 from tracking.request import Slug
 
 _LIBRARIES = ("aiohttp", "greenstalk", "msgspec", "pymongo", "redis")
-_MARKS = {Grade.FINE: "ok", Grade.UNSURE: "note", Grade.AWAY: "AWAY"}
+_MARKS = {Grade.FINE: "ok", Grade.UNREAD: "note", Grade.UNSURE: "note", Grade.AWAY: "AWAY"}
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """One courier: what is missing of its credentials, and what it allows."""
+    """One courier: which credentials are missing, which it does not read, and what it allows."""
 
     slug: Slug
     missing: tuple[str, ...]
@@ -80,24 +81,30 @@ def _print(findings: list[Finding], couriers: list[Health]) -> None:
             say("")
             say(f"{health.slug} needs {names} (or these with _FILE)")
             say(f"      -> from {health.credentials_from}")
+        for key in health.unused:
+            near = difflib.get_close_matches(key, health.missing, 1)
+            fix = f"Did you mean {near[0]}?" if near else "Remove it."
+            say("")
+            say(f"{health.slug} does not read [couriers.{health.slug}] {key}")
+            say(f"      -> {fix}")
 
 
 def _state(health: Health) -> str:
+    words = []
     if health.missing:
-        return "missing: " + ", ".join(health.missing)
-    return "unused: " + ", ".join(health.unused) if health.unused else "complete"
+        words.append(f"missing: {', '.join(health.missing)}")
+    if health.unused:
+        words.append(f"not read: {', '.join(health.unused)}")
+    return "; ".join(words) or "complete"
 
 
 def _health(setting: Loaded, catalogue: Catalogue, slug: Slug) -> Health:
     courier = catalogue.registry.courier(slug)
     given = catalogue.registry.settings(slug).credentials
     missing = catalogue.missing_credentials(slug)
-    # A key nobody asks for is worth a word only where one is missing that is spelled like it.
-    unused = tuple(
-        key
-        for key in given
-        if key not in courier.CREDENTIALS and difflib.get_close_matches(key, missing, 1)
-    )
+    # A feed needs none, and passes on what it is given.
+    reads = given if courier in MODULES.values() else courier.CREDENTIALS
+    unused = tuple(key for key in given if key not in reads)
     limits = limits_for(setting.config, slug)
     words = [f"{limits.concurrent} at once", f"{limits.per_second}/s"]
     words += [f"{limits.per_hour}/h"] if limits.per_hour else []

@@ -14,6 +14,7 @@ import greenstalk
 
 from service.tubes.connection import Connection, Patience, Placing
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
+from service.tubes.failure import beanstalkd_down
 from tracking.errors import TubesDown
 
 PATIENCE = Patience(connect=2.0, reply=10.0)
@@ -52,14 +53,15 @@ class Producer:
         only bodies with an `id` of their own may be put again.
         """
         first = next(self._turn)
-        errors = []
+        errors: list[TubesDown] = []
         for offset in range(len(self._servers)):
             server = self._servers[(first + offset) % len(self._servers)]
             try:
                 return server, self._put(server, body, placing)
             except TubesDown as error:
-                errors.append(str(error))
-        raise TubesDown("no beanstalkd took the job: " + "; ".join(errors))
+                errors.append(error)
+        told = "; ".join(each.message for each in errors)
+        raise TubesDown(f"no beanstalkd took the job: {told}", errors[-1].fix)
 
     def serves(self, server: str) -> bool:
         """Tell whether the configuration still knows this server."""
@@ -74,7 +76,7 @@ class Producer:
         except (greenstalk.Error, OSError, AssertionError, ValueError) as error:
             # What is on the line now may be the answer to anything.
             connection.close()
-            raise TubesDown(f"{server}: {error!r}") from error
+            raise beanstalkd_down(server, error) from error
 
     def tubes(self) -> Iterator[Tubes]:
         """Count what lies in the tubes of each server."""
@@ -82,7 +84,7 @@ class Producer:
             try:
                 yield self._tubes(server)
             except TubesDown as error:
-                yield Tubes(server, error=str(error))
+                yield Tubes(server, error=error.message)
 
     def __enter__(self) -> Self:
         return self
@@ -117,7 +119,7 @@ class Producer:
         if found and found.alive:
             return found
         if time.monotonic() < self._avoid_until.get(server, 0.0):
-            raise TubesDown(f"{server}: it was away a moment ago")
+            raise TubesDown(f"beanstalkd {server} was away a moment ago")
         try:
             found = self._open[server] = Connection.open(server, REQUESTS_TUBE, PATIENCE)
         except TubesDown:

@@ -93,7 +93,7 @@ def _put(good: Sequence[Sendable], servers: Sequence[str], options: argparse.Nam
                 if interrupted():
                     break
         except TubesDown as error:
-            raise TubesDown(f"{_how_to_go_on(good, done)}; {error}") from error
+            raise TubesDown(f"{_how_to_go_on(good, done)}; {error.message}", error.fix) from error
     return done
 
 

@@ -20,9 +20,9 @@ from limits.view import View
 from service.config.handover import redis_address, rules_for
 from service.config.schema import Config
 from service.store.connection import FORGOTTEN, UNKNOWN_CODES, Document
+from service.store.failure import mongodb_down
 from service.upkeep.preflight import Finding
 from service.upkeep.survey import survey
-from tracking.errors import ResultsDown
 
 PATIENCE_MS = 3_000
 """A person waits, and so does a probe: sooner than the worker, who can wait."""
@@ -78,7 +78,7 @@ def collections_of(config: Config) -> Iterator[Collections]:
                 forgotten=database[FORGOTTEN],
             )
     except PyMongoError as error:
-        raise ResultsDown(f"MongoDB does not answer: {error}") from error
+        raise mongodb_down(error) from error
 
 
 async def findings_of(config: Config) -> list[Finding]:

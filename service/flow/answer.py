@@ -93,12 +93,14 @@ class Asker:
         ms = round((time.monotonic() - began) * 1000)
         return await self._answered(call, tracking, Attempt(at, outcome, ms, tracking.http_status))
 
-    async def die(self, call: Call, reason: str, detail: str) -> Turn:
+    async def die(
+        self, call: Call, reason: str, detail: str, http_status: int | None = None
+    ) -> Turn:
         """Record a call as dead and end its operations: the worker's last word about it."""
         letter = letter_of(call, reason, detail, self._write_job(call.request))
         await persist(lambda: self._dead.record([letter]))
         self._spare.reach(FailPoint.AFTER_DEAD)
-        emit(Event.DEAD, **_names(call), error=reason, detail=detail)
+        emit(Event.DEAD, **_names(call), **_said(reason, detail, http_status))
         return await self._end(call, _error_verdict(call, reason, detail, answered=False))
 
     async def hand_back(self, call: Call) -> Turn:
@@ -128,9 +130,10 @@ class Asker:
             )
         except UnreadableAnswer as error:
             return await self._failed(call, error, attempt)
-        except ResultsDown:
+        except ResultsDown as error:
             # The lease ends soon, and a result that is not durable is none: ask again later.
-            return await self._repeat(call, self._retry.first_seconds, "results_down")
+            said = _said("results_down", error.message)
+            return await self._repeat(call, self._retry.first_seconds, said)
         self._spare.reach(FailPoint.AFTER_STORE)
         request = call.request
         verdict = Verdict(State.SUCCESS, output_of(tracking), f"{request.slug}:{request.number}")
@@ -146,8 +149,9 @@ class Asker:
         return turn
 
     async def _failed(self, call: Call, error: CourierError, attempt: Attempt) -> Turn:
+        said = _said(error.code, error.message, error.http_status)
         if isinstance(error, UnreadableAnswer):
-            emit(Event.UNREADABLE, **_names(call), error=error.message)
+            emit(Event.UNREADABLE, **_names(call), **said)
         decision = decide(error, call, time.time(), self._retry)
         final = isinstance(decision, Refuse | Die)
         if call.permit.started or final:
@@ -155,29 +159,29 @@ class Asker:
             self._spare.reach(FailPoint.AFTER_FAILURE_STORED)
         match decision:
             case Refuse():
-                emit(Event.REFUSED, **_names(call), error=error.code)
+                emit(Event.REFUSED, **_names(call), **said)
                 return await self._end(
                     call, _error_verdict(call, error.code, error.message, answered=True)
                 )
             case Die():
-                return await self.die(call, error.code, error.message)
+                return await self.die(call, error.code, error.message, error.http_status)
             case Repeat(delay):
-                return await self._repeat(call, delay, error.code)
+                return await self._repeat(call, delay, said)
             case HandBack(pause):
                 room = self._spare.room()
                 turn = await persist(lambda: self._limits.hand_back(call, room, pause))
                 self._spare.reach(FailPoint.AFTER_HAND_BACK)
-                emit(_PAUSES.get(error.code, Event.PAUSED), **_names(call), why=error.message)
+                emit(_PAUSES.get(error.code, Event.PAUSED), **_names(call), **said)
                 return turn
         assert_never(decision)
 
-    async def _repeat(self, call: Call, delay: float, why: str) -> Turn:
+    async def _repeat(self, call: Call, delay: float, said: dict[str, str | int]) -> Turn:
         turn = await persist(lambda: self._limits.retry(call, delay, self._spare.room()))
         self._spare.reach(FailPoint.AFTER_RETRY)
         emit(
             Event.RETRIED,
             **_names(call),
-            error=why,
+            **said,
             attempts=call.attempts + 1,
             delay_ms=round(delay * 1000),
         )
@@ -199,6 +203,12 @@ _PAUSES = {"no_credentials": Event.NO_CREDENTIALS, "auth_failed": Event.AUTH_FAI
 
 def _names(call: Call) -> dict[str, str]:
     return {"slug": call.request.slug, "number": call.request.number}
+
+
+def _said(code: str, detail: str, http_status: int | None = None) -> dict[str, str | int]:
+    """The fields of a log line about a call that failed; no status where no answer came."""
+    status = {} if http_status is None else {"status": http_status}
+    return {"error": code, **status, "detail": detail}
 
 
 def _error_verdict(call: Call, code: str, message: str, *, answered: bool) -> Verdict:

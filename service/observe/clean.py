@@ -8,7 +8,7 @@ from typing import Any
 
 from couriers.http.redaction import redact
 
-FIELD_MOST = 300
+FIELD_MOST = 600
 TRACEBACK_MOST = 1_500
 """A line stays below 4 KiB with these: that much a pipe takes whole, so that the lines of several
 processes do not mix."""
@@ -55,14 +55,6 @@ def printable(text: str) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text
     )
-
-
-def brief(error: BaseException, most: int = 200) -> str:
-    """Tell an error in one line, without the settings and topologies that drivers append."""
-    line = str(error).partition("\n")[0]
-    for appendix in (" (configured timeouts", ", Timeout:"):
-        line = line.partition(appendix)[0]
-    return printable(line.rstrip(" .")[:most]) or type(error).__name__
 
 
 def _clean(name: str, value: Any, secrets: Collection[str]) -> Any:

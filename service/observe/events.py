@@ -41,7 +41,6 @@ class Event(StrEnum):
     DURABILITY = "server may lose work"
     STATE_LOST = "redis lost its state"
     SWEPT = "sweeper repaired"
-    PURGED = "old records deleted"
 
     STARTED = "worker started"
     REFUSED_START = "worker refuses to start"
@@ -80,7 +79,6 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.DURABILITY: "warning",
         Event.STATE_LOST: "error",
         Event.SWEPT: "warning",
-        Event.PURGED: "info",
         Event.STARTED: "info",
         Event.REFUSED_START: "error",
         Event.STOPPING: "info",
@@ -107,7 +105,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.MALFORMED: "The job is not what producers should put: recorded in `dead`, buried.",
         Event.HANDED_BACK: "The worker stops; the request went back to the head of its list.",
         Event.FULL: "`max_waiting` is reached; the request is recorded in `dead`.",
-        Event.PAUSED: "Nobody calls this courier until `until`; `why` says what it answered.",
+        Event.PAUSED: "Nobody calls this courier for a while (see `info`); `detail` says why.",
         Event.NO_CREDENTIALS: "The courier needs settings that are not there; requests wait.",
         Event.AUTH_FAILED: "The courier refused our credentials; its requests wait.",
         Event.UNREADABLE: "The courier's answer has a new form; its module must be corrected.",
@@ -116,12 +114,11 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.JOB_STUCK: "beanstalkd had no room to put it back; it returns when that restarts.",
         Event.AWAY: "beanstalkd, Redis or MongoDB does not answer; it is tried again.",
         Event.BACK: "A server that was away answers again.",
-        Event.DURABILITY: "A server's settings can lose acknowledged work, or cannot be read.",
+        Event.DURABILITY: "A server may lose work (`allow_loss`), takes none, or its clock is off.",
         Event.STATE_LOST: "Redis forgot what it knew; nobody calls for one call timeout.",
         Event.SWEPT: "What a vanished worker held was taken up again.",
-        Event.PURGED: "Records older than their keeping time were deleted.",
         Event.STARTED: "The worker is connected and takes jobs.",
-        Event.REFUSED_START: "A setting or a server cannot be used; `error` says which.",
+        Event.REFUSED_START: "A server cannot be used; `error` says why, `fix` what to do.",
         Event.STOPPING: "The worker takes nothing more and finishes what it holds.",
         Event.STOPPED: "The worker holds nothing any more and ends.",
         Event.CHILD_STARTED: "The parent started a worker process.",

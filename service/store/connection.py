@@ -20,6 +20,7 @@ from pymongo import MongoClient, WriteConcern
 from pymongo.collection import Collection
 from pymongo.errors import ConnectionFailure, PyMongoError
 
+from service.store.failure import mongodb_down
 from service.store.forgetting import Marks
 from service.store.indexes import (
     index_dead,
@@ -160,7 +161,7 @@ class Store:
         except PyMongoError as error:
             if isinstance(error, ConnectionFailure) or error.timeout:
                 self._down(error)
-            raise ResultsDown(f"MongoDB did not confirm: {error}") from error
+            raise mongodb_down(error) from error
 
     def _end(self) -> None:
         with pymongo.timeout(END_SECONDS):

@@ -19,6 +19,7 @@ from typing import assert_never
 import greenstalk
 
 from service.config.address import host_and_port
+from service.tubes.failure import beanstalkd_down, told
 from service.tubes.reservation import Reservation
 from service.tubes.wire import AHEAD_MOST, Wire
 from tracking.errors import TubesDown
@@ -111,14 +112,14 @@ class Connection:
         try:
             wire = Wire(host, port, connect_seconds=patience.connect, seconds=patience.reply)
         except OSError as error:
-            raise TubesDown(f"{server}: {error}") from error
+            raise beanstalkd_down(server, error) from error
         try:
             client = greenstalk.Client(wire, encoding=None, use=tube, watch=tube)
             # Job ids begin anew when a server without its binlog restarts; this id never repeats.
             instance = str(client.stats()["id"])
         except (greenstalk.Error, OSError, AssertionError, ValueError) as error:
-            wire.close()
-            raise TubesDown(f"{server}: {error!r}") from error
+            wire.drop()
+            raise beanstalkd_down(server, error) from error
         return cls(server, instance, wire, client)
 
     def reserve_ready(self, most: int) -> list[Reservation]:
@@ -176,9 +177,9 @@ class Connection:
                 # It exists all the same, and whoever kicks it some day would repeat our work.
                 with suppress(greenstalk.NotFoundError):
                     self.client.delete(error.id or 0)
-                raise PutRefused(f"{self.server}: no room for the job") from error
+                raise PutRefused(*told(self.server, error)) from error
             except _REFUSALS as error:
-                raise PutRefused(f"{self.server}: {error!r}") from error
+                raise PutRefused(*told(self.server, error)) from error
 
     def close(self) -> None:
         """End the connection: beanstalkd makes what it held ready for others at once."""
@@ -198,9 +199,10 @@ class Connection:
             yield
         except (greenstalk.Error, OSError, AssertionError, ValueError) as error:
             # AssertionError and ValueError: greenstalk on a line that was cut or makes no sense.
-            self.error = repr(error)
+            down = beanstalkd_down(self.server, error)
+            self.error = down.message
             self.close()
-            raise TubesDown(f"{self.server}: {error!r}") from error
+            raise down from error
 
     def _reserved(self, seconds: int) -> greenstalk.Job[bytes] | None:
         try:

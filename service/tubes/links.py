@@ -95,7 +95,7 @@ class Links:
         try:
             connection = Connection.open(source.server, source.tube, source.patience)
         except TubesDown as error:
-            self._failed(str(error))
+            self._failed(error.message, error.fix)
             return None
         if self.error is not None:
             if self._was_away:
@@ -106,13 +106,13 @@ class Links:
         self._selector.register(connection.wire, selectors.EVENT_READ, connection)
         return connection
 
-    def _failed(self, error: str) -> None:
+    def _failed(self, error: str, fix: str = "") -> None:
         backoff = min(BACKOFF_FIRST * 2**self._failures, BACKOFF_MOST)
         self._failures = min(self._failures + 1, 16)
         self.open_at = time.monotonic() + backoff * random.uniform(0.5, 1)
         if not self._open:
             if not self._was_away:
-                emit(Event.AWAY, server=self._source.server, error=error)
+                emit(Event.AWAY, server=self._source.server, error=error, fix=fix)
             self._was_away = True
             self.error = error
 

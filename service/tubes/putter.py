@@ -58,14 +58,14 @@ class Putter:
     def _put(self, tube: str, body: bytes, placing: Placing) -> None:
         self._next += 1
         count = len(self._outlets)
-        errors = []
+        errors: list[TubesDown] = []
         for turn in range(count):
             outlet = self._outlets[(self._next + turn) % count]
             try:
                 return outlet.put(tube, body, placing)
             except TubesDown as error:
-                errors.append(str(error))
-        raise TubesDown("; ".join(errors))
+                errors.append(error)
+        raise TubesDown("; ".join(each.message for each in errors), errors[-1].fix)
 
     def _close(self) -> None:
         for outlet in self._outlets:
@@ -80,17 +80,17 @@ class _Outlet:
         self._patience = patience
         self._connection: Connection | None = None
         self._avoid_until = 0.0
-        self._error = ""
+        self._error = TubesDown("not asked yet")
 
     def put(self, tube: str, body: bytes, placing: Placing) -> None:
         if time.monotonic() < self._avoid_until:
-            raise TubesDown(self._error)
+            raise TubesDown(self._error.message, self._error.fix)
         try:
             if not self._put_on_open_connection(tube, body, placing):
                 self._connection = Connection.open(self._server, tube, self._patience)
                 self._connection.put(tube, body, placing)
         except TubesDown as error:
-            self._error = str(error)
+            self._error = error
             self._avoid_until = time.monotonic() + AVOIDED
             raise
 

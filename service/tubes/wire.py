@@ -76,6 +76,10 @@ class Wire(socket.socket):
         self._ahead.clear()
         return True
 
+    def drop(self) -> None:
+        """Close it although a client that failed at its start still has it open."""
+        socket.close(self.detach())
+
     def abort(self) -> None:
         """Make a thread that waits for a reply go on; may be called by any thread."""
         with suppress(OSError):

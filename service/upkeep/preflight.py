@@ -29,14 +29,16 @@ class Grade(StrEnum):
 
     ======= ====================================================================
     FINE    as it must be
-    UNSURE  could not be read, or is unwise: warned of
-    AWAY    it does not answer: try again
+    UNREAD  nobody can tell from here: `doctor` says what to look at
+    UNSURE  is unwise: every worker that starts warns of it
+    AWAY    it does not answer, or does not let us in: try again
     LOSES   can lose acknowledged work: refused, unless `allow_loss = true`
     UNFIT   cannot work at all: refused
     ======= ====================================================================
     """
 
     FINE = "fine"
+    UNREAD = "unread"
     UNSURE = "unsure"
     AWAY = "away"
     LOSES = "loses"
@@ -117,11 +119,11 @@ def judge_beanstalkd(facts: BeanstalkdFacts) -> Iterator[Finding]:
         yield Finding(server, Grade.LOSES, "keeps jobs in memory only (no binlog)", fix)
     elif facts.records < facts.jobs:
         what = f"stopped writing its binlog ({facts.records} records of {facts.jobs} jobs)"
-        yield Finding(server, Grade.LOSES, what, "Look at its disk and log, then restart it.")
+        yield Finding(server, Grade.LOSES, what, "Look at its disk and its log, then restart it.")
     else:
         yield Finding(server, Grade.FINE, f"{facts.version}, writes a binlog")
-        what = "does not tell whether it syncs every job"
-        yield Finding(server, Grade.UNSURE, what, "See that it runs with -f 0.")
+        what = "cannot tell whether it syncs every job to disk"
+        yield Finding(server, Grade.UNREAD, what, "Make sure that it was started with -f 0.")
     if facts.draining:
         yield Finding(server, Grade.UNSURE, "takes no new jobs (drain mode)", "Restart it.")
 
@@ -130,11 +132,11 @@ def judge_redis(facts: RedisFacts) -> Iterator[Finding]:
     """Judge the Redis."""
     yield Finding("Redis", Grade.FINE, f"{facts.version}, {facts.role}")
     if facts.cluster:
-        what = "is a Cluster, whose keys lie in different hash slots and cannot share a script"
-        fix = "Give a standalone Redis, or Sentinels (redis.sentinels, redis.service)."
+        what = "is a Cluster, where one script cannot use keys of different hash slots"
+        fix = "Set redis.url to a standalone Redis, or use Sentinels (redis.sentinels)."
         yield Finding("Redis", Grade.UNFIT, what, fix)
     if facts.role not in {"master", "primary"}:
-        fix = "Give the primary's address, or Sentinels (redis.sentinels)."
+        fix = "Set redis.url to the primary's address, or use Sentinels (redis.sentinels)."
         yield Finding("Redis", Grade.UNFIT, f"is a {facts.role} and takes no writes", fix)
     for name, found, wanted in (
         ("appendonly", facts.appendonly, "yes"),
@@ -145,7 +147,7 @@ def judge_redis(facts: RedisFacts) -> Iterator[Finding]:
         yield _setting(name, found, wanted)
     if facts.aof_last_write not in {None, "ok"}:
         what = "could not write its append-only file"
-        yield Finding("Redis", Grade.LOSES, what, "Look at its disk and log.")
+        yield Finding("Redis", Grade.LOSES, what, "Look at its disk and its log.")
     yield from _clock("Redis", facts.ahead)
 
 
@@ -154,19 +156,20 @@ def judge_mongodb(facts: MongodbFacts) -> Iterator[Finding]:
     kind = f"replica set {facts.replica_set}" if facts.replica_set else "standalone"
     yield Finding("MongoDB", Grade.FINE, f"{facts.version}, {kind}")
     if not facts.writable:
-        fix = "Give all members and ?replicaSet=NAME in mongodb.uri."
+        fix = "Name all members and ?replicaSet=NAME in mongodb.uri."
         yield Finding("MongoDB", Grade.UNFIT, "takes no writes (no primary)", fix)
     if facts.persistent is False:
-        fix = "Run it with the storage engine wiredTiger."
+        fix = "Start it with --storageEngine wiredTiger."
         yield Finding("MongoDB", Grade.LOSES, "keeps data in memory only", fix)
     if facts.journal is False:
-        yield Finding("MongoDB", Grade.LOSES, "has no journal", "Remove --nojournal.")
+        yield Finding("MongoDB", Grade.LOSES, "has no journal", "Start it without --nojournal.")
     if facts.majority_journal is False:
         fix = "Set writeConcernMajorityJournalDefault to true in the replica set."
         yield Finding("MongoDB", Grade.LOSES, "confirms majority writes before the journal", fix)
     if facts.persistent is None:
-        fix = "See that it uses wiredTiger; the role clusterMonitor lets it be read."
-        yield Finding("MongoDB", Grade.UNSURE, "does not tell its storage engine", fix)
+        what = "does not let its user read which storage engine it uses"
+        fix = "Make sure that it is wiredTiger, or give the user the role clusterMonitor."
+        yield Finding("MongoDB", Grade.UNREAD, what, fix)
     yield from _clock("MongoDB", facts.ahead)
 
 
@@ -175,7 +178,7 @@ def allowed(findings: Iterable[Finding], *, permitted: bool) -> list[Finding]:
     if not permitted:
         return list(findings)
     return [
-        replace(each, grade=Grade.UNSURE, fix=f"{each.fix} Allowed by allow_loss.".strip())
+        replace(each, grade=Grade.UNSURE, fix=f"{each.fix} (allow_loss is on.)".strip())
         if each.grade is Grade.LOSES
         else each
         for each in findings
@@ -192,8 +195,9 @@ def _setting(name: str, found: str | None, wanted: str) -> Finding:
     if found == wanted:
         return Finding("Redis", Grade.FINE, f"{name} {found}")
     if found is None:
-        what, fix = f"does not tell its {name}", f"See that it is {wanted}; allow CONFIG GET."
-        return Finding("Redis", Grade.UNSURE, what, fix)
+        what = f"does not let its user read {name}"
+        fix = f"Make sure that it is {wanted}, or allow the user CONFIG GET."
+        return Finding("Redis", Grade.UNREAD, what, fix)
     fix = f"Set {name} {wanted} in redis.conf, and now: CONFIG SET {name} {wanted}."
     return Finding("Redis", Grade.LOSES, f"has {name} {found}", fix)
 
@@ -201,5 +205,5 @@ def _setting(name: str, found: str | None, wanted: str) -> Finding:
 def _clock(server: str, ahead: float) -> Iterator[Finding]:
     if abs(ahead) > CLOCK_SECONDS:
         side = "ahead of" if ahead > 0 else "behind"
-        what = f"has a clock {abs(ahead):.1f} s {side} ours"
-        yield Finding(server, Grade.UNSURE, what, "Let NTP keep both clocks.")
+        what = f"has a clock that is {abs(ahead):.1f} s {side} this machine's"
+        yield Finding(server, Grade.UNSURE, what, "Let NTP set the clocks of both machines.")

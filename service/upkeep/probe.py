@@ -14,10 +14,12 @@ from pymongo.errors import OperationFailure, PyMongoError
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
+from limits.failure import redis_down
 from service.config.address import host_and_port
+from service.store.failure import mongodb_down
+from service.tubes.failure import beanstalkd_down
 from service.tubes.wire import Wire
 from service.upkeep.preflight import BeanstalkdFacts, MongodbFacts, RedisFacts
-from tracking.errors import LimitsDown, ResultsDown, TubesDown
 
 PATIENCE_SECONDS = 3.0
 
@@ -27,10 +29,11 @@ def read_beanstalkd(address: str) -> BeanstalkdFacts:
     host, port = host_and_port(address)
     try:
         wire = Wire(host, port, connect_seconds=PATIENCE_SECONDS, seconds=PATIENCE_SECONDS)
-        with contextlib.closing(greenstalk.Client(wire, encoding=None)) as client:
-            stats = client.stats()
+        with contextlib.ExitStack() as closing:
+            closing.callback(wire.drop)
+            stats = greenstalk.Client(wire, encoding=None).stats()
     except (OSError, greenstalk.Error, AssertionError) as error:
-        raise TubesDown(f"beanstalkd {address} does not answer: {error}") from error
+        raise beanstalkd_down(address, error) from error
     return BeanstalkdFacts(
         server=address,
         version=str(stats["version"]).strip('"'),
@@ -51,7 +54,7 @@ async def read_redis(redis: Redis) -> RedisFacts:
         info: Mapping[str, Any] = await redis.info()
         config = await _config_of(redis)
     except (RedisError, OSError) as error:
-        raise LimitsDown(f"Redis does not answer: {error}") from error
+        raise redis_down(error) from error
     return RedisFacts(
         version=_version(info),
         role=str(info.get("role", "unknown")),
@@ -79,7 +82,7 @@ def read_mongodb(client: MongoClient[dict[str, Any]]) -> MongodbFacts:
         if "setName" in hello:
             members = _if_allowed(lambda: admin.command("replSetGetConfig").get("config", {}))
     except (PyMongoError, OSError) as error:
-        raise ResultsDown(f"MongoDB does not answer: {error}") from error
+        raise mongodb_down(error) from error
     return MongodbFacts(
         version=version,
         writable=bool(hello.get("isWritablePrimary")),

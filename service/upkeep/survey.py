@@ -9,8 +9,9 @@ from typing import Any
 from pymongo import MongoClient
 from redis.asyncio import Redis
 
-from service.config.schema import Config
-from service.observe.clean import brief
+from service.config.address import masked
+from service.config.schema import Config, Mongodb
+from service.config.schema import Redis as RedisSection
 from service.upkeep.preflight import (
     Finding,
     Grade,
@@ -29,8 +30,8 @@ async def survey(
     """Ask every server at once; one that is away is a finding too. `allow_loss` is applied."""
     asked = [
         *(_beanstalkd(server) for server in config.beanstalkd.servers),
-        _redis(redis),
-        _mongodb(mongodb),
+        _redis(redis, config.redis),
+        _mongodb(mongodb, config.mongodb),
     ]
     *tubes, limits, results = await asyncio.gather(*asked)
     return [
@@ -46,24 +47,24 @@ async def _beanstalkd(server: str) -> Iterable[Finding]:
     try:
         return judge_beanstalkd(await asyncio.to_thread(read_beanstalkd, server))
     except StoreError as error:
-        return _away(f"beanstalkd {server}", error, "beanstalkd.servers")
+        return _away(f"beanstalkd {server}", error)
 
 
-async def _redis(redis: Redis) -> Iterable[Finding]:
+async def _redis(redis: Redis, section: RedisSection) -> Iterable[Finding]:
     try:
         return judge_redis(await read_redis(redis))
     except StoreError as error:
-        return _away("Redis", error, "redis.url")
+        return _away("Redis", error, " ".join(section.sentinels) or section.url)
 
 
-async def _mongodb(mongodb: MongoClient[dict[str, Any]]) -> Iterable[Finding]:
+async def _mongodb(mongodb: MongoClient[dict[str, Any]], section: Mongodb) -> Iterable[Finding]:
     try:
         return judge_mongodb(await asyncio.to_thread(read_mongodb, mongodb))
     except StoreError as error:
-        return _away("MongoDB", error, "mongodb.uri")
+        return _away("MongoDB", error, section.uri)
 
 
-def _away(server: str, error: StoreError, setting: str) -> list[Finding]:
-    # The reason of the library itself, without our words around it.
-    what = f"does not answer ({brief(error.__cause__ or error)})"
-    return [Finding(server, Grade.AWAY, what, f"Start it, or correct {setting}.")]
+def _away(server: str, error: StoreError, address: str = "") -> list[Finding]:
+    what = error.message.removeprefix(f"{server} ")
+    what += f" at {masked(address)}" if address else ""
+    return [Finding(server, Grade.AWAY, what, error.fix or "Wait, or look at its log.")]

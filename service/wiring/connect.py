@@ -9,6 +9,7 @@ import os
 import secrets
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import aiohttp
@@ -20,6 +21,7 @@ from limits import keys
 from limits.clock import Clock
 from limits.connect import open_redis, shared_secret
 from limits.epoch import Epoch
+from limits.failure import redis_down
 from limits.limiter import Limiter, Policy
 from limits.scripts import Scripts
 from limits.workers import Who
@@ -30,9 +32,11 @@ from service.flow.persist import persist
 from service.observe.events import Event
 from service.observe.log import emit
 from service.store.connection import Names, Store
+from service.store.failure import mongodb_down
 from service.tubes.putter import Putter
 from service.upkeep.preflight import Grade, insist
 from service.upkeep.survey import survey
+from tracking.errors import StoreError
 
 LOOK_SECONDS = 0.5
 """How often a worker looks for servers that are not up yet."""
@@ -58,7 +62,7 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     registry = Registry(courier_settings(config).values())
     redis = open_redis(redis_address(config))
     closing.push_async_callback(redis.aclose)
-    store = Store(_names(config), functools.partial(_notice, "mongodb"))
+    store = Store(_names(config), functools.partial(_notice, "mongodb", mongodb_down))
     closing.push_async_callback(store.close)
     await _preflight(config, redis, store)
     limiter = _limiter(config, redis)
@@ -84,21 +88,21 @@ async def _preflight(config: Config, redis: Redis, store: Store) -> None:
         insist(findings)
         away = [finding for finding in findings if finding.grade is Grade.AWAY]
         for finding in away:
-            if finding.server not in told:
-                told.add(finding.server)
-                emit(Event.AWAY, server=finding.server, error=finding.what)
+            if str(finding) not in told:
+                told.add(str(finding))
+                emit(Event.AWAY, server=finding.server, error=finding.what, fix=finding.fix)
         tubes = [finding for finding in away if finding.server.startswith("beanstalkd")]
         if len(away) == len(tubes) and len(tubes) < len(config.beanstalkd.servers):
             break
         await asyncio.sleep(LOOK_SECONDS)
     for finding in findings:
         if finding.grade is Grade.UNSURE:
-            emit(Event.DURABILITY, server=finding.server, why=str(finding))
+            emit(Event.DURABILITY, server=finding.server, why=finding.what, fix=finding.fix)
 
 
 def _limiter(config: Config, redis: Redis) -> Limiter:
     clock = Clock()
-    scripts = Scripts(redis, clock, functools.partial(_notice, "redis"))
+    scripts = Scripts(redis, clock, functools.partial(_notice, "redis", redis_down))
     lost = functools.partial(emit, Event.STATE_LOST, server="redis")
     epoch = Epoch(scripts, config.limits.call_timeout_seconds, lost)
     policy = Policy(
@@ -125,8 +129,11 @@ def _names(config: Config) -> Names:
     )
 
 
-def _notice(server: str, error: Exception | None) -> None:
+def _notice(
+    server: str, worded: Callable[[Exception], StoreError], error: Exception | None
+) -> None:
     if error is None:
         emit(Event.BACK, server=server)
     else:
-        emit(Event.AWAY, server=server, error=error)
+        down = worded(error)
+        emit(Event.AWAY, server=server, error=down.message, fix=down.fix)

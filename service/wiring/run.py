@@ -48,7 +48,8 @@ async def _run(config: Config, beat: Callable[[], None]) -> int:
         try:
             worker = starting.result()
         except Refused as error:
-            emit(Event.REFUSED_START, error=error)
+            for each in error.findings:
+                emit(Event.REFUSED_START, server=each.server, error=each.what, fix=each.fix)
             return REFUSED
         _calm_the_collector()
         emit(Event.STARTED, slugs=len(worker.slugs))

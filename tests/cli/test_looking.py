@@ -205,7 +205,23 @@ def test_doctor_explains_servers_and_credentials(run: Run, monkeypatch: pytest.M
     (told,) = run("doctor", "--json").json
     (usps,) = [each for each in told["couriers"] if each["slug"] == "usps"]
     assert (usps["missing"], usps["unused"]) == (["client_secret"], ["client_secrt"])
+    (row,) = [line for line in done.lines if line.startswith("usps  ")]
+    assert "missing: client_secret; not read: client_secrt" in row
+    at = done.lines.index("usps does not read [couriers.usps] client_secrt")
+    assert done.lines[at + 1].strip() == "-> Did you mean client_secret?"
     assert {each["server"] for each in told["findings"]} >= {"Redis", "MongoDB", "program"}
+
+
+def test_a_wrong_password_is_told_as_that_with_the_setting(
+    run: Run, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACKER_REDIS__URL", redis_url.replace("://", "://nobody:hunter22@"))
+    looked, checked, explained = run("info"), run("check"), run("doctor")
+    assert (looked.code, checked.code, explained.code) == (3, 1, 1)
+    assert "Redis refuses the user name or the password. Correct them in redis.url" in looked.err
+    assert "Redis refuses the user name or the password at redis://nobody:***@" in checked.out
+    assert "-> Correct them in redis.url" in explained.out
+    assert "hunter22" not in looked.err + checked.out + explained.out
 
 
 def test_doctor_works_when_nothing_else_does(offline: Run) -> None:

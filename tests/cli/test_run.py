@@ -86,6 +86,7 @@ def test_a_worker_answers_what_is_put_and_stops_in_good_order(
     shown = run("show", "acme", "AB12345601", "--json")
     assert shown.json[0]["tracking"]["_id"] == "acme:AB12345601"
     assert "acme" in run("info").out
+    assert '"level":"warning"' not in log.read_text()
     live = run("info", "--json").json[0]["workers"]
     pids = children_of(process.pid)
     assert sorted(each["pid"] for each in live) == sorted(pids)

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from service.observe import log
 from service.observe.lines import lines
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+    """The lines of the log so far."""
+    file = tmp_path / "log"
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    log.set_up("info", lines("json", worker="here:1", out=descriptor))
+    yield lambda: [json.loads(line) for line in file.read_text().splitlines()]
+    log.set_up("info", lines("json"))
+    logging.basicConfig(handlers=[logging.NullHandler()], force=True)
+    os.close(descriptor)
 
 
 @pytest.fixture

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from flow_ports import Scene, call
 
+from couriers.http.settings import CourierSettings, credentials
+from couriers.registry import COURIERS
 from service.flow.backoff import delay
 from service.flow.verdicts import (
     GIVE_UP_SECONDS,
@@ -19,6 +24,7 @@ from service.flow.verdicts import (
     RetryRules,
     decide,
 )
+from service.observe.clean import cleaner
 from tracking.call import Granted, Pause
 from tracking.checkpoint import Tracking
 from tracking.errors import (
@@ -33,6 +39,9 @@ from tracking.errors import (
     UnreadableAnswer,
     WrongNumber,
 )
+from tracking.request import Slug
+
+Written = Callable[[], list[dict[str, Any]]]
 
 RULES = RetryRules(attempts=3, first_seconds=10.0, cap_seconds=100.0)
 REPEATED = (CourierDown("502"), RequestRefused("400"))
@@ -107,3 +116,46 @@ async def test_a_module_that_breaks_is_an_answer_that_cannot_be_read() -> None:
     steps = await scene.handle()
 
     assert steps == ["available", "admit", "ask", "note failure", "retry", "delete"]
+
+
+@pytest.mark.parametrize(
+    ("error", "event"),
+    [
+        (CourierDown("the courier answered 503", http_status=503), "request will be tried again"),
+        (InvalidNumber("no such number", http_status=404), "request refused by the courier"),
+        (MissingField("postal_code", "it needs postal_code"), "request is dead"),
+        (RateLimited("too many", http_status=429), "courier is paused"),
+        (AuthFailed("not accepted (401)", http_status=401), "credentials were refused"),
+        (NoCredentials("not set: api_key"), "credentials are missing"),
+        (UnreadableAnswer("a web page", http_status=200), "answer cannot be read"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+async def test_the_line_of_a_failed_call_says_status_and_detail(
+    written: Written, error: CourierError, event: str
+) -> None:
+    scene = Scene(Granted(call()))
+
+    def failing(_: object) -> Tracking:
+        raise error
+
+    scene.track = failing
+
+    await scene.handle()
+    await asyncio.sleep(0)  # INFO is written at the end of a turn of the loop
+
+    line = next(each for each in written() if each["event"] == event)
+    assert (line["error"], line["detail"]) == (error.code, error.message)
+    assert line.get("status") == error.http_status
+
+
+@pytest.mark.parametrize("slug", sorted(COURIERS))
+def test_what_to_set_stands_whole_in_the_log(slug: Slug) -> None:
+    courier = COURIERS[slug]
+    keys = (*courier.CREDENTIALS, "x")  # one besides its own, as some need none
+
+    with pytest.raises(NoCredentials) as caught:
+        credentials(CourierSettings(slug), keys, courier.CREDENTIALS_FROM)
+
+    told = caught.value.message
+    assert cleaner(())({"detail": told})["detail"] == told

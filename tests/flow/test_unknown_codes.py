@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import logging
-import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from service.flow import unknown_codes
 from service.flow.unknown_codes import UnknownCodes
-from service.observe import log
-from service.observe.lines import lines
 from tracking.call import Call
 from tracking.checkpoint import Tag, Tracking
 from tracking.request import Number, Slug, TrackingRequest
-
-Written = Callable[[], list[dict[str, Any]]]
 
 
 class NoPermit:
@@ -33,15 +25,7 @@ class NoPermit:
     def after_answer(self) -> None: ...
 
 
-@pytest.fixture
-def written(tmp_path: Path) -> Iterator[Written]:
-    file = tmp_path / "log"
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    log.set_up("info", lines("json", worker="here:1", out=descriptor))
-    yield lambda: [json.loads(line) for line in file.read_text().splitlines()]
-    log.set_up("info", lines("json"))
-    logging.basicConfig(handlers=[logging.NullHandler()], force=True)
-    os.close(descriptor)
+Written = Callable[[], list[dict[str, Any]]]
 
 
 class Counted:

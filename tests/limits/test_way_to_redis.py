@@ -28,7 +28,7 @@ async def test_nothing_can_be_asked_while_redis_is_away_and_all_goes_on_after_it
     call = await worker.granted("N001", id="op-1")
     mortal.redis.kill()
 
-    with pytest.raises(LimitsDown, match="admit"):
+    with pytest.raises(LimitsDown, match="does not answer"):
         await worker.admit("N002")
     mortal.redis.start()
     await worker.finish(call)

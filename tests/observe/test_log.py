@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from service.observe import log
-from service.observe.clean import cleaner
+from service.observe.clean import FIELD_MOST, cleaner
 from service.observe.events import LEVELS, MEANINGS, Event
 from service.observe.line import LINE_MOST, json_line, pretty_line
 from service.observe.lines import emitter, lines
@@ -90,8 +90,8 @@ def test_the_instant_is_cut_to_milliseconds(
 
 
 @given(st.text(st.characters(exclude_characters=":= ")) | st.integers() | st.none())
-@example("x" * 300)
-@example("x" * 301)
+@example("x" * FIELD_MOST)
+@example("x" * (FIELD_MOST + 1))
 @example("\x1b[2J")
 def test_a_field_that_was_checked_before_is_written_like_any_other(value: str | int | None) -> None:
     written = cleaner(())({"slug": value, "why": value})
@@ -156,7 +156,7 @@ def test_ordinary_text_stays_as_it_is(written: Written, text: str) -> None:
 
 
 def test_a_secret_at_the_cut_is_taken_out_whole(written: Written) -> None:
-    log.emit(Event.AWAY, error="x" * 292 + "hunter22-secret")
+    log.emit(Event.AWAY, error="x" * (FIELD_MOST - 8) + "hunter22-secret")
     assert "hunter" not in written()[0]
 
 

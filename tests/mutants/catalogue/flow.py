@@ -41,8 +41,8 @@ MUTANTS = (
         name="an answer that could not be stored counts as given",
         breaks="I1",
         where="service/flow/answer.py",
-        old="        except ResultsDown:\n",
-        new="        except ResultsDown:\n            pass\n        except KeyError:\n",
+        old="        except ResultsDown as error:\n",
+        new="        except ResultsDown:\n            pass\n        except KeyError as error:\n",
         tests=(ORDER + "test_an_answer_that_cannot_be_stored_is_asked_for_again",),
     ),
     Mutant(

@@ -1,0 +1,53 @@
+"""What a failure of Redis means, and what to do about it: redis-py's errors, told to a person."""
+
+from __future__ import annotations
+
+from redis.asyncio.sentinel import MasterNotFoundError
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    InvalidResponse,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+)
+
+from tracking.errors import LimitsDown
+from tracking.network import network_reason
+
+_ASKS = ("HELLO must be called", "Authentication required", "NOAUTH")
+"""How Redis tells that it got no password, to the command that redis-py greets it with."""
+
+_LOGIN = "redis.url: redis://USER:PASSWORD@HOST:6379/0, signs like @ written as %40"
+_FAILURES: tuple[tuple[type[Exception], str, str], ...] = (
+    (AuthenticationError, "refuses the user name or the password", f"Correct them in {_LOGIN}."),
+    (NoPermissionError, "forbids a command ({text})", "Give the user in redis.url +@all and ~*."),
+    (
+        ReadOnlyError,
+        "is a replica and takes no writes",
+        "Set redis.url to the primary's address, or use Sentinels (redis.sentinels).",
+    ),
+    (OutOfMemoryError, "has no memory left", "Raise its maxmemory, or look why so much waits."),
+    (BusyLoadingError, "is still loading its data", ""),
+    (
+        MasterNotFoundError,
+        "has no primary that a Sentinel knows",
+        "Start the Sentinels, or correct redis.sentinels and redis.service.",
+    ),
+    (InvalidResponse, "is not what answers there, but something else", "Correct redis.url."),
+    (ResponseError, "refuses a command ({text})", ""),
+)
+"""The first that fits holds; `text` is Redis' own."""
+
+
+def redis_down(error: Exception) -> LimitsDown:
+    """Word an error of redis-py or of the network; raise it `from error`."""
+    text = str(error).rstrip(".")
+    if isinstance(error, AuthenticationError) and text.startswith(_ASKS):
+        return LimitsDown("Redis asks for a password", f"Set it in {_LOGIN}.")
+    for kind, what, fix in _FAILURES:
+        if isinstance(error, kind):
+            return LimitsDown(f"Redis {what.format(text=text)}", fix)
+    reason = network_reason(error) or text or type(error).__name__
+    return LimitsDown(f"Redis does not answer ({reason})", "Start it, or correct redis.url.")

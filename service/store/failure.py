@@ -1,0 +1,59 @@
+"""What a failure of MongoDB means, and what to do about it: the driver's errors, in words."""
+
+from __future__ import annotations
+
+import re
+
+from pymongo.errors import (
+    ConfigurationError,
+    ConnectionFailure,
+    NotPrimaryError,
+    OperationFailure,
+    PyMongoError,
+)
+
+from tracking.errors import ResultsDown
+from tracking.network import network_reason
+
+_APPENDICES = (", full error:", " (configured timeouts", ", Timeout:", " to execute command")
+"""From here on the driver appends documents, settings and topologies."""
+
+_ERRNO = re.compile(r"\[Errno -?\d+\] ")
+_UNAUTHORIZED, _AUTHENTICATION_FAILED = 13, 18
+_LOGIN = (
+    "mongodb.uri: mongodb://USER:PASSWORD@HOST/?authSource=DATABASE, with the database that knows "
+    "the user, signs like @ written as %40"
+)
+_FAILURES: tuple[tuple[type[Exception], str, str], ...] = (
+    (NotPrimaryError, "takes no writes (it is not the primary)", ""),
+    (ConfigurationError, "cannot be found ({text})", "Correct mongodb.uri."),
+    (ConnectionFailure, "does not answer ({text})", "Start it, or correct mongodb.uri."),
+    (PyMongoError, "did not do what it was asked ({text})", ""),
+)
+"""The first that fits holds; `text` is the driver's own, without its appendices."""
+
+
+def mongodb_down(error: Exception) -> ResultsDown:
+    """Word an error of the driver or of the network; raise it `from error`."""
+    text = _without_appendices(str(error)) or network_reason(error) or type(error).__name__
+    if isinstance(error, OperationFailure) and error.code == _AUTHENTICATION_FAILED:
+        fix = f"Correct them in {_LOGIN}."
+        return ResultsDown("MongoDB refuses the user name or the password", fix)
+    if isinstance(error, OperationFailure) and error.code == _UNAUTHORIZED:
+        if "requires authentication" in text:
+            fix = f"Set them in {_LOGIN}."
+            return ResultsDown("MongoDB asks for a user name and a password", fix)
+        fix = "Give the user in mongodb.uri the role readWrite on the database."
+        return ResultsDown(f"MongoDB forbids a command ({text})", fix)
+    if "response id" in text:
+        return ResultsDown("MongoDB is not what answers there", "Correct mongodb.uri.")
+    for kind, what, fix in _FAILURES:
+        if isinstance(error, kind):
+            return ResultsDown(f"MongoDB {what.format(text=text)}", fix)
+    return ResultsDown(f"MongoDB does not answer ({text})", "Start it, or correct mongodb.uri.")
+
+
+def _without_appendices(text: str) -> str:
+    for appendix in _APPENDICES:
+        text = text.partition(appendix)[0]
+    return _ERRNO.sub("", text).rstrip(". ")

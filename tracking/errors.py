@@ -3,7 +3,7 @@
 ::
 
     TrackingError
-    ├── MalformedJob          the job's body is not CONTRACT §1: record it in `dead`, bury it
+    ├── MalformedJob          the job's body is not docs/interface.md §1: record it in `dead`, bury it
     ├── CourierError          the closed set that a courier module may raise
     │   ├── InvalidNumber     the courier says this number cannot be one of its own; final
     │   ├── MissingField      the courier needs an input that the request does not carry; final
@@ -32,7 +32,7 @@ class TrackingError(Exception):
 
 
 class MalformedJob(TrackingError):
-    """A job body that is not what CONTRACT §1 describes.
+    """A job body that is not what docs/interface.md §1 describes.
 
     `reason` is a short fixed word for lists and counters (`bad_json`, `unknown_slug`, …);
     `detail` is for a person and names what is wrong and what to write. `slug` and `number` are what

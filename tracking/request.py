@@ -74,7 +74,7 @@ def parse_number(given: str, keep: str = "") -> Number:
     """Bring a number into its one form: trimmed, upper case, without blanks and hyphens.
 
     `keep` names characters that this courier's numbers really contain ("-" for Estes).
-    Raises MalformedJob when what is left cannot be a number (CONTRACT §1).
+    Raises MalformedJob when what is left cannot be a number (docs/interface.md §1).
     """
     text = given.strip()
     if not text.isascii():

@@ -24,7 +24,7 @@ def letter_of(call: Call, reason: str, detail: str, body: bytes) -> DeadLetter:
 
 
 def letter_of_malformed(job: Job, error: MalformedJob) -> DeadLetter:
-    """Write down a job that is not what CONTRACT §1 describes, before it is buried."""
+    """Write down a job that is not what docs/interface.md §1 describes, before it is buried."""
     return DeadLetter(
         id=job.key,
         reason=error.reason,

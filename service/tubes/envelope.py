@@ -1,6 +1,6 @@
 """Bodies of jobs: read strictly, written in one form.
 
-A body that is not CONTRACT §1 raises MalformedJob with one of these reasons:
+A body that is not docs/interface.md §1 raises MalformedJob with one of these reasons:
 
 =============== ===================================================================================
 reason          the body

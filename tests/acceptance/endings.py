@@ -27,11 +27,11 @@ EXPIRING = {
     "tracking:status": 86_400_000,
     "tracking:answer": 86_400_000,
 }
-"""Keys that must expire, and the longest that each may live, in ms (CONTRACT §2)."""
+"""Keys that must expire, and the longest that each may live, in ms (docs/interface.md §2)."""
 
 
 class Endings:
-    """CONTRACT §1: stored, or dead with its reason, or CANCELLED; and then nothing is held."""
+    """docs/interface.md §1: stored, or dead with its reason, or CANCELLED; and then nothing is held."""
 
     def __init__(
         self,

@@ -159,7 +159,7 @@ class Plant:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The settings as environment variables, as CONTRACT §4 spells them."""
+        """The settings as environment variables, as docs/interface.md §4 spells them."""
         settings = {
             "beanstalkd.servers": [self.beanstalkd.url],
             "redis.url": self.redis_url,

@@ -1,4 +1,4 @@
-"""CONTRACT §1: a body that is no request is recorded with its reason, buried, and hurts nobody."""
+"""docs/interface.md §1: a body that is no request is recorded with its reason, buried, and hurts nobody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CONTRACT §2, with the real figures: 20 in flight, 2 started in any second, and nothing wasted."""
+"""docs/interface.md §2, with the real figures: 20 in flight, 2 started in any second, and nothing wasted."""
 
 from __future__ import annotations
 

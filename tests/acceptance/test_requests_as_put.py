@@ -1,4 +1,4 @@
-"""CONTRACT §1: what producers may say about a request, and what then happens."""
+"""docs/interface.md §1: what producers may say about a request, and what then happens."""
 
 from __future__ import annotations
 

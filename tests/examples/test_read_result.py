@@ -1,4 +1,4 @@
-"""The example reader finds what CONTRACT.md says is stored."""
+"""The example reader finds what docs/interface.md says is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is put on a tube is a request of CONTRACT §1, or malformed with its reason."""
+"""Whatever is put on a tube is a request of docs/interface.md §1, or malformed with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be true of one courier's keys after every single script (DESIGN §7)."""
+"""What must be true of one courier's keys after every single script (docs/reliability.md)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from mutants.mutant import REPOSITORY, DoesNotApply, Mutant
 EACH = pytest.mark.parametrize("mutant", CATALOGUE, ids=lambda mutant: mutant.name)
 
 INVARIANTS = {f"I{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12)}
-"""DESIGN numbers no I10."""
+"""The invariants have no I10."""
 
 FLAWS = {f"F{number}" for number in range(1, 21)}
 

@@ -29,7 +29,7 @@ LONGEST_MS = {
     "calls_paused": 3_600_000,
     "calls_breaker": 86_400_000,
 }
-"""How long each key of a courier may still live, at most (CONTRACT section 2)."""
+"""How long each key of a courier may still live, at most (docs/interface.md §2)."""
 
 STATUS_MS = 86_400_000
 STATUSES_AT_ONCE = 200

@@ -1,4 +1,4 @@
-"""The judge: which promises of DESIGN section 7 did a run break? Pure.
+"""The judge: which promises of docs/reliability.md did a run break? Pure.
 
 ========= ========================================================================================
 invariant judged by

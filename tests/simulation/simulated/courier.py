@@ -134,7 +134,7 @@ class Couriers:
 
     def _count_in_flight(self, slug: str) -> None:
         now = self.around.loop.now
-        # A worker that was paused beyond its lease with a silent courier: DESIGN §7.
+        # A worker that was paused beyond its lease with a silent courier: docs/reliability.md.
         counted = [
             each
             for each in self.visits

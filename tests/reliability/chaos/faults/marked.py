@@ -1,4 +1,4 @@
-"""What a run must ask for by name, because less is promised then (DESIGN section 7)."""
+"""What a run must ask for by name, because less is promised then (docs/reliability.md)."""
 
 from __future__ import annotations
 

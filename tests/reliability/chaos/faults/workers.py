@@ -15,7 +15,7 @@ from service.observe.failpoints import FailPoint
 
 HANGING = "a hanging courier"
 """A worker frozen whole, parent included, may hold a call beyond its lease if the courier hangs
-too: that cannot be excluded (DESIGN section 7), so the two never come together."""
+too: that cannot be excluded (docs/reliability.md), so the two never come together."""
 
 SILENCE = LEASE - CALL_TIMEOUT
 BOOT_PATIENCE = 20.0

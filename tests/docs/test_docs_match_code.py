@@ -67,9 +67,11 @@ def test_every_setting_that_a_page_names_exists(page: Path) -> None:
     assert wrong == []
 
 
-def test_every_default_in_the_readme_is_that_of_the_configuration() -> None:
+def test_every_default_in_the_interface_is_that_of_the_configuration() -> None:
     written = tomllib.loads((ROOT / "config.toml").read_text("utf-8"))
-    rows = re.findall(r"^\| (`\[[^|]+) \| ([^|]+) \|", _text(Path("README.md")), re.MULTILINE)
+    rows = re.findall(
+        r"^\| (`\[[^|]+) \| ([^|]+) \|", _text(Path("docs/interface.md")), re.MULTILINE
+    )
     checked = 0
 
     for names, values in rows:
@@ -88,8 +90,8 @@ def test_every_make_target_that_a_page_names_exists(page: Path) -> None:
     assert set(TARGET.findall(_text(page))) <= targets
 
 
-def test_the_readme_lists_the_folders_that_exist() -> None:
-    section = _text(Path("README.md")).split("## Folders")[1].split("##")[0]
+def test_contributing_lists_the_folders_that_exist() -> None:
+    section = _text(Path("CONTRIBUTING.md")).split("## Folders")[1].split("##")[0]
     listed = set(re.findall(r"`(\w+)/`", section))
 
     assert listed == _folders(ROOT)
@@ -117,8 +119,8 @@ def test_what_python_and_other_tools_leave_is_no_folder_of_the_project(tmp_path:
     ("heading", "file"),
     [("at run time", "requirements.in"), ("for development", "requirements-dev.in")],
 )
-def test_the_readme_gives_a_reason_for_each_dependency(heading: str, file: str) -> None:
-    table = _text(Path("README.md")).split(f"| {heading} | because |\n|---|---|\n")[1]
+def test_contributing_gives_a_reason_for_each_dependency(heading: str, file: str) -> None:
+    table = _text(Path("CONTRIBUTING.md")).split(f"| {heading} | because |\n|---|---|\n")[1]
     rows = table.split("\n\n")[0].splitlines()
     listed = {name for row in rows for name in row.split("|")[1].strip().split(", ")}
 

@@ -3,7 +3,7 @@
 ::
 
     TrackingError
-    ├── MalformedJob          the job's body is not docs/interface.md §1: record it in `dead`, bury it
+    ├── MalformedJob          the job's body is no request: record it in `dead`, bury it
     ├── CourierError          the closed set that a courier module may raise
     │   ├── InvalidNumber     the courier says this number cannot be one of its own; final
     │   ├── MissingField      the courier needs an input that the request does not carry; final

@@ -1,4 +1,4 @@
-"""The form of one document of the collection `tracking` (docs/interface.md §3), and what goes into it.
+"""One document of the collection `tracking` (docs/interface.md §3), and what goes into it.
 
 Besides the contract's members there are two of ours: `observed_us`, the grant of the call whose
 answer this is (Redis' time in microseconds, 0 before the first answer), which decides what is

@@ -31,7 +31,7 @@ EXPIRING = {
 
 
 class Endings:
-    """docs/interface.md §1: stored, or dead with its reason, or CANCELLED; and then nothing is held."""
+    """Stored, or dead with its reason, or CANCELLED (docs/interface.md §1); nothing is held."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""docs/interface.md §1: a body that is no request is recorded with its reason, buried, and hurts nobody."""
+"""A body that is no request is recorded, buried, and hurts nobody (docs/interface.md §1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/interface.md §2, with the real figures: 20 in flight, 2 started in any second, and nothing wasted."""
+"""The real figures: 20 in flight, 2 started in any second, none wasted (docs/interface.md §2)."""
 
 from __future__ import annotations
 

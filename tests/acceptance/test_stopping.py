@@ -1,4 +1,4 @@
-"""docs/interface.md §5: SIGTERM takes nothing more, finishes or hands back in its grace, exits with 0."""
+"""SIGTERM: takes nothing more, finishes or hands back in its grace, exits with 0."""
 
 from __future__ import annotations
 

@@ -72,8 +72,8 @@ class Scale:
 
     `gap` seconds lie between the beginnings of two faults, drawn between its two bounds. `rate` is
     what the `couriers` were made up with. `fail_points` are among the cards of each deal.
-    `disk_fills` only where a small disk can be mounted. The last two are judged as docs/reliability.md
-    says: less is promised.
+    `disk_fills` only where a small disk can be mounted. The last two are judged as
+    docs/reliability.md says: less is promised.
     """
 
     seed: int = 1

@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
         live = None if workers is None else [dataclasses.asdict(each) for each in workers]
         say_json({"ok": not worries, "worries": [str(each) for each in worries], "workers": live})
     else:
-        line = "; ".join(f"{each.server} {each.what}" for each in worries)
+        line = " ".join(map(str, worries)).rstrip(".")
         words = [f"not ok: {line}" if worries else f"ok: {_WELL}"]
         words += [] if workers is None else [worker_words(workers)]
         say("; ".join(words))

@@ -12,6 +12,7 @@ _USERINFO = re.compile(r"(://[^/?#]*?:)(.*)(@)")
 _PASSWORD_OPTION = re.compile(r"([?&]password=)([^&#]*)", re.IGNORECASE)
 _HOST = re.compile(r"([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[([0-9A-Fa-f:.]+)\])(?::\d*)?")
 """A name in ASCII, an IPv4 or an IPv6 address: what an HTTP client takes without guessing."""
+_LOGIN = re.compile(r"([^@:%]|%[0-9A-Fa-f]{2})+(:([^@:%]|%[0-9A-Fa-f]{2})*)?")
 
 
 class BadAddress(ValueError):
@@ -58,8 +59,8 @@ def check_redis(url: str) -> None:
     if "cluster" in split.scheme or "," in split.netloc:
         raise BadAddress(
             "one standalone Redis",
-            "A Cluster cannot decide over several keys in one script: give a standalone server, "
-            "or Sentinels with redis.sentinels and redis.service.",
+            "A Redis Cluster cannot run one script over several keys: set redis.url to a server of "
+            "its own, or use Sentinels with redis.sentinels and redis.service.",
         )
     if "sentinel" in split.scheme:
         fix = 'List them in redis.sentinels = ["host:26379"] and name redis.service.'
@@ -76,10 +77,20 @@ def check_redis(url: str) -> None:
 
 
 def check_mongodb(uri: str) -> None:
-    """Refuse what is no MongoDB address. Raises BadAddress."""
-    wanted = "mongodb:// or mongodb+srv://"
-    if not re.match(r"mongodb(\+srv)?://[^/\s]", uri):
-        raise BadAddress(wanted, 'Write it like "mongodb://127.0.0.1:27017".')
+    """Refuse the usual slips, before the driver refuses them and all others. Raises BadAddress."""
+    found = re.fullmatch(r"mongodb(\+srv)?://([^/?\s]+)([/?].*)?", uri)
+    if not found:
+        fix = 'Write it like "mongodb://127.0.0.1:27017".'
+        raise BadAddress("mongodb:// or mongodb+srv:// and a host", fix)
+    login, at, hosts = found[2].rpartition("@")
+    fix = "Write signs like @ : / % of user name and password as %40 %3A %2F %25."
+    if at and not _LOGIN.fullmatch(login):
+        raise BadAddress("mongodb://USER:PASSWORD@HOST", fix)
+    for host in hosts.split(","):
+        try:
+            host_and_port(host, None if host.endswith(":") else 27017)
+        except BadAddress:
+            raise BadAddress("HOST:PORT in mongodb.uri, with a port of 1 to 65535", fix) from None
 
 
 def check_http(url: str) -> None:
@@ -112,5 +123,6 @@ def _split(url: str, wanted: str) -> SplitResult:
     except ValueError:
         if "," in url:
             return urlsplit(url)
-        raise BadAddress(wanted, "The host or port cannot be read.") from None
+        fix = "Write the host as HOST or HOST:PORT, IPv6 as [::1]:PORT, ports from 1 to 65535."
+        raise BadAddress(wanted, fix) from None
     return split

@@ -55,7 +55,7 @@ def _is_slug(text: str) -> bool:
 
 
 def _no_slug(path: Path) -> Finding:
-    fix = "Write the courier's slug as AfterShip spells it."
+    fix = 'Write the slug as AfterShip spells it, like "royal-mail".'
     return Finding(path, shown(path[-1]), "a slug: a-z, 0-9, single hyphens", fix)
 
 

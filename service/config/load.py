@@ -95,7 +95,9 @@ def _where(
     below = [where for inner, where in lines.items() if inner[: len(path)] == path]
     if below:
         return _line(file, min(below))
-    return next((name for inner, name in variables.items() if inner[: len(path)] == path), "")
+    found = next((name for inner, name in variables.items() if inner[: len(path)] == path), "")
+    # What is not set at all is missing in its table.
+    return found or (_line(file, lines[path[:-1]]) if path[:-1] in lines else "")
 
 
 def _line(file: File | None, number: int) -> str:

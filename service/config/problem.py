@@ -54,7 +54,7 @@ class ConfigError(Exception):
 def shown(value: object, *, secret: bool = False) -> str:
     """Quote a value as a message may: in one short line, and never a secret."""
     try:
-        text = f"a secret of {len(str(value))} characters" if secret else ascii(value)
+        text = "a secret, which is not shown" if secret else ascii(value)
     except ValueError:
         # Python does not write out what 0xfff… may be.
         return "a number of thousands of digits"

@@ -26,7 +26,7 @@ _LOGIN = (
 )
 _FAILURES: tuple[tuple[type[Exception], str, str], ...] = (
     (NotPrimaryError, "takes no writes (it is not the primary)", ""),
-    (ConfigurationError, "cannot be found ({text})", "Correct mongodb.uri."),
+    (ConfigurationError, "cannot be asked the way mongodb.uri says ({text})", "Correct it."),
     (ConnectionFailure, "does not answer ({text})", "Start it, or correct mongodb.uri."),
     (PyMongoError, "did not do what it was asked ({text})", ""),
 )

@@ -60,7 +60,7 @@ class Finding:
         return self.grade in {Grade.LOSES, Grade.UNFIT}
 
     def __str__(self) -> str:
-        return f"{self.server}: {self.what}. {self.fix}".rstrip()
+        return f"{self.server} {self.what}. {self.fix}".rstrip()
 
 
 class Refused(TrackingError):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import aiohttp
+from pymongo.errors import PyMongoError
 from redis.asyncio import Redis
 
 from couriers.http.session import open_session
@@ -34,7 +35,7 @@ from service.observe.log import emit
 from service.store.connection import Names, Store
 from service.store.failure import mongodb_down
 from service.tubes.putter import Putter
-from service.upkeep.preflight import Grade, insist
+from service.upkeep.preflight import Finding, Grade, Refused, insist
 from service.upkeep.survey import survey
 from tracking.errors import StoreError
 
@@ -62,7 +63,7 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     registry = Registry(courier_settings(config).values())
     redis = open_redis(redis_address(config))
     closing.push_async_callback(redis.aclose)
-    store = Store(_names(config), functools.partial(_notice, "mongodb", mongodb_down))
+    store = _store(config)
     closing.push_async_callback(store.close)
     await _preflight(config, redis, store)
     limiter = _limiter(config, redis)
@@ -113,6 +114,16 @@ def _limiter(config: Config, redis: Redis) -> Limiter:
     return Limiter(
         scripts, clock, epoch, functools.cache(functools.partial(rules_for, config)), policy
     )
+
+
+def _store(config: Config) -> Store:
+    try:
+        return Store(_names(config), functools.partial(_notice, "mongodb", mongodb_down))
+    except (PyMongoError, ValueError) as error:
+        # The driver reads mongodb.uri at once.
+        down = mongodb_down(error)
+        what = down.message.removeprefix("MongoDB ")
+        raise Refused([Finding("MongoDB", Grade.UNFIT, what, down.fix)]) from error
 
 
 def _names(config: Config) -> Names:

@@ -5,23 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from config_problems import problem, problems
 
 from service.config.load import load
-from service.config.problem import ConfigError, Problem
-
-
-def problems(folder: Path, text: str = "", **variables: str) -> list[Problem]:
-    file = folder / "config.toml"
-    file.write_text(text)
-    with pytest.raises(ConfigError) as caught:
-        load(str(file), variables, folder)
-    return list(caught.value.problems)
-
-
-def problem(folder: Path, text: str = "", **variables: str) -> Problem:
-    found = problems(folder, text, **variables)
-    assert len(found) == 1, found
-    return found[0]
 
 
 def test_an_unknown_key_is_refused_with_its_line_and_the_closest_name(tmp_path: Path) -> None:
@@ -100,6 +86,11 @@ def test_a_courier_key_that_is_almost_a_setting_is_no_credential(tmp_path: Path)
         ('[redis]\nsentinels = ["h"]\nservice = "m"\n', "redis.sentinels", "host:port"),
         ('[mongodb]\nuri = "http://h"\n', "mongodb.uri", "mongodb://"),
         ('[mongodb]\nuri = "mongodb:///x"\n', "mongodb.uri", "mongodb://"),
+        ('[mongodb]\nuri = "mongodb://h:99999"\n', "mongodb.uri", "1 to 65535"),
+        ('[mongodb]\nuri = "mongodb://h:"\n', "mongodb.uri", "1 to 65535"),
+        ('[mongodb]\nuri = "mongodb://u:p@w@h"\n', "mongodb.uri", "%40"),
+        ('[mongodb]\nuri = "mongodb://u:p/w@h"\n', "mongodb.uri", "%2F"),
+        ('[mongodb]\nuri = "mongodb://u:5%@h"\n', "mongodb.uri", "%25"),
         ('[beanstalkd]\nservers = ["h"]\n', "beanstalkd.servers", "host:port"),
         ('[beanstalkd]\nservers = ["h:0"]\n', "beanstalkd.servers", "host:port"),
         ('[beanstalkd]\nservers = ["::1:11300"]\n', "beanstalkd.servers", "[::1]:11300"),
@@ -141,7 +132,8 @@ def test_what_does_not_make_sense_together_is_refused(
         '[redis]\nurl = "unix:///run/redis.sock?db=2"\n',
         '[redis]\nurl = "redis://:pw@ignored/1"\nsentinels = ["a:26379"]\nservice = "m"\n',
         '[mongodb]\nuri = "mongodb://u:p@a:1,b:2/?replicaSet=rs0&tls=true"\n',
-        '[mongodb]\nuri = "mongodb+srv://cluster.example.com"\n',
+        '[mongodb]\nuri = "mongodb+srv://u:p%40w@cluster.example.com/?appName=x"\n',
+        '[mongodb]\nuri = "mongodb://[::1]:27017,h,%2Ftmp%2Fm.sock/bucket?w=1"\n',
         '[beanstalkd]\nservers = ["[::1]:11300", "127.0.0.1:11300"]\n',
         "[limits]\ncall_timeout_seconds = 5\nlease_seconds = 10\n",
         '[couriers.my-feed]\nmodule = "json_feed"\nbase_url = "http://127.0.0.1:8080/feed"\n',
@@ -158,6 +150,11 @@ def test_a_courier_of_ones_own_may_have_limits(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(f"{feed}[limits.slugs.acme]\nper_second = 1\n")
     assert load(str(file), {}, tmp_path).config.limits.slugs["acme"].per_second == 1
+
+
+def test_what_is_missing_is_missed_in_its_table(tmp_path: Path) -> None:
+    found = problem(tmp_path, '[log]\n[couriers.acme]\nmodule = "json_feed"\n')
+    assert (found.path, found.where[-13:]) == ("couriers.acme.base_url", "config.toml:2")
 
 
 def test_several_problems_are_told_together(tmp_path: Path) -> None:
@@ -192,89 +189,6 @@ def test_a_variable_that_cannot_be_meant_is_refused(
 def test_a_setting_in_a_variable_and_in_a_file_at_once_is_refused(tmp_path: Path) -> None:
     variables = {"TRACKER_REDIS__URL": "redis://h", "TRACKER_REDIS__URL_FILE": "/etc/hostname"}
     assert problem(tmp_path, **variables).path == "redis.url"
-
-
-LAYERS = """\
-[worker]
-processes = many
-[limits]
-per_second = "fast"
-concurent = 3
-[retry]
-cap_seconds = 5.0
-[redis]
-url = "redis+cluster://h"
-[couriers.upps]
-client_id = "x"
-[limits.slugs.acme]
-per_second = 1
-"""
-
-
-def test_no_problem_hides_another_of_whatever_kind_they_are(tmp_path: Path) -> None:
-    found = problems(tmp_path, LAYERS, TRACKER_LOG__LEVEL="loud", TRACKER_DEAD__KEEP_DAYS="x")
-    assert {each.path: each.where.rpartition(":")[2] for each in found} == {
-        "worker.processes": "2",
-        "limits.per_second": "4",
-        "limits.concurent": "5",
-        "retry.cap_seconds": "7",
-        "redis.url": "9",
-        "couriers.upps": "10",
-        "limits.slugs.acme": "12",
-        "log.level": "TRACKER_LOG__LEVEL",
-        "dead.keep_days": "TRACKER_DEAD__KEEP_DAYS",
-    }
-
-
-@pytest.mark.parametrize(
-    ("text", "path"),
-    [
-        ('[limits]\ncall_timeout_seconds = "x"\nlease_seconds = 50\n', "call_timeout_seconds"),
-        ("[limits]\ncall_timeout_seconds = x\nlease_seconds = 50\n", "call_timeout_seconds"),
-        ('[retry]\nfirst_seconds = "x"\ncap_seconds = 5.0\n', "first_seconds"),
-        ('[redis]\nsentinels = [1]\nservice = "m"\n', "sentinels"),
-        ("[couriers.acme]\nmodule = json_feed\n", "module"),
-        ("[couriers.acme\n[limits.slugs.acme]\nper_second = 1\n", "acme"),
-        ("couriers = 3\n[limits.slugs.acme]\nper_second = 1\n", "couriers"),
-    ],
-)
-def test_what_depends_on_a_wrong_value_is_not_complained_of(
-    tmp_path: Path, text: str, path: str
-) -> None:
-    assert problem(tmp_path, text).path.rpartition(".")[2] == path
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("[redis]\nurl = \n", [2]),
-        ("[worker]\nprocesses = 1o\n[log]\nlevel = info\n", [2, 4]),
-        ('[beanstalkd]\nservers = ["a:1"\nallow_loss = true\n[log]\nlevel = "debug"\n', [2]),
-        ('[beanstalkd]\nservers = [\n"a:1"\n"b:1"\n]\nallow_loss = no\n', [2, 6]),
-        ('[redis]\nurl = """x\n[log]\nlevel = "debug"\n', [2]),
-        ("[worker]\n[log]\n[worker]\nprocesses = 2\n", [3]),
-        ("[log]\nlevel = 'debug'\nlevel = 'info'\n", [3]),
-        ("[worker\nprocesses = 0\nlevel = 3\n[log]\nlevel = 'debug'\n", [1]),
-        ("processes 2\n[log]\nlevel = debug\n", [1, 3]),
-    ],
-)
-def test_text_that_is_no_toml_is_refused_slip_by_slip(
-    tmp_path: Path, text: str, lines: list[int]
-) -> None:
-    found = problems(tmp_path, text)
-    assert [int(each.where.rpartition(":")[2]) for each in found] == lines
-    assert all("not TOML" in each.found for each in found)
-
-
-def test_a_slip_says_how_to_write_the_setting(tmp_path: Path) -> None:
-    found = problem(tmp_path, "[log]\nlevel = info\n")
-    assert found.path == "log.level"
-    assert found.expected == 'one of "debug", "error", "info", "warning"'
-    assert found.fix == 'Write for example level = "info".'
-
-
-def test_a_file_of_something_else_is_refused_after_some_slips(tmp_path: Path) -> None:
-    assert len(problems(tmp_path, "key = no value\n" * 1000)) == 20
 
 
 def test_every_complaint_ends_with_what_to_write(tmp_path: Path) -> None:

@@ -85,7 +85,10 @@ RAW = {"ok": 0.0, "errmsg": "no space", "code": 14031}
         (OperationFailure("no space", 14031, RAW), "did not do what it was asked (no space)"),
         (BulkWriteError({"writeErrors": [{"op": "a parcel"}]}), "(batch op errors occurred)"),
         (NotPrimaryError("not primary", RAW), "takes no writes (it is not the primary)"),
-        (InvalidURI("Username must be escaped"), "cannot be found (Username must be escaped)"),
+        (
+            InvalidURI("Username must be escaped"),
+            "the way mongodb.uri says (Username must be escaped)",
+        ),
         (ServerSelectionTimeoutError("Got response id 8 but expected 9"), "is not what answers"),
         (
             ServerSelectionTimeoutError("h:1: timed out (configured timeouts: x), Timeout: 3s, …"),

@@ -19,7 +19,7 @@ from tracking.network import network_reason
 _ASKS = ("HELLO must be called", "Authentication required", "NOAUTH")
 """How Redis tells that it got no password, to the command that redis-py greets it with."""
 
-_LOGIN = "redis.url: redis://USER:PASSWORD@HOST:6379/0, signs like @ written as %40"
+_LOGIN = "redis.url (USER:PASSWORD@ before the host, signs like @ written as %40)"
 _FAILURES: tuple[tuple[type[Exception], str, str], ...] = (
     (AuthenticationError, "refuses the user name or the password", f"Correct them in {_LOGIN}."),
     (NoPermissionError, "forbids a command ({text})", "Give the user in redis.url +@all and ~*."),

@@ -10,7 +10,7 @@ from service.config.schema import Config, Limits
 def silence_seconds(config: Config) -> float:
     """How long a worker may hang: the least by which any courier's lease outlasts its call.
 
-    Whoever hangs for longer could leave a call open whose slot is given to another.
+    A worker that hangs for longer could have a call open whose slot is already given to another.
     """
     tables = [config.limits, *(limits_for(config, slug) for slug in config.limits.slugs)]
     return min(limits.lease_seconds - limits.call_timeout_seconds for limits in tables)

@@ -21,12 +21,12 @@ _APPENDICES = (", full error:", " (configured timeouts", ", Timeout:", " to exec
 _ERRNO = re.compile(r"\[Errno -?\d+\] ")
 _UNAUTHORIZED, _AUTHENTICATION_FAILED = 13, 18
 _LOGIN = (
-    "mongodb.uri: mongodb://USER:PASSWORD@HOST/?authSource=DATABASE, with the database that knows "
-    "the user, signs like @ written as %40"
+    "mongodb.uri (USER:PASSWORD@ before the hosts, signs like @ written as %40; "
+    "?authSource=DATABASE names the database that knows the user)"
 )
 _FAILURES: tuple[tuple[type[Exception], str, str], ...] = (
     (NotPrimaryError, "takes no writes (it is not the primary)", ""),
-    (ConfigurationError, "cannot be asked the way mongodb.uri says ({text})", "Correct it."),
+    (ConfigurationError, "cannot be asked at its address ({text})", "Correct mongodb.uri."),
     (ConnectionFailure, "does not answer ({text})", "Start it, or correct mongodb.uri."),
     (PyMongoError, "did not do what it was asked ({text})", ""),
 )

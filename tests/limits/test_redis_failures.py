@@ -20,6 +20,7 @@ from devstack.kinds import REDIS
 from devstack.servers import running
 from limits.connect import RedisAddress, open_redis, shared_secret
 from limits.failure import redis_down
+from service.observe.clean import cleaner
 from tracking.errors import LimitsDown
 
 
@@ -43,9 +44,11 @@ async def test_a_real_redis_with_a_password_says_which_setting_to_correct() -> N
 
     assert none.message == "Redis asks for a password"
     assert wrong.message == "Redis refuses the user name or the password"
-    assert none.fix.startswith("Set it in redis.url: redis://USER:PASSWORD@")
-    assert wrong.fix.startswith("Correct them in redis.url: redis://USER:PASSWORD@")
+    assert none.fix.startswith("Set it in redis.url (USER:PASSWORD@")
+    assert wrong.fix.startswith("Correct them in redis.url (USER:PASSWORD@")
     assert str(wrong) == f"{wrong.message}. {wrong.fix}"
+    # The log must not take the words for a password.
+    assert cleaner(())({"fix": wrong.fix}) == {"fix": wrong.fix}
 
 
 async def test_a_real_redis_that_is_not_there_says_so() -> None:

@@ -51,7 +51,7 @@ def failure(uri: str) -> ResultsDown:
 @pytest.mark.parametrize(
     ("login", "what", "fix"),
     [
-        ("", "asks for a user name and a password", "Set them in mongodb.uri: mongodb://USER:"),
+        ("", "asks for a user name and a password", "Set them in mongodb.uri (USER:"),
         ("admin:wrong@", "refuses the user name or the password", "Correct them in mongodb.uri"),
         (
             "reader:right@",
@@ -87,7 +87,7 @@ RAW = {"ok": 0.0, "errmsg": "no space", "code": 14031}
         (NotPrimaryError("not primary", RAW), "takes no writes (it is not the primary)"),
         (
             InvalidURI("Username must be escaped"),
-            "the way mongodb.uri says (Username must be escaped)",
+            "at its address (Username must be escaped)",
         ),
         (ServerSelectionTimeoutError("Got response id 8 but expected 9"), "is not what answers"),
         (

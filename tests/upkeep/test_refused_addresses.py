@@ -18,6 +18,6 @@ async def test_a_mongodb_uri_that_the_driver_refuses_is_refused_with_the_setting
         with pytest.raises(Refused) as caught:
             await connect(config, closing)
 
-    told = "MongoDB cannot be asked the way mongodb.uri says (Can not specify conflicting values"
+    told = "MongoDB cannot be asked at its address (Can not specify conflicting values"
     assert str(caught.value).startswith(told)
-    assert str(caught.value).endswith("Correct it.")
+    assert str(caught.value).endswith("Correct mongodb.uri.")

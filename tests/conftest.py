@@ -17,6 +17,8 @@ A test may kill, pause or stop `stack.redis` and `stack.mongodb`: the next test 
 
 from __future__ import annotations
 
+import os
+import signal
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -41,6 +43,20 @@ MEASURED = pytest.StashKey[dict[str, list[str]]]()
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(PROFILE)
     config.stash[MEASURED] = {}
+    _start_as_from_a_fresh_shell()
+
+
+def _start_as_from_a_fresh_shell() -> None:
+    """Without the settings of this shell, nor the signals that `nohup` or a `&` made it ignore.
+
+    Both would be handed on to every process that a test starts.
+    """
+    for name in [name for name in os.environ if name.startswith("TRACKER_")]:
+        del os.environ[name]
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: lambda *_: None}
+    for number, handler in handlers.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

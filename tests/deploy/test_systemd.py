@@ -67,7 +67,9 @@ def analyze(tmp_path: Path, *asked: str) -> subprocess.CompletedProcess[str]:
     (home / ".venv" / "bin").mkdir(parents=True)
     (home / ".venv" / "bin" / "python").symlink_to(sys.executable)
     copy = tmp_path / UNIT.name
-    copy.write_text(UNIT.read_text("utf-8").replace(HOME, str(home)))
+    python = f"{HOME}/.venv/bin/python"
+    quoted = UNIT.read_text("utf-8").replace(python, f'"{python}"')  # this folder may have blanks
+    copy.write_text(quoted.replace(HOME, str(home)))
     return subprocess.run(
         ["systemd-analyze", *asked, str(copy)], capture_output=True, text=True, check=False
     )

@@ -67,19 +67,24 @@ class Fetch:
     ) -> Answer:
         """GET `base_url` + `path`; each segment of `path` is encoded as a whole."""
         url = address(self.settings.base_url, path, query)
-        return await self._tracked("GET", url, dict(headers or {}), grant, None)
+        return await self._tracked("GET", url, dict(headers or {}), grant, {})
 
     async def post(
         self,
         path: Sequence[str],
         *,
-        json: Any,
+        json: Any = None,
+        xml: str | None = None,
         headers: Mapping[str, str] | None = None,
         grant: Grant | None = None,
     ) -> Answer:
-        """POST a small JSON body to `base_url` + `path`."""
-        url = address(self.settings.base_url, path)
-        return await self._tracked("POST", url, dict(headers or {}), grant, json)
+        """POST a small body, `json` or else the text `xml`, to `base_url` + `path`."""
+        url, named = address(self.settings.base_url, path), dict(headers or {})
+        body = {"json": json}
+        if xml is not None:
+            body = {"data": xml.encode()}
+            named.setdefault("Content-Type", "text/xml; charset=utf-8")
+        return await self._tracked("POST", url, named, grant, body)
 
     def read(self, answer: Answer, parse: Parse, number: str) -> Tracking:
         """Run a module's `parse` over an answer; errors leave with its status and excerpt.
@@ -128,21 +133,28 @@ class Fetch:
         return error
 
     async def _tracked(
-        self, method: str, url: URL, headers: dict[str, str], grant: Grant | None, json: Any
+        self,
+        method: str,
+        url: URL,
+        headers: dict[str, str],
+        grant: Grant | None,
+        body: Mapping[str, Any],
     ) -> Answer:
         if grant is None:
-            return await self._permitted(method, url, headers, json)
+            return await self._permitted(method, url, headers, body)
         value, held_before = await self._authorise(headers, grant)
-        answer = await self._permitted(method, url, headers, json)
+        answer = await self._permitted(method, url, headers, body)
         if answer.status != HTTPStatus.UNAUTHORIZED:
             return answer
         self._tokens.forget(account_key(self.settings, grant.url), value)
         if not held_before:
             return answer
         await self._authorise(headers, grant)
-        return await self._permitted(method, url, headers, json)
+        return await self._permitted(method, url, headers, body)
 
-    async def _permitted(self, method: str, url: URL, headers: dict[str, str], json: Any) -> Answer:
+    async def _permitted(
+        self, method: str, url: URL, headers: dict[str, str], body: Mapping[str, Any]
+    ) -> Answer:
         # The caller cancels a moment after the deadline: too late to hold a request back for
         # which a connection is at hand.
         if time.monotonic() >= self._permit.deadline:
@@ -150,11 +162,9 @@ class Fetch:
         if self._asked:
             await self._permit.again()
         self._asked = True
-        options: dict[str, Any] = {"middlewares": (Gate(self._permit),)}
+        options: dict[str, Any] = {"middlewares": (Gate(self._permit),), **body}
         if headers:
             options["headers"] = headers
-        if json is not None:
-            options["json"] = json
         return await self._exchange(method, url, options)
 
     async def _authorise(self, headers: dict[str, str], grant: Grant) -> tuple[str, bool]:

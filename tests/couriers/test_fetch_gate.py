@@ -63,18 +63,21 @@ async def test_an_answer_is_noted_when_its_head_has_come(
     assert permit.answers == 1
 
 
-@pytest.mark.parametrize("method", ["get", "post"])
+@pytest.mark.parametrize(
+    ("method", "body"),
+    [("get", b""), ("json", b'["' + b"x" * 2000 + b'NN"]'), ("xml", b"<a>" + b"x" * 2000 + b"NN")],
+)
 async def test_at_the_stamp_the_operating_system_has_the_whole_request(
-    method: str, fetch_for: FetchFor, permit: RecordingPermit
+    method: str, body: bytes, fetch_for: FetchFor, permit: RecordingPermit
 ) -> None:
-    received = bytearray()
+    received, end = bytearray(), body[-4:] or b"\r\n\r\n"
 
     def take_what_has_left() -> None:
         # The event loop stands still in here: what it has not written yet cannot arrive.
         connection, _ = listener.accept()
         connection.settimeout(0.5)
         with suppress(TimeoutError):
-            while not received.endswith((b"\r\n\r\n", b'NN"]')):
+            while not received.endswith(end):
                 received.extend(connection.recv(65536))
         connection.settimeout(None)
         connection.sendall(OK)
@@ -83,14 +86,18 @@ async def test_at_the_stamp_the_operating_system_has_the_whole_request(
     permit.when_sent = take_what_has_left
     with socket.create_server(("127.0.0.1", 0)) as listener:
         fetch = fetch_for(f"http://127.0.0.1:{listener.getsockname()[1]}")
-        if method == "get":
-            await fetch.get(["a"])
-        else:
-            await fetch.post(["a"], json=["x" * 2000 + "NN"])
+        match method:
+            case "get":
+                await fetch.get(["a"])
+            case "json":
+                await fetch.post(["a"], json=["x" * 2000 + "NN"])
+            case _:
+                await fetch.post(["a"], xml=body.decode())
 
-    head, _, body = bytes(received).partition(b"\r\n\r\n")
-    assert head.startswith(method.upper().encode())
-    assert body == (b"" if method == "get" else b'["' + b"x" * 2000 + b'NN"]')
+    head, _, sent = bytes(received).partition(b"\r\n\r\n")
+    assert head.startswith(b"GET" if method == "get" else b"POST")
+    assert (b"Content-Type: text/xml; charset=utf-8" in head) == (method == "xml")
+    assert sent == body
 
 
 async def test_a_grant_that_is_too_old_sends_nothing_and_leaves_the_connection_usable(

@@ -19,6 +19,7 @@ SLUGS = frozenset(
             "bring",
             "canada-post",
             "dhl",
+            "dhl-germany",
             "dpd-uk",
             "fedex",
             "gls",

@@ -9,6 +9,7 @@ mod_37_36           DPD: ISO 7064, with letters
 mod_7               DHL Express air waybills
 weights_1_and_2     UPS: weights 1 and 2 from the left, letters count as digits
 weights_1_3_7       FedEx Express: weights 1, 3, 7 from the right, modulo 11, then 10
+weights_4_and_9     DHL Paket: weights 4 and 9 from the left, modulo 10
 =================== ========================================================================
 """
 
@@ -57,3 +58,11 @@ def weights_1_3_7(number: str) -> bool:
     digits = map(int, reversed(number[:-1]))
     weighed = sum(digit * weight for digit, weight in zip(digits, cycle((1, 3, 7)), strict=False))
     return weighed % 11 % 10 == int(number[-1])
+
+
+def weights_4_and_9(number: str) -> bool:
+    """Check the last of a number's digits."""
+    weighed = sum(
+        int(digit) * weight for digit, weight in zip(number[:-1], cycle((4, 9)), strict=False)
+    )
+    return str(-weighed % 10) == number[-1]

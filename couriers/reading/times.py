@@ -23,7 +23,7 @@ _KEPT = re.compile(r"(?:199\d|20\d\d)-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
 """The form in which times are kept, in YEARS only."""
 _OFFSET = re.compile(r"(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d\d))?", re.ASCII)
 _DAY_FIRST = re.compile(
-    r"(?P<day>\d{1,2})[-/ ](?P<month>\d{1,2}|[A-Za-z]{3})[-/ ](?P<year>\d{4})"
+    r"(?P<day>\d{1,2})[-/. ](?P<month>\d{1,2}|[A-Za-z]{3})[-/. ](?P<year>\d{4})"
     r"(?: (?P<time>\d\d:\d\d(?::\d\d)?)(?:[.,]\d{1,9})?)?",
     re.ASCII,
 )
@@ -88,7 +88,10 @@ def read_digits(day: str, clock: str, *, place_offset: str | None = None) -> Mom
 
 
 def read_day_first(text: str) -> Moment:
-    """Read DD-MM-YYYY or D-Mon-YYYY, with HH:MM[:SS[.fff]] or without. Raises UnreadableAnswer."""
+    """Read DD-MM-YYYY, DD.MM.YYYY or D-Mon-YYYY, with HH:MM[:SS[.fff]] or without.
+
+    Raises UnreadableAnswer.
+    """
     found = _DAY_FIRST.fullmatch(text.strip())
     if found is None:
         raise UnreadableAnswer(f"{text[:60]!r} is no date that begins with the day")

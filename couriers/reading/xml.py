@@ -24,6 +24,10 @@ class Element:
         child = next((node for node in self._node if _local(node) == name), None)
         return None if child is None else text(child.xpath("string()"))
 
+    def attribute(self, name: str) -> str | None:
+        """Return the trimmed value of the attribute called `name`; None for none, or an empty."""
+        return text(self._node.get(name))
+
     def each(self, name: str) -> Iterator[Element]:
         """Find all elements called `name`, this one and those at any depth, in their order."""
         return (Element(node) for node in self._node.iter() if _local(node) == name)

@@ -111,6 +111,7 @@ def test_digits_that_were_lost_are_not_made_up(day: str, clock: str) -> None:
         ("29-07-2014 09:05", "2014-07-29T09:05:00"),
         ("6-Jul-2014", "2014-07-06"),
         ("06/07/2014", "2014-07-06"),
+        ("18.03.2016 10:02", "2016-03-18T10:02:00"),
     ],
 )
 def test_dates_that_begin_with_the_day_are_read(text: str, local: str) -> None:

@@ -21,6 +21,12 @@ def test_names_are_local_and_values_are_trimmed() -> None:
     assert root.first("e") is None
 
 
+def test_an_empty_attribute_is_none() -> None:
+    root = read_xml(b'<a b=" 1 \n 2 " c=""/>')
+
+    assert (root.attribute("b"), root.attribute("c"), root.attribute("d")) == ("1 2", None, None)
+
+
 def test_comments_and_instructions_are_no_text() -> None:
     assert read_xml(b"<a><b>1<!-- 2 --><?c 3?>4</b></a>").text("b") == "14"
 

@@ -68,13 +68,18 @@ def told() -> str:
 
 
 def short() -> str:
-    """All couriers by the credentials that they need, for the README."""
+    """All couriers by the credentials that they need, for the README.
+
+    Those that need what no other does share a row, or each new one would make the page longer.
+    """
     by_keys: dict[str, list[str]] = {}
     for slug, each in EVERY.items():
         feed = f'any HTTP feed, by `module = "{slug}"`'
         name = f"{each.NAME} `{slug}`" if slug in COURIERS else feed
         by_keys.setdefault(_keys(each), []).append(name)
-    rows = [(keys, ", ".join(names)) for keys, names in sorted(by_keys.items())]
+    shared = [(keys, ", ".join(names)) for keys, names in sorted(by_keys.items()) if names[1:]]
+    alone = [name for names in by_keys.values() if not names[1:] for name in names]
+    rows = [*shared, ("[others](docs/couriers.md)", ", ".join(alone))] if alone else shared
     return _table(("credentials", "couriers"), rows)
 
 

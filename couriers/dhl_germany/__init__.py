@@ -1,0 +1,251 @@
+"""DHL Parcel DE Tracking: what business customers of DHL Paket are told of their parcels.
+
+The question is XML inside the query, with the name and password of the business portal in it; the
+answer is XML that says everything in attributes of elements called "data", and its failures in a
+200. A parcel that was destroyed has the standard event code of a delivery, and one that comes back
+to its sender the very events of a delivery: only `ruecksendung` tells. Times are local, to the
+minute, and begin with the day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from xml.sax.saxutils import quoteattr
+
+import aiohttp
+
+from couriers.dhl_germany.codes import (
+    EVENTS,
+    EXPLAINED,
+    INVALID,
+    LOADED,
+    MALFORMED,
+    NOT_YET,
+    REASONS,
+    REFUSED,
+    SILENT,
+    SILENT_REASONS,
+    SILENT_STANDARD,
+    STANDARD,
+    STRETCHES,
+    WHY,
+)
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.http.settings import credentials
+from couriers.reading import statuses
+from couriers.reading.check_digits import gs1, weights_4_and_9
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    delivery_in,
+    history,
+    scan,
+    unknown_codes,
+)
+from couriers.reading.countries import country
+from couriers.reading.multi_piece import latest
+from couriers.reading.number_forms import NumberForm, form, s10
+from couriers.reading.status_phrases import recognise, unless_denied
+from couriers.reading.statuses import Status
+from couriers.reading.times import read_day_first
+from couriers.reading.xml import Element, read_xml
+from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
+from tracking.errors import (
+    AuthFailed,
+    InvalidNumber,
+    RequestRefused,
+    UnreadableAnswer,
+    WrongNumber,
+)
+from tracking.request import TrackingRequest
+
+NAME = "DHL Paket"
+BASE_URL = "https://api-eu.dhl.com"
+TOKEN_URL = ""
+CREDENTIALS: tuple[str, ...] = ("api_key", "api_secret", "username", "password")
+ASKS = "`GET /parcel/de/tracking/v0/shipments`, with XML in the query (XML)"
+AUTH = "Basic, and a login inside the XML"
+CREDENTIALS_FROM = (
+    "developer.dhl.com: an app with Parcel DE Tracking (key and secret); DHL's business customer "
+    "portal: a user with the right to track (username and password)"
+)
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[NumberForm, ...] = (
+    form(r"(?:00)?34\d{16}", gs1),
+    s10("DE"),
+    form(r"\d{12}", weights_4_and_9),
+    form(r"JJ?D\d{16,20}", loose=True),
+)
+QUOTA = "1,000 a day and 3 calls a second to begin with (reported by users)"
+VERIFIED = (
+    "DHL's table of events and reasons, its sandbox requests and a sandbox answer; all but one of "
+    "its error codes as users tell them; never run against the live site"
+)
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number; a postal code makes the courier tell more."""
+    key, secret, user, password = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
+    number = alphanumeric(request.number)
+    asked = {
+        "appname": user,
+        "password": password,
+        "request": "d-get-piece-detail",
+        "language-code": "en",
+        "piece-code": number,
+    }
+    if code := request.fields.get("tracking_postal_code"):
+        asked["zip-code"] = code
+    attributes = " ".join(f"{name}={quoteattr(value)}" for name, value in asked.items())
+    answer = await fetch.get(
+        ["parcel", "de", "tracking", "v0", "shipments"],
+        query={
+            "xml": f'<?xml version="1.0" encoding="UTF-8" standalone="no"?><data {attributes}/>'
+        },
+        headers={"Authorization": aiohttp.encode_basic_auth(key, secret)},
+    )
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the parcel that is ours, or the code that stands for it."""
+    refuse(status, headers, body)
+    root = read_xml(body)
+    _judge(root.attribute("code"), root.attribute("error"))
+    parcels = list(_called(root, "piece-shipment"))
+    ours = [each for each in parcels if _is(each, number)]
+    if parcels and not ours:
+        raise WrongNumber(f"asked for {number}, answered about {len(parcels)} other parcels")
+    told = [each for each in ours if not _failed(each)]
+    if told:
+        return latest(_tracking(each, _events(root, each)) for each in told)
+    if root.attribute("code") in NOT_YET or ours:
+        return NOT_FOUND_YET
+    raise unexpected(status, "neither a parcel nor a known code")
+
+
+def _judge(code: str | None, said: str | None) -> None:
+    """Raise what a code means; return for "all is well" and for "nothing known"."""
+    said = said or f"code {code}"
+    if code in REFUSED:
+        raise AuthFailed(said)
+    if code in INVALID:
+        raise InvalidNumber(said)
+    if code in MALFORMED:
+        raise RequestRefused(said)
+    if code and code != "0" and code not in NOT_YET:
+        raise UnreadableAnswer(f"an error without a known meaning: {code[:40]}: {said}")
+
+
+def _failed(parcel: Element) -> bool:
+    """Whether nothing is known of this parcel; raises what else its own code means."""
+    code = parcel.attribute("error-status")
+    _judge(code, None)
+    return code in NOT_YET
+
+
+def _called(within: Element, name: str) -> Iterator[Element]:
+    """Find all elements that call themselves so; hyphens come and go."""
+    plain = name.replace("-", "")
+    for each in within.each("data"):
+        if (each.attribute("name") or "").replace("-", "") == plain:
+            yield each
+
+
+def _is(parcel: Element, number: str) -> bool:
+    """Compare as the courier does: a number may lose the zeros before it."""
+    names = ("piece-code", "searched-piece-code", "piece-identifier", "upu")
+    told = {name.upper().lstrip("0") for each in names if (name := parcel.attribute(each))}
+    return not told or number.lstrip("0") in told
+
+
+def _events(root: Element, parcel: Element) -> list[Element]:
+    """List a parcel's events: inside of it, or in a list of the same piece beside it.
+
+    Where there are none, the parcel itself is the one: it has the attributes of its newest event.
+    """
+    beside = (
+        each
+        for each in _called(root, "piece-event-list")
+        if each.attribute("piece-id") == parcel.attribute("piece-id")
+    )
+    listed = next((found for each in (parcel, *beside) if (found := _dated(each))), [])
+    if not listed and not parcel.attribute("status-timestamp"):
+        raise UnreadableAnswer("a parcel with neither an event nor a status")
+    return listed or [parcel]
+
+
+def _dated(within: Element) -> list[Element]:
+    return [each for each in _called(within, "piece-event") if each.attribute("event-timestamp")]
+
+
+def _tracking(parcel: Element, listed: list[Element]) -> Tracking:
+    goes_back = _is_return(parcel)
+    told = history((_scan(each, goes_back=goes_back) for each in listed), newest_first=False)
+    status = told.status or statuses.IN_TRANSIT
+    delivery = delivery_in(told.checkpoints, status)
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=told.checkpoints,
+        expected_delivery=parcel.attribute("delivery-date"),
+        delivered_at=delivery.checkpoint_time if delivery else None,
+        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+        signed_by=parcel.attribute("recipient-name") if delivery else None,
+        origin=_country(parcel.attribute("origin-country")),
+        destination=_country(parcel.attribute("dest-country")),
+        unknown_codes=unknown_codes(map(_code, listed), EVENTS, STANDARD, SILENT, SILENT_STANDARD),
+    )
+
+
+def _scan(event: Element, *, goes_back: bool) -> Scan:
+    at = event.attribute("event-timestamp") or event.attribute("status-timestamp") or ""
+    place = Place(country(event.attribute("event-country")), city=event.attribute("event-location"))
+    known = _direction(event, _known(event), goes_back=goes_back)
+    return scan(read_day_first(at), _sentence(event), known, _code(event), place)
+
+
+def _sentence(event: Element) -> str:
+    names = ("event-status", "event-text", "event-short-status", "status", "short-status")
+    return next((said for name in names if (said := event.attribute(name))), "")
+
+
+def _code(event: Element) -> str | None:
+    return event.attribute("ice") or event.attribute("standard-event-code")
+
+
+def _known(event: Element) -> Status | None:
+    """Read an event by what happened and why; its words correct to whom it was delivered."""
+    what, why = event.attribute("ice") or "", event.attribute("ric") or ""
+    coarse, said = event.attribute("standard-event-code") or "", _sentence(event)
+    if what in SILENT or (what, why) in SILENT_REASONS:
+        return None
+    if not what and coarse in SILENT_STANDARD:
+        return None
+    known = REASONS.get((what, why)) or (WHY.get(why) if what in EXPLAINED else None)
+    if known is None and what in LOADED and coarse in STRETCHES:
+        known = STANDARD[coarse]
+    known = known or (EVENTS.get(what) if what else STANDARD.get(coarse))
+    return unless_denied(known, said) if known else recognise(said)
+
+
+def _is_return(element: Element) -> bool:
+    return element.attribute("ruecksendung") in ("true", "1")
+
+
+def _direction(event: Element, known: Status | None, *, goes_back: bool) -> Status | None:
+    """Read an event of the way back as one; `goes_back` says that the parcel is on it by now."""
+    if known is None or known.tag in (Tag.EXCEPTION, Tag.ATTEMPT_FAIL):
+        return known
+    arrived = known.tag is Tag.DELIVERED
+    by_parcel = goes_back and (arrived or event.attribute("ruecksendung") is None)
+    if by_parcel or _is_return(event):
+        return statuses.RETURNED if arrived else statuses.RETURNING
+    return known
+
+
+def _country(code: str | None) -> str | None:
+    where = country(code)
+    return where.name if where else None

@@ -16,7 +16,10 @@ import argparse
 import datetime as dt
 import functools
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+
+from pymongo.collection import Collection
 
 from couriers.courier import Courier
 from couriers.registry import Registry
@@ -24,7 +27,8 @@ from service.cli.catalogue import Catalogue
 from service.cli.exits import Exit
 from service.cli.paper import moment, say, say_json, table
 from service.cli.settings import loaded
-from service.cli.stores import Collections, collections_of
+from service.cli.stores import collections_of
+from service.config.per_slug import recheck_for
 from service.store.bulk import BulkWriter
 from service.store.connection import Document
 from service.store.forgetting import Marks
@@ -52,11 +56,11 @@ def run(options: argparse.Namespace) -> int:
     couriers = Catalogue(setting)
     registry = couriers.registry
     slug = couriers.slug(options.slug) if options.slug else None
+    recheck_of = functools.partial(recheck_for, setting.config)
     with collections_of(setting.config) as stores:
-        kept = each(stores.unreadable, slug)
-        readings = [
-            _reading(document, registry, None if options.dry_run else stores) for document in kept
-        ]
+        writer = BulkWriter(stores.tracking, stores.past, Marks(stores.forgotten), recheck_of)
+        keep = None if options.dry_run else functools.partial(_keep, writer, stores.unreadable)
+        readings = [_reading(one, registry, keep) for one in each(stores.unreadable, slug)]
     if options.json:
         for reading in readings:
             say_json(asdict(reading))
@@ -65,18 +69,27 @@ def run(options: argparse.Namespace) -> int:
     return Exit.DONE if all(reading.outcome == READ for reading in readings) else Exit.NEGATIVE
 
 
-def _reading(document: Document, registry: Registry, stores: Collections | None) -> Reading:
-    """Read one answer and store what it says; `stores` None changes nothing."""
+def _keep(
+    writer: BulkWriter, unreadable: Collection[Document], document: Document, tracking: Tracking
+) -> None:
+    save(writer, document, tracking)
+    forget(unreadable, document)
+
+
+def _reading(
+    document: Document,
+    registry: Registry,
+    keep: Callable[[Document, Tracking], None] | None,
+) -> Reading:
+    """Read one answer and store what it says; `keep` None changes nothing."""
     told = functools.partial(Reading, document["slug"], document["number"], document["at"])
     slug = registry.resolve(document["slug"])
     if slug is None:
         return told("no_courier", "no courier has this slug")
     try:
         tracking = _parse(document, registry.courier(slug))
-        if stores is not None:
-            writer = BulkWriter(stores.tracking, stores.past, Marks(stores.forgotten))
-            save(writer, document, tracking)
-            forget(stores.unreadable, document)
+        if keep is not None:
+            keep(document, tracking)
     except UnreadableAnswer as error:
         return told("unreadable", error.message)
     except CourierError as error:

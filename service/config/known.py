@@ -33,10 +33,11 @@ def unknown(config: Config, where_of: Callable[[Path], str]) -> Iterator[Finding
             fix = f"Put all its keys under [couriers.{ALIASES[slug]}]."
             yield Finding(path, "the same courier a second time", "one table for it", fix)
     known = SLUGS | {slug for slug, courier in config.couriers.items() if courier.module}
-    for slug in config.limits.slugs:
-        path = ("limits", "slugs", slug)
+    limited = [("limits", "slugs", slug) for slug in config.limits.slugs]
+    for path in limited + [("recheck", "slugs", slug) for slug in config.recheck.slugs]:
+        slug = path[-1]
         if slug in ALIASES:
-            fix = f"Write [limits.slugs.{ALIASES[slug]}]."
+            fix = f"Write [{'.'.join((*path[:-1], ALIASES[slug]))}]."
             yield Finding(path, "an old name of a courier", "its slug", fix)
         elif not _is_slug(slug):
             yield _no_slug(path)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
-from service.config.schema import Config, Limits
+from service.config.schema import Config, Limits, Recheck, Section
+
+S = TypeVar("S", bound=Section)
 
 
 def silence_seconds(config: Config) -> float:
@@ -18,10 +22,16 @@ def silence_seconds(config: Config) -> float:
 
 def limits_for(config: Config, slug: str) -> Limits:
     """Lay `[limits.slugs.<slug>]` over `[limits]`: the limits of one courier."""
-    own = config.limits.slugs.get(slug)
-    if own is None:
-        return config.limits
-    differing = {
-        name: value for name, value in msgspec.structs.asdict(own).items() if value is not None
-    }
-    return msgspec.structs.replace(config.limits, **differing)
+    return _laid_over(config.limits, config.limits.slugs.get(slug))
+
+
+def recheck_for(config: Config, slug: str) -> Recheck:
+    """Lay `[recheck.slugs.<slug>]` over `[recheck]`: the re-checks of one courier."""
+    return _laid_over(config.recheck, config.recheck.slugs.get(slug))
+
+
+def _laid_over(common: S, own: Section | None) -> S:
+    differing = msgspec.structs.asdict(own) if own is not None else {}
+    return msgspec.structs.replace(
+        common, **{name: value for name, value in differing.items() if value is not None}
+    )

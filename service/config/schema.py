@@ -14,6 +14,8 @@ Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Few = Annotated[int, Meta(ge=1, le=1_000)]
 Many = Annotated[int, Meta(ge=1, le=1_000_000)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Hours = Annotated[float, Meta(ge=0, le=8_760, description="hours from 0 up to 8760; 0 means never")]
+Days = Annotated[int, Meta(ge=1, le=3_650)]
 Milliseconds = Annotated[int, Meta(ge=0, le=1_000)]
 Word = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+\Z", description="text of A-Z a-z 0-9 _ -")]
 TimeOfDay = Annotated[
@@ -123,13 +125,36 @@ class Results(Section, frozen=True):
 class Dead(Section, frozen=True):
     """`[dead]`: what happens to the records of requests that got no answer."""
 
-    keep_days: Annotated[int, Meta(ge=1, le=3_650)] = 30
+    keep_days: Days = 30
+
+
+class SlugRecheck(Section, frozen=True):
+    """`[recheck.slugs.<slug>]`: what differs for one courier. None: as in `[recheck]`."""
+
+    enabled: bool | None = None
+    pending_hours: Hours | None = None
+    info_received_hours: Hours | None = None
+    in_transit_hours: Hours | None = None
+    out_for_delivery_hours: Hours | None = None
+    attempt_fail_hours: Hours | None = None
+    available_for_pickup_hours: Hours | None = None
+    exception_hours: Hours | None = None
+    expires_after_days: Days | None = None
 
 
 class Recheck(Section, frozen=True):
-    """`[recheck]`: whether active parcels are asked about again by themselves."""
+    """`[recheck]`: whether and how often active parcels are asked about again by themselves."""
 
     enabled: bool = True
+    pending_hours: Hours = 1.0
+    info_received_hours: Hours = 6.0
+    in_transit_hours: Hours = 4.0
+    out_for_delivery_hours: Hours = 0.75
+    attempt_fail_hours: Hours = 4.0
+    available_for_pickup_hours: Hours = 8.0
+    exception_hours: Hours = 6.0
+    expires_after_days: Days = 30
+    slugs: dict[str, SlugRecheck] = field(default_factory=dict)
 
 
 class Log(Section, frozen=True):

@@ -21,7 +21,7 @@ _EXAMPLES = {
 }
 """Of settings whose default is that there is none."""
 
-_SLUG_AT = {("couriers",): 1, ("limits", "slugs"): 2}
+_SLUG_AT = {("couriers",): 1, ("limits", "slugs"): 2, ("recheck", "slugs"): 2}
 
 
 def variable(path: Path) -> str:

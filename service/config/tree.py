@@ -59,8 +59,8 @@ def kind_at(path: Path) -> Any:
 def default_at(path: Path) -> Any:
     """Find what holds at `path` when nothing is set; None when there is nothing."""
     match path:
-        case ("limits", "slugs", _, name):
-            return getattr(Config().limits, name, None)
+        case ("limits" | "recheck" as section, "slugs", _, name):
+            return getattr(getattr(Config(), section), name, None)
         case ("couriers", _, name):
             return getattr(Courier(), name, None)
         case (section, name):

@@ -8,7 +8,7 @@ to merge what is stored already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import bson
 from bson.errors import BSONError
@@ -17,6 +17,7 @@ from pymongo import ReplaceOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
+from service.config.schema import Recheck
 from service.store.connection import Document
 from service.store.document import Answer, Failure, id_of
 from service.store.forgetting import Marks
@@ -32,6 +33,8 @@ ROUNDS_MOST = 50
 """In each round somebody succeeds; so many failures in a row are no coincidence any more."""
 
 Write = Answer | Failure
+RecheckOf = Callable[[str], Recheck]
+"""What `[recheck]` says for a slug."""
 
 
 class _Unstorable(Exception):
@@ -42,11 +45,16 @@ class BulkWriter:
     """Stores answers and failures; for one thread."""
 
     def __init__(
-        self, tracking: Collection[Document], past: Collection[Document], marks: Marks
+        self,
+        tracking: Collection[Document],
+        past: Collection[Document],
+        marks: Marks,
+        recheck_of: RecheckOf,
     ) -> None:
         self._tracking = tracking
         self._past = past
         self._marks = marks
+        self._recheck_of = recheck_of
 
     def write(self, writes: Sequence[Write]) -> list[TrackingError | None]:
         """Store all. None for each that is stored, UnreadableAnswer for an answer that cannot be.
@@ -58,7 +66,9 @@ class BulkWriter:
         parcels: dict[str, _Parcel] = {}
         for write in self._marks.left_of(writes):
             name = id_of(write.call.request)
-            parcels.setdefault(name, _Parcel(name)).writes.append(write)
+            if name not in parcels:
+                parcels[name] = _Parcel(name, self._recheck_of(write.call.request.slug))
+            parcels[name].writes.append(write)
         left = list(parcels.values())
         self._read(each for each in left if each.is_known())
         for _ in range(ROUNDS_MOST):
@@ -116,8 +126,9 @@ class _Parcel:
     `stored` None: there is no document, or so we guess.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, recheck: Recheck) -> None:
         self.name = name
+        self.recheck = recheck
         self.writes: list[Write] = []
         self.refused: list[tuple[Write, TrackingError]] = []
         self.stored: Document | None = None
@@ -155,7 +166,7 @@ class _Parcel:
     def _merge(self, writes: Iterable[Write]) -> bool:
         document, self.past = self.stored, []
         for write in writes:
-            merged = _merged(document, write)
+            merged = _merged(document, write, self.recheck)
             document = merged.document
             self.past += merged.past
         if document is None or document is self.stored:
@@ -174,9 +185,9 @@ def duplicates_in(error: BulkWriteError) -> list[int]:
     return [each["index"] for each in faults]
 
 
-def _merged(document: Document | None, write: Write) -> Merged:
+def _merged(document: Document | None, write: Write, recheck: Recheck) -> Merged:
     try:
-        return merge(document, write)
+        return merge(document, write, recheck)
     except (KeyError, TypeError, ValueError) as error:
         raise _Unstorable(f"the stored document is none of ours: {error!r}") from error
 

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 from bson import Int64
 
+from service.config.schema import Recheck
 from service.store.schedule import Standing, next_check
 from tracking.call import Attempt, Call
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking, is_active
 from tracking.errors import CourierError
-from tracking.request import TrackingRequest
+from tracking.request import Origin, TrackingRequest
 
 Document = dict[str, Any]
 
@@ -81,6 +82,7 @@ def begun(request: TrackingRequest, at: datetime, content: Document) -> Document
         "_id": id_of(request),
         "slug": request.slug,
         "tracking_number": request.number,
+        "fields": dict(request.fields),
         "delivered": False,
         "active": True,
         **content,
@@ -111,7 +113,20 @@ def content_of(tracking: Tracking) -> Document:
     }
 
 
-def with_status(document: Document, tag: Tag, subtag: str, at: datetime) -> Document:
+def with_fields(document: Document, call: Call) -> Document:
+    """Keep what a courier was asked with, for re-checks: the newest values win and fill gaps.
+
+    Those of a schedule only fill gaps: a re-check may have been put before the newest were stored.
+    """
+    kept, asked = document.get("fields") or {}, dict(call.request.fields)
+    older = call.request.origin is Origin.AUTOMATIC or call.granted_us < document["observed_us"]
+    document["fields"] = asked | kept if older else kept | asked
+    return document
+
+
+def with_status(
+    document: Document, tag: Tag, subtag: str, at: datetime, recheck: Recheck
+) -> Document:
     """Give a document a tag and everything that follows from it."""
     document |= {
         "tag": str(tag),
@@ -119,13 +134,13 @@ def with_status(document: Document, tag: Tag, subtag: str, at: datetime) -> Docu
         "delivered": tag is Tag.DELIVERED,
         "active": is_active(tag, subtag),
     }
-    return scheduled(document, tag, at)
+    return scheduled(document, tag, at, recheck)
 
 
-def scheduled(document: Document, tag: Tag, at: datetime) -> Document:
+def scheduled(document: Document, tag: Tag, at: datetime, recheck: Recheck) -> Document:
     """Plan the next check of a document, which has this tag, after one at `at`."""
     parcel = Standing(document["_id"], tag, document["created_at"], document["updated_at"])
-    document["next_check_at"] = stored(next_check(parcel, at)) if document["active"] else None
+    document["next_check_at"] = next_check(parcel, at, recheck) if document["active"] else None
     return document
 
 

@@ -10,9 +10,11 @@ with checkpoints                         the content is the new one; before it s
                                          checkpoints that are older than its oldest
 with checkpoints, all of them long       a new document: the number is used again (REUSED_…)
 after the stored ones
-with nothing new for EXPIRY              Expired
+with nothing new for so many days        Expired (`[recheck] expires_after_days`)
 without a name for the signature         the stored name stays
 ======================================== ==========================================================
+
+A failure that ends an operation makes a parcel Expired that had no answer for so many days.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Any, NamedTuple
 
 from bson import Int64
 
+from service.config.schema import Recheck
 from service.store.document import (
     CONTENT,
     Answer,
@@ -35,9 +38,9 @@ from service.store.document import (
     scheduled,
     stored,
     with_attempt,
+    with_fields,
     with_status,
 )
-from service.store.schedule import EXPIRY
 from tracking.checkpoint import Tag, is_active
 from tracking.errors import InvalidNumber
 
@@ -55,6 +58,8 @@ MESSAGE_MOST = 1024
 
 EXPIRED_SUBTAG = "Expired_001"
 
+DEFAULTS = Recheck()
+
 
 class Merged(NamedTuple):
     """What is to be stored. `past` is a document to be kept aside first, under its own `_id`."""
@@ -63,34 +68,37 @@ class Merged(NamedTuple):
     past: tuple[Document, ...] = ()
 
 
-def merge(old: Document | None, write: Answer | Failure) -> Merged:
+def merge(old: Document | None, write: Answer | Failure, recheck: Recheck = DEFAULTS) -> Merged:
     """Apply one write to what is stored. Changes nothing in place.
 
-    The result's document is `old` itself when there is nothing to write.
+    `recheck` is what holds for the parcel's courier. The result's document is `old` itself when
+    there is nothing to write.
     """
     if isinstance(write, Failure):
-        document = _failed(old, write)
+        document = _failed(old, write, recheck)
         return Merged(old if old is not None and old == document else document)
     if old is not None and write.call.granted_us <= old["observed_us"]:
         return Merged(old)
     content = content_of(write.tracking)
     if old is not None and _is_reused(old, content):
-        return Merged(_answered(None, write, content), (_past(old),))
-    return Merged(_answered(old, write, content))
+        return Merged(_answered(None, write, content, recheck), (_past(old),))
+    return Merged(_answered(old, write, content, recheck))
 
 
-def _answered(old: Document | None, answer: Answer, content: Document) -> Document:
+def _answered(
+    old: Document | None, answer: Answer, content: Document, recheck: Recheck
+) -> Document:
     at = granted_at(answer.call)
     if old is None:
         document, changed = begun(answer.call.request, at, content), True
     else:
-        document = dict(old)
+        document = with_fields(dict(old), answer.call)
         content = _joined(document, content)
         changed = _differs(document, content)
         if changed:
             document |= content | {"updated_at": at}
     tag, subtag = Tag(document["tag"]), document["subtag"]
-    if not changed and is_active(tag, subtag) and at - document["updated_at"] >= EXPIRY:
+    if not changed and is_active(tag, subtag) and _is_over(document["updated_at"], at, recheck):
         tag, subtag = Tag.EXPIRED, EXPIRED_SUBTAG
         document["updated_at"] = at
     document |= {
@@ -99,14 +107,14 @@ def _answered(old: Document | None, answer: Answer, content: Document) -> Docume
         "last_checked_at": at,
         "observed_us": Int64(answer.call.granted_us),
     }
-    return with_attempt(with_status(document, tag, subtag, at), answer.attempt)
+    return with_attempt(with_status(document, tag, subtag, at, recheck), answer.attempt)
 
 
-def _failed(old: Document | None, failure: Failure) -> Document:
+def _failed(old: Document | None, failure: Failure, recheck: Recheck) -> Document:
     at = stored(failure.attempt.at)
     asked_at = granted_at(failure.call)
-    document = dict(old) if old else scheduled(blank(failure.call), Tag.PENDING, asked_at)
-    document = with_attempt(document, failure.attempt)
+    new = None if old else scheduled(blank(failure.call), Tag.PENDING, asked_at, recheck)
+    document = with_attempt(with_fields(new or dict(old or {}), failure.call), failure.attempt)
     shown = document["error"]
     overtaken = failure.call.granted_us <= document["observed_us"] or (shown and shown["at"] >= at)
     if not failure.final or overtaken:
@@ -120,7 +128,19 @@ def _failed(old: Document | None, failure: Failure) -> Document:
     if isinstance(error, InvalidNumber) and document["active"]:
         # The end of the parcel, which is counted from here, is a change that readers must see.
         document |= {"active": False, "updated_at": asked_at}
-    return scheduled(document, Tag(document["tag"]), asked_at)
+    elif document["active"] and _is_over(_last_answer_at(document), asked_at, recheck):
+        document["updated_at"] = asked_at
+        return with_status(document, Tag.EXPIRED, EXPIRED_SUBTAG, asked_at, recheck)
+    return scheduled(document, Tag(document["tag"]), asked_at, recheck)
+
+
+def _is_over(since: datetime, at: datetime, recheck: Recheck) -> bool:
+    return at - since >= timedelta(days=recheck.expires_after_days)
+
+
+def _last_answer_at(document: Document) -> datetime:
+    at: datetime = document["last_checked_at"] or document["created_at"]
+    return at
 
 
 def _joined(document: Document, content: Document) -> Document:

@@ -1,48 +1,47 @@
-"""When to ask the courier again about a parcel that is on its way.
+"""When to ask the courier again about a parcel that is on its way, by `[recheck]`.
 
 ================== ==============================================================================
 tag                hours until the next check
 ================== ==============================================================================
-Pending            1, 2, 4, 8, then 12 each time: as long as it is known already, 1 to 12
-InfoReceived       6
-InTransit          4; 8 once nothing has changed for 3 days; 24 after 10 days
-OutForDelivery     0.75
-AttemptFail        4
-AvailableForPickup 8
-Exception          6
+Pending            as long as it is known already and `pending_hours`: so they double; PENDING_MOST
+                   times `pending_hours` at most
+InTransit          `in_transit_hours`; more by SLOWER once nothing has changed for so long
 Delivered, Expired never
+any other          its setting
 ================== ==============================================================================
 
-Each ± 10 %, so that parcels which were put together do not come back together.
+0 hours mean never. Each ± 10 %, so that parcels which were put together do not come back together.
 """
 
 from __future__ import annotations
 
 import zlib
 from datetime import datetime, timedelta
+from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
+from service.config.schema import Recheck
 from tracking.checkpoint import Tag
 
-EXPIRY = timedelta(days=30)
-"""Nothing new for so long means Expired: no more checks."""
+PENDING_MOST = 12
+SLOWER = ((timedelta(days=10), 6), (timedelta(days=3), 2))
+"""By how much, the longest time without a change first."""
 
 _HOUR = timedelta(hours=1)
 _HOUR_MS = 3_600_000
 _MILLISECOND = timedelta(milliseconds=1)
-_HOURS = MappingProxyType(
+_SETTINGS = MappingProxyType(
     {
-        Tag.INFO_RECEIVED: 6.0,
-        Tag.OUT_FOR_DELIVERY: 0.75,
-        Tag.ATTEMPT_FAIL: 4.0,
-        Tag.AVAILABLE_FOR_PICKUP: 8.0,
-        Tag.EXCEPTION: 6.0,
+        Tag.PENDING: attrgetter("pending_hours"),
+        Tag.INFO_RECEIVED: attrgetter("info_received_hours"),
+        Tag.IN_TRANSIT: attrgetter("in_transit_hours"),
+        Tag.OUT_FOR_DELIVERY: attrgetter("out_for_delivery_hours"),
+        Tag.ATTEMPT_FAIL: attrgetter("attempt_fail_hours"),
+        Tag.AVAILABLE_FOR_PICKUP: attrgetter("available_for_pickup_hours"),
+        Tag.EXCEPTION: attrgetter("exception_hours"),
     }
 )
-_FALLBACK_HOURS = 3.0
-_PENDING_MOST = 12.0
-_IN_TRANSIT = ((timedelta(days=10), 24.0), (timedelta(days=3), 8.0), (timedelta.min, 4.0))
 _SPREAD = 0.1
 
 
@@ -55,20 +54,26 @@ class Standing(NamedTuple):
     changed: datetime
 
 
-def next_check(parcel: Standing, now: datetime) -> datetime:
-    """When to check an active parcel after `now`. Pure: it draws the same for the same check."""
-    hours = _hours(parcel.tag, now - parcel.created, now - parcel.changed)
+def next_check(parcel: Standing, now: datetime, recheck: Recheck) -> datetime | None:
+    """When to check an active parcel after `now`; None for never.
+
+    Pure: it draws the same for the same check.
+    """
+    hours = hours_of(parcel.tag, now - parcel.created, now - parcel.changed, recheck)
+    if not hours:
+        return None
     draw = zlib.crc32(b"%d" % (now.timestamp() * 1000), zlib.crc32(parcel.name.encode())) / 2**32
     wait_ms = hours * _HOUR_MS * (1 - _SPREAD + 2 * _SPREAD * draw)
     return now + _MILLISECOND * int(wait_ms)
 
 
-def _hours(tag: Tag, known: timedelta, unchanged: timedelta) -> float:
-    if tag is Tag.PENDING:
-        # Waiting as long as it was known before doubles the wait each time.
-        return min(known / _HOUR + 1, _PENDING_MOST)
+def hours_of(tag: Tag, known: timedelta, unchanged: timedelta, recheck: Recheck) -> float:
+    """Hours from a check to the next, of a parcel that is `known` and `unchanged` for so long."""
+    if tag not in _SETTINGS:
+        return 0.0
+    hours: float = _SETTINGS[tag](recheck)
+    if tag is Tag.PENDING and hours:
+        return min(known / _HOUR + hours, PENDING_MOST * hours)
     if tag is Tag.IN_TRANSIT:
-        for least, hours in _IN_TRANSIT:
-            if unchanged >= least:
-                return hours
-    return _HOURS.get(tag, _FALLBACK_HOURS)
+        return hours * next((factor for least, factor in SLOWER if unchanged >= least), 1)
+    return hours

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pymongo.read_concern import ReadConcern
 
 from service.store.batches import Batches
-from service.store.bulk import BulkWriter, Write
+from service.store.bulk import BulkWriter, RecheckOf, Write
 from service.store.connection import Document, Store
 from service.store.document import Answer, Failure, id_of
 from service.store.unreadable import Kept, keep
@@ -34,8 +34,9 @@ _FRESH = {
 class Trackings:
     """Implements `service.ports.Results`."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, recheck_of: RecheckOf) -> None:
         self._store = store
+        self._recheck_of = recheck_of
         self._writes: Batches[Write, None] = Batches(self._write)
         self._unread: Batches[Kept, None] = Batches(self._keep)
 
@@ -84,5 +85,6 @@ class Trackings:
         return [None] * len(kept)
 
     async def _write(self, writes: Sequence[Write]) -> list[TrackingError | None]:
-        writer = BulkWriter(self._store.tracking, self._store.past, self._store.marks)
-        return await self._store.run(writer.write, writes)
+        store = self._store
+        writer = BulkWriter(store.tracking, store.past, store.marks, self._recheck_of)
+        return await store.run(writer.write, writes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ import aiohttp
 from couriers.http.fetch import Fetch
 from couriers.http.tokens import TokenCache
 from couriers.registry import Registry
+from service.config.per_slug import recheck_for
 from service.config.schema import Config
 from service.flow.answer import Asker, Spare, Stores, Track
 from service.flow.consume import Consumer
@@ -87,7 +89,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     """Build the flow and start what runs in the background; jobs are not taken yet."""
     reach = FailPoints.from_environment().reach
     crew = Crew(config.worker.concurrency)
-    results = Trackings(parts.store)
+    results = Trackings(parts.store, functools.cache(functools.partial(recheck_for, config)))
     codes = CodeCounts(parts.store)
     stores = Stores(parts.limiter, results, Dead(parts.store), codes)
     retry = RetryRules(config.retry.attempts, config.retry.first_seconds, config.retry.cap_seconds)

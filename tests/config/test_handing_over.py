@@ -6,8 +6,8 @@ from pathlib import Path
 
 from service.config.handover import courier_settings, rules_for
 from service.config.load import load
-from service.config.per_slug import silence_seconds
-from service.config.schema import Config, Limits, SlugLimits
+from service.config.per_slug import recheck_for, silence_seconds
+from service.config.schema import Config, Limits, Recheck, SlugLimits, SlugRecheck
 from service.config.secret import masked_value, secrets_of
 from tracking.request import Slug
 
@@ -46,6 +46,17 @@ def test_a_courier_gets_its_own_limits_over_those_of_all(tmp_path: Path) -> None
 def test_a_courier_without_its_own_gets_those_of_all(tmp_path: Path) -> None:
     rules = rules_for(config(tmp_path), Slug("usps"))
     assert (rules.concurrent, rules.per_hour, rules.per_day) == (10, 500, None)
+
+
+def test_a_courier_gets_its_own_times_of_re_checks_over_those_of_all() -> None:
+    own = SlugRecheck(in_transit_hours=12.0, exception_hours=0.0, enabled=False)
+    recheck = Recheck(pending_hours=2.0, slugs={"royal-mail": own})
+
+    found = recheck_for(Config(recheck=recheck), "royal-mail")
+
+    assert (found.enabled, found.in_transit_hours, found.exception_hours) == (False, 12.0, 0.0)
+    assert (found.pending_hours, found.expires_after_days) == (2.0, 30)
+    assert recheck_for(Config(recheck=recheck), "usps") == recheck
 
 
 def test_a_worker_may_hang_for_as_long_as_the_shortest_spare_time_of_a_lease() -> None:

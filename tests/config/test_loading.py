@@ -77,9 +77,11 @@ def test_a_slug_in_a_variable_gets_its_hyphens_back(tmp_path: Path) -> None:
         tmp_path,
         TRACKER_COURIERS__ROYAL_MAIL__CLIENT_ID="abcd",
         TRACKER_LIMITS__SLUGS__LA_POSTE_COLISSIMO__PER_SECOND="10",
+        TRACKER_RECHECK__SLUGS__DPD_UK__IN_TRANSIT_HOURS="12",
     ).config
     assert found.couriers["royal-mail"].credentials == {"client_id": "abcd"}
     assert found.limits.slugs["la-poste-colissimo"].per_second == 10
+    assert found.recheck.slugs["dpd-uk"].in_transit_hours == 12
 
 
 def test_a_table_in_a_variable_is_json_and_single_keys_win_over_it(tmp_path: Path) -> None:

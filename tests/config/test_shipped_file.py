@@ -81,7 +81,9 @@ def test_all_examples_together_load_and_hold(tmp_path: Path) -> None:
     found = load(str(file), {}, tmp_path).config
     assert found.limits.slugs["usps"].per_hour == 60
     assert found.couriers["my-courier"].module == "json_feed"
-    assert len(found.limits.slugs) + len(found.couriers) == len(examples())
+    assert found.recheck.slugs["royal-mail"].in_transit_hours == 24
+    tables = (found.limits.slugs, found.recheck.slugs, found.couriers)
+    assert sum(map(len, tables)) == len(examples())
 
 
 def test_the_quotas_that_are_commented_out_load(tmp_path: Path) -> None:

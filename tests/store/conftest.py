@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from store_parcels import recheck_of
 
 from service.store import connection
 from service.store.connection import Names, Store
@@ -51,4 +52,4 @@ async def hasty(
 
 @pytest.fixture
 def trackings(store: Store) -> Trackings:
-    return Trackings(store)
+    return Trackings(store, recheck_of)

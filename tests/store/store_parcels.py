@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Any
 
+from service.config.schema import Recheck
 from service.store.document import Answer, Document, Failure
 from service.store.merge import merge
 from tracking.call import Attempt, Call
@@ -15,6 +16,7 @@ from tracking.request import Number, Origin, Slug, TrackingRequest
 
 START = dt.datetime(2026, 3, 1, 12, 0, 0, 250_000, dt.UTC)
 NOW = dt.timedelta(0)
+DEFAULTS = Recheck()
 NUMBER = "9405903699300184125060"
 NAME = f"usps:{NUMBER}"
 
@@ -33,6 +35,11 @@ class NoPermit:
     def after_answer(self) -> None: ...
 
 
+def recheck_of(_: str) -> Recheck:
+    """What holds for every courier."""
+    return DEFAULTS
+
+
 def hours(count: float) -> dt.timedelta:
     return dt.timedelta(hours=count)
 
@@ -41,10 +48,15 @@ def days(count: float) -> dt.timedelta:
     return dt.timedelta(days=count)
 
 
-def call(after: dt.timedelta = NOW, number: str = NUMBER, origin: Origin = Origin.MANUAL) -> Call:
+def call(
+    after: dt.timedelta = NOW,
+    number: str = NUMBER,
+    origin: Origin = Origin.MANUAL,
+    **fields: str,
+) -> Call:
     """A call that was granted so long after START."""
     granted_us = round((START + after).timestamp() * 1_000_000)
-    request = TrackingRequest(Slug("usps"), Number(number), number, origin=origin)
+    request = TrackingRequest(Slug("usps"), Number(number), number, origin=origin, fields=fields)
     return Call(f"call-{granted_us}", request, NoPermit(), granted_us, START.timestamp())
 
 

@@ -7,7 +7,7 @@ import functools
 from typing import Any
 
 import pytest
-from store_parcels import JOURNEY, NAME, NUMBER, START, attempt, call, hours, stored
+from store_parcels import JOURNEY, NAME, NUMBER, START, attempt, call, hours, recheck_of, stored
 
 from service.flow.letters import letter_of
 from service.store.bulk import BulkWriter
@@ -130,7 +130,7 @@ async def test_an_answer_that_was_read_before_and_is_stored_after_is_dropped(
     marked(store)
     cleared(store)
 
-    save(BulkWriter(store.tracking, store.past, Marks(store.forgotten)), kept, JOURNEY)
+    save(BulkWriter(store.tracking, store.past, Marks(store.forgotten), recheck_of), kept, JOURNEY)
 
     assert store.tracking.count_documents({}) == 0
 

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from pymongo.collection import Collection
-from store_parcels import FIRST, NAME, START, answer, call, failure, hours, on_its_way
+from store_parcels import (
+    FIRST,
+    NAME,
+    START,
+    answer,
+    call,
+    failure,
+    hours,
+    on_its_way,
+    recheck_of,
+)
 
 from service.store.bulk import BulkWriter
 from service.store.connection import Store
@@ -44,7 +54,7 @@ def test_writers_that_meet_lose_nothing_and_the_newest_wins(store: Store) -> Non
     errors: list[object] = []
 
     def write(lane: int) -> None:
-        writer = BulkWriter(store.tracking, store.past, store.marks)
+        writer = BulkWriter(store.tracking, store.past, store.marks, recheck_of)
         for turn in range(answers):
             of = call(hours(turn * writers + lane))
             errors.extend(writer.write([answer(of, on_its_way(FIRST))]))
@@ -65,12 +75,12 @@ def test_writers_that_meet_lose_nothing_and_the_newest_wins(store: Store) -> Non
 
 
 def test_a_write_in_between_is_merged_and_not_overwritten(store: Store) -> None:
-    other = BulkWriter(store.tracking, store.past, store.marks)
+    other = BulkWriter(store.tracking, store.past, store.marks, recheck_of)
     other.write([answer(call(hours(0)), on_its_way(FIRST))])
     between: Any = ReadAndThen(
         store.tracking, lambda: other.write([failure(call(hours(1)), CourierDown("?"))])
     )
-    writer = BulkWriter(between, store.past, store.marks)
+    writer = BulkWriter(between, store.past, store.marks, recheck_of)
 
     told = writer.write([answer(call(hours(2), origin=Origin.AUTOMATIC), on_its_way(FIRST))])
 
@@ -84,7 +94,7 @@ def test_failures_that_meet_are_all_noted(store: Store) -> None:
 
     def write(lane: int) -> None:
         of = call(hours(lane))
-        writer = BulkWriter(store.tracking, store.past, store.marks)
+        writer = BulkWriter(store.tracking, store.past, store.marks, recheck_of)
         writer.write([failure(of, error)])
 
     threads = [threading.Thread(target=write, args=(lane,)) for lane in range(8)]

@@ -44,6 +44,7 @@ def test_the_first_answer_becomes_the_document_of_the_contract() -> None:
         "_id": NAME,
         "slug": "usps",
         "tracking_number": NUMBER,
+        "fields": {},
         "tag": "InTransit",
         "subtag": "InTransit_003",
         "delivered": False,

@@ -22,6 +22,7 @@ from store_parcels import (
     times,
 )
 
+from service.config.schema import Recheck
 from service.store.merge import merge
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 
@@ -72,6 +73,15 @@ def test_thirty_days_without_anything_new_mean_expired() -> None:
     assert (soon["tag"], soon["active"]) == ("InTransit", True)
     assert (late["tag"], late["subtag"], late["active"]) == ("Expired", "Expired_001", False)
     assert (late["next_check_at"], late["updated_at"]) == (None, START + days(30))
+
+
+def test_the_days_until_expired_are_a_setting() -> None:
+    week = Recheck(expires_after_days=7)
+
+    soon = merge(stored(), answer(call(days(6)), on_its_way(FIRST, SECOND)), week).document
+    late = merge(stored(), answer(call(days(7)), on_its_way(FIRST, SECOND)), week).document
+
+    assert (soon["tag"], late["tag"]) == ("InTransit", "Expired")
 
 
 def test_a_number_that_stays_unknown_expires_too() -> None:

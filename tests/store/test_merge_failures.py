@@ -12,12 +12,14 @@ from store_parcels import (
     answer,
     attempt,
     call,
+    days,
     failure,
     hours,
     on_its_way,
     stored,
 )
 
+from service.config.schema import Recheck
 from service.store.document import Answer
 from service.store.merge import merge
 from tracking.errors import CourierDown, InvalidNumber
@@ -61,6 +63,48 @@ def test_a_final_failure_is_shown_and_the_next_check_is_planned_anew() -> None:
     }
     assert new["active"]
     assert new["next_check_at"] > START + hours(9)
+
+
+def test_thirty_days_without_an_answer_mean_expired() -> None:
+    old = merge(stored(), answer(call(days(20)), JOURNEY)).document
+
+    soon = merge(old, failure(call(days(49)), final=True)).document
+    late = merge(old, failure(call(days(50)), final=True)).document
+
+    assert (soon["tag"], soon["active"], soon["next_check_at"] is None) == (
+        "InTransit",
+        True,
+        False,
+    )
+    assert (late["tag"], late["subtag"], late["active"]) == ("Expired", "Expired_001", False)
+    assert (late["next_check_at"], late["updated_at"]) == (None, START + days(50))
+    assert late["checkpoints"] == old["checkpoints"]
+    assert late["error"]["code"] == "courier_down"
+
+
+def test_a_number_that_was_never_answered_expires_after_the_days_of_its_courier() -> None:
+    week = Recheck(expires_after_days=7)
+    document = merge(None, failure(call(), final=True), week).document
+
+    soon = merge(document, failure(call(days(6)), final=True), week).document
+    late = merge(document, failure(call(days(7)), final=True), week).document
+
+    assert (soon["tag"], soon["active"]) == ("Pending", True)
+    assert (late["tag"], late["active"], late["next_check_at"]) == ("Expired", False, None)
+
+
+def test_a_failure_that_will_be_tried_again_ends_nothing() -> None:
+    late = merge(stored(), failure(call(days(50)))).document
+
+    assert (late["tag"], late["active"]) == ("InTransit", True)
+
+
+def test_what_ended_without_an_answer_is_not_ended_once_more_by_the_next_failure() -> None:
+    late = merge(stored(), failure(call(days(50)), final=True)).document
+
+    again = merge(late, failure(call(days(51)), final=True)).document
+
+    assert again["updated_at"] == START + days(50)
 
 
 def test_an_invalid_number_is_checked_no_more() -> None:

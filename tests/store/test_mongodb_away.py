@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 import pytest
-from store_parcels import attempt, call, delivered, hours, on_its_way, scan
+from store_parcels import attempt, call, delivered, hours, on_its_way, recheck_of, scan
 
 from devstack.stack import Stack
 from service.store.connection import Store
@@ -35,7 +35,7 @@ async def until_done(step: Callable[[], Awaitable[None]], refused: asyncio.Event
 async def test_a_killed_mongodb_is_down_at_once_and_back_by_itself(
     stack: Stack, hasty: Store, notices: list[Exception | None]
 ) -> None:
-    trackings = Trackings(hasty)
+    trackings = Trackings(hasty, recheck_of)
     of = call()
     stack.mongodb.kill()
     with pytest.raises(ResultsDown):
@@ -63,7 +63,7 @@ async def test_a_killed_mongodb_is_down_at_once_and_back_by_itself(
 async def test_nothing_that_was_confirmed_is_lost_when_mongodb_is_killed_between_writes(
     stack: Stack, hasty: Store
 ) -> None:
-    trackings = Trackings(hasty)
+    trackings = Trackings(hasty, recheck_of)
     numbers = [f"NUMBER{index}" for index in range(400)]
     confirmed: set[str] = set()
     refused = asyncio.Event()
@@ -95,7 +95,7 @@ async def test_nothing_that_was_confirmed_is_lost_when_mongodb_is_killed_between
 
 
 async def test_a_frozen_mongodb_does_not_stop_the_event_loop(stack: Stack, hasty: Store) -> None:
-    trackings = Trackings(hasty)
+    trackings = Trackings(hasty, recheck_of)
     of = call()
     await trackings.save(of, on_its_way(FIRST), attempt(of))
     later = call(hours(1))
@@ -142,7 +142,7 @@ async def test_closing_ends_the_look_for_a_mongodb_that_is_away(stack: Stack, ha
 
 
 async def test_whoever_writes_after_the_end_is_told(hasty: Store) -> None:
-    trackings = Trackings(hasty)
+    trackings = Trackings(hasty, recheck_of)
     of = call()
     await hasty.close()
 

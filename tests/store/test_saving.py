@@ -16,9 +16,11 @@ from store_parcels import (
     delivered,
     hours,
     on_its_way,
+    recheck_of,
 )
 from store_parcels import scan as scanned
 
+from service.config.schema import Recheck
 from service.store import forgetting
 from service.store.connection import Names, Store
 from service.store.trackings import Trackings
@@ -139,7 +141,7 @@ async def test_a_hundred_new_answers_cost_one_command(
     commands: list[str], mongo_uri: str, database: str
 ) -> None:
     store = Store(Names(mongo_uri, database))
-    trackings = Trackings(store)
+    trackings = Trackings(store, recheck_of)
     await save(trackings)
     commands.clear()
     calls = [call(number=f"NUMBER{index}") for index in range(100)]
@@ -154,7 +156,7 @@ async def test_rechecks_are_read_first_because_they_have_a_document(
     commands: list[str], mongo_uri: str, database: str
 ) -> None:
     store = Store(Names(mongo_uri, database))
-    trackings = Trackings(store)
+    trackings = Trackings(store, recheck_of)
     await save(trackings)
     commands.clear()
     again = call(hours(4), origin=Origin.AUTOMATIC)
@@ -180,6 +182,16 @@ async def test_a_number_that_is_used_again_leaves_the_old_parcel_in_the_past(
     past = list(store.past.find())
     assert past == [old | {"_id": f"{NAME}:{FIRST.checkpoint_time}"}]
     assert found(store)["tracked_count"] == 1
+
+
+async def test_each_courier_has_its_own_times_of_re_checks(store: Store) -> None:
+    daily = {"usps": Recheck(in_transit_hours=24.0), "ups": Recheck()}
+    trackings = Trackings(store, daily.__getitem__)
+
+    await save(trackings)
+
+    due = found(store)["next_check_at"]
+    assert hours(24 * 0.9) <= due - START <= hours(24 * 1.1)
 
 
 async def test_a_failure_is_noted_and_a_final_one_is_shown(

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from store_parcels import JOURNEY, NAME, NUMBER, attempt, call, hours, on_its_way, scan, times
+from store_parcels import (
+    JOURNEY,
+    NAME,
+    NUMBER,
+    attempt,
+    call,
+    hours,
+    on_its_way,
+    recheck_of,
+    scan,
+    times,
+)
 
 from service.store.bulk import BulkWriter
 from service.store.connection import Names, Store
@@ -93,7 +104,7 @@ async def test_what_was_read_after_a_fix_is_the_observation_it_was(
     await fail(trackings, call(hours(5)), unreadable())
     [document] = kept(store)
     later = on_its_way(*JOURNEY.checkpoints, scan("2026-03-01T15:00:00", "Departed"))
-    save(BulkWriter(store.tracking, store.past, store.marks), document, later)
+    save(BulkWriter(store.tracking, store.past, store.marks, recheck_of), document, later)
     forget(store.unreadable, document)
 
     stored = store.tracking.find_one({"_id": NAME})
@@ -112,7 +123,7 @@ async def test_a_newer_answer_is_not_replaced_by_an_older_one_that_is_read_late(
     await trackings.save(newer, JOURNEY, attempt(newer))
     [document] = kept(store)
     older = on_its_way(scan("2026-02-01T08:00:00"))
-    save(BulkWriter(store.tracking, store.past, store.marks), document, older)
+    save(BulkWriter(store.tracking, store.past, store.marks, recheck_of), document, older)
 
     stored = store.tracking.find_one({"_id": NAME})
     assert stored is not None

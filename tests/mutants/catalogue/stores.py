@@ -63,7 +63,7 @@ MUTANTS = (
         name="a parcel on its way has no next check",
         breaks="I7 F18",
         where="service/store/document.py",
-        old='stored(next_check(parcel, at)) if document["active"] else None',
+        old='next_check(parcel, at, recheck) if document["active"] else None',
         new="None",
         tests=(MERGE + "test_the_first_answer_becomes_the_document_of_the_contract",),
     ),

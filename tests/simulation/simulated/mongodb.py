@@ -72,7 +72,7 @@ class SimulatedStore:
 class SimulatedResults:
     """Stands in for `service.store.trackings.Trackings`."""
 
-    def __init__(self, store: SimulatedStore) -> None:
+    def __init__(self, store: SimulatedStore, _: object) -> None:
         self._store = store
 
     async def available(self) -> None:

@@ -24,6 +24,7 @@ SLUGS = frozenset(
             "fedex",
             "gls",
             "hong-kong-post",
+            "inpost-paczkomaty",
             "la-poste-colissimo",
             "postnl",
             "postnord",

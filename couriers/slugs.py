@@ -23,6 +23,7 @@ SLUGS = frozenset(
             "dpd-uk",
             "fedex",
             "gls",
+            "hermes-de",
             "hong-kong-post",
             "inpost-paczkomaty",
             "la-poste-colissimo",

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from email.utils import formatdate
-from http import HTTPStatus
 from typing import Any
 
 import aiohttp
@@ -144,7 +143,7 @@ class Fetch:
             return await self._permitted(method, url, headers, body)
         value, held_before = await self._authorise(headers, grant)
         answer = await self._permitted(method, url, headers, body)
-        if answer.status != HTTPStatus.UNAUTHORIZED:
+        if not grant.refused(answer):
             return answer
         self._tokens.forget(account_key(self.settings, grant.url), value)
         if not held_before:

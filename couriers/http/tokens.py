@@ -23,13 +23,18 @@ LIFETIME_MOST = 86_400.0
 AccountKey = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
+def _unauthorized(answer: Answer) -> bool:
+    return answer.status == HTTPStatus.UNAUTHORIZED
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """How one courier gives out tokens: what is posted, and where the token stands in the answer.
 
     Exactly one of `json` and `form` is posted. `member` is the token's name in the answer.
     `lifetime` (seconds) is used when the answer names none. `header` and `scheme` say how the token
-    travels: `Authorization: Bearer <token>`.
+    travels: `Authorization: Bearer <token>`. `refused` tells an answer to a call by which the
+    courier no longer accepts the token, if that is not a 401.
     """
 
     url: str
@@ -40,6 +45,7 @@ class Grant:
     lifetime: float = 300.0
     header: str = "Authorization"
     scheme: str = "Bearer "
+    refused: Callable[[Answer], bool] = _unauthorized
 
 
 @dataclass(frozen=True, slots=True)

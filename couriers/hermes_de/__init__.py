@@ -1,0 +1,212 @@
+"""Hermes Germany's Shipment Info API.
+
+An unknown number is a result inside a 200, and a token that ran out an error inside a 400. An event
+has a code of three numbers, which may be written "50-1-2" or "050001002", or an older one of four
+digits; a parcel that is on its way back has events of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import msgspec
+
+from couriers.hermes_de.codes import (
+    EVENTS,
+    FORBIDDEN,
+    NOT_YET,
+    OLD,
+    OLD_EVENTS,
+    REASONS,
+    SILENT,
+    TOKEN_REFUSED,
+)
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import TELLING, refuse, unexpected
+from couriers.http.settings import credentials
+from couriers.http.tokens import Grant
+from couriers.reading import statuses
+from couriers.reading.answer import Answer, decode, place, text
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    delivery_in,
+    history,
+    scan,
+    unknown_codes,
+)
+from couriers.reading.countries import country
+from couriers.reading.multi_piece import latest
+from couriers.reading.number_forms import NumberForm, form
+from couriers.reading.status_phrases import recognise, unless_denied
+from couriers.reading.statuses import Status
+from couriers.reading.times import read_iso
+from tracking.checkpoint import NOT_FOUND_YET, Tracking
+from tracking.errors import AuthFailed, RequestRefused, WrongNumber
+from tracking.request import TrackingRequest
+
+NAME = "Hermes Germany"
+BASE_URL = "https://de-api.hermesworld.com/services/hsi"
+TOKEN_URL = "https://authme.myhermes.de/authorization-facade/oauth2/access_token"  # noqa: S105 - an address
+CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret", "username", "password")
+ASKS = "`GET /shipmentinfo`"
+AUTH = "OAuth, with a user's password"
+CREDENTIALS_FROM = "Hermes Germany's contact for customers: access to the Hermes Shipping Interface"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[NumberForm, ...] = (form(r"H\d{19}"), form(r"\d{14}|\d{16}", loose=True))
+QUOTA = "none published"
+VERIFIED = (
+    "Hermes' OpenAPI text and its list of event codes; no recorded answer was found; never run "
+    "against the live site"
+)
+
+
+class _Result(msgspec.Struct, rename={"said": "message"}):
+    code: str | None = None
+    said: str | None = None
+
+
+class _Unit(msgspec.Struct, rename={"country": "countryCode"}):
+    name: str | None = None
+    city: str | None = None
+    country: str | None = None
+
+
+class _Event(
+    msgspec.Struct, rename={"at": "timestamp", "what": "description", "unit": "scanningUnit"}
+):
+    at: str | None = None
+    code: str | None = None
+    what: str | None = None
+    unit: _Unit | None = None
+
+
+class _Forecast(msgspec.Struct):
+    date: str | None = None
+
+
+class _Shipment(
+    msgspec.Struct,
+    rename={
+        "number": "shipmentID",
+        "abroad": "internationalShipmentID",
+        "receiver": "receiverAddress",
+        "forecast": "deliveryForecast",
+        "events": "status",
+    },
+):
+    number: str | None = None
+    abroad: str | None = None
+    result: _Result | None = None
+    receiver: _Unit | None = None
+    forecast: _Forecast | None = None
+    events: list[_Event] | None = None
+
+
+class _Reply(msgspec.Struct, rename={"shipments": "shipmentinfo", "results": "listOfResultCodes"}):
+    shipments: list[_Shipment] | None = None
+    results: list[_Result] | None = None
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number, although the service takes a hundred: each request is one permit."""
+    client, secret, user, password = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
+    number = alphanumeric(request.number)
+    login = {"client_id": client, "client_secret": secret, "username": user, "password": password}
+    grant = Grant(
+        fetch.settings.token_url, form={"grant_type": "password"} | login, refused=_refuses_token
+    )
+    answer = await fetch.get(
+        ["shipmentinfo"],
+        query={"shipmentID": number},
+        headers={"Accept-Language": "EN"},
+        grant=grant,
+    )
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the shipment that is ours, or the result that stands in its place."""
+    refuse(status, headers, body, TELLING)
+    reply = decode(body, _Reply)
+    listed = reply.shipments or []
+    ours = [each for each in listed if number in (text(each.number), text(each.abroad))]
+    ours = ours or [each for each in listed if not (each.number or each.abroad)]
+    if listed and not ours:
+        raise WrongNumber(f"asked for {number}, answered about {len(listed)} other shipments")
+    if told := [each for each in ours if each.events]:
+        return latest(map(_tracking, told))
+    results = [each.result for each in ours if each.result] + (reply.results or [])
+    return _judge(status, {text(each.code): text(each.said) for each in results})
+
+
+def _judge(status: int, told: Mapping[str | None, str | None]) -> Tracking:
+    """Read what stands where events are due."""
+    said = "; ".join(f"{code}: {what}" for code, what in told.items())
+    if NOT_YET in told:
+        return NOT_FOUND_YET
+    if {FORBIDDEN, *TOKEN_REFUSED} & told.keys():
+        raise AuthFailed(said)
+    if status == HTTPStatus.BAD_REQUEST and told:
+        raise RequestRefused(said)
+    raise unexpected(status, said or "neither events nor a known result")
+
+
+def _refuses_token(answer: Answer) -> bool:
+    stale = any(f'"{code}"'.encode() in answer.body for code in TOKEN_REFUSED)
+    refused = answer.status == HTTPStatus.BAD_REQUEST and stale
+    return refused or answer.status == HTTPStatus.UNAUTHORIZED
+
+
+def _tracking(shipment: _Shipment) -> Tracking:
+    listed, receiver = shipment.events or [], shipment.receiver or _Unit()
+    told = history(map(_scan, listed), newest_first=True)
+    status = told.status or statuses.IN_TRANSIT
+    delivery = delivery_in(told.checkpoints, status)
+    to = country(text(receiver.country))
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=told.checkpoints,
+        expected_delivery=text(shipment.forecast.date) if shipment.forecast else None,
+        delivered_at=delivery.checkpoint_time if delivery else None,
+        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+        destination=place(receiver.city, to.name if to else None),
+        unknown_codes=unknown_codes(each.code for each in listed if not _means(each.code)),
+    )
+
+
+def _scan(event: _Event) -> Scan:
+    unit = event.unit or _Unit()
+    where = Place(country(text(unit.country)), unit.city, location=unit.name)
+    return scan(read_iso(event.at or ""), event.what, _known(event), event.code, where)
+
+
+def _known(event: _Event) -> Status | None:
+    said = text(event.what) or ""
+    match _means(event.code):
+        case None:
+            return recognise(said)
+        case Status() as known:
+            return unless_denied(known, said)
+        case _:
+            return None
+
+
+def _means(code: str | None) -> Status | str | None:
+    """Look a code up: its status, the event itself if that decides nothing, None if unknown."""
+    numbers = _three_numbers(text(code) or "")
+    known = REASONS.get(numbers) or REASONS.get(numbers[:6]) or EVENTS.get(numbers[:3])
+    return known or (numbers[:3] if numbers[:3] in SILENT else None)
+
+
+def _three_numbers(code: str) -> str:
+    """Write a code in digits alone, as far as it is known: "50-1-2" is "050001002"."""
+    if parts := re.fullmatch(r"(\d{1,3})-(\d{1,3})-(\d{1,3})", code, re.ASCII):
+        return "".join(part.zfill(3) for part in parts.groups())
+    if re.fullmatch(r"\d{4}", code, re.ASCII):
+        return OLD.get(code) or OLD_EVENTS.get(code[:2], "")
+    return code if re.fullmatch(r"\d{9}", code, re.ASCII) else ""

@@ -179,10 +179,11 @@ def _detect(verbs: _Verbs) -> None:
 
 
 def _cancel(verbs: _Verbs) -> None:
-    made = _verb(verbs, "cancel", "Cancel what waits for a number; running calls are not cut off.")
-    made.add_argument("slug")
-    made.add_argument("number")
-    made.add_argument("--id", help="only the request with this id")
+    made = _verb(
+        verbs, "cancel", "Cancel requests that wait; calls that run already are not cut off."
+    )
+    _parcels(made)
+    made.add_argument("--id", help="cancel only the request with this id, of that parcel")
     _json(made)
 
 
@@ -190,14 +191,21 @@ def _forget(verbs: _Verbs) -> None:
     made = _verb(
         verbs, "forget", "Delete all that is stored about parcels, and what calls of now bring."
     )
+    _parcels(made)
+    _json(made)
+
+
+def _parcels(made: argparse.ArgumentParser) -> None:
+    """Add the ways to name parcels that are stored or wait already."""
     made.add_argument("slug_and_numbers", nargs="*", metavar="SLUG NUMBER", help="which parcels")
-    made.add_argument("--slug", help="the courier of all numbers that come without one")
-    made.add_argument("--csv", metavar="FILE", help="columns slug and number; - is stdin")
-    made.add_argument("--yes", action="store_true", help="do not ask")
-    # What else a row of a CSV file may hold is of no meaning here.
+    made.add_argument("--slug", help="the courier of rows that name none")
+    made.add_argument(
+        "--csv", metavar="FILE", help="with a header: slug,number,...; - is standard input"
+    )
+    made.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    # What else a row may hold is of no meaning here.
     nothing = dict.fromkeys(("id", "origin", "max_age", "expires_in"))
     made.set_defaults(**nothing, field=[], from_row=1)
-    _json(made)
 
 
 def _info(verbs: _Verbs) -> None:

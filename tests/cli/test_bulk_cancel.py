@@ -1,0 +1,137 @@
+"""Cancelling much from the command line: a CSV file, or all that waits for a courier."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import redis
+from command_line import Run
+
+NUMBERS = [f"94059036993001841250{n:02}" for n in range(30)]
+
+
+@pytest.fixture
+def waiting(store: redis.Redis) -> None:
+    """Thirty numbers that wait for usps, with the ids order-0 to order-29."""
+    fields = {}
+    for n, number in enumerate(NUMBERS):
+        fields[number] = json.dumps({"since": 1, "heads": [f"order-{n}"], "ids": 1})
+        fields[f"#order-{n}"] = json.dumps({"n": number, "at": 1})
+    store.hset("wait_requests:usps", mapping=fields)
+    store.rpush("wait_list:usps", *NUMBERS)
+    store.sadd("wait_slugs", "usps")
+
+
+def written(tmp_path: Path, *lines: str) -> str:
+    file = tmp_path / "orders.csv"
+    file.write_text("\n".join(lines) + "\n")
+    return str(file)
+
+
+def left(store: redis.Redis) -> int:
+    return store.llen("wait_list:usps")
+
+
+@pytest.mark.usefixtures("waiting")
+def test_the_file_that_was_put_can_be_cancelled(
+    run: Run, store: redis.Redis, tmp_path: Path
+) -> None:
+    rows = [f"usps,{number},order-{n},8000" for n, number in enumerate(NUMBERS[:12])]
+    file = written(tmp_path, "slug,number,id,postal_code", *rows)
+    done = run("cancel", "--csv", file, "--yes")
+    assert done.code == 0
+    assert done.lines[0] == f"cancelled order-0 for usps {NUMBERS[0]}"
+    assert done.lines[-1] == "cancelled 12 requests, in 12 of 12 rows"
+    assert left(store) == 18
+
+
+@pytest.mark.usefixtures("waiting")
+def test_each_row_has_its_own_answer(run: Run, store: redis.Redis, tmp_path: Path) -> None:
+    rows = [f"{NUMBERS[0]},order-1", f"{NUMBERS[2]},", "94000000,", f"{NUMBERS[3]},ordr-3"]
+    file = written(tmp_path, "number,id", *rows)
+    done = run("cancel", "--csv", file, "--slug", "usps", "--yes", "--json")
+    assert done.code == 1
+    told = [(each["cancelled"], each.get("kept"), each.get("detail")) for each in done.json]
+    assert told == [
+        (0, "elsewhere", f"usps {NUMBERS[1]}"),
+        (1, None, None),
+        (0, None, None),
+        (0, "unknown", ""),
+    ]
+    assert left(store) == 29
+
+
+@pytest.mark.usefixtures("waiting")
+def test_several_numbers_may_be_named(run: Run, store: redis.Redis) -> None:
+    done = run("cancel", "usps", *NUMBERS[:3])
+    assert done.code == 0
+    assert len(done.lines) == 4
+    assert left(store) == 27
+
+
+@pytest.mark.usefixtures("waiting")
+@pytest.mark.parametrize("as_json", [True, False])
+def test_all_that_waits_for_a_courier_is_cancelled(
+    run: Run, store: redis.Redis, *, as_json: bool
+) -> None:
+    done = run("cancel", "--slug", "usps", "--yes", *(["--json"] if as_json else []))
+    assert done.code == 0
+    if as_json:
+        assert done.json == [{"slug": "usps", "numbers": 30, "cancelled": 30}]
+    else:
+        assert done.lines == [
+            "cancelled 30 requests for 30 numbers of usps",
+            "jobs that no worker has taken from the tubes yet are not reached; cancel again later",
+        ]
+    assert left(store) == 0
+    again = run("cancel", "--slug", "usps", "--yes", "--json")
+    assert (again.code, again.json) == (1, [{"slug": "usps", "numbers": 0, "cancelled": 0}])
+
+
+@pytest.mark.usefixtures("waiting")
+def test_much_is_asked_about_first(run: Run, store: redis.Redis, tmp_path: Path) -> None:
+    file = written(tmp_path, "slug,number", f"usps,{NUMBERS[0]}", f"usps,{NUMBERS[1]}")
+    for which in (["--csv", file], ["--slug", "usps"]):
+        refused = run("cancel", *which, stdin="y\n")
+        assert refused.code == 2
+        assert "--yes" in refused.err
+        assert run("cancel", *which, stdin="n\n", at_terminal=True).code == 1
+    assert left(store) == 30
+    asked = run("cancel", "--slug", "usps", stdin="y\n", at_terminal=True)
+    assert "Cancel all that waits for usps: 30 numbers?" in asked.err
+    assert left(store) == 0
+
+
+@pytest.mark.usefixtures("waiting")
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "told"),
+    [
+        (["--csv", "-", "--yes"], f"slug,number\nusps,{NUMBERS[0]}\nuspss,{NUMBERS[1]}\n", "-:3: "),
+        (
+            ["--csv", "-", "--yes"],
+            f"slug,number\nusps,{NUMBERS[0]}\nuspss,1\n",
+            "did you mean usps",
+        ),
+        (["--csv", "-", "--yes"], "slug,number\n", "holds no request"),
+        (["--slug", "uspss", "--yes"], "", "did you mean usps?"),
+        (["usps", *NUMBERS[:2], "--id", "order-0"], "", "--id names one request"),
+        (["usps"], "", "SLUG NUMBER"),
+        (["--slug", "usps", "--id", "order-0"], "", "--id names one request"),
+        ([], "", "SLUG NUMBER"),
+    ],
+)
+def test_what_is_not_meant_or_not_understood_cancels_nothing(
+    run: Run, store: redis.Redis, arguments: list[str], stdin: str, told: str
+) -> None:
+    done = run("cancel", *arguments, stdin=stdin)
+    assert done.code == 2
+    assert told in done.err
+    assert left(store) == 30
+
+
+def test_what_was_cancelled_before_redis_went_away_is_told(offline: Run) -> None:
+    done = offline("cancel", "--slug", "usps", "--yes")
+    assert done.code == 3
+    assert "Redis" in done.err

@@ -1,0 +1,103 @@
+"""Cancelling much: all that waits for a courier, or a long list of numbers, holding nobody up."""
+
+from __future__ import annotations
+
+import pytest
+from limits_bench import KEYS, USPS, Worker, counted, state
+from redis.asyncio import Redis
+
+from limits import cancelling
+from limits.cancelling import Cancelled, Canceller, Kept, Wanted
+from tracking.request import Number, Origin, Slug
+
+MANY = 3 * cancelling.AT_ONCE + 7
+
+
+@pytest.fixture
+def canceller(worker: Worker, redis: Redis) -> Canceller:
+    return Canceller(redis, lambda _: worker.rules)
+
+
+async def scripts_run(redis: Redis) -> int:
+    return int((await redis.info("commandstats"))["cmdstat_evalsha"]["calls"])
+
+
+async def test_all_that_waits_for_a_courier_ends_wherever_it_waits(
+    busy: Worker, free: Worker, redis: Redis, canceller: Canceller
+) -> None:
+    await free.limiter.retry(await free.granted("LATER", id="later"), 60.0, 0)
+    await busy.parked("BUSY", id="behind")
+    for n in range(MANY):
+        await busy.parked(f"N{n + 1:03}", id=f"op-{n}")
+    await busy.parked("AUTO", id="auto", origin=Origin.AUTOMATIC)
+    await redis.rpush(KEYS.wait_list, "HAND", "HAND")
+
+    came = [each async for each in canceller.cancel_courier(USPS)]
+
+    assert sum(each.operations for _, each in came) == MANY + 4
+    for operation in ("later", "behind", "op-0", f"op-{MANY - 1}", "auto"):
+        assert await state(redis, operation) == "CANCELLED", operation
+    assert await counted(redis, "CANCELLED") == (MANY + 4,)
+    left = (KEYS.wait_list, KEYS.wait_list_automatic, KEYS.wait_later, KEYS.wait_requests)
+    assert await redis.exists(*left) == 0
+    assert await redis.exists(KEYS.wait_inflight) == 1
+
+
+async def test_what_waits_for_another_courier_stays(redis: Redis, canceller: Canceller) -> None:
+    await redis.rpush("wait_list:dpd-uk", "N001")
+
+    assert [each async for each in canceller.cancel_courier(USPS)] == []
+
+    assert await canceller.waiting(Slug("dpd-uk")) == 1
+
+
+async def test_each_of_many_has_its_own_answer_in_their_order(
+    busy: Worker, redis: Redis, canceller: Canceller
+) -> None:
+    await busy.parked("N001", id="op-1")
+    await busy.parked("N002", id="op-2")
+    await redis.rpush("wait_list:dpd-uk", "N003")
+    wanted = [
+        Wanted(USPS, Number("N001"), "op-1"),
+        Wanted(Slug("dpd-uk"), Number("N003")),
+        Wanted(USPS, Number("N001"), "op-2"),
+        Wanted(USPS, Number("N009")),
+        Wanted(USPS, Number("N002")),
+    ]
+
+    came = [each async for each in canceller.cancel_many(wanted)]
+
+    assert [each for each, _ in came] == wanted
+    assert [each for _, each in came] == [
+        Cancelled(1),
+        Cancelled(1),
+        Cancelled(kept=Kept.ELSEWHERE, detail="usps N002"),
+        Cancelled(0),
+        Cancelled(1),
+    ]
+
+
+async def test_a_script_cancels_no_more_numbers_than_take_a_millisecond(
+    busy: Worker, redis: Redis, canceller: Canceller
+) -> None:
+    for n in range(MANY):
+        await busy.parked(f"N{n + 1:03}")
+    before = await scripts_run(redis)
+
+    came = [each async for each in canceller.cancel_courier(USPS)]
+
+    assert len(came) == MANY
+    assert await scripts_run(redis) - before == 4
+
+
+async def test_the_longer_the_list_the_fewer_numbers_are_looked_for_at_once(
+    redis: Redis, canceller: Canceller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancelling, "WALKED_MOST", 300)
+    await redis.rpush(KEYS.wait_list, *(f"N{n:03}" for n in range(100)))
+    before = await scripts_run(redis)
+
+    wanted = [Wanted(USPS, Number(f"X{n:03}")) for n in range(12)]
+    assert all(each == Cancelled(0) for _, each in [c async for c in canceller.cancel_many(wanted)])
+
+    assert await scripts_run(redis) - before == 6

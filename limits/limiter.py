@@ -155,13 +155,13 @@ class Limiter:
         return await self._turn("retry", call.request.slug, args)
 
     async def hand_back(self, call: Call, room: int, pause: Pause | None = None) -> Turn:
-        """Hand the requests back to the head of their list (lua/requeue.lua, lua/abort.lua).
+        """Hand the requests back to the head of their list (lua/hand_back.lua).
 
         The start stays spent unless it is certain that nothing was sent.
         """
-        script = "requeue" if call.permit.started else "abort"
-        args = (call.id, *_pause(pause), next(self._ids), max(room, 0))
-        return await self._turn(script, call.request.slug, args)
+        unsent = int(not call.permit.started)
+        args = (call.id, unsent, *_pause(pause), next(self._ids), max(room, 0))
+        return await self._turn("hand_back", call.request.slug, args)
 
     async def sweep(self, slugs: Sequence[Slug]) -> Sequence[Swept]:
         """Put right what vanished workers left (lua/survey.lua, lua/inspect.lua, lua/sweep.lua)."""

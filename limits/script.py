@@ -15,13 +15,12 @@ LIBRARY = ("slug", "record", "operations", "lanes", "waiting", "flight", "turns"
 """The parts that operations share, in the order in which they need each other."""
 
 OF_SLUG = (
-    "abort",
     "admit",
     "again",
     "cancel",
     "finish",
     "forget",
-    "requeue",
+    "hand_back",
     "retry",
     "started",
     "sweep",

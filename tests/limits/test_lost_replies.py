@@ -186,11 +186,11 @@ async def test_a_second_process_does_not_take_a_duty_over_by_a_repeated_take(
     [
         ("finish", (verdict(1), "N001")),
         ("retry", (60_000,)),
-        ("requeue", NO_PAUSE),
-        ("requeue", PAUSE),
-        ("requeue", (0, "auth_failed")),
-        ("abort", NO_PAUSE),
-        ("abort", PAUSE),
+        ("hand_back", (0, *NO_PAUSE)),
+        ("hand_back", (0, *PAUSE)),
+        ("hand_back", (0, 0, "auth_failed")),
+        ("hand_back", (1, *NO_PAUSE)),
+        ("hand_back", (1, *PAUSE)),
     ],
 )
 @pytest.mark.parametrize("room", [0, 1, 5])

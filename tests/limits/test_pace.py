@@ -131,10 +131,10 @@ async def test_whoever_waits_for_an_unreported_lane_asks_when_the_report_may_be_
     assert now + 50_000 <= int(ask) <= start + WINDOW_US - AHEAD_US + 30_000
 
 
-async def test_an_aborted_call_gives_its_start_back(usps: Worker, redis: Redis) -> None:
+async def test_a_call_that_was_not_sent_gives_its_start_back(usps: Worker, redis: Redis) -> None:
     await two_starts(usps)
 
-    await usps.raw("abort", "b", *NO_PAUSE, "t", 0)
+    await usps.raw("hand_back", "b", 1, *NO_PAUSE, "t", 0)
 
     assert (await free_at(redis)).keys() == {"a"}
 
@@ -149,17 +149,15 @@ async def test_a_start_given_back_before_its_instant_leaves_its_lane_taken_until
     await patient.raw("started", reports=["a", free - WINDOW_US])
     await patient.raw_admit("c", "N003")
 
-    _, (grant,), *_ = await patient.raw("abort", "c", *NO_PAUSE, "t", 1)
+    _, (grant,), *_ = await patient.raw("hand_back", "c", 1, *NO_PAUSE, "t", 1)
 
     assert int(grant[1]) >= free
 
 
-async def test_a_requeued_and_a_retried_call_keep_their_start_spent(
-    usps: Worker, redis: Redis
-) -> None:
+async def test_a_call_that_may_have_left_keeps_its_start_spent(usps: Worker, redis: Redis) -> None:
     await two_starts(usps)
 
-    await usps.raw("requeue", "a", *NO_PAUSE, "t", 0)
+    await usps.raw("hand_back", "a", 0, *NO_PAUSE, "t", 0)
     await usps.raw("retry", "b", 5_000, "u", 0)
 
     assert (await free_at(redis)).keys() == {"a", "b"}

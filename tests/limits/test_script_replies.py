@@ -210,7 +210,7 @@ async def test_finish_gives_the_freed_slot_to_the_next_in_line(hire: Hire) -> No
     assert rest == ["concurrency", 0, 0]
 
 
-async def test_retry_requeue_and_abort_answer_as_take_does(worker: Worker, redis: Redis) -> None:
+async def test_retry_and_hand_back_answer_as_take_does(worker: Worker, redis: Redis) -> None:
     await granted(worker, "c")
 
     now, grants, why, ask, put = await worker.raw("retry", "c", 5000, "b", 5)
@@ -221,8 +221,8 @@ async def test_retry_requeue_and_abort_answer_as_take_does(worker: Worker, redis
     _, grants, *_ = await worker.raw("take", "b2", 5, 0)
     assert [grant[0] for grant in grants] == ["b2:1"]
 
-    for script, call_id, base in (("requeue", "b2:1", "b3"), ("abort", "b3:1", "b4")):
-        _, grants, why, *_ = await worker.raw(script, call_id, *NO_PAUSE, base, 5)
+    for unsent, call_id, base in ((0, "b2:1", "b3"), (1, "b3:1", "b4")):
+        _, grants, why, *_ = await worker.raw("hand_back", call_id, unsent, *NO_PAUSE, base, 5)
         assert [grant[0] for grant in grants] == [f"{base}:1"]
         assert why == "empty"
 

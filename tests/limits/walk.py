@@ -22,7 +22,7 @@ PICK = st.integers(0, 1_000)
 ROOM = st.integers(0, 3)
 SENT = st.sampled_from([1, 1, 2])
 SOONEST_MS = -60_000
-GIVES_DUTIES = {"take", "finish", "retry", "requeue", "abort", "sweep"}
+GIVES_DUTIES = {"take", "finish", "retry", "hand_back", "sweep"}
 
 
 class Walk(Sender):
@@ -166,11 +166,11 @@ class Walk(Sender):
         args = (call_id, delay_ms, self.new("t"), room)
         self.ask(Step("retry", args, self.hold_all), sent=sent)
 
-    @rule(pick=PICK, room=ROOM, how=st.sampled_from(["requeue", "abort"]), sent=SENT)
-    def a_call_is_handed_back(self, pick: int, room: int, how: str, sent: int) -> None:
+    @rule(pick=PICK, room=ROOM, unsent=st.integers(0, 1), sent=SENT)
+    def a_call_is_handed_back(self, pick: int, room: int, unsent: int, sent: int) -> None:
         call_id, *_ = self.any_call(pick)
-        args = (call_id, -1, "", self.new("t"), room)
-        self.ask(Step(how, args, self.hold_all), sent=sent)
+        args = (call_id, unsent, -1, "", self.new("t"), room)
+        self.ask(Step("hand_back", args, self.hold_all), sent=sent)
 
     @rule(pick=PICK, late=st.booleans())
     def a_worker_vanishes(self, pick: int, *, late: bool) -> None:

@@ -33,7 +33,7 @@ local function step(kind, index, at)
 end
 
 local kinds, replies = {}, {}
-for name, width in string.gmatch(ARGV[2], '(%l+) (%d+)') do
+for name, width in string.gmatch(ARGV[2], '([%l_]+) (%d+)') do
   table.insert(kinds, { operation = operations[name](), width = tonumber(width) })
 end
 local at, last = laws_before + #KEYS + 1, #ARGV

@@ -1,9 +1,10 @@
 --[[
-abort: a call certainly did not start. It goes back to the head of the list, with its start.
+hand_back: a call is not made, or not to its end. It goes back to the head of the list.
 
 KEYS     of the slug, see lib/slug.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call
+  unsent   1: certainly nothing was sent, so the start is given back; 0: it may have left
   pause_ms during which nobody calls this courier; 0: longer each time; -1: no pause
   reason   of the pause, for operators
   base     as in take.lua
@@ -11,9 +12,9 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Returns  {now, grants, why, ask, put}, as in take.lua
 ]]
-return function(id, pause_ms, reason, base, room)
+return function(id, unsent, pause_ms, reason, base, room)
   return end_unanswered(id, base, room, function(number, record)
-    give_start_back(id, record)
+    if unsent == '1' then give_start_back(id, record) end
     put_head(number, record)
     pause(tonumber(pause_ms), reason)
   end)

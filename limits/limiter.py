@@ -25,7 +25,6 @@ from typing import Any
 
 from limits import keys
 from limits.clock import Clock
-from limits.correction import Correction
 from limits.epoch import Epoch
 from limits.permit import CallPermit
 from limits.replies import read_grant, request_of, write_request, write_rules, write_verdict
@@ -88,7 +87,6 @@ class Limiter:
         self._policy = policy
         self._ids = map(f"{self.token}-{{}}".format, itertools.count(1))
         self._written: dict[Slug, bytes] = {}
-        self._corrections: dict[Slug, Correction | None] = {}
         self._reports = Reports(self._started)
 
     @property
@@ -248,7 +246,7 @@ class Limiter:
             self._clock,
             partial(self._reports.add, slug),
         )
-        permit.renewed_by(again).corrected_by(self._correction(slug))
+        permit.renewed_by(again)
         return Call(
             id=grant.call_id,
             request=request_of(slug, record),
@@ -260,12 +258,6 @@ class Limiter:
             requests=record.ids + (record.anon.count if record.anon else 0),
             operations=grant.operations,
         )
-
-    def _correction(self, slug: Slug) -> Correction | None:
-        if slug not in self._corrections:
-            most_ms = self._rules_of(slug).correction_ms
-            self._corrections[slug] = Correction(most_ms / 1000) if most_ms else None
-        return self._corrections[slug]
 
     def _rules(self, slug: Slug) -> bytes:
         if slug not in self._written:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Awaitable, Callable
 
 from limits.clock import MICRO, Clock
-from limits.correction import Correction
 from limits.rules import LATE_SECONDS
 from tracking.errors import NotStarted
 
@@ -29,11 +28,9 @@ class CallPermit:
         "_again",
         "_at",
         "_clock",
-        "_correction",
         "_id",
         "_report",
         "_requests",
-        "_sent",
         "_steps",
         "_used",
         "deadline",
@@ -47,8 +44,6 @@ class CallPermit:
         self._at = at_us / MICRO
         self._clock = clock
         self._report = report
-        self._correction: Correction | None = None
-        self._sent: float | None = None
         self._again: Again | None = None
         self._requests = 0
         self._used = False
@@ -57,11 +52,6 @@ class CallPermit:
     def renewed_by(self, again: Again) -> CallPermit:
         """Set how further requests are asked for; once, right after construction."""
         self._again = again
-        return self
-
-    def corrected_by(self, correction: Correction | None) -> CallPermit:
-        """Set who judges what a late answer says of the send; None: nobody does."""
-        self._correction = correction
         return self
 
     @property
@@ -99,20 +89,9 @@ class CallPermit:
         if now + self._clock.high > self._at + LATE_SECONDS or now > self.deadline:
             raise NotStarted(f"the grant {self._id} came {-early:.3f} s too late")
         self._used = True
-        self._sent = None
         self._requests += 1
 
     def after_send(self) -> None:
         """Stamp the send: the upper bound, because an earlier one could free the lane too soon."""
-        self._sent = time.monotonic()
-        self._stamp(self._sent)
-
-    def after_answer(self) -> None:
-        """Report the send anew, where the answer's delay says that it may have arrived later."""
-        if self._correction is None or self._sent is None:
-            return
-        if late := self._correction.of(self._sent, time.monotonic()):
-            self._stamp(self._sent + late)
-
-    def _stamp(self, sent: float) -> None:
-        self._report(self._start_id, round((sent + self._clock.high) * MICRO))
+        latest = time.monotonic() + self._clock.high
+        self._report(self._start_id, round(latest * MICRO))

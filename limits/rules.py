@@ -21,14 +21,12 @@ class Rules:
 
     `guard_ms` covers the jitter between the courier and us: starts of one lane are at least
     1 s + guard apart. `per_hour` holds in any 3,600 s; `per_day` between two resets, at
-    `day_resets_at_seconds` after midnight UTC. `correction_ms`: by how much a late answer may move
-    its call's start; 0: not at all (see limits.correction).
+    `day_resets_at_seconds` after midnight UTC.
     """
 
     concurrent: int = 20
     per_second: int = 2
     guard_ms: int = 20
-    correction_ms: int = 0
     call_timeout_seconds: float = 30.0
     lease_seconds: float = 60.0
     max_waiting: int = 1_000_000

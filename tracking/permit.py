@@ -33,6 +33,3 @@ class Permit(Protocol):
 
     def after_send(self) -> None:
         """Stamp the instant at which the request left; called right after the write."""
-
-    def after_answer(self) -> None:
-        """Note that the head of the answer has come; called right then, where one comes at all."""

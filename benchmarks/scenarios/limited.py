@@ -66,11 +66,10 @@ CONCURRENCY = 500
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """One run; `correction_ms` as in `[limits]`."""
+    """One run."""
 
     slugs: int
     processes: int
-    correction_ms: int = 0
 
 
 FULL = (
@@ -103,8 +102,7 @@ def limited(
     rig.clean(DELAY_MS)
     rig.tubes.pause(REQUESTS, PAUSED)
     concurrency = max(CONCURRENCY, size.slugs)
-    limits = {"correction_ms": size.correction_ms}
-    with rig.worker(Setting(names, size.processes, concurrency, limits)) as worker:
+    with rig.worker(Setting(names, size.processes, concurrency)) as worker:
         fed = feed(rig, names, requests(names, spans.backlog))
         time.sleep(PAUSE_MS / 1000 + spans.warm_up)
         meter, asked = rig.meter(worker), traffic(rig.redis)

@@ -1,7 +1,7 @@
-"""A courier that stands still for moments: what the answer correction does, and what it costs.
+"""A courier that stands still for moments, and whether the limit is kept then.
 
 The stub is stopped and continued in the measured window. What was sent meanwhile it sees at once
-when it goes on, and no sender foresees that; with `correction_ms` late answers move later starts.
+when it goes on, and no sender foresees that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STALL_SECONDS = 0.09
 EVERY_SECONDS = 0.7
 """No part of the second that calls of a lane are apart: stalls meet every phase of it."""
 
-COLUMNS = (Column("correction_ms", "correction_ms"), Column("stalls", "stalls"), *PACE)
+COLUMNS = (Column("stalls", "stalls"), *PACE)
 TITLE = f"A courier that stands still for {STALL_SECONDS * 1000:.0f} ms now and then"
 
 
@@ -39,24 +39,19 @@ def stumble(pid: int, seconds: float) -> None:
 
 
 def run(plan: Plan) -> list[Table]:
-    """Measure without and with the correction: with stalls, then what it costs alone."""
+    """Measure with and without stalls."""
     slugs = plan.pick(300, 50)
     spans = Spans(plan.pick(6.0, 3.0), plan.span(12.0, 5.0))
     rows = []
     with open_rig() as rig:
-        stumbling = partial(stumble, rig.courier.pid)
         ways: tuple[tuple[int, Callable[[float], None]], ...] = (
-            (0, stumbling),
-            (100, stumbling),
+            (round(spans.measured // EVERY_SECONDS), partial(stumble, rig.courier.pid)),
             (0, time.sleep),
-            (100, time.sleep),
         )
-        for correction_ms, spend in ways:
-            stalls = round(spans.measured // EVERY_SECONDS) if spend is stumbling else 0
-            plan.say(f"{stalls} stalls, correction_ms = {correction_ms}")
-            row = limited(rig, Size(slugs, 1, correction_ms), spans, spend)
-            rows.append({**row, "stalls": stalls})
+        for stalls, spend in ways:
+            plan.say(f"{stalls} stalls")
+            rows.append({**limited(rig, Size(slugs, 1), spans, spend), "stalls": stalls})
     return [Table("stalls", TITLE, COLUMNS, rows, PACE_NOTE)]
 
 
-SCENARIO = Scenario("stalls", "a courier that stands still, with and without correction", run)
+SCENARIO = Scenario("stalls", "a courier that stands still for moments", run)

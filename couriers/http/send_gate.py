@@ -41,11 +41,9 @@ class Gate:
             raise TypeError("the session must come from couriers.http.session.open_session")
         request.gate = self
         try:
-            response = await handler(request)
+            return await handler(request)
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as broken:
             raise courier_down(request.url.host, broken) from broken
-        self._permit.after_answer()
-        return response
 
     async def open(self, connection: Connection) -> None:
         """Wait for the permitted instant. Raises NotStarted, and then no byte has left."""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from service.config.problem import Problem, shown
-from service.config.schema import Section
+from service.config.schema import GONE, Section
 from service.config.spelling import example, suggestion
 from service.config.tree import (
     Path,
@@ -73,7 +73,7 @@ def _is_unknown(section: type[Section], name: str, value: Any) -> bool:
 
 def _unknown(section: type[Section], path: Path, where: str) -> Problem:
     names = settings_of(section)
-    fix = suggestion(path, where, names)
+    fix = GONE.get(path[-1]) or suggestion(path, where, names)
     return Problem(".".join(path), where, "an unknown key", "one of " + ", ".join(names), fix)
 
 

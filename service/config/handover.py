@@ -19,7 +19,6 @@ def rules_for(config: Config, slug: Slug) -> Rules:
         concurrent=limits.concurrent,
         per_second=limits.per_second,
         guard_ms=limits.guard_ms,
-        correction_ms=limits.correction_ms,
         call_timeout_seconds=limits.call_timeout_seconds,
         lease_seconds=limits.lease_seconds,
         max_waiting=limits.max_waiting,

@@ -24,6 +24,10 @@ TimeOfDay = Annotated[
 ]
 
 
+GONE = {"correction_ms": "Remove it: this setting is gone; guard_ms keeps starts further apart."}
+"""Settings of former versions, and what to do where one still stands."""
+
+
 class Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One table of config.toml. `FREE` names the field that takes all keys without one."""
 
@@ -82,7 +86,6 @@ class SlugLimits(Section, frozen=True):
     concurrent: Many | None = None
     per_second: Many | None = None
     guard_ms: Milliseconds | None = None
-    correction_ms: Milliseconds | None = None
     call_timeout_seconds: Seconds | None = None
     lease_seconds: Seconds | None = None
     max_waiting: Count | None = None
@@ -97,7 +100,6 @@ class Limits(Section, frozen=True):
     concurrent: Many = 20
     per_second: Many = 2
     guard_ms: Milliseconds = 20
-    correction_ms: Milliseconds = 0
     call_timeout_seconds: Seconds = 30.0
     lease_seconds: Seconds = 60.0
     max_waiting: Count = 1_000_000

@@ -152,6 +152,3 @@ class _Spent:
 
     def after_send(self) -> None:
         """Nothing is sent."""
-
-    def after_answer(self) -> None:
-        """Nothing is answered."""

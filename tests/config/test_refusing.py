@@ -17,6 +17,17 @@ def test_an_unknown_key_is_refused_with_its_line_and_the_closest_name(tmp_path: 
     assert found.fix == "Did you mean limits.concurrent?"
 
 
+def test_a_setting_that_is_gone_is_refused_with_what_to_do_instead(tmp_path: Path) -> None:
+    fix = "Remove it: this setting is gone; guard_ms keeps starts further apart."
+
+    for found in (
+        problem(tmp_path, "[limits]\ncorrection_ms = 0\n"),
+        problem(tmp_path, "[limits.slugs.usps]\ncorrection_ms = 100\n"),
+        problem(tmp_path, TRACKER_LIMITS__CORRECTION_MS="100"),
+    ):
+        assert (found.found, found.fix) == ("an unknown key", fix)
+
+
 def test_an_unknown_table_is_refused(tmp_path: Path) -> None:
     found = problem(tmp_path, '[redsi]\nurl = "x"\n')
     assert (found.path, found.fix) == ("redsi", "Did you mean redis?")

@@ -28,8 +28,6 @@ class RecordingPermit:
     def __init__(self, seconds: float = 5.0) -> None:
         self.deadline = time.monotonic() + seconds
         self.steps: list[str] = []
-        self.answers = 0
-        self.answered = asyncio.Event()
         self.stale = False
         self.hold: asyncio.Event | None = None
         self.at_the_gate = asyncio.Event()
@@ -56,10 +54,6 @@ class RecordingPermit:
     def after_send(self) -> None:
         self.steps.append("after_send")
         self.when_sent()
-
-    def after_answer(self) -> None:
-        self.answers += 1
-        self.answered.set()
 
 
 async def request_of(reader: asyncio.StreamReader) -> bytes:

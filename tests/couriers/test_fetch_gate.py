@@ -42,27 +42,6 @@ async def test_before_send_comes_before_the_first_byte_and_after_send_behind_the
     assert permit.steps == ["before_send", "after_send"]
 
 
-async def test_an_answer_is_noted_when_its_head_has_come(
-    wire: Wire, fetch_for: FetchFor, permit: RecordingPermit
-) -> None:
-    head, _, body = OK.partition(b"\r\n\r\n")
-
-    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
-        await request_of(reader)
-        before.append(permit.answers)
-        writer.write(head + b"\r\n\r\n")
-        await asyncio.wait_for(permit.answered.wait(), 5)
-        writer.write(body)
-
-    before: list[int] = []
-    fetch = fetch_for(await wire(serve))
-
-    await fetch.get(["a"])
-
-    assert before == [0]
-    assert permit.answers == 1
-
-
 @pytest.mark.parametrize(
     ("method", "body"),
     [("get", b""), ("json", b'["' + b"x" * 2000 + b'NN"]'), ("xml", b"<a>" + b"x" * 2000 + b"NN")],

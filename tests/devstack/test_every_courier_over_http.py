@@ -61,8 +61,6 @@ class Leave:
     def after_send(self) -> None:
         self.sends += 1
 
-    def after_answer(self) -> None: ...
-
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 CLOCK = "limits/test_redis_clock.py::"
-CORRECTION = "limits/test_answer_correction.py::"
 FLAWS = "limits/test_original_flaws.py::"
 PACE = "limits/test_pace.py::"
 PERMIT = "limits/test_call_permit.py::"
@@ -87,22 +86,6 @@ MUTANTS = (
         tests=(PACE + "test_a_report_for_a_lane_that_went_to_another_start_changes_nothing",),
     ),
     Mutant(
-        name="a late answer moves its lane by more than the setting allows",
-        breaks="I3",
-        where="limits/correction.py",
-        old="return min(excess, self._most) if",
-        new="return excess if",
-        tests=(CORRECTION + "test_a_lane_is_held_for_as_long_as_its_request_may_have_been_late",),
-    ),
-    Mutant(
-        name="a late answer does not move its lane",
-        breaks="I3",
-        where="limits/permit.py",
-        old="            self._stamp(self._sent + late)",
-        new="            self._stamp(self._sent)",
-        tests=(CORRECTION + "test_a_lane_is_held_for_as_long_as_its_request_may_have_been_late",),
-    ),
-    Mutant(
         name="measured sends are not noted",
         breaks="I3",
         where="limits/lua/lib/batch.lua",
@@ -181,8 +164,8 @@ MUTANTS = (
         name="a send is stamped with the earliest instant it can have had",
         breaks="I3",
         where="limits/permit.py",
-        old="self._report(self._start_id, round((sent + self._clock.high) * MICRO))",
-        new="self._report(self._start_id, round((sent + self._clock.low) * MICRO))",
+        old="latest = time.monotonic() + self._clock.high",
+        new="latest = time.monotonic() + self._clock.low",
         tests=(PERMIT + "test_a_send_is_stamped_with_the_latest_instant_it_can_have_had",),
     ),
     Mutant(

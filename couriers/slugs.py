@@ -18,6 +18,7 @@ SLUGS = frozenset(
             "australia-post",
             "bring",
             "canada-post",
+            "chronopost-france",
             "dhl",
             "dhl-germany",
             "dpd-uk",

@@ -1,0 +1,152 @@
+"""Chronopost's tracking service, in SOAP: it asks for no login.
+
+A number that nobody knows is answered like a parcel without events. Events are listed oldest first
+and have an offset. Chronopost publishes no list of its event codes: what is known of them is in
+CODES, and a partner that delivers abroad may use the same code for something else, so the words
+beside a delivery may deny it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from xml.sax.saxutils import escape
+
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.reading import statuses
+from couriers.reading.check_digits import mod_37_36, s10_checks
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    delivery_in,
+    history,
+    scan,
+    unknown_codes,
+)
+from couriers.reading.number_forms import NumberForm, form
+from couriers.reading.status_phrases import recognise, unless_denied
+from couriers.reading.statuses import Status
+from couriers.reading.times import read_iso
+from couriers.reading.xml import Element, read_xml
+from tracking.checkpoint import NOT_FOUND_YET, Tracking
+from tracking.errors import CourierDown, UnreadableAnswer, WrongNumber
+from tracking.request import TrackingRequest
+
+NAME = "Chronopost"
+BASE_URL = "https://ws.chronopost.fr"
+TOKEN_URL = ""
+CREDENTIALS: tuple[str, ...] = ()
+ASKS = "`POST /tracking-cxf/TrackingServiceWS`, `trackSkybillV2` (SOAP)"
+AUTH = "none"
+CREDENTIALS_FROM = "none needed"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[NumberForm, ...] = (
+    # In the form of the posts; letters at the end that are no country are Chronopost's own.
+    form(r"(?:PZ|X[A-Z])\d{9}(?:FR|JF|TS)", s10_checks),
+    form(r"\d{14}[0-9A-Z]", mod_37_36),
+)
+QUOTA = "none published"
+VERIFIED = (
+    "the types of Chronopost's service description; the codes of a delivery as Chronopost's own "
+    "shop module has them, the others as users of the service tell; never run against the live site"
+)
+
+CODES: dict[str, Status] = {
+    "DC": statuses.INFO_RECEIVED,
+    "EA": statuses.INFO_RECEIVED,
+    "DB": statuses.ACCEPTED,
+    "SC": statuses.IN_TRANSIT,
+    "TS": statuses.IN_TRANSIT,
+    "O": statuses.IN_TRANSIT,
+    "TP": statuses.IN_TRANSIT,
+    "TT": statuses.IN_TRANSIT,
+    "T": statuses.ARRIVED,
+    "EI": statuses.ARRIVED_ABROAD,
+    "A2": statuses.PROBLEM,
+    "IS": statuses.IN_TRANSIT,
+    "SD": statuses.PROBLEM,
+    "IA": statuses.PROBLEM,
+    "SK": statuses.PROBLEM,
+    "RB": statuses.IN_TRANSIT,
+    "TA": statuses.OUT_FOR_DELIVERY,
+    "P": statuses.NOBODY_THERE,
+    "AB": statuses.FOR_PICKUP,
+    "D": statuses.DELIVERED,
+    "D1": statuses.DELIVERED,
+    "D2": statuses.DELIVERED,
+    "D3": statuses.DELIVERED,
+    "D4": statuses.DELIVERED,
+    "D5": statuses.DELIVERED,
+}
+"""`code` of an event, as far as it is known; else the words tell."""
+
+SILENT = frozenset({"SM"})
+"""The addressee was sent a message."""
+
+_FINE = "0"
+_QUESTION = (
+    '<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/"><soap:Body>'
+    '<t:trackSkybillV2 xmlns:t="http://cxf.tracking.soap.chronopost.fr/">'
+    "<language>en_GB</language><skybillNumber>{number}</skybillNumber>"
+    "</t:trackSkybillV2></soap:Body></soap:Envelope>"
+)
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number."""
+    number = alphanumeric(request.number)
+    question = _QUESTION.format(number=escape(number))
+    answer = await fetch.post(
+        ["tracking-cxf", "TrackingServiceWS"], xml=question, headers={"SOAPAction": '""'}
+    )
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the parcel; one without events is not known yet."""
+    refuse(status, headers, body)
+    root = read_xml(body)
+    if fault := root.first("Fault"):
+        raise CourierDown(fault.text("faultstring") or "a SOAP fault without a reason")
+    result = root.first("return")
+    code = result.text("errorCode") if result else None
+    if result is None or code is None:
+        raise unexpected(status, "no result of trackSkybillV2")
+    if code != _FINE:
+        said = result.text("errorMessage") or "no reason given"
+        raise UnreadableAnswer(f"an error without a known meaning: {code[:40]}: {said}")
+    parcel = root.first("listEventInfoComp")
+    if parcel is None:
+        raise unexpected(status, "neither a parcel nor an error")
+    if parcel.text("skybillNumber") not in (number, None):
+        raise WrongNumber(f"asked for {number}, answered about another parcel")
+    listed = list(parcel.each("events"))
+    return _tracking(listed) if listed else NOT_FOUND_YET
+
+
+def _tracking(listed: list[Element]) -> Tracking:
+    told = history(map(_scan, listed), newest_first=False)
+    status = told.status or statuses.IN_TRANSIT
+    delivery = delivery_in(told.checkpoints, status)
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=told.checkpoints,
+        delivered_at=delivery.checkpoint_time if delivery else None,
+        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+        unknown_codes=unknown_codes((each.text("code") for each in listed), CODES, SILENT),
+    )
+
+
+def _scan(event: Element) -> Scan:
+    code, said = event.text("code"), event.text("eventLabel")
+    where = Place(postal_code=event.text("zipCode"), location=event.text("officeLabel"))
+    return scan(read_iso(event.text("eventDate") or ""), said, _known(code, said), code, where)
+
+
+def _known(code: str | None, said: str | None) -> Status | None:
+    if code in SILENT:
+        return None
+    known = CODES.get(code or "")
+    return unless_denied(known, said or "") if known else recognise(said or "")

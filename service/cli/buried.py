@@ -15,7 +15,7 @@ from tracking.errors import StoreError
 
 @dataclass(frozen=True, slots=True)
 class Buried:
-    """A buried job. `instance` is of the server's run: job ids may begin anew with the next one."""
+    """A buried job. `instance` is of the server's run: the next may count ids from 1 again."""
 
     server: str
     instance: str
@@ -38,8 +38,8 @@ def buried_job(document: Document, producer: Producer) -> Buried | None:
         return None
     if not producer.serves(server):
         raise StillBuried(
-            f"its job {job} may lie buried on {server}, which is not among [beanstalkd] servers; "
-            "add it there, or leave the record until it expires"
+            f"its job {job} may be buried on {server}, which [beanstalkd] servers does not name",
+            "Add the server there, or leave the record until it expires.",
         )
     with producer.asking(server) as connection:
         client = connection.client
@@ -47,7 +47,7 @@ def buried_job(document: Document, producer: Producer) -> Buried | None:
             body, facts = client.peek(job).body, client.stats_job(job)
         except greenstalk.NotFoundError:
             return None
-    # Without its binlog, a server counts anew from 1.
+    # Without its binlog, a server counts from 1 again.
     if facts["state"] != "buried" or not is_about(document, body):
         return None
     return Buried(server, connection.instance, facts["tube"], job, body)

@@ -11,6 +11,7 @@ from service.cli.producer import Producer
 from service.store.connection import Document
 from service.store.dead import BODY_MOST, body_of
 from service.tubes.connection import Placing
+from service.tubes.envelope import REQUESTS_TUBE
 
 ID_MOST = 128
 
@@ -26,11 +27,13 @@ def kick(document: Document, producer: Producer) -> str | None:
     """
     # Looked for before anything is put: what cannot be deleted would be put again each time.
     buried = buried_job(document, producer)
+    if buried and buried.tube != REQUESTS_TUBE:
+        raise NotKicked(f"it is a job of {buried.tube}, which workers put themselves; delete it")
     body = buried.body if buried else body_of(document)
     if not buried and len(body) >= BODY_MOST:
         raise NotKicked(f"only its first {BODY_MOST} bytes were kept; its producer must put it")
-    anew, identity = renewed(body)
-    producer.put(anew, Placing())
+    request, identity = renewed(body)
+    producer.put(request, Placing())
     if buried:
         delete_buried(buried, producer)
     return identity

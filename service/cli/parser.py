@@ -182,7 +182,7 @@ def _cancel(verbs: _Verbs) -> None:
     made = _verb(
         verbs, "cancel", "Cancel requests that wait; calls that run already are not cut off."
     )
-    _parcels(made)
+    _parcels(made, alone="; alone: cancel all that waits for this courier")
     made.add_argument("--id", help="cancel only the request with this id, of that parcel")
     _json(made)
 
@@ -195,10 +195,10 @@ def _forget(verbs: _Verbs) -> None:
     _json(made)
 
 
-def _parcels(made: argparse.ArgumentParser) -> None:
-    """Add the ways to name parcels that are stored or wait already."""
+def _parcels(made: argparse.ArgumentParser, alone: str = "") -> None:
+    """Add the ways to name parcels; `alone` tells what --slug does without any number."""
     made.add_argument("slug_and_numbers", nargs="*", metavar="SLUG NUMBER", help="which parcels")
-    made.add_argument("--slug", help="the courier of rows that name none")
+    made.add_argument("--slug", help=f"the courier of rows that name none{alone}")
     made.add_argument(
         "--csv", metavar="FILE", help="with a header: slug,number,...; - is standard input"
     )

@@ -65,6 +65,21 @@ def test_a_recorded_orphan_is_an_orphan_no_more_and_can_be_kicked_or_deleted(
     assert json.loads(tube.reserve(timeout=0).body) == json.loads(READABLE)
 
 
+def test_a_workers_own_job_is_not_kicked_onto_the_tube_of_requests(
+    run: Run, beanstalkd: Server, tube: greenstalk.Client[bytes]
+) -> None:
+    (job,) = bury(beanstalkd, b"{", tube="wait_list")
+    run("dead", "orphans", "--record")
+    done = run("dead", "kick", "--all", "--yes")
+    assert done.code == 1
+    assert "wait_list" in done.err
+    with pytest.raises(greenstalk.TimedOutError):
+        tube.reserve(timeout=0)
+    assert run("dead", "delete", "--all", "--yes").code == 0
+    with pytest.raises(greenstalk.NotFoundError):
+        tube.peek(job)
+
+
 def test_a_job_with_a_record_is_no_orphan_but_another_one_of_its_id_is(
     run: Run, collections: Any, beanstalkd: Server
 ) -> None:

@@ -30,14 +30,10 @@ class NotReady(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What differs between runs. `limits` overrides the shipped `[limits]`.
-
-    `concurrency`: calls and jobs that one process holds at once.
-    """
+    """What differs between runs; all else is as it ships. `limits` overrides `[limits]`."""
 
     slugs: Sequence[str]
     processes: int = 1
-    concurrency: int = 500
     limits: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -67,7 +63,7 @@ def configuration(setting: Setting, at: Addresses) -> str:
         f'[beanstalkd]\nservers = ["{at.beanstalkd}"]\n{loss}',
         f'[redis]\nurl = "{at.redis}"\n{loss}',
         f'[mongodb]\nuri = "{at.mongodb}"\n{loss}',
-        f"[worker]\nprocesses = {setting.processes}\nconcurrency = {setting.concurrency}",
+        f"[worker]\nprocesses = {setting.processes}",
         "\n".join(["[limits]", *(f"{key} = {n}" for key, n in setting.limits.items())]),
     ]
     sections += [

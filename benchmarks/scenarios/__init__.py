@@ -4,6 +4,7 @@ from benchmarks.plan import Scenario
 from benchmarks.scenarios import (
     backlog,
     baseline,
+    crowded,
     held,
     hot_slug,
     idle,
@@ -19,6 +20,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     unlimited.SCENARIO,
     profile.SCENARIO,
     limited.SCENARIO,
+    crowded.SCENARIO,
     stalls.SCENARIO,
     hot_slug.SCENARIO,
     latency.SCENARIO,

@@ -60,8 +60,6 @@ DELAY_MS = 200
 ALLOWED = Allowed(per_second=2, guard=0.02)
 PAUSED = 3_600
 SPARE_SECONDS = 3
-CONCURRENCY = 500
-"""The shipped value; with more couriers than that each process may hold a call of every one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +99,7 @@ def limited(
     names = slugs(size.slugs)
     rig.clean(DELAY_MS)
     rig.tubes.pause(REQUESTS, PAUSED)
-    concurrency = max(CONCURRENCY, size.slugs)
-    with rig.worker(Setting(names, size.processes, concurrency)) as worker:
+    with rig.worker(Setting(names, size.processes)) as worker:
         fed = feed(rig, names, requests(names, spans.backlog))
         time.sleep(PAUSE_MS / 1000 + spans.warm_up)
         meter, asked = rig.meter(worker), traffic(rig.redis)

@@ -109,12 +109,17 @@ class Limiter:
         await self._scripts.close()
 
     async def admit(
-        self, request: TrackingRequest, job_key: str, answer: Verdict | None = None
+        self,
+        request: TrackingRequest,
+        job_key: str,
+        answer: Verdict | None = None,
+        *,
+        full: bool = False,
     ) -> Admission:
-        """Ask for a call (lua/admit.lua). `answer`: stored, and fresh enough for this request."""
+        """Ask for a call (lua/admit.lua). `answer`: stored, and fresh enough; `full`: no room."""
         call_id, asked = next(self._ids), time.monotonic()
         fresh = write_verdict(answer, answer.observed_ms or 0) if answer else b""
-        args = (call_id, write_request(request, job_key), fresh)
+        args = (call_id, write_request(request, job_key, full=full), fresh)
         reply = await self._run("admit", request.slug, args)
         if reply[1] == "epoch":
             await self._agree()
@@ -134,7 +139,7 @@ class Limiter:
 
     async def take(self, slug: Slug, room: int, *, claims: bool = False) -> Turn:
         """Take up to `room` waiting requests of `slug` (lua/take.lua)."""
-        return await self._turn("take", slug, (next(self._ids), max(room, 0), int(claims)))
+        return await self._turn("take", slug, (next(self._ids), room, int(claims)))
 
     async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:
         """End the call with all its operations, then take (lua/finish.lua)."""
@@ -142,14 +147,14 @@ class Limiter:
         slug, number, base = call.request.slug, call.request.number, next(self._ids)
         while True:
             asked = time.monotonic()
-            args = (call.id, written, number, base, max(room, 0))
+            args = (call.id, written, number, base, room)
             _, more, *rest = await self._run("finish", slug, args)
             if more == 0:
                 return await self._read_turn(slug, rest, asked)
 
     async def retry(self, call: Call, delay: float, room: int) -> Turn:
         """Give the slot back, repeat in `delay` seconds (lua/retry.lua)."""
-        args = (call.id, round(delay * 1000), next(self._ids), max(room, 0))
+        args = (call.id, round(delay * 1000), next(self._ids), room)
         return await self._turn("retry", call.request.slug, args)
 
     async def hand_back(self, call: Call, room: int, pause: Pause | None = None) -> Turn:
@@ -158,7 +163,7 @@ class Limiter:
         The start stays spent unless it is certain that nothing was sent.
         """
         unsent = int(not call.permit.started)
-        args = (call.id, unsent, *_pause(pause), next(self._ids), max(room, 0))
+        args = (call.id, unsent, *_pause(pause), next(self._ids), room)
         return await self._turn("hand_back", call.request.slug, args)
 
     async def sweep(self, slugs: Sequence[Slug]) -> Sequence[Swept]:
@@ -197,7 +202,12 @@ class Limiter:
             await self._agree()
         calls = tuple(self._call(slug, grant, asked) for grant in grants)
         ask_again = self._clock.monotonic(int(ask)) if int(ask) else None
-        return Turn(calls, ask_again=ask_again, put_drain=put == 1)
+        return Turn(
+            calls,
+            ask_again=ask_again,
+            put_drain=put == 1,
+            full=why == "full" and ask_again is not None,
+        )
 
     async def _run(self, script: str, slug: Slug, args: Sequence[str | bytes | int]) -> list[Any]:
         reports = self._reports.take(slug)

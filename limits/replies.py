@@ -73,7 +73,7 @@ def request_of(slug: Slug, record: Record) -> TrackingRequest:
     )
 
 
-def write_request(request: TrackingRequest, job_key: str) -> bytes:
+def write_request(request: TrackingRequest, job_key: str, *, full: bool = False) -> bytes:
     """Write a request for admit.lua; what is absent or plain is left out."""
     body: dict[str, object] = {"number": request.number, "job": job_key}
     if request.id is not None:
@@ -90,6 +90,8 @@ def write_request(request: TrackingRequest, job_key: str) -> bytes:
         body["fields"] = dict(request.fields)
     if request.traceparent is not None:
         body["trace"] = request.traceparent
+    if full:
+        body["full"] = True
     return _encode(body)
 
 

@@ -46,6 +46,9 @@ class Job(Protocol):
     async def age(self) -> float:
         """Seconds since the put. Raises TubesDown when the job is not ours any more."""
 
+    def admitted(self) -> None:
+        """Its call runs: the next job may be admitted in its place. It stays held and touched."""
+
     async def delete(self) -> None:
         """Let go of the job. NOT_FOUND is normal (the reservation ran out) and no error."""
 
@@ -75,14 +78,23 @@ class Limits(Protocol):
         """The greatest `max_age` for which no stored answer needs to be looked up."""
 
     async def admit(
-        self, request: TrackingRequest, job_key: str, answer: Verdict | None = None
+        self,
+        request: TrackingRequest,
+        job_key: str,
+        answer: Verdict | None = None,
+        *,
+        full: bool = False,
     ) -> Admission:
-        """Ask for a call. `answer` is a stored answer that the request finds fresh enough."""
+        """Ask for a call. `answer` is a stored answer that the request finds fresh enough.
+
+        `full`: this process has no room for a call; the request waits where one would be granted.
+        """
 
     async def take(self, slug: Slug, room: int, *, claims: bool = False) -> Turn:
         """Take up to `room` waiting requests of `slug` whose turn it is.
 
-        `claims`: a job of the tube `wait_list` told this process to drain. Room 0 hands over.
+        `claims`: a job of the tube `wait_list` told this process to drain. Room 0 hands over;
+        NO_ROOM takes none and keeps the duty to ask. So it is with the room of every step.
         """
 
     async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:

@@ -104,12 +104,19 @@ class Turn(NamedTuple):
     """What came of asking for waiting requests of one slug.
 
     `ask_again` is on the clock of `time.monotonic()`: this process has the duty to ask for the slug
-    then. None: nothing waits, or another process has that duty.
+    then. None: nothing waits, or another process has that duty. `full`: a call could start now, but
+    this process said that it has NO_ROOM: it is to ask once it has some, at `ask_again` at the
+    latest.
     """
 
     calls: tuple[Call, ...] = ()
     ask_again: float | None = None
     put_drain: bool = False
+    full: bool = False
+
+
+NO_ROOM = -1
+"""The room of a process that is full for now: unlike 0 it keeps the duty to ask."""
 
 
 class Verdict(NamedTuple):

@@ -4,7 +4,8 @@ admit: one request asks for a call, and gets it or waits. Idempotent by call id 
 KEYS     of the slug, see lib/slug.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call, new for every admission
-  asked    JSON: number, job (key), id, given, age (ms), till (ms), auto, fields, trace
+  asked    JSON: number, job (key), id, given, age (ms), till (ms), auto, fields, trace, full (true:
+           this process has no room for a call)
   stored   JSON: state, output (JSON text), tracking, observed (ms) -- an answer that is fresh enough
            for this request; or empty
 
@@ -37,9 +38,15 @@ local function end_now(id, request, verdict)
   return ended(id, verdict.state)
 end
 
+-- As `opening`, but for a process that has room for a call only.
+local function opening_for(request)
+  if request.full then return nil, 'room' end
+  return opening()
+end
+
 -- The job of a call that runs: its worker vanished, so it goes on here, at once, with a new permit.
 -- The old lease stays taken until it ends, because the old call may still be at the courier.
-local function go_on(id, number, old, record)
+local function go_on(id, request, old, record)
   if record.forgotten then return ended(id, 'CANCELLED') end
   if not record.dying then
     record.deaths = (record.deaths or 0) + 1
@@ -50,7 +57,8 @@ local function go_on(id, number, old, record)
     write_record(INFLIGHT, old, record)
     return { now, 'dying', granted_before(old) }
   end
-  local at, lane = opening()
+  local number = request.number
+  local at, lane = opening_for(request)
   call('HDEL', INFLIGHT, old, '=' .. number)
   if at then return { now, 'granted', grant(id, number, record, at, lane) } end
   wait_again(record)
@@ -73,7 +81,7 @@ local function ask_anew(id, number, request, flying)
     idle = waits() == 0
   end
   local at, lane = nil, 'queue'
-  if idle then at, lane = opening() end
+  if idle then at, lane = opening_for(request) end
   if not at then
     put_tail(number, record)
     return parked(id, lane)
@@ -98,7 +106,7 @@ return function(id, asked, stored)
 
   local runs = calls[2]
   local flying = runs and read_record(INFLIGHT, runs)
-  if flying and flying.job == request.job then return go_on(id, number, runs, flying) end
+  if flying and flying.job == request.job then return go_on(id, request, runs, flying) end
   local joined = flying and not request.id and flying.anon
   if joined and (joined.id == request.job or joined.last == request.job) then
     return parked(id, 'known')

@@ -4,14 +4,14 @@ take: whose turn is it? Any number of processes may ask; each answer is safe by 
 KEYS     of the slug, see lib/slug.lua
 ARGV     behind the reports, see lib/batch.lua:
   base     new for every take: calls are named base:1, base:2, …
-  room     how many calls this process has room for; 0 hands the slug over to others, and so does a
-           take with `claims` that uses it up
+  room     how many calls this process has room for; 0 hands the slug over to others; -1: none for
+           now, but this process keeps the duty to ask
   claims   1: came with a job of the tube wait_list, 0: by its own clock
 
 Returns  {now, grants, why, ask, put}
          grants    list of grants, see lib/flight.lua
-         why       what binds: rate, concurrency, paused, quiet, per_hour, per_day, empty, room, more,
-                   epoch
+         why       what binds: rate, concurrency, paused, quiet, per_hour, per_day, empty, room, full
+                   (somebody could start, and the room was -1), more, epoch
          ask       µs at which this process has to ask again, 0: it has not
          put       1: put a drain job
 ]]

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import assert_never
 
+from service.flow.call_room import CallRoom
 from service.flow.deadlines import Deadlines
 from service.flow.letters import letter_of
 from service.flow.persist import persist
@@ -47,9 +48,9 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class Spare:
-    """What the process tells the call: how many may follow it, and where it may be killed."""
+    """What the process tells the call: what room there is, and where it may be killed."""
 
-    room: Callable[[], int]
+    room: CallRoom
     reach: Callable[[FailPoint], None]
 
 
@@ -68,7 +69,8 @@ class Asker:
         self._limits, self._results, self._dead = stores.limits, stores.results, stores.dead
         self._retry = retry
         self._write_job = write_job
-        self._spare = spare
+        self.room = spare.room
+        self._reach = spare.reach
         self._unknown_codes = UnknownCodes(stores.codes)
         self._deadlines = Deadlines()
 
@@ -88,7 +90,7 @@ class Asker:
             # This worker stops. The request waits in Redis now, so what follows a turn is due:
             # a drain job for whoever goes on, and the end of its own job.
             return await self.hand_back(call)
-        self._spare.reach(FailPoint.AFTER_ANSWER)
+        self._reach(FailPoint.AFTER_ANSWER)
         outcome = "answered" if tracking.checkpoints else "not_found"
         ms = round((time.monotonic() - began) * 1000)
         return await self._answered(call, tracking, Attempt(at, outcome, ms, tracking.http_status))
@@ -99,14 +101,14 @@ class Asker:
         """Record a call as dead and end its operations: the worker's last word about it."""
         letter = letter_of(call, reason, detail, self._write_job(call.request))
         await persist(lambda: self._dead.record([letter]))
-        self._spare.reach(FailPoint.AFTER_DEAD)
+        self._reach(FailPoint.AFTER_DEAD)
         emit(Event.DEAD, **_names(call), **_said(reason, detail, http_status))
         return await self._end(call, _error_verdict(call, reason, detail, answered=False))
 
     async def hand_back(self, call: Call) -> Turn:
         """Give a call up unanswered, because this worker stops: others go on with it at once."""
         turn = await persist(lambda: self._limits.hand_back(call, 0))
-        self._spare.reach(FailPoint.AFTER_HAND_BACK)
+        self._reach(FailPoint.AFTER_HAND_BACK)
         emit(Event.HANDED_BACK, **_names(call))
         return turn
 
@@ -134,7 +136,7 @@ class Asker:
             # The lease ends soon, and a result that is not durable is none: ask again later.
             said = _said("results_down", error.message)
             return await self._repeat(call, self._retry.first_seconds, said)
-        self._spare.reach(FailPoint.AFTER_STORE)
+        self._reach(FailPoint.AFTER_STORE)
         request = call.request
         verdict = Verdict(State.SUCCESS, output_of(tracking), f"{request.slug}:{request.number}")
         turn = await self._end(call, verdict)
@@ -156,7 +158,7 @@ class Asker:
         final = isinstance(decision, Refuse | Die)
         if call.permit.started or final:
             await persist(lambda: self._results.fail(call, error, attempt, final=final))
-            self._spare.reach(FailPoint.AFTER_FAILURE_STORED)
+            self._reach(FailPoint.AFTER_FAILURE_STORED)
         match decision:
             case Refuse():
                 emit(Event.REFUSED, **_names(call), **said)
@@ -168,16 +170,17 @@ class Asker:
             case Repeat(delay):
                 return await self._repeat(call, delay, said)
             case HandBack(pause):
-                room = self._spare.room()
+                room = self.room.take_to_follow()
                 turn = await persist(lambda: self._limits.hand_back(call, room, pause))
-                self._spare.reach(FailPoint.AFTER_HAND_BACK)
+                self._reach(FailPoint.AFTER_HAND_BACK)
                 emit(_PAUSES.get(error.code, Event.PAUSED), **_names(call), **said)
                 return turn
         assert_never(decision)
 
     async def _repeat(self, call: Call, delay: float, said: dict[str, str | int]) -> Turn:
-        turn = await persist(lambda: self._limits.retry(call, delay, self._spare.room()))
-        self._spare.reach(FailPoint.AFTER_RETRY)
+        room = self.room.take_to_follow()
+        turn = await persist(lambda: self._limits.retry(call, delay, room))
+        self._reach(FailPoint.AFTER_RETRY)
         emit(
             Event.RETRIED,
             **_names(call),
@@ -188,13 +191,15 @@ class Asker:
         return turn
 
     async def _not_started(self, call: Call, error: NotStarted) -> Turn:
-        turn = await persist(lambda: self._limits.hand_back(call, self._spare.room()))
+        room = self.room.take_to_follow()
+        turn = await persist(lambda: self._limits.hand_back(call, room))
         emit(Event.HANDED_BACK, **_names(call), why=str(error))
         return turn
 
     async def _end(self, call: Call, verdict: Verdict) -> Turn:
-        turn = await persist(lambda: self._limits.finish(call, verdict, self._spare.room()))
-        self._spare.reach(FailPoint.AFTER_FINISH)
+        room = self.room.take_to_follow()
+        turn = await persist(lambda: self._limits.finish(call, verdict, room))
+        self._reach(FailPoint.AFTER_FINISH)
         return turn
 
 

@@ -6,6 +6,9 @@ process drains its slug: when the process vanishes, beanstalkd gives the job to 
 A drained slug is shared: after a minute its job is released, and any process may take it on. Any
 number of drainers is harmless, because every `take` is safe by itself; none at all is repaired by
 the sweeper.
+
+A slug that finds this process full stands in line for a place, and is asked for once it has one;
+meanwhile Redis is told now and then that somebody has the duty.
 """
 
 from __future__ import annotations
@@ -17,11 +20,12 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from service.flow.call_room import CallRoom
 from service.flow.persist import persist
 from service.flow.turns import Turns
 from service.observe.failpoints import FailPoint
 from service.ports import Job, Limits
-from tracking.call import Turn
+from tracking.call import NO_ROOM, Turn
 from tracking.errors import StoreError
 from tracking.request import Slug
 
@@ -34,11 +38,9 @@ MOST_IN_ONE_TAKE = 64
 """A take may bring twice as many calls as the last one brought, and a few more than a courier's
 usual two, so that the next one is not due at once."""
 
-FULL_SECONDS = 0.05
-"""How soon a full process looks again."""
-
-FULL_MOST_SECONDS = 1.0
-"""One that stays full for longer hands the slug over to others."""
+UNTOLD_SECONDS = 1.0
+"""So long a slug may stand in line before Redis hears of it: nearly all have a place sooner. Redis
+waits three seconds for a drainer that is late."""
 
 
 class Drainer:
@@ -48,10 +50,10 @@ class Drainer:
         self,
         limits: Limits,
         available: Callable[[], Awaitable[None]],
-        room: Callable[[], int],
+        room: CallRoom,
         reach: Callable[[FailPoint], None],
     ) -> None:
-        """`available` waits while no answer could be kept; `room`: calls this process may take."""
+        """`available` waits while no answer could be kept."""
         self._limits = limits
         self._available = available
         self._room = room
@@ -61,10 +63,9 @@ class Drainer:
         self._since: dict[Slug, float] = {}
         self._jobs: dict[Slug, Job] = {}
         self._brought: dict[Slug, int] = {}
-        self._full_since: dict[Slug, float] = {}
-        self._promised = 0
         self._sooner = asyncio.Event()
         self._retired = False
+        room.line.tell = self._sooner.set
 
     def look_again(self, slug: Slug, at: float) -> None:
         """Ask for `slug` at this instant of `time.monotonic()`; the sooner instant holds."""
@@ -82,8 +83,9 @@ class Drainer:
         """Begin to drain `slug`, because `job` of the tube `wait_list` says so; settles the job."""
         self._reach(FailPoint.AFTER_DRAIN_RESERVE)
         await self._available()
-        # One at least: a full process that refused would send the job round without end.
-        turn = await persist(lambda: self._limits.take(slug, max(1, self._room()), claims=True))
+        # A full process keeps the job: to refuse it would send it round without end.
+        room = self._room.take(FEWEST_IN_ONE_TAKE)
+        turn = await persist(lambda: self._limits.take(slug, room, claims=True))
         self._reach(FailPoint.AFTER_TAKE)
         await self._go_on(slug, turn, turns, job)
 
@@ -91,6 +93,9 @@ class Drainer:
         """Ask for every slug when it is due, until `retire`."""
         async with asyncio.TaskGroup() as asking:
             while not self._retired:
+                while slug := self._room.call_in():
+                    self._due.pop(slug, None)
+                    self._room.place(asking.create_task(self._ask(slug, turns, called_in=True)))
                 for slug in self._pop_due():
                     # Nobody waits for the slowest: the next slugs are due meanwhile.
                     asking.create_task(self._ask(slug, turns))
@@ -127,31 +132,24 @@ class Drainer:
                 due.append(slug)
         return due
 
-    async def _ask(self, slug: Slug, turns: Turns) -> None:
+    async def _ask(self, slug: Slug, turns: Turns, *, called_in: bool = False) -> None:
         await self._available()
-        shared = time.monotonic() - self._since.get(slug, 0.0) >= SHARE_AFTER_SECONDS
-        # What other takes were promised meanwhile is not free any more.
-        expected = self._brought.get(slug, 1)
-        most = min(max(FEWEST_IN_ONE_TAKE, 2 * expected), MOST_IN_ONE_TAKE)
-        room = 0 if shared else min(most, self._room() - self._promised)
-        if not shared and room < most and (room <= 0 or self._promised > 0):
-            now = time.monotonic()
-            full_since = self._full_since.setdefault(slug, now)
-            if self._room() > 0 or now - full_since < FULL_MOST_SECONDS:
-                self.look_again(slug, now + FULL_SECONDS)
-                return
-            room = 0
-        self._full_since.pop(slug, None)
-        # Not all it may bring: a thousand takes at once would leave the next one no room.
-        self._promised += expected
-        try:
-            turn = await persist(lambda: self._limits.take(slug, room))
-        finally:
-            self._promised -= expected
-        self._brought[slug] = max(1, len(turn.calls))
+        now = time.monotonic()
+        room = 0
+        if called_in or now - self._since.get(slug, 0.0) < SHARE_AFTER_SECONDS:
+            most = max(FEWEST_IN_ONE_TAKE, 2 * self._brought.get(slug, 1))
+            room = self._room.take(min(most, MOST_IN_ONE_TAKE))
+        if room == NO_ROOM and self._room.line.stand(slug):
+            self.look_again(slug, now + UNTOLD_SECONDS)
+            return
+        turn = await persist(lambda: self._limits.take(slug, room))
+        if room > 0:
+            self._brought[slug] = max(1, len(turn.calls))
         if turn.ask_again is None:
             self._since.pop(slug, None)
             self._brought.pop(slug, None)
+        if room and not turn.full:  # handed over it stays in line: its job may well come back
+            self._room.line.leave(slug)
         await self._go_on(slug, turn, turns)
 
     async def _go_on(self, slug: Slug, turn: Turn, turns: Turns, job: Job | None = None) -> None:

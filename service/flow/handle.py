@@ -46,7 +46,7 @@ class Handler:
     ) -> None:
         self._decode = decode
         self._limits, self._results, self._dead = stores.limits, stores.results, stores.dead
-        self._asker = asker
+        self._room = asker.room
         self._turns = turns
         self._reach = reach
 
@@ -63,11 +63,15 @@ class Handler:
             return
         await self._results.available()
         answer = await self._stored_answer(request)
-        admission = await persist(lambda: self._limits.admit(request, job.key, answer))
+        full = self._room.take(1) <= 0
+        admission = await persist(lambda: self._limits.admit(request, job.key, answer, full=full))
+        if not isinstance(admission, Granted):
+            self._room.leave()
         match admission:
             case Granted(call):
                 self._reach(FailPoint.AFTER_GRANT)
-                await self._turns.go_on(request.slug, await self._asker.ask(call))
+                job.admitted()
+                await self._turns.carry(call)
             case Parked(why, put_drain):
                 self._reach(FailPoint.AFTER_PARK)
                 emit(Event.PARKED, slug=request.slug, number=request.number, why=why)

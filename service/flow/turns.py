@@ -27,15 +27,19 @@ class Turns:
         reach: Callable[[FailPoint], None],
     ) -> None:
         self._asker = asker
+        self._room = asker.room
         self._crew = crew
         self._drains = drains
         self._look_again = look_again
         self._reach = reach
 
     async def go_on(self, slug: Slug, turn: Turn) -> None:
-        """Do what a turn says. Never waits for the calls that it starts."""
+        """Do what a turn says, and give back what room it left. Never waits for its calls."""
         for call in turn.calls:
-            self._crew.start(self._ask(call))
+            self._room.pass_on(self._crew.start(self.carry(call)))
+        self._room.leave()
+        if turn.full:
+            self._room.line.stand(slug)
         if turn.ask_again is not None:
             self._look_again(slug, turn.ask_again)
         if turn.put_drain:
@@ -50,5 +54,6 @@ class Turns:
         detail = f"{call.deaths} workers vanished while they asked for it"
         await self.go_on(call.request.slug, await self._asker.die(call, VANISHED, detail))
 
-    async def _ask(self, call: Call) -> None:
+    async def carry(self, call: Call) -> None:
+        """Carry a call, for which this task has a place, to its end and to what follows it."""
         await self.go_on(call.request.slug, await self._asker.ask(call))

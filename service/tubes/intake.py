@@ -17,6 +17,10 @@ from service.tubes.reservation import Reservation
 from service.tubes.reserver import Mode, Reserver
 from service.tubes.room import Room
 
+LEAVE_SECONDS = 0.01
+"""How long room may lie unused. The jobs that are reserved with it come in batches, so it costs no
+time that matters."""
+
 END_PATIENCE = 2.0
 """Seconds for the threads to end; one that still connects to a dead address ends later."""
 
@@ -30,9 +34,10 @@ class Server:
 
 
 class Intake:
-    """Holds up to `room` jobs. `on_jobs` is called on the event loop, with one job or more.
+    """Has up to `room` jobs on their way. `on_jobs` is called on the event loop, with one or more.
 
-    Each of those jobs must be settled; until then it counts against `room` and is touched.
+    Each of those jobs must be settled, and is touched until then. It counts against `room` until it
+    is settled or `admitted`.
     """
 
     def __init__(
@@ -48,10 +53,11 @@ class Intake:
         self._secret = secret
         self._on_jobs = on_jobs
         self._reservers: list[Reserver] = []
+        self._left = 0
 
     @property
     def held(self) -> int:
-        """Jobs that were handed over and are not settled."""
+        """Jobs that were handed over and neither settled nor admitted."""
         return self._room.taken
 
     @property
@@ -104,5 +110,15 @@ class Intake:
             reserver.wake()
 
     def _deliver(self, mailbox: Mailbox, reservations: list[Reservation]) -> None:
-        jobs = [ReservedJob(each, mailbox.post, self._secret) for each in reservations]
+        jobs = [ReservedJob(each, mailbox.post, self._leave, self._secret) for each in reservations]
         mailbox.call(self._on_jobs, jobs)
+
+    def _leave(self) -> None:
+        """Give back the room of many jobs at once: each time a thread wakes."""
+        if not self._left:
+            asyncio.get_running_loop().call_later(LEAVE_SECONDS, self._give)
+        self._left += 1
+
+    def _give(self) -> None:
+        left, self._left = self._left, 0
+        self._room.give(left)

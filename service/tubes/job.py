@@ -19,18 +19,24 @@ KEY_BYTES = 12
 class ReservedJob:
     """One job that this worker holds; touched for us until it is settled.
 
-    It must be settled, once, by `delete`, `bury` or `release`: only that gives its place back.
-    Later ones do nothing. All do nothing to a job whose connection has ended (`lost`): somebody
-    else has it by then.
+    It must be settled, once, by `delete`, `bury` or `release`, or nobody else ever gets it. Later
+    ones do nothing. All do nothing to a job whose connection has ended (`lost`): somebody else has
+    it by then.
     """
 
-    __slots__ = ("_key", "_post", "_reservation", "_secret", "_settled")
+    __slots__ = ("_key", "_leave", "_post", "_reservation", "_secret", "_settled")
 
     def __init__(
-        self, reservation: Reservation, post: Callable[[Order], None], secret: bytes
+        self,
+        reservation: Reservation,
+        post: Callable[[Order], None],
+        leave: Callable[[], None],
+        secret: bytes,
     ) -> None:
+        """`leave` gives back the room that the job takes, before it is settled."""
         self._reservation = reservation
         self._post = post
+        self._leave = leave
         self._secret = secret
         self._key = ""
         self._settled = False
@@ -66,6 +72,12 @@ class ReservedJob:
         What was done for it still counts; somebody will do it again.
         """
         return self._reservation.lost
+
+    def admitted(self) -> None:
+        """Give the job's room to another one; it is held and touched until it is settled."""
+        if not self._reservation.roomless:
+            self._reservation.roomless = True
+            self._leave()
 
     async def delete(self) -> None:
         """Let go of the job. Also right for a lost one whose result is stored."""

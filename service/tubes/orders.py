@@ -29,6 +29,11 @@ class Order:
         """Whether the job is out of our hands afterwards."""
         return self.verb is not None
 
+    @property
+    def frees_room(self) -> bool:
+        """Whether the job takes room until then."""
+        return self.verb is not None and not self.reservation.roomless
+
 
 def carry_out(orders: Iterable[Order]) -> None:
     """Do what was ordered, in one conversation per connection and verb. Never raises.

@@ -20,7 +20,8 @@ class Reservation:
 
     `ttr` (seconds) and `priority` are not part of a reserve: None until `Connection.read_facts`.
     `age` is seconds since the put; at `touch_at` (`time.monotonic()`) it is to be touched.
-    `lost`: it is not ours any more, because its TTR ran out or its connection ended.
+    `lost`: it is not ours any more, because its TTR ran out or its connection ended. `roomless`: it
+    has given its room back already; set by the event loop, before the job is settled.
     """
 
     raw: greenstalk.Job[bytes]
@@ -30,6 +31,7 @@ class Reservation:
     age: float = 0.0
     touch_at: float = 0.0
     lost: bool = False
+    roomless: bool = False
 
 
 def is_held(reservation: Reservation) -> bool:

@@ -85,6 +85,7 @@ class Reserver:
         self._waiting: Connection | None = None
         self._wait_ends = 0.0
         self._more = False
+        self._batch = BATCH_FIRST
         self._poll_at = 0.0
         self._pause = POLL_LEAST
         self._look_at: float | None = None
@@ -143,7 +144,7 @@ class Reserver:
     def _carry_out(self, orders: list[Order]) -> None:
         if orders:
             carry_out(orders)
-            self._room.give(sum(order.settles for order in orders), by=self)
+            self._room.give(sum(order.frees_room for order in orders), by=self)
             self.mailbox.call(resolve, orders)
 
     def _read(self, events: Events) -> None:
@@ -176,12 +177,11 @@ class Reserver:
 
     def _take_ready(self) -> bool:
         """Whether everything ready was taken; False: there is no room for more just now."""
-        batch = BATCH_FIRST
         while self._more:
             connection = self._links.fullest()
             if connection is None:
                 return True
-            share = self._room.take(self, min(batch, HELD_MOST - len(connection.held)))
+            share = self._room.take(self, min(self._batch, HELD_MOST - len(connection.held)))
             if not share:
                 return False
             found: list[Reservation] = []
@@ -191,7 +191,7 @@ class Reserver:
                 self._room.give(share - len(found), by=self)
             self._hand_over(found)
             self._more = len(found) == share
-            batch = min(batch * 4, AHEAD_MOST)
+            self._batch = min(self._batch * 4, AHEAD_MOST)
         return True
 
     def _hand_over(self, found: list[Reservation]) -> None:
@@ -214,7 +214,7 @@ class Reserver:
         self._links.answered()
         if found is None:
             return
-        self._more = True
+        self._more, self._batch = True, BATCH_FIRST
         if self._room.take(self, 1):
             self._hand_over([found])
         else:
@@ -247,7 +247,7 @@ class Reserver:
         now = time.monotonic()
         if now >= self._poll_at:
             self._pause = min(2 * self._pause, POLL_MOST)
-            self._more = True
+            self._more, self._batch = True, BATCH_FIRST
             self._take_ready()
             self._poll_at = now + self._pause
         self._look_at = self._poll_at

@@ -43,7 +43,7 @@ class Room:
             self._taken += granted
             return granted
 
-    def give(self, count: int, by: Guest) -> None:
+    def give(self, count: int, by: Guest | None = None) -> None:
         """Give places back; wakes who waits for some, but not `by`, who is awake."""
         with self._lock:
             self._taken -= count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from couriers.registry import Registry
 from service.config.per_slug import recheck_for
 from service.config.schema import Config
 from service.flow.answer import Asker, Spare, Stores, Track
+from service.flow.call_room import CallRoom
 from service.flow.consume import Consumer
 from service.flow.crew import Crew
 from service.flow.drain import Drainer
@@ -26,6 +28,7 @@ from service.ports import Job
 from service.store.code_counts import CodeCounts
 from service.store.dead import Dead
 from service.store.trackings import Trackings
+from service.tubes.connection import HELD_MOST
 from service.tubes.envelope import (
     DRAINS_TUBE,
     REQUESTS_TUBE,
@@ -44,8 +47,9 @@ from tracking.call import Call
 from tracking.checkpoint import Tracking
 from tracking.request import Slug, TrackingRequest
 
-JOBS_SHARE = 0.8
-"""Of what a process may carry, jobs of the tube take this share; the rest is for draining."""
+JOBS_ADMITTED = 400
+"""Jobs between a reserve and their grant or delete: with fewer the batches get small, and more only
+wait for each other. A job whose call runs is none of them."""
 
 DRAIN_JOBS = 3_000
 """As many slugs a process may drain at once: their jobs stay reserved meanwhile."""
@@ -65,6 +69,7 @@ class Worker:
     drainer: Drainer
     turns: Turns
     crew: Crew
+    room: CallRoom
     codes: CodeCounts
     draining: asyncio.Task[None]
     background: tuple[asyncio.Task[None], ...]
@@ -72,7 +77,7 @@ class Worker:
     async def stop(self, grace_seconds: float) -> int:
         """Take nothing more, finish or hand back. Returns how many calls were handed back."""
         await asyncio.gather(self.requests.stop(), self.drains.stop())
-        self.crew.take_no_more()
+        self.room.stop()
         self.drainer.retire()
         await asyncio.wait([self.draining], timeout=LAST_TAKE_SECONDS)
         tasks = (self.draining, *self.background)
@@ -88,14 +93,14 @@ class Worker:
 def assemble(config: Config, parts: Parts) -> Worker:
     """Build the flow and start what runs in the background; jobs are not taken yet."""
     reach = FailPoints.from_environment().reach
-    crew = Crew(config.worker.concurrency)
+    crew, room = Crew(), CallRoom(config.worker.concurrency)
     results = Trackings(parts.store, functools.cache(functools.partial(recheck_for, config)))
     codes = CodeCounts(parts.store)
     stores = Stores(parts.limiter, results, Dead(parts.store), codes)
     retry = RetryRules(config.retry.attempts, config.retry.first_seconds, config.retry.cap_seconds)
     track = _track(parts.registry, parts.http)
-    asker = Asker(track, stores, retry, encode_request, Spare(crew.successors, reach))
-    drainer = Drainer(parts.limiter, results.available, crew.room, reach)
+    asker = Asker(track, stores, retry, encode_request, Spare(room, reach))
+    drainer = Drainer(parts.limiter, results.available, room, reach)
     turns = Turns(asker, crew, parts.putter, drainer.look_again, reach)
     resolve = parts.registry.named
     handler = Handler(_decode(resolve), stores, asker, turns, reach)
@@ -104,14 +109,14 @@ def assemble(config: Config, parts: Parts) -> Worker:
     background = [sweeper.run(), codes.run()]
     if config.recheck.enabled:
         background.append(Recheck(parts.store, parts.putter, parts.registry.slugs).run())
-    jobs = max(1, round(config.worker.concurrency * JOBS_SHARE))
     return Worker(
         slugs=parts.registry.slugs,
-        requests=_intake(config, parts, REQUESTS_TUBE, jobs, consumer.on_requests),
+        requests=_intake(config, parts, REQUESTS_TUBE, JOBS_ADMITTED, consumer.on_requests),
         drains=_intake(config, parts, DRAINS_TUBE, DRAIN_JOBS, consumer.on_drains),
         drainer=drainer,
         turns=turns,
         crew=crew,
+        room=room,
         codes=codes,
         draining=asyncio.create_task(drainer.run(turns)),
         background=tuple(asyncio.create_task(each) for each in background),
@@ -125,7 +130,9 @@ def _intake(
     room: int,
     on_jobs: Callable[[list[ReservedJob]], None],
 ) -> Intake:
-    sources = [Source(server, tube) for server in config.beanstalkd.servers]
+    # Jobs of running calls stay reserved too; one connection more waits for the next job.
+    connections = math.ceil((room + config.worker.concurrency) / HELD_MOST) + 1
+    sources = [Source(server, tube, connections) for server in config.beanstalkd.servers]
     return Intake(sources, room, parts.secret, on_jobs)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from service.flow.answer import Asker, Spare, Stores
+from service.flow.call_room import CallRoom
 from service.flow.consume import Consumer
 from service.flow.crew import Crew
 from service.flow.drain import Drainer
@@ -68,8 +69,8 @@ class Limits:
     turn: Turn = NOTHING_MORE
     swept: tuple[Swept, ...] = ()
 
-    async def admit(self, *_: object) -> Admission:
-        self.journal.note("admit")
+    async def admit(self, *_: object, full: bool) -> Admission:
+        self.journal.note("admit without room" if full else "admit")
         return self.admission
 
     async def take(self, *_: object, **__: object) -> Turn:
@@ -141,6 +142,9 @@ class Job:
     body: bytes = b"{}"
     lost: bool = False
 
+    def admitted(self) -> None:
+        self.journal.note("leave the window")
+
     async def delete(self) -> None:
         self.journal.note("delete")
 
@@ -160,14 +164,14 @@ class Scene:
     def __init__(self, admission: Admission = ENDED) -> None:
         self.journal = Journal()
         self.limits = Limits(self.journal, admission)
-        self.crew = Crew(10)
+        self.crew, self.room = Crew(), CallRoom(5)
         self.track: Callable[[Call], Tracking] = lambda _: TRACKING
         self.decode: Callable[[object], TrackingRequest] = lambda _: REQUEST
         self.drains: Callable[[object], Slug] = lambda _: USPS
         stores = Stores(self.limits, Results(self.journal), Dead(self.journal), Codes())
         reach: Callable[[object], None] = lambda _: None  # noqa: E731 - does nothing
         self.asker = Asker(
-            self._track, stores, RetryRules(), lambda _: b"{}", Spare(lambda: 0, reach)
+            self._track, stores, RetryRules(), lambda _: b"{}", Spare(self.room, reach)
         )
         self.again: list[tuple[Slug, float]] = []
         self.turns = Turns(
@@ -178,7 +182,7 @@ class Scene:
             reach,
         )
         self.handler = Handler(self._decode, stores, self.asker, self.turns, reach)
-        self.drainer = Drainer(self.limits, Results(self.journal).available, lambda: 5, reach)
+        self.drainer = Drainer(self.limits, Results(self.journal).available, self.room, reach)
         self.consumer = Consumer(self.handler, self.drainer, self.turns, self.crew, self._drains)
         self.sweeper = Sweeper(self.limits, self.turns, [USPS], reach)
 

@@ -7,14 +7,14 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import count
 
 import pytest
-from flow_ports import call
+from flow_ports import Job, Journal, call
 
 from service.flow import drain
+from service.flow.call_room import CallRoom
 from service.flow.drain import FEWEST_IN_ONE_TAKE, Drainer
-from tracking.call import Turn
+from tracking.call import NO_ROOM, Turn
 from tracking.request import Slug
 
 USPS, SLOW = Slug("usps"), Slug("slow")
@@ -32,30 +32,39 @@ class Takes:
         self.asked.append((slug, room))
         if slug in self.held:
             await asyncio.Event().wait()
+        if room == NO_ROOM:
+            return Turn(ask_again=time.monotonic() + 30.0, full=True)
         calls = tuple(call(id=f"c{n}") for n in range(self.bring(room)))
         return Turn(calls, ask_again=time.monotonic())
 
 
+@dataclass
 class Nobody:
+    """Does what a turn says; its calls are over at once."""
+
+    room: CallRoom
+    look_again: Callable[[Slug, float], None] = lambda *_: None
+
     async def go_on(self, slug: Slug, turn: Turn) -> None:
+        self.room.leave()
+        if turn.full:
+            self.room.line.stand(slug)
         if turn.ask_again is not None:
             self.look_again(slug, turn.ask_again)
-
-    look_again: Callable[[Slug, float], None]
 
 
 async def free() -> None: ...
 
 
 @asynccontextmanager
-async def draining(takes: Takes, room: Callable[[], int], *slugs: Slug) -> AsyncIterator[None]:
-    drainer, turns = Drainer(takes, free, room, lambda _: None), Nobody()  # type: ignore[arg-type]
+async def draining(takes: Takes, room: CallRoom, *slugs: Slug) -> AsyncIterator[Drainer]:
+    drainer, turns = Drainer(takes, free, room, lambda _: None), Nobody(room)  # type: ignore[arg-type]
     turns.look_again = drainer.look_again
     for slug in slugs:
         drainer.look_again(slug, time.monotonic())
     running = asyncio.create_task(drainer.run(turns))  # type: ignore[arg-type]
     try:
-        yield
+        yield drainer
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):
@@ -75,7 +84,7 @@ def times(takes: Takes, slug: Slug) -> int:
 async def test_a_slug_without_an_answer_holds_up_no_other() -> None:
     takes = Takes(held={SLOW})
 
-    async with draining(takes, lambda: 100, SLOW, USPS):
+    async with draining(takes, CallRoom(100), SLOW, USPS):
         await until(lambda: times(takes, USPS) >= 3)
 
     assert times(takes, SLOW) == 1
@@ -84,7 +93,7 @@ async def test_a_slug_without_an_answer_holds_up_no_other() -> None:
 async def test_a_take_may_bring_a_few_more_than_most_couriers_allow() -> None:
     takes = Takes(bring=lambda _: 2)
 
-    async with draining(takes, lambda: 100, USPS):
+    async with draining(takes, CallRoom(100), USPS):
         await until(lambda: times(takes, USPS) >= 3)
 
     assert {room for _, room in takes.asked} == {FEWEST_IN_ONE_TAKE}
@@ -93,51 +102,99 @@ async def test_a_take_may_bring_a_few_more_than_most_couriers_allow() -> None:
 async def test_a_take_may_bring_twice_what_the_last_one_brought() -> None:
     takes = Takes(bring=lambda room: room)
 
-    async with draining(takes, lambda: 100, USPS):
+    async with draining(takes, CallRoom(100), USPS):
         await until(lambda: times(takes, USPS) >= 6)
 
     assert [room for _, room in takes.asked[:6]] == [4, 8, 16, 32, 64, 64]
 
 
-async def test_a_take_is_not_cut_short_for_what_others_may_not_need(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(drain, "FULL_SECONDS", 60.0)
-    takes = Takes(held={SLOW})
-
-    async with draining(takes, lambda: FEWEST_IN_ONE_TAKE, SLOW, USPS):
-        await until(lambda: times(takes, SLOW) == 1)
-        for _ in range(9):
-            await asyncio.sleep(0)
-
-    assert times(takes, USPS) == 0, "it would have used up its room and handed the slug over"
-
-
-async def test_the_last_room_of_a_process_is_given_to_whoever_is_due() -> None:
+async def test_a_take_brings_no_more_than_there_is_room_for() -> None:
     takes = Takes(bring=lambda room: room)
 
-    async with draining(takes, lambda: 1, USPS):
+    async with draining(takes, CallRoom(1), USPS):
         await until(lambda: times(takes, USPS) >= 2)
 
     assert {room for _, room in takes.asked} == {1}
 
 
-async def test_a_full_process_looks_again_before_it_hands_a_slug_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(drain, "FULL_SECONDS", 0.001)
-    takes, looks = Takes(), count(1)
-    seen = [0]
+async def test_takes_under_way_have_the_places_that_they_may_fill() -> None:
+    takes, room = Takes(held={SLOW}), CallRoom(FEWEST_IN_ONE_TAKE + 1)
 
-    def no_room() -> int:
-        seen[0] = next(looks)
-        return 0
-
-    async with draining(takes, no_room, USPS):
-        await until(lambda: seen[0] >= 5)
-        asked_while_full = list(takes.asked)
-        monkeypatch.setattr(drain, "FULL_MOST_SECONDS", 0.0)
+    async with draining(takes, room, SLOW, USPS):
         await until(lambda: times(takes, USPS) >= 1)
 
-    assert asked_while_full == []
-    assert takes.asked[0] == (USPS, 0)
+    assert takes.asked[:2] == [(SLOW, FEWEST_IN_ONE_TAKE), (USPS, 1)]
+
+
+async def test_a_slug_that_finds_the_process_full_is_asked_for_when_a_place_is_free() -> None:
+    takes, room = Takes(), CallRoom(1)
+    calling = asyncio.create_task(asyncio.Event().wait())
+    room.place(calling)
+
+    async with draining(takes, room, USPS):
+        for _ in range(9):
+            await asyncio.sleep(0)
+        asked_while_full = list(takes.asked)
+        calling.cancel()
+        await until(lambda: times(takes, USPS) >= 1)
+
+    assert asked_while_full == [], "Redis has nothing to say about it"
+    assert takes.asked[0] == (USPS, 1)
+
+
+async def test_redis_hears_who_has_the_duty_while_a_slug_stands_in_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(drain, "UNTOLD_SECONDS", 0.001)
+    takes, room = Takes(), CallRoom(1)
+    calling = asyncio.create_task(asyncio.Event().wait())
+    room.place(calling)
+
+    async with draining(takes, room, USPS):
+        await until(lambda: times(takes, USPS) >= 1)
+        await asyncio.sleep(0.02)
+
+    assert takes.asked == [(USPS, NO_ROOM)], "once; then it is named for half a minute"
+    calling.cancel()
+
+
+async def test_all_slugs_of_a_full_process_get_their_turns() -> None:
+    takes, slugs = Takes(bring=lambda room: room), [Slug(f"slug-{n}") for n in range(20)]
+
+    async with draining(takes, CallRoom(2), *slugs):
+        await until(lambda: len(takes.asked) >= 100)
+
+    turns = [times(takes, slug) for slug in slugs]
+    assert min(turns) >= 3
+    assert max(turns) - min(turns) <= 3
+
+
+async def test_a_slug_that_was_called_in_is_asked_for_before_it_is_shared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else one that stands in line for longer than it is held would never be called."""
+    monkeypatch.setattr(drain, "SHARE_AFTER_SECONDS", 0.0)
+    takes, room = Takes(), CallRoom(1)
+    calling = asyncio.create_task(asyncio.Event().wait())
+    room.place(calling)
+    room.line.stand(USPS)
+
+    async with draining(takes, room):
+        calling.cancel()
+        await until(lambda: times(takes, USPS) >= 1)
+
+    assert takes.asked[0] == (USPS, 1)
+
+
+async def test_a_full_process_keeps_the_drain_jobs_that_it_claims() -> None:
+    takes, room, job = Takes(), CallRoom(1), Job(Journal())
+    calling = asyncio.create_task(asyncio.Event().wait())
+    room.place(calling)
+
+    async with draining(takes, room) as drainer:
+        await drainer.claim(USPS, job, Nobody(room, drainer.look_again))  # type: ignore[arg-type]
+
+    assert takes.asked == [(USPS, NO_ROOM)]
+    assert job.journal.steps == []
+    assert not room.line.stand(USPS), "it stands there"
+    calling.cancel()

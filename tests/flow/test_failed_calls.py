@@ -115,7 +115,15 @@ async def test_a_module_that_breaks_is_an_answer_that_cannot_be_read() -> None:
 
     steps = await scene.handle()
 
-    assert steps == ["available", "admit", "ask", "note failure", "retry", "delete"]
+    assert steps == [
+        "available",
+        "admit",
+        "leave the window",
+        "ask",
+        "note failure",
+        "retry",
+        "delete",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from flow_ports import Permit, Scene, away, call
 
 from service.flow import persist
-from tracking.call import Dying, Ended, Full, Granted, Parked
+from tracking.call import Admission, Dying, Ended, Full, Granted, Parked
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, LimitsDown, MalformedJob, ResultsDown
 from tracking.operation import State
@@ -28,7 +28,31 @@ async def test_an_answer_is_stored_then_the_call_ends_then_the_job_goes() -> Non
 
     steps = await scene.handle()
 
-    assert steps == ["available", "admit", "ask", "save", "finish", "delete"]
+    assert steps == ["available", "admit", "leave the window", "ask", "save", "finish", "delete"]
+
+
+async def test_a_full_process_admits_without_asking_for_a_call() -> None:
+    scene = Scene(Parked("room"))
+    scene.room.take(5)
+
+    steps = await asyncio.create_task(scene.handle())
+
+    assert steps == ["available", "admit without room", "delete"]
+
+
+@pytest.mark.parametrize(
+    "admission",
+    [Parked("rate"), Ended(State.SUCCESS), Full(9), Granted(call()), Dying(call(deaths=11))],
+    ids=lambda each: type(each).__name__,
+)
+async def test_whatever_becomes_of_a_request_its_place_is_free_again(
+    admission: Admission,
+) -> None:
+    scene = Scene(admission)
+
+    await scene.handle()
+
+    assert scene.room.taken == 0
 
 
 async def test_an_answer_that_cannot_be_stored_is_asked_for_again() -> None:
@@ -100,7 +124,15 @@ async def test_a_failed_call_is_noted_before_it_is_repeated() -> None:
 
     steps = await scene.handle()
 
-    assert steps == ["available", "admit", "ask", "note failure", "retry", "delete"]
+    assert steps == [
+        "available",
+        "admit",
+        "leave the window",
+        "ask",
+        "note failure",
+        "retry",
+        "delete",
+    ]
 
 
 async def test_a_call_that_is_cut_off_is_handed_back_before_its_job_goes() -> None:
@@ -113,7 +145,7 @@ async def test_a_call_that_is_cut_off_is_handed_back_before_its_job_goes() -> No
 
     steps = await scene.handle()
 
-    assert steps == ["available", "admit", "ask", "hand back", "delete"]
+    assert steps == ["available", "admit", "leave the window", "ask", "hand back", "delete"]
 
 
 async def test_every_step_is_repeated_until_its_server_is_back() -> None:
@@ -124,4 +156,12 @@ async def test_every_step_is_repeated_until_its_server_is_back() -> None:
 
     steps = await scene.handle()
 
-    assert steps == ["available", *["admit"] * 3, "ask", *["save"] * 3, *["finish"] * 3, "delete"]
+    assert steps == [
+        "available",
+        *["admit"] * 3,
+        "leave the window",
+        "ask",
+        *["save"] * 3,
+        *["finish"] * 3,
+        "delete",
+    ]

@@ -116,17 +116,17 @@ async def test_a_process_without_room_leaves_the_duty_of_another_alone(
     assert await crowd.take(0) == Turn()
 
 
-async def test_a_process_that_has_no_room_for_all_puts_the_job_it_came_with_again(
+async def test_a_process_that_has_no_room_for_all_keeps_the_duty(
     crowd: Worker, hire: Hire, redis: Redis
 ) -> None:
     roomy = await hire()
 
     turn = await roomy.take(1, claims=True)
 
-    assert len(turn.calls) == 1
-    assert turn.put_drain
+    assert (len(turn.calls), turn.put_drain) == (1, False)
+    assert turn.ask_again is not None
     assert await redis.llen(KEYS.wait_list) == 1
-    assert await crowd.take(0) == Turn()  # it is in the tube
+    assert await crowd.take(0) == Turn()
 
 
 async def test_the_duty_of_a_process_that_vanished_ends_soon_after_its_instant(

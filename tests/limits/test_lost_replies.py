@@ -140,7 +140,7 @@ async def test_a_job_that_kills_workers_is_counted_once(hire: Hire, redis: Redis
 
 
 @pytest.mark.parametrize(
-    ("room", "grants", "put"), [(0, 0, 1), (1, 1, 1), (2, 2, 1), (3, 3, 0), (9, 3, 0)]
+    ("room", "grants", "put"), [(-1, 0, 0), (0, 0, 1), (1, 1, 0), (2, 2, 0), (3, 3, 0), (9, 3, 0)]
 )
 async def test_a_take_grants_the_same_calls_with_the_same_duty(
     worker: Worker, redis: Redis, room: int, grants: int, put: int

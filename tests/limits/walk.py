@@ -14,12 +14,13 @@ from limits_invariants import check, ended, take_snapshot
 from sender import RULES, Reply, Sender, Step
 
 from limits.replies import write_request
+from tracking.call import NO_ROOM
 from tracking.request import Origin
 
 NUMBERS = st.sampled_from(["N001", "N002", "N003", "N004", "N005"])
 IDS = st.sampled_from([None, "a", "b", "c", "d", "e", "f"])
 PICK = st.integers(0, 1_000)
-ROOM = st.integers(0, 3)
+ROOM = st.integers(NO_ROOM, 3)
 SENT = st.sampled_from([1, 1, 2])
 SOONEST_MS = -60_000
 GIVES_DUTIES = {"take", "finish", "retry", "hand_back", "sweep"}
@@ -96,6 +97,11 @@ class Walk(Sender):
         origin = Origin.AUTOMATIC if auto else Origin.MANUAL
         request = asked(number, id=operation, origin=origin, max_age=age)
         self.admit(job, write_request(request, job), sent)
+
+    @rule(number=NUMBERS, operation=IDS, sent=SENT)
+    def somebody_asks_a_full_process(self, number: str, operation: str | None, sent: int) -> None:
+        job = self.new("j")
+        self.admit(job, write_request(asked(number, id=operation), job, full=True), sent)
 
     @rule(asks=st.lists(st.tuples(NUMBERS, IDS), min_size=2, max_size=4), sent=SENT)
     def many_ask_at_once(self, asks: list[tuple[str, str | None]], sent: int) -> None:

@@ -78,6 +78,28 @@ async def test_no_more_are_reserved_than_there_is_room(
     assert (reserved(producer), ready(producer)) == (7, 10)
 
 
+async def test_a_job_whose_call_runs_makes_room_for_another_and_stays_reserved(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    for _ in range(5):
+        producer.put(b"")
+    intake, hands = begin(source, room=2)
+    first, second = await hands.have(2)
+
+    first.admitted()
+    await hands.have(3)
+
+    assert (reserved(producer), ready(producer)) == (3, 2)
+
+    first.admitted()  # said again it gives nothing back
+    await first.delete()
+    assert (intake.held, reserved(producer), ready(producer)) == (2, 2, 2)
+
+    await second.delete()
+    await hands.have(4)
+    assert (reserved(producer), ready(producer)) == (2, 1)
+
+
 async def test_room_can_grow_and_shrink(begin: Begin, source: Source, producer: Producer) -> None:
     for _ in range(20):
         producer.put(b"")

@@ -38,22 +38,18 @@ local function wanted(number, base)
   return not nobody_left(record) and record or nil, runs
 end
 
--- Whoever has no room, or not enough for what it came to do, hands the slug over. A call that makes
--- room for the next one goes on by itself: handing over takes time, and slugs that are late would
--- get later by it.
-local function used_up(room, claims)
-  return (room == 0 or claims) and 'room' or 'more'
-end
-
 -- Grants up to `room` waiting requests, calls named base:1, base:2, …
--- Returns the grants, and when nobody more may start: why and when to look again.
-local function take(base, room, claims)
+-- Returns the grants, and when nobody more may start: why and when to look again. A full process
+-- (room -1) is to come by itself as soon as it has room, and to say before long that it still waits.
+local function take(base, room)
   local grants = {}
   move_due()
   for _ = 1, LOOK_AT_ONCE do
-    if #grants >= room then return grants, used_up(room, claims), now end
+    if room == 0 then return grants, 'room', now end
+    if #grants == room then return grants, 'more', now end
     local at, lane, ask = opening()
     if not at then return grants, lane, ask end
+    if room < 0 and waits() > 0 then return grants, 'full', now + ASK_AT_LEAST_US end
     local number = pop()
     if not number then return grants, 'empty', nil end
     local record, runs = wanted(number, base)
@@ -141,7 +137,7 @@ local function settle(who, why, ask, claims)
   local token, at = drainer()
   local came_for_it = claims and token ~= nil
   if why == 'room' then
-    -- This process has been full, or shares: it hands the slug over through the tube.
+    -- This process stops, or shares: it hands the slug over through the tube.
     if token == rules.token or came_for_it and token ~= 'tube:' .. who then
       call('DEL', DRAINER)
       touched.signs = nil
@@ -160,14 +156,15 @@ end
 -- What take does, and every step that frees a slot does next. Sent again it answers the same.
 -- anew: the call that ends was still in flight, so this step has taken nothing before.
 local function turn(base, room, claims, anew)
+  room = tonumber(room)
   local grants = anew and {} or taken_before(base)
-  local why, look_again = used_up(tonumber(room), claims), now
+  local why, look_again = 'more', now
   local nothing_left = nobody_waits() and not signs()[DRAINS] and not signs()[IS_FLAGGED]
   if #grants == 0 and nothing_left then
-    return grants, tonumber(room) > 0 and 'empty' or 'room', 0, 0
+    return grants, 'empty', 0, 0
   elseif #grants == 0 then
-    grants, why, look_again = take(base, tonumber(room), claims)
-  elseif #grants < tonumber(room) then
+    grants, why, look_again = take(base, room)
+  elseif #grants < room then
     local at
     at, why, look_again = opening()
     if at then why, look_again = 'more', now end
@@ -177,11 +174,12 @@ local function turn(base, room, claims, anew)
 end
 
 -- Whether a call that has just ended leaves everything as it is for those who wait: nobody lacked its
--- slot, and somebody is named who asks in time. `room`: a process without any hands the slug over.
+-- slot, and somebody is named who asks in time: a process that is full is named for much later.
+-- `room`: a process that stops hands the slug over.
 local function is_in_hand(room)
   if room == 0 or signs()[IS_BROKEN] or members(LEASES) + 1 >= rules.concurrent then return false end
   local _, at = drainer()
-  return at ~= nil and at >= now
+  return at ~= nil and at >= now and at <= now + rules.late_us + rules.window_us
 end
 
 -- What every step does that ends a call unanswered: its request goes back into line where `put_back`

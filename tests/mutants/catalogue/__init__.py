@@ -11,6 +11,7 @@ from mutants.catalogue import (
     outside,
     pace,
     recovery,
+    room,
     slots,
     stores,
     tubes,
@@ -19,6 +20,7 @@ from mutants.mutant import Mutant
 
 CATALOGUE: tuple[Mutant, ...] = (
     *slots.MUTANTS,
+    *room.MUTANTS,
     *pace.MUTANTS,
     *line.MUTANTS,
     *answers.MUTANTS,

@@ -97,8 +97,8 @@ MUTANTS = (
         name="a drainer that is late is waited for",
         breaks="I7",
         where="limits/lua/lib/turns.lua",
-        old="  return at ~= nil and at >= now\n",
-        new="  return at ~= nil\n",
+        old="  return at ~= nil and at >= now and",
+        new="  return at ~= nil and",
         tests=(UNNOTICED + "test_a_drainer_that_is_late_is_not_waited_for",),
     ),
     Mutant(

@@ -1,7 +1,7 @@
 """The couriers: what arrives, when, how much at once, and what they answer.
 
 They judge by their own clock, as a courier would: calls in flight from arrival to answer or hang-up
-(I2), arrivals in every [t, t + 1 s) (I3).
+(I2), arrivals in every [t, t + 1 s) (I3), calls in flight of one process at all of them (W).
 """
 
 from __future__ import annotations
@@ -49,11 +49,15 @@ class Visit:
 
 @dataclass(slots=True)
 class Couriers:
-    """All couriers. `lease` is how long a call's slot is held, in seconds."""
+    """All couriers. `lease` is how long a call's slot is held, in seconds.
+
+    `concurrency`: calls that one process may have in flight at all of them together.
+    """
 
     around: Surroundings
     slugs: Mapping[str, SlugPlan]
     lease: float
+    concurrency: int
     arrivals: dict[str, deque[float]] = field(default_factory=lambda: defaultdict(deque))
     visits: dict[Visit, None] = field(default_factory=dict)
     answers: int = 0
@@ -113,7 +117,7 @@ class Couriers:
         if visit.over or not visit.process.alive:
             return  # its end of the connection is closed already
         self.visits[visit] = None
-        self._count_in_flight(visit.slug)
+        self._count_in_flight(visit.slug, visit.process)
         if visit.number.startswith(POISON):
             self.poisoned[visit.number] += 1
             self.around.trace.fault("poison", visit.process.name, visit.number)
@@ -132,7 +136,7 @@ class Couriers:
         if len(last) > allowed:
             self.around.trace.breach("I3", f"{len(last)} calls of {slug} in a second ({allowed})")
 
-    def _count_in_flight(self, slug: str) -> None:
+    def _count_in_flight(self, slug: str, process: Process) -> None:
         now = self.around.loop.now
         # A worker that was paused beyond its lease with a silent courier: docs/reliability.md.
         counted = [
@@ -140,6 +144,9 @@ class Couriers:
             for each in self.visits
             if each.slug == slug and not (each.paused and now > each.lease_ends)
         ]
+        carried = sum(each.process is process for each in self.visits)
+        if carried > self.concurrency:
+            self.around.trace.breach("W", f"{carried} calls of {process.name} ({self.concurrency})")
         allowed = self.slugs[slug].concurrent
         self.most_at_once = max(self.most_at_once, len(counted))
         if len(counted) > allowed:

@@ -45,6 +45,7 @@ class SimulatedIntake:
         self._room = room
         self._on_jobs = on_jobs
         self._held: dict[SimulatedJob, None] = {}
+        self._on_their_way: set[SimulatedJob] = set()
         self._taking = False
         self._connection = Connection(open=False)
         self._news = asyncio.Event()
@@ -67,9 +68,13 @@ class SimulatedIntake:
         self._tubes.server.close(self._connection)
         self._news.set()
 
+    def admitted(self, job: SimulatedJob) -> None:
+        self._on_their_way.discard(job)
+        self._news.set()
+
     def settled(self, job: SimulatedJob) -> None:
         self._held.pop(job, None)
-        self._news.set()
+        self.admitted(job)
 
     async def _reserve(self) -> None:
         server, around = self._tubes.server, self._tubes.around
@@ -82,7 +87,7 @@ class SimulatedIntake:
                 self._tubes.connections.append(self._connection)
             self._news.clear()
             server.on_ready(self._look)
-            if self._taking and len(self._held) < self._room:
+            if self._taking and len(self._on_their_way) < self._room:
                 await self._ask()
             if not self._news.is_set():
                 await self._news.wait()
@@ -92,7 +97,7 @@ class SimulatedIntake:
         around.loop.inside(self._process, self._news.set)
 
     async def _ask(self) -> None:
-        connection, most = self._connection, min(AT_ONCE, self._room - len(self._held))
+        connection, most = self._connection, min(AT_ONCE, self._room - len(self._on_their_way))
         server, found = self._tubes.server, list[StoredJob]()
 
         def reserve() -> list[StoredJob]:
@@ -108,6 +113,7 @@ class SimulatedIntake:
         jobs = [SimulatedJob(self._tubes, self, connection, each) for each in found]
         if jobs and self._taking:
             self._held.update(dict.fromkeys(jobs))
+            self._on_their_way.update(jobs)
             self._on_jobs(jobs)
         else:
             for each in found:
@@ -160,6 +166,9 @@ class SimulatedJob:
         if self.lost or self.stored.holder is not self.connection:
             raise TubesDown("the job is not ours any more")
         return self._tubes.around.loop.now - self.stored.put_at
+
+    def admitted(self) -> None:
+        self._intake.admitted(self)
 
     async def delete(self) -> None:
         server = self._tubes.server

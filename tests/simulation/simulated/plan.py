@@ -94,7 +94,7 @@ def plan_for(seed: int) -> Plan:
         seed=seed,
         slugs=tuple(_slug(draw, number) for number in range(draw.randint(2, 4))),
         workers=draw.randint(2, 3),
-        concurrency=draw.choice((3, 6, 20, 100)),
+        concurrency=draw.choice((1, 3, 6, 20)),
         requests=draw.randint(20, 60),
         producing=producing,
         faulty=producing + draw.choice((5.0, 20.0, 40.0)),

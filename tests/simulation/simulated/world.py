@@ -68,7 +68,8 @@ class World:
         self._clock_ahead = plan.clock_ahead
         self.space = Keyspace(self._redis_time)
         self.server = TubeServer(self.loop, self.trace)
-        self.couriers = Couriers(self._around, {each.slug: each for each in plan.slugs}, plan.lease)
+        slugs = {each.slug: each for each in plan.slugs}
+        self.couriers = Couriers(self._around, slugs, plan.lease, plan.concurrency)
         self.collections = Collections(self.trace, parcels_under_way(plan))
         self.producer = Producer(plan, self._around, self.server)
         self._mongodb = Port("mongodb", self._around, ResultsDown)

@@ -1,0 +1,114 @@
+"""The room of a process: for its calls, and for the jobs that it admits."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+ROOM = "flow/test_call_room.py::"
+DRAINER = "flow/test_drainer_room.py::"
+RESERVING = "tubes/test_reserving.py::"
+ORDER = "flow/test_order_of_steps.py::"
+
+MUTANTS = (
+    Mutant(
+        name="a process has one call more in flight than it may",
+        breaks="I2",
+        where="service/flow/call_room.py",
+        old="min(most - held, self._free)) > 0",
+        new="min(most - held, self._free + 1)) > 0",
+        tests=(ROOM + "test_no_more_places_are_given_than_there_are",),
+        daily=True,
+    ),
+    Mutant(
+        name="a request is granted a call although the process is full",
+        breaks="I2",
+        where="service/flow/handle.py",
+        old="full = self._room.take(1) <= 0",
+        new="full = False",
+        tests=(ORDER + "test_a_full_process_admits_without_asking_for_a_call",),
+    ),
+    Mutant(
+        name="Redis grants what a full process admits",
+        breaks="I2",
+        where="limits/lua/admit.lua",
+        old="  if request.full then return nil, 'room' end\n",
+        new="",
+        tests=("limits/test_full_process.py::test_admit_parks_for_a_process_that_is_full",),
+    ),
+    Mutant(
+        name="the place of a call that fails is lost",
+        breaks="I7",
+        where="service/flow/call_room.py",
+        old="            task.add_done_callback(self._left)\n",
+        new="",
+        tests=(ROOM + "test_the_places_of_a_task_come_back_however_it_ends",),
+    ),
+    Mutant(
+        name="whoever comes finds a place before those who stand in line",
+        breaks="I7",
+        where="service/flow/call_room.py",
+        old="        if not self.line and (more",
+        new="        if (more",
+        tests=(ROOM + "test_while_a_slug_stands_in_line_nobody_else_gets_a_place",),
+    ),
+    Mutant(
+        name="nobody is told that there is room again",
+        breaks="I7",
+        where="service/flow/call_room.py",
+        old="            if self.line:\n                self.line.tell()\n",
+        new="",
+        tests=(ROOM + "test_whoever_calls_slugs_in_is_told_of_each_chance",),
+    ),
+    Mutant(
+        name="a slug that stood in line for a minute is handed over instead of called",
+        breaks="I7",
+        where="service/flow/drain.py",
+        old="        if called_in or now - ",
+        new="        if now - ",
+        tests=(DRAINER + "test_a_slug_that_was_called_in_is_asked_for_before_it_is_shared",),
+    ),
+    Mutant(
+        name="a full process sends drain jobs round",
+        breaks="I7",
+        where="limits/lua/lib/turns.lua",
+        old="    if room == 0 then return grants, 'room', now end",
+        new="    if room <= 0 then return grants, 'room', now end",
+        tests=(
+            "limits/test_full_process.py::test_a_full_process_keeps_the_duty_until_it_asks_again",
+        ),
+    ),
+    Mutant(
+        name="a slug waits for a full process although another one has room",
+        breaks="I7",
+        where="limits/lua/lib/turns.lua",
+        old=" and at <= now + rules.late_us + rules.window_us",
+        new="",
+        tests=(
+            "limits/test_full_process.py::test_who_has_room_takes_the_duty_over_from_a_full_process",
+        ),
+    ),
+    Mutant(
+        name="the tube waits for a call that runs",
+        breaks="I7",
+        where="service/flow/handle.py",
+        old="                job.admitted()\n",
+        new="",
+        tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
+    ),
+    Mutant(
+        name="a job that made room makes room again when it is deleted",
+        breaks="I2",
+        where="service/tubes/orders.py",
+        old="        return self.verb is not None and not self.reservation.roomless\n",
+        new="        return self.verb is not None\n",
+        tests=(RESERVING + "test_a_job_whose_call_runs_makes_room_for_another_and_stays_reserved",),
+    ),
+    Mutant(
+        name="calls may take all open files",
+        breaks="I2",
+        where="service/config/capacity.py",
+        old="Capacity(files // 2,",
+        new="Capacity(files,",
+        tests=("config/test_capacity.py::test_a_low_hard_limit_lowers_the_calls",),
+    ),
+)

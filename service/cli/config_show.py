@@ -12,6 +12,7 @@ from msgspec import structs, to_builtins
 from service.cli.exits import Exit
 from service.cli.paper import say, say_json, table
 from service.cli.settings import loaded
+from service.config.capacity import capacity_of
 from service.config.load import Loaded
 from service.config.schema import Config, Courier
 from service.config.secret import masked_value
@@ -23,11 +24,15 @@ DEFAULT = "default"
 def run(options: argparse.Namespace) -> int:
     """Print the effective configuration."""
     setting = loaded(options)
-    found = list(_effective(setting))
+    here = capacity_of(setting.config.worker)
+    found = [*_effective(setting), (("here", "concurrency"), here.calls, here.bound_by)]
     if options.json:
         say_json({".".join(path): _entry(value, origin, options) for path, value, origin in found})
         return Exit.DONE
     say(f"# file: {setting.file or 'none; all defaults'}")
+    say(
+        f"# here.concurrency, calls in flight per process on this machine: bound by {here.bound_by}"
+    )
     headers = ("setting", "value", "set in")[: 3 if options.sources else 2]
     rows = [(".".join(path), json.dumps(value), origin) for path, value, origin in found]
     table(headers, [row[: len(headers)] for row in rows])

@@ -21,9 +21,10 @@ from service.cli.exits import Exit
 from service.cli.paper import say, say_json, table
 from service.cli.settings import loaded
 from service.cli.stores import findings_of
+from service.config.capacity import capacity_of
 from service.config.load import Loaded
 from service.config.per_slug import limits_for
-from service.config.schema import Config
+from service.config.schema import Config, Worker
 from service.config.tree import is_credential
 from service.upkeep.preflight import Finding, Grade
 from tracking.request import Slug
@@ -113,9 +114,18 @@ def _health(setting: Loaded, catalogue: Catalogue, slug: Slug) -> Health:
     return Health(slug, missing, unused, source, ", ".join(words), courier.VERIFIED)
 
 
+def _capacity(worker: Worker) -> Finding:
+    here = capacity_of(worker)
+    what = f"{here.calls:,} calls in flight per process, bound by {here.bound_by}"
+    if here.calls == worker.concurrency:
+        return Finding("concurrency", Grade.FINE, what)
+    return Finding("concurrency", Grade.UNSURE, f"{what}, not {worker.concurrency:,}", here.fix)
+
+
 def _ourselves(setting: Loaded) -> Iterator[Finding]:
     libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     yield Finding("program", Grade.FINE, f"Python {platform.python_version()}, {libraries}")
+    yield _capacity(setting.config.worker)
     if setting.file is None:
         yield Finding("settings", Grade.FINE, "no file, all defaults or from the environment")
         return

@@ -70,7 +70,7 @@ class Worker(Section, frozen=True):
     """`[worker]`: the processes of one machine."""
 
     processes: Annotated[int, Meta(ge=1, le=256)] = 1
-    concurrency: Annotated[int, Meta(ge=1, le=100_000)] = 500
+    concurrency: Annotated[int, Meta(ge=1, le=100_000)] = 5_000
     grace_seconds: Annotated[float, Meta(ge=0, le=3_600)] = 35.0
 
 

@@ -8,6 +8,9 @@ import gc
 import signal
 from collections.abc import Callable
 
+from msgspec import structs
+
+from service.config.capacity import Capacity, capacity_of, raise_open_files
 from service.config.per_slug import silence_seconds
 from service.config.schema import Config
 from service.observe.events import Event
@@ -35,6 +38,7 @@ def run_worker(config: Config, beat: Callable[[], None]) -> int:
 
 
 async def _run(config: Config, beat: Callable[[], None]) -> int:
+    config, capacity = _fitting(config)
     stopped = _on_signals()
     async with contextlib.AsyncExitStack() as closing:
         closing.callback(asyncio.create_task(_beat(beat, silence_seconds(config))).cancel)
@@ -52,12 +56,25 @@ async def _run(config: Config, beat: Callable[[], None]) -> int:
                 emit(Event.REFUSED_START, server=each.server, error=each.what, fix=each.fix)
             return REFUSED
         _calm_the_collector()
-        emit(Event.STARTED, slugs=len(worker.slugs))
+        emit(
+            Event.STARTED,
+            slugs=len(worker.slugs),
+            concurrency=capacity.calls,
+            bound_by=capacity.bound_by,
+        )
         await stopping
         emit(Event.STOPPING)
         handed_back = await worker.stop(config.worker.grace_seconds)
         emit(Event.STOPPED, handed_back=handed_back)
     return 0
+
+
+def _fitting(config: Config) -> tuple[Config, Capacity]:
+    """Lower the concurrency to what this machine carries, with as many open files as it allows."""
+    raise_open_files(config.worker)
+    capacity = capacity_of(config.worker)
+    worker = structs.replace(config.worker, concurrency=capacity.calls)
+    return structs.replace(config, worker=worker), capacity
 
 
 async def _start(config: Config, closing: contextlib.AsyncExitStack) -> Worker:

@@ -14,6 +14,8 @@ import redis
 from command_line import Run
 
 from service.cli.paper import moment, span
+from service.config.capacity import capacity_of
+from service.config.schema import Worker
 
 NUMBER = "9405903699300184125060"
 CHECKED = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
@@ -224,6 +226,10 @@ def test_a_wrong_password_is_told_as_that_with_the_setting(
     assert "hunter22" not in looked.err + checked.out + explained.out
 
 
+def test_doctor_says_how_many_calls_this_machine_carries(run: Run) -> None:
+    assert "calls in flight per process, bound by" in run("doctor").out
+
+
 def test_doctor_works_when_nothing_else_does(offline: Run) -> None:
     done = offline("doctor")
     assert done.code == 1
@@ -236,10 +242,13 @@ def test_config_show_tells_where_each_value_was_set(offline: Run, tmp_path: Path
     (told,) = offline("config", "show", "--sources", "--json", "--config", str(file)).json
     assert told["limits.per_second"] == {"value": 1, "source": f"{file}:4"}
     assert told["limits.concurrent"] == {"value": 20, "source": "default"}
+    here = capacity_of(Worker())
+    assert told["here.concurrency"] == {"value": here.calls, "source": here.bound_by}
     assert told["redis.url"]["source"] == "TRACKER_REDIS__URL"
     assert told["couriers.usps.client_id"]["value"] == "***"
     plain = offline("--config", str(file), "config", "show")
     assert plain.code == 0
+    assert "calls in flight per process on this machine: bound by" in plain.out
     assert "hunter22" not in plain.out
 
 

@@ -21,7 +21,7 @@ system calls more often than it is there, and hardly ever in its other threads."
 PARTS: Mapping[str, tuple[str, ...]] = {
     "HTTP: aiohttp and its socket": ("aiohttp/", "yarl/", "multidict/"),
     "asking couriers, reading answers": ("couriers/",),
-    "results: documents, driver": ("service/store/", "pymongo/", "bson/"),
+    "results: documents, driver": ("service/results/", "pymongo/", "bson/"),
     "limits: scripts, client, permits": ("limits/", "redis/"),
     "jobs: reserving, reading, deleting": ("service/tubes/", "greenstalk.py"),
     "flow from step to step": ("service/flow/", "service/wiring/", "tracking/"),

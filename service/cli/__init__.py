@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from service.cli.exits import Exit, UsageError
+from service.cli.exit_codes import Exit, UsageError
 from service.cli.parser import parser
-from service.config.problem import ConfigError
-from service.observe.clean import printable
+from service.config.problems import ConfigError
+from service.observe.redact import printable
 from tracking.errors import StoreError
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from limits.cancelling import Cancelled, Kept, Wanted
 from service.cli.bar import Bar
 from service.cli.catalogue import Catalogue
-from service.cli.exits import Exit, UsageError
-from service.cli.paper import agreed, say, say_json
+from service.cli.exit_codes import Exit, UsageError
+from service.cli.output import agreed, say, say_json
 from service.cli.rows import rows
 from service.cli.settings import loaded
-from service.cli.stores import canceller_of
+from service.client.connections import canceller_of
 from service.config.schema import Config
 from tracking.request import Slug
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from couriers.registry import Registry
-from service.cli.exits import UsageError
+from service.cli.exit_codes import UsageError
 from service.config.handover import courier_settings
 from service.config.load import Loaded
 from tracking.errors import MalformedJob

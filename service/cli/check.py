@@ -8,13 +8,13 @@ import dataclasses
 from collections.abc import Sequence
 
 from limits.workers import LiveWorker
-from service.cli.exits import Exit
+from service.cli.exit_codes import Exit
 from service.cli.living import worker_words
-from service.cli.paper import say, say_json
+from service.cli.output import say, say_json
 from service.cli.settings import loaded
-from service.cli.stores import findings_of, view_of
+from service.client.connections import findings_of, view_of
 from service.config.schema import Config
-from service.upkeep.preflight import Finding, Grade
+from service.preflight.judgement import Finding, Grade
 from tracking.errors import LimitsDown
 
 _WELL = "all servers answer and keep what they are given"

@@ -6,10 +6,10 @@ import argparse
 import dataclasses
 import datetime as dt
 
-from service.cli.exits import Exit
-from service.cli.paper import moment, say, say_json
-from service.cli.pulse import Pulse, pulses
+from service.cli.exit_codes import Exit
+from service.cli.output import moment, say, say_json
 from service.cli.settings import installation
+from service.supervisor.pulse import Pulse, pulses
 
 
 def run(options: argparse.Namespace) -> int:

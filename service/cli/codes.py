@@ -7,11 +7,11 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.cli.paper import moment
-from service.cli.stores import collections_of
+from service.cli.output import moment
+from service.client.connections import collections_of
 from service.config.schema import Config
-from service.store.code_counts import listed
-from service.upkeep.preflight import Finding, Grade
+from service.preflight.judgement import Finding, Grade
+from service.results.code_counts import listed
 from tracking.errors import ResultsDown
 
 SHOWN_MOST = 10

@@ -9,14 +9,14 @@ from typing import Any
 
 from msgspec import structs, to_builtins
 
-from service.cli.exits import Exit
-from service.cli.paper import say, say_json, table
+from service.cli.exit_codes import Exit
+from service.cli.output import say, say_json, table
 from service.cli.settings import loaded
 from service.config.capacity import capacity_of
 from service.config.load import Loaded
+from service.config.paths import Path, values
 from service.config.schema import Config, Courier
 from service.config.secret import masked_value
-from service.config.tree import Path, values
 
 DEFAULT = "default"
 

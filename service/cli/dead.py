@@ -8,17 +8,17 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from service.cli.buried import buried_job, delete_buried
 from service.cli.catalogue import Catalogue
-from service.cli.exits import Exit, UsageError
-from service.cli.kicking import NotKicked, kick
-from service.cli.paper import agreed, moment, say, say_json, table
-from service.cli.producer import Producer
+from service.cli.exit_codes import Exit, UsageError
+from service.cli.output import agreed, moment, say, say_json, table
 from service.cli.settings import loaded
-from service.cli.stores import Collections, collections_of
+from service.client.buried import buried_job, delete_buried
+from service.client.connections import Collections, collections_of
+from service.client.kick import NotKicked, kick
+from service.client.producer import Producer
 from service.config.schema import Config
-from service.store.connection import Document
-from service.store.dead import Filter, count_by_reason, delete, find
+from service.results.connection import Document
+from service.results.dead import Filter, count_by_reason, delete, find
 from tracking.errors import StoreError
 
 DETAIL_SHOWN = 60

@@ -6,8 +6,8 @@ import argparse
 
 from couriers.detection import Candidate, Sign, detect
 from service.cli.catalogue import Catalogue
-from service.cli.exits import Exit, UsageError
-from service.cli.paper import say, say_json, table
+from service.cli.exit_codes import Exit, UsageError
+from service.cli.output import say, say_json, table
 from service.cli.settings import loaded
 from tracking.errors import MalformedJob
 

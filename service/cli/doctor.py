@@ -17,16 +17,16 @@ from couriers.registry import MODULES
 from service.cli.catalogue import Catalogue
 from service.cli.check import worries_of
 from service.cli.codes import code_findings, unknown_codes
-from service.cli.exits import Exit
-from service.cli.paper import say, say_json, table
+from service.cli.exit_codes import Exit
+from service.cli.output import say, say_json, table
 from service.cli.settings import loaded
-from service.cli.stores import findings_of
+from service.client.connections import findings_of
 from service.config.capacity import capacity_of
 from service.config.load import Loaded
+from service.config.paths import is_credential
 from service.config.per_slug import limits_for
 from service.config.schema import Config, Worker
-from service.config.tree import is_credential
-from service.upkeep.preflight import Finding, Grade
+from service.preflight.judgement import Finding, Grade
 from tracking.request import Slug
 
 _LIBRARIES = ("aiohttp", "greenstalk", "msgspec", "pymongo", "redis")

@@ -17,18 +17,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from limits.forgetting import MARK_SECONDS, Forgetter
-from service.cli.buried import buried_job, delete_buried
 from service.cli.catalogue import Catalogue
-from service.cli.exits import Exit, UsageError
-from service.cli.paper import agreed, say, say_json
-from service.cli.producer import Producer
+from service.cli.exit_codes import Exit, UsageError
+from service.cli.output import agreed, say, say_json
 from service.cli.rows import rows
 from service.cli.settings import loaded
-from service.cli.stores import Collections, collections_of, redis_of
+from service.client.buried import buried_job, delete_buried
+from service.client.connections import Collections, collections_of, redis_of
+from service.client.producer import Producer
 from service.config.handover import rules_for
 from service.config.schema import Config
-from service.store.dead import Filter, delete, find
-from service.store.forgetting import SEEN_SECONDS, Parcel, clear, mark
+from service.results.dead import Filter, delete, find
+from service.results.forgetting import SEEN_SECONDS, Parcel, clear, mark
 from tracking.errors import StoreError
 from tracking.request import Number, Slug
 

@@ -22,12 +22,12 @@ from limits.view import SlugView, View
 from limits.workers import LiveWorker
 from service.cli import codes, living
 from service.cli.catalogue import Catalogue
-from service.cli.exits import Exit
-from service.cli.paper import drawn, say, say_json, span, table
-from service.cli.producer import Producer, Tubes
+from service.cli.exit_codes import Exit
+from service.cli.output import drawn, say, say_json, span, table
 from service.cli.settings import loaded
 from service.cli.standing import cell
-from service.cli.stores import view_of
+from service.client.connections import view_of
+from service.client.producer import Producer, Tubes
 from service.config.load import Loaded
 from service.config.schema import Config
 from tracking.request import Slug

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 
 from limits.workers import LIVES_SECONDS, LiveWorker
-from service.cli.paper import moment
+from service.cli.output import moment
 
 HEADERS = ("worker", "pid", "version", "since", "calls")
 NOBODY = (

@@ -7,14 +7,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from service.cli.buried import Buried, buried_jobs
 from service.cli.catalogue import Catalogue
-from service.cli.exits import Exit
-from service.cli.paper import say, say_json, table
-from service.cli.producer import Producer
+from service.cli.exit_codes import Exit
+from service.cli.output import say, say_json, table
 from service.cli.settings import loaded
-from service.cli.stores import Collections, collections_of
-from service.store.dead import is_about, record, records_of
+from service.client.buried import Buried, buried_jobs
+from service.client.connections import Collections, collections_of
+from service.client.producer import Producer
+from service.results.dead import is_about, record, records_of
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, decode_drain, decode_request
 from tracking.call import DeadLetter
 from tracking.errors import MalformedJob, TubesDown

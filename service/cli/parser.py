@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from service import VERSION
-from service.cli.exits import EXPLAINED
+from service.cli.exit_codes import EXPLAINED
 
 DEVSTACK = Path(__file__).parents[2] / "devstack"
 """The servers of `demo`, which is not offered where they are not: in the image."""

@@ -14,12 +14,12 @@ from typing import TextIO
 from service.cli.bar import Bar
 from service.cli.bodies import Bad, Sendable, sendables
 from service.cli.catalogue import Catalogue
-from service.cli.exits import Exit, UsageError
-from service.cli.producer import Producer
+from service.cli.exit_codes import Exit, UsageError
 from service.cli.rows import rows
 from service.cli.settings import loaded
 from service.cli.standing import lacking
 from service.cli.waiting import wait_for
+from service.client.producer import Producer
 from service.tubes.connection import Placing
 from tracking.errors import TubesDown
 

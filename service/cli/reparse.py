@@ -24,15 +24,15 @@ from pymongo.collection import Collection
 from couriers.courier import Courier
 from couriers.registry import Registry
 from service.cli.catalogue import Catalogue
-from service.cli.exits import Exit
-from service.cli.paper import moment, say, say_json, table
+from service.cli.exit_codes import Exit
+from service.cli.output import moment, say, say_json, table
 from service.cli.settings import loaded
-from service.cli.stores import collections_of
+from service.client.connections import collections_of
 from service.config.per_slug import recheck_for
-from service.store.bulk import BulkWriter
-from service.store.connection import Document
-from service.store.forgetting import Marks
-from service.store.unreadable import each, forget, save, unread_of
+from service.results.bulk import BulkWriter
+from service.results.connection import Document
+from service.results.forgetting import Marks
+from service.results.unreadable import each, forget, save, unread_of
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierError, UnreadableAnswer
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from service.cli.exits import UsageError
+from service.cli.exit_codes import UsageError
 from tracking.request import FIELDS
 
 COLUMNS = ("slug", "number", "id", "origin", "max_age", "expires_in", *FIELDS)

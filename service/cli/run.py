@@ -8,13 +8,13 @@ import os
 import socket
 import sys
 
-from service.cli.lifeline import Lifeline, end_with
-from service.cli.parent import STOP_MARGIN_SECONDS, Parent, Plan
 from service.cli.settings import HOME, installation, loaded
 from service.config.load import Loaded
 from service.config.per_slug import silence_seconds
 from service.config.secret import secrets_of
-from service.observe.lines import Lines, emitter, lines
+from service.observe.writer import Lines, emitter, lines
+from service.supervisor.lifeline import Lifeline, end_with
+from service.supervisor.parent import STOP_MARGIN_SECONDS, Parent, Plan
 
 
 def run(options: argparse.Namespace) -> int:

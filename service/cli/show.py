@@ -11,15 +11,15 @@ from typing import Any
 
 from limits.view import Place, SlugView
 from service.cli.catalogue import Catalogue
-from service.cli.exits import Exit, UsageError
+from service.cli.exit_codes import Exit, UsageError
 from service.cli.living import NOBODY
-from service.cli.paper import moment, say, say_json, span, table
+from service.cli.output import moment, say, say_json, span, table
 from service.cli.settings import loaded
 from service.cli.standing import lacking, looked_at, members, reason, stands, summary
-from service.cli.stores import collections_of, view_of
+from service.client.connections import collections_of, view_of
 from service.config.schema import Config
-from service.store.connection import Document
-from service.store.queries import find_tracking
+from service.results.connection import Document
+from service.results.queries import find_tracking
 from tracking.errors import LimitsDown
 from tracking.operation import State
 from tracking.request import Number, Slug

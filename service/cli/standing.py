@@ -11,7 +11,7 @@ from couriers.http.settings import environment_name
 from limits.view import Place, SlugView, View
 from service.cli.catalogue import Catalogue
 from service.cli.living import NOBODY
-from service.cli.paper import span
+from service.cli.output import span
 from tracking.operation import State
 from tracking.request import Slug
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from limits.view import SlugView, View
 from service.cli.bodies import Sendable
-from service.cli.exits import Exit
+from service.cli.exit_codes import Exit
 from service.cli.standing import looked_at, members, reason, stands, summary
-from service.cli.stores import view_of
+from service.client.connections import view_of
 from service.config.schema import Config
 from tracking.operation import ENDS, State
 from tracking.request import Number, Slug

@@ -8,10 +8,7 @@ from typing import Any
 
 import msgspec
 
-from service.config.problem import Problem, shown
-from service.config.schema import GONE, Section
-from service.config.spelling import example, suggestion
-from service.config.tree import (
+from service.config.paths import (
     Path,
     child,
     expected,
@@ -20,6 +17,9 @@ from service.config.tree import (
     is_table,
     settings_of,
 )
+from service.config.problems import Problem, shown
+from service.config.schema import GONE, Section
+from service.config.spelling import example, suggestion
 
 WhereOf = Callable[[Path], str]
 """Where a path was set: a line of the file or a variable."""

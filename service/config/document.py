@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
 
-from service.config.lines import lines_of
-from service.config.problem import Problem
+from service.config.paths import Path, expected, is_table, kind_at
+from service.config.problems import Problem
 from service.config.spelling import example
-from service.config.tree import Path, expected, is_table, kind_at
+from service.config.toml_source import lines_of
 
 SLIPS_MOST = 20
 """A file with more of them is something else than a configuration."""

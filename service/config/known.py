@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from couriers.slugs import ALIASES, FEEDS, SLUGS
-from service.config.problem import Finding, shown
+from service.config.paths import Path
+from service.config.problems import Finding, shown
 from service.config.schema import Config
 from service.config.spelling import suggestion
-from service.config.tree import Path
 from tracking.errors import MalformedJob
 from tracking.request import parse_slug
 

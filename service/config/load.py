@@ -12,11 +12,11 @@ import msgspec
 
 from service.config import environment
 from service.config.check import problems_of, shape
-from service.config.coherence import incoherences
+from service.config.cross_checks import incoherences
 from service.config.document import Document, read
-from service.config.problem import ConfigError
+from service.config.paths import Path
+from service.config.problems import ConfigError
 from service.config.schema import Config
-from service.config.tree import Path
 
 NAME = "config.toml"
 

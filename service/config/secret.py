@@ -6,8 +6,8 @@ from typing import Any
 
 from couriers.http.redaction import MASK
 from service.config.address import masked, passwords_of
+from service.config.paths import SECRET_TEXT, Path, is_credential
 from service.config.schema import Config
-from service.config.tree import SECRET_TEXT, Path, is_credential
 
 SHORTEST = 4
 """Shorter "secrets" are words of everyday text; taking them out would make a log unreadable."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from service.config.tree import Path, default_at
+from service.config.paths import Path, default_at
 
 PREFIX = "TRACKER_"
 _EXAMPLES = {

@@ -21,8 +21,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from service.flow.call_room import CallRoom
-from service.flow.persist import persist
-from service.flow.turns import Turns
+from service.flow.dispatch import Dispatcher
+from service.flow.keep_trying import keep_trying
 from service.observe.failpoints import FailPoint
 from service.ports import Job, Limits
 from tracking.call import NO_ROOM, Turn
@@ -79,17 +79,17 @@ class Drainer:
         if self._heap[0] == (at, slug):
             self._sooner.set()
 
-    async def claim(self, slug: Slug, job: Job, turns: Turns) -> None:
+    async def claim(self, slug: Slug, job: Job, turns: Dispatcher) -> None:
         """Begin to drain `slug`, because `job` of the tube `wait_list` says so; settles the job."""
         self._reach(FailPoint.AFTER_DRAIN_RESERVE)
         await self._available()
         # A full process keeps the job: to refuse it would send it round without end.
         room = self._room.take(FEWEST_IN_ONE_TAKE)
-        turn = await persist(lambda: self._limits.take(slug, room, claims=True))
+        turn = await keep_trying(lambda: self._limits.take(slug, room, claims=True))
         self._reach(FailPoint.AFTER_TAKE)
         await self._go_on(slug, turn, turns, job)
 
-    async def run(self, turns: Turns) -> None:
+    async def run(self, turns: Dispatcher) -> None:
         """Ask for every slug when it is due, until `retire`."""
         async with asyncio.TaskGroup() as asking:
             while not self._retired:
@@ -110,7 +110,7 @@ class Drainer:
         self._retired = True
         self._sooner.set()
 
-    async def hand_over(self, turns: Turns) -> None:
+    async def hand_over(self, turns: Dispatcher) -> None:
         """Give all slugs back to the tube, because this process stops."""
         slugs = list(self._due)
         self._due.clear()
@@ -132,7 +132,7 @@ class Drainer:
                 due.append(slug)
         return due
 
-    async def _ask(self, slug: Slug, turns: Turns, *, called_in: bool = False) -> None:
+    async def _ask(self, slug: Slug, turns: Dispatcher, *, called_in: bool = False) -> None:
         await self._available()
         now = time.monotonic()
         room = 0
@@ -142,7 +142,7 @@ class Drainer:
         if room == NO_ROOM and self._room.line.stand(slug):
             self.look_again(slug, now + UNTOLD_SECONDS)
             return
-        turn = await persist(lambda: self._limits.take(slug, room))
+        turn = await keep_trying(lambda: self._limits.take(slug, room))
         if room > 0:
             self._brought[slug] = max(1, len(turn.calls))
         if turn.ask_again is None:
@@ -152,7 +152,9 @@ class Drainer:
             self._room.line.leave(slug)
         await self._go_on(slug, turn, turns)
 
-    async def _go_on(self, slug: Slug, turn: Turn, turns: Turns, job: Job | None = None) -> None:
+    async def _go_on(
+        self, slug: Slug, turn: Turn, turns: Dispatcher, job: Job | None = None
+    ) -> None:
         """Do what the turn says; keep the slug's job while we drain it, else let go of it."""
         jobs = [each for each in (self._jobs.pop(slug, None), job) if each is not None]
         if turn.ask_again is not None and jobs:

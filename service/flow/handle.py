@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
-from service.flow.answer import Asker, Stores
-from service.flow.letters import letter_of_full, letter_of_malformed
-from service.flow.persist import persist
-from service.flow.turns import Turns
+from service.flow.call import Asker, Stores
+from service.flow.dead_letters import letter_of_full, letter_of_malformed
+from service.flow.dispatch import Dispatcher
+from service.flow.keep_trying import keep_trying
 from service.observe.events import Event
 from service.observe.failpoints import FailPoint
 from service.observe.log import emit
@@ -41,7 +41,7 @@ class Handler:
         decode: Decode,
         stores: Stores,
         asker: Asker,
-        turns: Turns,
+        turns: Dispatcher,
         reach: Callable[[FailPoint], None],
     ) -> None:
         self._decode = decode
@@ -62,9 +62,9 @@ class Handler:
             await job.release()  # it is not ours any more, and whoever has it reads it
             return
         await self._results.available()
-        answer = await self._stored_answer(request)
+        kept = await self._stored_answer(request)
         full = self._room.take(1) <= 0
-        admission = await persist(lambda: self._limits.admit(request, job.key, answer, full=full))
+        admission = await keep_trying(lambda: self._limits.admit(request, job.key, kept, full=full))
         if not isinstance(admission, Granted):
             self._room.leave()
         match admission:
@@ -82,7 +82,7 @@ class Handler:
                 emit(event, slug=request.slug, number=request.number)
             case Full(waiting):
                 letter = letter_of_full(job, request, waiting)
-                await persist(lambda: self._dead.record([letter]))
+                await keep_trying(lambda: self._dead.record([letter]))
                 emit(Event.FULL, slug=request.slug, number=request.number)
             case Dying(call):
                 await self._turns.die(call)
@@ -96,12 +96,12 @@ class Handler:
         if request.max_age is None or request.max_age <= self._limits.remembers_seconds:
             return None
         max_age = request.max_age
-        return await persist(lambda: self._results.fresh(request, max_age))
+        return await keep_trying(lambda: self._results.fresh(request, max_age))
 
     async def set_aside(self, job: Job, error: MalformedJob) -> None:
         """Record and bury. No record, no bury: until it is durable the job stays ours, touched."""
         letter = letter_of_malformed(job, error)
-        await persist(lambda: self._dead.record([letter]))
+        await keep_trying(lambda: self._dead.record([letter]))
         self._reach(FailPoint.AFTER_DEAD)
         await job.bury()
         emit(Event.MALFORMED, job=job.id, server=job.server, why=error.reason, detail=error.detail)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from service.observe.clean import traceback_of
 from service.observe.events import Event, Level
-from service.observe.lines import Emit, Lines, emitter, lines
+from service.observe.redact import traceback_of
+from service.observe.writer import Emit, Lines, emitter, lines
 
 
 def set_up(level: Level, lines: Lines) -> None:

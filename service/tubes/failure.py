@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import greenstalk
 
-from service.observe.clean import printable
+from service.observe.redact import printable
 from tracking.errors import TubesDown
 from tracking.network import network_reason
 

@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from service.tubes.capacity import Capacity
 from service.tubes.job import ReservedJob
-from service.tubes.links import Source
 from service.tubes.mailbox import Mailbox
+from service.tubes.pool import Source
 from service.tubes.reservation import Reservation
 from service.tubes.reserver import Mode, Reserver
-from service.tubes.room import Room
 
 LEAVE_SECONDS = 0.01
 """How long room may lie unused. The jobs that are reserved with it come in batches, so it costs no
@@ -49,7 +49,7 @@ class Intake:
     ) -> None:
         """`secret` makes the jobs' keys unguessable; all workers must have the same."""
         self._sources = sources
-        self._room = Room(room)
+        self._room = Capacity(room)
         self._secret = secret
         self._on_jobs = on_jobs
         self._reservers: list[Reserver] = []

@@ -8,7 +8,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable
 
 from service.tubes.connection import Verb
-from service.tubes.orders import Order
+from service.tubes.pipeline import Order
 from service.tubes.reservation import Reservation
 from tracking.errors import TubesDown
 

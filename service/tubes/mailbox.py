@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from service.tubes.orders import Order, resolve
+from service.tubes.pipeline import Order, resolve
 
 Visit = asyncio.Future[None]
 Events = list[tuple[selectors.SelectorKey, int]]

@@ -22,12 +22,12 @@ from contextlib import suppress
 from enum import StrEnum
 
 from service.observe.log import emit_unexpected
+from service.tubes.capacity import Capacity
 from service.tubes.connection import HELD_MOST, Connection, Verb
-from service.tubes.links import Links, Source
 from service.tubes.mailbox import Events, Mailbox, answer
-from service.tubes.orders import Order, carry_out, resolve
+from service.tubes.pipeline import Order, carry_out, resolve
+from service.tubes.pool import Pool, Source
 from service.tubes.reservation import Reservation, forget
-from service.tubes.room import Room
 from service.tubes.touches import Touches
 from service.tubes.wire import AHEAD_MOST
 from tracking.errors import TubesDown
@@ -69,7 +69,7 @@ class Reserver:
     def __init__(
         self,
         source: Source,
-        room: Room,
+        room: Capacity,
         mailbox: Mailbox,
         deliver: Callable[[Mailbox, list[Reservation]], None],
     ) -> None:
@@ -80,7 +80,7 @@ class Reserver:
         self._deliver = deliver
         self._selector = selectors.DefaultSelector()
         self._selector.register(mailbox.ear, selectors.EVENT_READ)
-        self._links = Links(source, self._selector)
+        self._links = Pool(source, self._selector)
         self._touches = Touches()
         self._waiting: Connection | None = None
         self._wait_ends = 0.0

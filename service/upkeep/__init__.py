@@ -1,1 +1,1 @@
-"""What runs without being asked: the sweeper, re-checks, and the checks at start."""
+"""What runs without being asked: the sweeper and re-checks."""

@@ -13,8 +13,8 @@ import random
 from collections.abc import Callable, Collection
 from typing import Any
 
-from service.store.connection import Store
-from service.store.queries import due_for_check, put_off_check
+from service.results.connection import Store
+from service.results.queries import due_for_check, put_off_check
 from service.tubes.putter import Putter
 from tracking.errors import StoreError
 from tracking.request import Number, Origin, Slug, TrackingRequest

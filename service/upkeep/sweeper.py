@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 
-from service.flow.turns import Turns
+from service.flow.dispatch import Dispatcher
 from service.observe.events import Event
 from service.observe.failpoints import FailPoint
 from service.observe.log import emit
@@ -29,7 +29,7 @@ class Sweeper:
     def __init__(
         self,
         limits: Limits,
-        turns: Turns,
+        turns: Dispatcher,
         slugs: Sequence[Slug],
         reach: Callable[[FailPoint], None],
     ) -> None:

@@ -15,19 +15,19 @@ from couriers.http.tokens import TokenCache
 from couriers.registry import Registry
 from service.config.per_slug import recheck_for
 from service.config.schema import Config
-from service.flow.answer import Asker, Spare, Stores, Track
+from service.flow.call import Asker, Spare, Stores, Track
 from service.flow.call_room import CallRoom
-from service.flow.consume import Consumer
-from service.flow.crew import Crew
+from service.flow.dispatch import Dispatcher
 from service.flow.drain import Drainer
+from service.flow.failure_policy import RetryRules
 from service.flow.handle import Decode, Handler
-from service.flow.turns import Turns
-from service.flow.verdicts import RetryRules
+from service.flow.receive import Receiver
+from service.flow.tasks import Tasks
 from service.observe.failpoints import FailPoints
 from service.ports import Job
-from service.store.code_counts import CodeCounts
-from service.store.dead import Dead
-from service.store.trackings import Trackings
+from service.results.code_counts import CodeCounts
+from service.results.dead import Dead
+from service.results.trackings import Trackings
 from service.tubes.connection import HELD_MOST
 from service.tubes.envelope import (
     DRAINS_TUBE,
@@ -39,7 +39,7 @@ from service.tubes.envelope import (
 )
 from service.tubes.intake import Intake
 from service.tubes.job import ReservedJob
-from service.tubes.links import Source
+from service.tubes.pool import Source
 from service.upkeep.recheck import Recheck
 from service.upkeep.sweeper import Sweeper
 from service.wiring.connect import Parts
@@ -67,8 +67,8 @@ class Worker:
     requests: Intake
     drains: Intake
     drainer: Drainer
-    turns: Turns
-    crew: Crew
+    turns: Dispatcher
+    crew: Tasks
     room: CallRoom
     codes: CodeCounts
     draining: asyncio.Task[None]
@@ -93,7 +93,7 @@ class Worker:
 def assemble(config: Config, parts: Parts) -> Worker:
     """Build the flow and start what runs in the background; jobs are not taken yet."""
     reach = FailPoints.from_environment().reach
-    crew, room = Crew(), CallRoom(config.worker.concurrency)
+    crew, room = Tasks(), CallRoom(config.worker.concurrency)
     results = Trackings(parts.store, functools.cache(functools.partial(recheck_for, config)))
     codes = CodeCounts(parts.store)
     stores = Stores(parts.limiter, results, Dead(parts.store), codes)
@@ -101,10 +101,10 @@ def assemble(config: Config, parts: Parts) -> Worker:
     track = _track(parts.registry, parts.http)
     asker = Asker(track, stores, retry, encode_request, Spare(room, reach))
     drainer = Drainer(parts.limiter, results.available, room, reach)
-    turns = Turns(asker, crew, parts.putter, drainer.look_again, reach)
+    turns = Dispatcher(asker, crew, parts.putter, drainer.look_again, reach)
     resolve = parts.registry.named
     handler = Handler(_decode(resolve), stores, asker, turns, reach)
-    consumer = Consumer(handler, drainer, turns, crew, lambda job: decode_drain(job.body, resolve))
+    consumer = Receiver(handler, drainer, turns, crew, lambda job: decode_drain(job.body, resolve))
     sweeper = Sweeper(parts.limiter, turns, parts.registry.slugs, reach)
     background = [sweeper.run(), codes.run()]
     if config.recheck.enabled:

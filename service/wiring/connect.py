@@ -29,14 +29,14 @@ from limits.workers import Who
 from service import VERSION
 from service.config.handover import courier_settings, redis_address, rules_for
 from service.config.schema import Config
-from service.flow.persist import persist
+from service.flow.keep_trying import keep_trying
 from service.observe.events import Event
 from service.observe.log import emit
-from service.store.connection import Names, Store
-from service.store.failure import mongodb_down
+from service.preflight.judgement import Finding, Grade, Refused, insist
+from service.preflight.survey import survey
+from service.results.connection import Names, Store
+from service.results.failure import mongodb_down
 from service.tubes.putter import Putter
-from service.upkeep.preflight import Finding, Grade, Refused, insist
-from service.upkeep.survey import survey
 from tracking.errors import StoreError
 
 LOOK_SECONDS = 0.5
@@ -68,9 +68,9 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     await _preflight(config, redis, store)
     limiter = _limiter(config, redis)
     closing.push_async_callback(limiter.close)
-    await persist(limiter.start)
-    secret = await persist(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
-    await persist(store.prepare)
+    await keep_trying(limiter.start)
+    secret = await keep_trying(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
+    await keep_trying(store.prepare)
     http = open_session()
     closing.push_async_callback(http.close)
     putter = Putter(config.beanstalkd.servers)

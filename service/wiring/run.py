@@ -15,7 +15,7 @@ from service.config.per_slug import silence_seconds
 from service.config.schema import Config
 from service.observe.events import Event
 from service.observe.log import emit
-from service.upkeep.preflight import Refused
+from service.preflight.judgement import Refused
 from service.wiring.assemble import Worker, assemble
 from service.wiring.connect import connect
 

@@ -30,7 +30,7 @@ def stack(*files: str) -> str:
             "HTTP: aiohttp and its",
         ),
         ((f"{PACKAGES}/aiohttp/http.py", f"{LIBRARY}/selector_events.py"), "HTTP: aiohttp and"),
-        ((f"{HOME}/service/store/bulk.py", f"{PACKAGES}/bson/__init__.py"), "results: documents"),
+        ((f"{HOME}/service/results/bulk.py", f"{PACKAGES}/bson/__init__.py"), "results: documents"),
         ((f"{HOME}/service/tubes/wire.py", f"{PACKAGES}/greenstalk.py"), "jobs: reserving"),
         ((f"{HOME}/limits/scripts.py", f"{PACKAGES}/redis/asyncio/client.py"), "limits: scripts"),
         ((f"{HOME}/service/flow/handle.py", "<string>"), "flow from step to step"),

@@ -17,9 +17,10 @@ from command_line import Done, Run
 from family import Family, Start
 
 from devstack.servers import Server
-from service.cli import main, stores
+from service.cli import main
+from service.client import connections
 
-PATIENCE_MS = stores.PATIENCE_MS
+PATIENCE_MS = connections.PATIENCE_MS
 
 
 class Terminal(io.BytesIO):
@@ -38,7 +39,7 @@ def offline(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
         "MONGODB__URI": "mongodb://127.0.0.1:1",
     }.items():
         monkeypatch.setenv(f"TRACKER_{name}", value)
-    monkeypatch.setattr(stores, "PATIENCE_MS", 300)  # nobody will answer
+    monkeypatch.setattr(connections, "PATIENCE_MS", 300)  # nobody will answer
 
     def run(*arguments: str, stdin: str = "", at_terminal: bool = False) -> Done:
         typed = Terminal(stdin.encode()) if at_terminal else io.BytesIO(stdin.encode())
@@ -69,7 +70,7 @@ def run(offline: Run, monkeypatch: pytest.MonkeyPatch, addresses: dict[str, str]
     """The command line, pointed at the test's servers."""
     for name, value in addresses.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(stores, "PATIENCE_MS", PATIENCE_MS)
+    monkeypatch.setattr(connections, "PATIENCE_MS", PATIENCE_MS)
     return offline
 
 

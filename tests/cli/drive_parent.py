@@ -7,8 +7,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from service.cli.parent import Parent, Plan
-from service.observe.lines import emitter, lines
+from service.observe.writer import emitter, lines
+from service.supervisor.parent import Parent, Plan
 
 processes, silence, grace, how, notes, installation = sys.argv[1:]
 plan = Plan(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from service.cli.lifeline import Lifeline
+from service.supervisor.lifeline import Lifeline
 
 DEATHS = 4
 STOP_SECONDS = 4.0

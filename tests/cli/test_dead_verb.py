@@ -11,7 +11,7 @@ import pytest
 from command_line import Run, bodies
 
 from devstack.servers import Server
-from service.cli.kicking import renewed
+from service.client.kick import renewed
 
 BODY = '{"type":"requests_flow","payload":{"slug":"usps","number":"94000001","id":"order-1"}}'
 AT = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)

@@ -25,7 +25,7 @@ from service.cli.demo import screen
 from service.cli.demo.proof import Evidence, figures, lost
 from service.cli.demo.script import COURIERS, FAILING, requests
 from service.cli.demo.stage import Stage, start_worker
-from service.cli.exits import UsageError
+from service.cli.exit_codes import UsageError
 
 ROOT = Path(__file__).parents[2]
 COLUMNS, LINES = 80, 24

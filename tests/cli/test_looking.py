@@ -13,7 +13,7 @@ import pytest
 import redis
 from command_line import Run
 
-from service.cli.paper import moment, span
+from service.cli.output import moment, span
 from service.config.capacity import capacity_of
 from service.config.schema import Worker
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from family import Start, alive, until
 
-from service.cli.parent import Plan, Slot
+from service.supervisor.parent import Plan, Slot
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

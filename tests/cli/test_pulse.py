@@ -14,7 +14,7 @@ from family import Family, Start, until
 
 from service import VERSION
 from service.cli import check_worker
-from service.cli.pulse import Pulse, pulses
+from service.supervisor.pulse import Pulse, pulses
 
 ROOT = Path(__file__).parents[2]
 

@@ -19,7 +19,7 @@ import redis
 from command_line import Run, bodies
 
 from service.cli import put
-from service.cli.producer import Producer
+from service.client.producer import Producer
 from tracking.errors import TubesDown
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.config.load import load
-from service.config.problem import ConfigError, Problem
+from service.config.problems import ConfigError, Problem
 
 
 def problems(folder: Path, text: str = "", **variables: str) -> list[Problem]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.config.load import Loaded, load
-from service.config.problem import ConfigError
+from service.config.problems import ConfigError
 from service.config.schema import Config
 
 NOWHERE = Path("/nonexistent")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from service.config.load import load
+from service.config.paths import Path as Setting
+from service.config.paths import is_section, is_table, settings_of
 from service.config.schema import Config
-from service.config.tree import Path as Setting
-from service.config.tree import is_section, is_table, settings_of
 
 FILE = Path(__file__).parents[2] / "config.toml"
 

@@ -15,7 +15,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from service.config.schema import Config  # noqa: E402 - found by the path above
-from service.store.schedule import SLOWER, hours_of  # noqa: E402 - as above
+from service.results.schedule import SLOWER, hours_of  # noqa: E402 - as above
 from tracking.checkpoint import Tag  # noqa: E402 - as above
 
 PAGES = ("docs/runbook.md",)

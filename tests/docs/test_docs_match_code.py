@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from service.config.tree import is_table, kind_at
+from service.config.paths import is_table, kind_at
 from service.tubes import envelope
 from tracking.errors import CourierError, InvalidNumber
 

@@ -15,7 +15,7 @@ import pymongo
 import pytest
 from pymongo.collection import Collection
 
-from service.store.indexes import index_tracking
+from service.results.indexes import index_tracking
 
 READER = Path(__file__).parents[2] / "examples" / "read_changes.py"
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)

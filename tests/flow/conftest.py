@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from service.observe import log
-from service.observe.lines import lines
+from service.observe.writer import lines
 
 
 @pytest.fixture

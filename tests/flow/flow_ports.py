@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from service.flow.answer import Asker, Spare, Stores
+from service.flow.call import Asker, Spare, Stores
 from service.flow.call_room import CallRoom
-from service.flow.consume import Consumer
-from service.flow.crew import Crew
+from service.flow.dispatch import Dispatcher
 from service.flow.drain import Drainer
+from service.flow.failure_policy import RetryRules
 from service.flow.handle import Handler
-from service.flow.turns import Turns
-from service.flow.verdicts import RetryRules
+from service.flow.receive import Receiver
+from service.flow.tasks import Tasks
 from service.upkeep.sweeper import Sweeper
 from tracking.call import Admission, Call, Ended, Swept, Turn
 from tracking.checkpoint import Tag, Tracking
@@ -164,7 +164,7 @@ class Scene:
     def __init__(self, admission: Admission = ENDED) -> None:
         self.journal = Journal()
         self.limits = Limits(self.journal, admission)
-        self.crew, self.room = Crew(), CallRoom(5)
+        self.crew, self.room = Tasks(), CallRoom(5)
         self.track: Callable[[Call], Tracking] = lambda _: TRACKING
         self.decode: Callable[[object], TrackingRequest] = lambda _: REQUEST
         self.drains: Callable[[object], Slug] = lambda _: USPS
@@ -174,7 +174,7 @@ class Scene:
             self._track, stores, RetryRules(), lambda _: b"{}", Spare(self.room, reach)
         )
         self.again: list[tuple[Slug, float]] = []
-        self.turns = Turns(
+        self.turns = Dispatcher(
             self.asker,
             self.crew,
             Drains(self.journal),
@@ -183,7 +183,7 @@ class Scene:
         )
         self.handler = Handler(self._decode, stores, self.asker, self.turns, reach)
         self.drainer = Drainer(self.limits, Results(self.journal).available, self.room, reach)
-        self.consumer = Consumer(self.handler, self.drainer, self.turns, self.crew, self._drains)
+        self.consumer = Receiver(self.handler, self.drainer, self.turns, self.crew, self._drains)
         self.sweeper = Sweeper(self.limits, self.turns, [USPS], reach)
 
     async def handle(self) -> list[str]:

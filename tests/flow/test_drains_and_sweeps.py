@@ -7,7 +7,7 @@ import time
 import pytest
 from flow_ports import USPS, Job, Scene, away, call
 
-from service.flow import consume
+from service.flow import receive
 from tracking.call import Swept, Turn
 from tracking.errors import LimitsDown, MalformedJob
 from tracking.request import Slug, TrackingRequest
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("unread_log")
 
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consume, "AFTER_DEFECT_SECONDS", 0.0)
+    monkeypatch.setattr(receive, "AFTER_DEFECT_SECONDS", 0.0)
 
 
 async def test_a_drain_job_goes_once_somebody_was_asked_who_waits() -> None:

@@ -14,7 +14,7 @@ from flow_ports import Scene, call
 from couriers.http.settings import CourierSettings, credentials
 from couriers.registry import COURIERS
 from service.flow.backoff import delay
-from service.flow.verdicts import (
+from service.flow.failure_policy import (
     GIVE_UP_SECONDS,
     UNREADABLE_FACTOR,
     Die,
@@ -24,7 +24,7 @@ from service.flow.verdicts import (
     RetryRules,
     decide,
 )
-from service.observe.clean import cleaner
+from service.observe.redact import cleaner
 from tracking.call import Granted, Pause
 from tracking.checkpoint import Tracking
 from tracking.errors import (

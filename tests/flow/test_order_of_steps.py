@@ -8,7 +8,7 @@ import time
 import pytest
 from flow_ports import Permit, Scene, away, call
 
-from service.flow import persist
+from service.flow import keep_trying
 from tracking.call import Admission, Dying, Ended, Full, Granted, Parked
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, LimitsDown, MalformedJob, ResultsDown
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("unread_log")
 
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persist, "FIRST_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(keep_trying, "FIRST_WAIT_SECONDS", 0.001)
 
 
 async def test_an_answer_is_stored_then_the_call_ends_then_the_job_goes() -> None:

@@ -20,7 +20,7 @@ from devstack.kinds import REDIS
 from devstack.servers import running
 from limits.connect import RedisAddress, open_redis, shared_secret
 from limits.failure import redis_down
-from service.observe.clean import cleaner
+from service.observe.redact import cleaner
 from tracking.errors import LimitsDown
 
 

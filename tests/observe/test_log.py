@@ -16,11 +16,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from service.observe import log
-from service.observe.clean import FIELD_MOST, cleaner
 from service.observe.events import LEVELS, MEANINGS, Event
 from service.observe.line import LINE_MOST, json_line, pretty_line
-from service.observe.lines import emitter, lines
-from service.observe.repeats import BURST, KEYS_MOST, WINDOW_SECONDS, Repeats
+from service.observe.redact import FIELD_MOST, cleaner
+from service.observe.throttle import BURST, KEYS_MOST, WINDOW_SECONDS, Throttle
+from service.observe.writer import emitter, lines
 
 DOCS = Path(__file__).parents[2] / "docs" / "logs.md"
 SECRETS = ("hunter22-secret", "zürich+pass")
@@ -213,7 +213,7 @@ def test_equal_warnings_are_thinned_out_and_counted(written: Written) -> None:
 
 def test_the_next_warning_after_the_window_tells_how_many_were_left_out() -> None:
     now = 0.0
-    repeats = Repeats(clock=lambda: now)
+    repeats = Throttle(clock=lambda: now)
     fields = {"event": "x", "error": "y"}
     assert [repeats.passes(fields) for _ in range(BURST + 3)] == [0] * BURST + [None] * 3
     now = WINDOW_SECONDS
@@ -223,7 +223,7 @@ def test_the_next_warning_after_the_window_tells_how_many_were_left_out() -> Non
 
 
 def test_the_memory_of_repetitions_is_bounded() -> None:
-    repeats = Repeats(clock=lambda: 0.0)
+    repeats = Throttle(clock=lambda: 0.0)
     for index in range(3 * KEYS_MOST):
         assert repeats.passes({"event": "x", "error": index}) == 0
     assert len(repeats) <= KEYS_MOST

@@ -14,7 +14,7 @@ from simulated.scripting import Scripting
 from simulated.world import Breakage
 
 from limits.script import load
-from service.flow.answer import Asker
+from service.flow.call import Asker
 from service.flow.handle import Handler
 from service.ports import Job
 from tracking.call import Attempt, Call, Turn, Verdict

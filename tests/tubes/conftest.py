@@ -22,7 +22,7 @@ from devstack.kinds import BEANSTALKD
 from devstack.servers import Server, running
 from service.tubes.connection import Patience
 from service.tubes.envelope import REQUESTS_TUBE
-from service.tubes.links import Source
+from service.tubes.pool import Source
 
 PATIENCE = Patience(connect=1.0, reply=1.0)
 

@@ -12,7 +12,7 @@ from tubes_hands import SOON, Begin, Producer, count, ready, reserved, until
 from devstack.servers import Server, free_port
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.intake import Server as ServerState
-from service.tubes.links import Source
+from service.tubes.pool import Source
 
 
 def client(server: Server) -> Producer:

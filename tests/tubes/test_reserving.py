@@ -12,7 +12,7 @@ from devstack.servers import Server
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.intake import Intake
 from service.tubes.job import ReservedJob
-from service.tubes.links import Source
+from service.tubes.pool import Source
 
 
 async def test_a_job_wakes_an_idle_worker(begin: Begin, source: Source, producer: Producer) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tubes_hands import Begin, Producer, count, ready, reserved, until
 
 from service.tubes import touches
-from service.tubes.links import Source
+from service.tubes.pool import Source
 from tracking.errors import TubesDown
 
 

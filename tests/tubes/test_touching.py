@@ -8,7 +8,7 @@ from typing import Any
 
 from tubes_hands import Begin, Producer, count, reserved, until
 
-from service.tubes.links import Source
+from service.tubes.pool import Source
 
 
 def timeouts(producer: Producer) -> int:

@@ -11,7 +11,7 @@ import greenstalk
 import pytest
 
 from devstack.servers import Server
-from service.store.connection import Names, Store
+from service.results.connection import Names, Store
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.putter import Putter
 from service.upkeep.recheck import PUT_OFF, Recheck

@@ -33,9 +33,9 @@ from service.cli.demo.script import (
     requests,
 )
 from service.cli.demo.stage import RunningWorker, Stage, open_stage, start_worker
-from service.cli.exits import Exit
-from service.cli.lifeline import end_with
-from service.cli.producer import Producer
+from service.cli.exit_codes import Exit
+from service.client.producer import Producer
+from service.supervisor.lifeline import end_with
 from service.tubes.connection import Placing
 from tracking.request import Slug
 

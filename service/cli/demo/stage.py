@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from service.cli.demo.script import COURIERS, settings
-from service.cli.exits import UsageError
+from service.cli.exit_codes import UsageError
 from service.cli.settings import HOME
 
 STOP_SECONDS = 20.0

@@ -6,7 +6,7 @@ from mutants.mutant import Mutant
 
 DUTY = "flow/test_drains_and_sweeps.py::"
 PARENT = "cli/test_parent.py::"
-PREFLIGHT = "upkeep/test_preflight.py::"
+PREFLIGHT = "preflight/test_preflight.py::"
 
 MUTANTS = (
     Mutant(
@@ -28,7 +28,7 @@ MUTANTS = (
     Mutant(
         name="nobody looks again when the next one is due",
         breaks="I7 F7",
-        where="service/flow/turns.py",
+        where="service/flow/dispatch.py",
         old="            self._look_again(slug, turn.ask_again)\n",
         new="            pass\n",
         tests=(DUTY + "test_a_drain_job_is_kept_while_its_slug_is_drained",),
@@ -36,7 +36,7 @@ MUTANTS = (
     Mutant(
         name="of the calls that were taken only one is asked for",
         breaks="I1",
-        where="service/flow/turns.py",
+        where="service/flow/dispatch.py",
         old="        for call in turn.calls:\n",
         new="        for call in turn.calls[:1]:\n",
         tests=(DUTY + "test_calls_that_were_taken_are_all_asked_for",),
@@ -44,7 +44,7 @@ MUTANTS = (
     Mutant(
         name="a job over which we stumble is kept",
         breaks="I7",
-        where="service/flow/consume.py",
+        where="service/flow/receive.py",
         old="        await job.release()\n",
         new="",
         tests=(DUTY + "test_a_job_over_which_we_stumble_goes_back",),
@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(
         name="a process that stands still is left alone",
         breaks="I2 I4",
-        where="service/cli/parent.py",
+        where="service/supervisor/parent.py",
         old="            elif (silent := now - child.last_beat) >= self._patience(child):",
         new="            elif (silent := now - child.last_beat) >= 1e9:",
         tests=(PARENT + "test_a_stopped_child_is_killed_after_the_silence_and_replaced",),
@@ -68,7 +68,7 @@ MUTANTS = (
     Mutant(
         name="a beanstalkd without a binlog is good enough",
         breaks="I1",
-        where="service/upkeep/preflight.py",
+        where="service/preflight/judgement.py",
         old="    if not facts.binlog:\n",
         new="    if facts.binlog is None:\n",
         tests=(PREFLIGHT + "test_a_beanstalkd_that_forgets_is_refused",),
@@ -76,7 +76,7 @@ MUTANTS = (
     Mutant(
         name="a Redis that may forget what it acknowledged is good enough",
         breaks="I1",
-        where="service/upkeep/preflight.py",
+        where="service/preflight/judgement.py",
         old='    return Finding("Redis", Grade.LOSES, f"has {name} {found}", fix)',
         new='    return Finding("Redis", Grade.UNSURE, f"has {name} {found}", fix)',
         tests=(PREFLIGHT + "test_a_redis_that_forgets_or_cannot_work_is_refused",),
@@ -84,7 +84,7 @@ MUTANTS = (
     Mutant(
         name="a slot may be given away while its call still runs",
         breaks="I2",
-        where="service/config/coherence.py",
+        where="service/config/cross_checks.py",
         old="        if lease < 2 * timeout:\n",
         new="        if lease < 0 * timeout:\n",
         tests=("config/test_refusing.py::test_what_does_not_make_sense_together_is_refused",),

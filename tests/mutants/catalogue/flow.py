@@ -30,17 +30,17 @@ MUTANTS = (
     Mutant(
         name="a call ends before its answer is stored",
         breaks="I1 I8",
-        where="service/flow/answer.py",
-        old="            await persist(\n                lambda: self._results.save(",
+        where="service/flow/call.py",
+        old="            await keep_trying(\n                lambda: self._results.save(",
         new="            await self._end(call, Verdict(State.SUCCESS, output_of(tracking)))\n"
-        "            await persist(\n                lambda: self._results.save(",
+        "            await keep_trying(\n                lambda: self._results.save(",
         tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
         daily=True,
     ),
     Mutant(
         name="an answer that could not be stored counts as given",
         breaks="I1",
-        where="service/flow/answer.py",
+        where="service/flow/call.py",
         old="        except ResultsDown as error:\n",
         new="        except ResultsDown:\n            pass\n        except KeyError as error:\n",
         tests=(ORDER + "test_an_answer_that_cannot_be_stored_is_asked_for_again",),
@@ -75,7 +75,7 @@ MUTANTS = (
         name="a request that finds the list full is dropped",
         breaks="I1",
         where="service/flow/handle.py",
-        old="                await persist(lambda: self._dead.record([letter]))\n"
+        old="                await keep_trying(lambda: self._dead.record([letter]))\n"
         "                emit(Event.FULL",
         new="                emit(Event.FULL",
         tests=(ORDER + "test_a_request_that_finds_the_list_full_is_recorded_first",),
@@ -83,15 +83,15 @@ MUTANTS = (
     Mutant(
         name="a dead request ends without a record",
         breaks="I1 I9",
-        where="service/flow/answer.py",
-        old="        await persist(lambda: self._dead.record([letter]))\n",
+        where="service/flow/call.py",
+        old="        await keep_trying(lambda: self._dead.record([letter]))\n",
         new="",
         tests=(ORDER + "test_a_dead_request_is_recorded_before_it_ends",),
     ),
     Mutant(
         name="a worker that stops forgets the calls that it cuts off",
         breaks="I7",
-        where="service/flow/answer.py",
+        where="service/flow/call.py",
         old="            return await self.hand_back(call)\n",
         new="            raise\n",
         tests=(ORDER + "test_a_call_that_is_cut_off_is_handed_back_before_its_job_goes",),
@@ -99,7 +99,7 @@ MUTANTS = (
     Mutant(
         name="a step is given up when its server does not answer at once",
         breaks="I1",
-        where="service/flow/persist.py",
+        where="service/flow/keep_trying.py",
         old="            if time.monotonic() + wait > until:\n                raise\n",
         new="            raise\n",
         tests=(ORDER + "test_every_step_is_repeated_until_its_server_is_back",),
@@ -107,7 +107,7 @@ MUTANTS = (
     Mutant(
         name="a courier's module that breaks ends the call without a word",
         breaks="I1",
-        where="service/flow/answer.py",
+        where="service/flow/call.py",
         old="        except Exception as error:\n            # A module",
         new="        except ZeroDivisionError as error:\n            # A module",
         tests=(FAILED + "test_a_module_that_breaks_is_an_answer_that_cannot_be_read",),
@@ -131,7 +131,7 @@ MUTANTS = (
     Mutant(
         name="a failing courier is asked without end",
         breaks="I9",
-        where="service/flow/verdicts.py",
+        where="service/flow/failure_policy.py",
         old="    if attempts >= rules.attempts:\n        return Die()\n",
         new="",
         tests=(FAILED + "test_the_last_attempt_is_followed_by_death",),
@@ -139,7 +139,7 @@ MUTANTS = (
     Mutant(
         name="being asked to slow down is charged as an attempt",
         breaks="I9",
-        where="service/flow/verdicts.py",
+        where="service/flow/failure_policy.py",
         old="        case NoCredentials() | AuthFailed() | RateLimited():",
         new="        case NoCredentials() | AuthFailed():",
         tests=(FAILED + "test_what_is_done_about_an_error_follows_the_table",),

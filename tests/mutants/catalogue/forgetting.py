@@ -5,8 +5,8 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 REDIS = "limits/test_forgetting.py::"
-KEEP_DAYS = "store/test_keep_days.py::"
-MONGODB = "store/test_forgotten_parcels.py::"
+KEEP_DAYS = "results/test_keep_days.py::"
+MONGODB = "results/test_forgotten_parcels.py::"
 
 MUTANTS = (
     Mutant(
@@ -36,7 +36,7 @@ MUTANTS = (
     Mutant(
         name="an earlier call stores what was forgotten",
         breaks="I8",
-        where="service/store/bulk.py",
+        where="service/results/bulk.py",
         old="self._marks.left_of(writes)",
         new="writes",
         tests=(MONGODB + "test_what_was_asked_before_is_not_stored",),
@@ -44,7 +44,7 @@ MUTANTS = (
     Mutant(
         name="an earlier call is recorded as dead after the forget",
         breaks="I8",
-        where="service/store/dead.py",
+        where="service/results/dead.py",
         old='        dead.delete_many({"_id": {"$in": gone}})\n',
         new="        pass\n",
         tests=(MONGODB + "test_a_dead_request_of_before_leaves_no_record_and_a_later_one_does",),
@@ -52,7 +52,7 @@ MUTANTS = (
     Mutant(
         name="active parcels end with keep_days",
         breaks="I1",
-        where="service/store/indexes.py",
+        where="service/results/indexes.py",
         old="name=KEEP_DAYS_INDEX, partialFilterExpression=ended",
         new="name=KEEP_DAYS_INDEX",
         tests=(KEEP_DAYS + "test_parcels_that_ended_go_after_the_days_and_active_ones_stay",),

@@ -28,7 +28,7 @@ MUTANTS = (
     Mutant(
         name="a complaint about the configuration quotes the password",
         breaks="F20",
-        where="service/config/coherence.py",
+        where="service/config/cross_checks.py",
         old="yield Finding(path, shown(masked(address)), error.expected, error.fix)",
         new="yield Finding(path, shown(address), error.expected, error.fix)",
         tests=("config/test_refusing.py::test_no_complaint_quotes_a_password",),
@@ -36,7 +36,7 @@ MUTANTS = (
     Mutant(
         name="log lines are written with their secrets",
         breaks="F20",
-        where="service/observe/clean.py",
+        where="service/observe/redact.py",
         old="        text = redact(text, secrets)\n",
         new="        pass\n",
         tests=("observe/test_log.py::test_secrets_are_taken_out",),

@@ -98,7 +98,7 @@ MUTANTS = (
     Mutant(
         name="a job that made room makes room again when it is deleted",
         breaks="I2",
-        where="service/tubes/orders.py",
+        where="service/tubes/pipeline.py",
         old="        return self.verb is not None and not self.reservation.roomless\n",
         new="        return self.verb is not None\n",
         tests=(RESERVING + "test_a_job_whose_call_runs_makes_room_for_another_and_stays_reserved",),

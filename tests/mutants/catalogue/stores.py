@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-MERGE = "store/test_merge.py::"
-SAVING = "store/test_saving.py::"
+MERGE = "results/test_merge.py::"
+SAVING = "results/test_saving.py::"
 
 MUTANTS = (
     Mutant(
         name="the answer that comes last is stored, however old it is",
         breaks="I8",
-        where="service/store/merge.py",
+        where="service/results/merge.py",
         old='write.call.granted_us <= old["observed_us"]',
         new="write.call.granted_us < 0",
         tests=(MERGE + "test_an_older_observation_changes_nothing",),
@@ -20,7 +20,7 @@ MUTANTS = (
     Mutant(
         name="an empty answer erases what was known",
         breaks="I8",
-        where="service/store/merge.py",
+        where="service/results/merge.py",
         old='    if content["tag"] == Tag.PENDING:\n        return {name: document[name]',
         new='    if content["tag"] == Tag.PENDING:\n        return {name: content[name]',
         tests=(MERGE + "test_an_empty_answer_erases_nothing",),
@@ -28,7 +28,7 @@ MUTANTS = (
     Mutant(
         name="a shorter answer forgets what is older than it",
         breaks="I8",
-        where="service/store/merge.py",
+        where="service/results/merge.py",
         old='_older(kept, content) + content["checkpoints"]',
         new='content["checkpoints"]',
         tests=(MERGE + "test_a_shorter_answer_keeps_what_is_older_than_its_oldest",),
@@ -36,7 +36,7 @@ MUTANTS = (
     Mutant(
         name="every answer is a document of its own",
         breaks="I8 F19",
-        where="service/store/document.py",
+        where="service/results/document.py",
         old='        "_id": id_of(request),\n',
         new='        "_id": f"{id_of(request)}:{call.id}",\n',
         tests=(SAVING + "test_a_newer_answer_replaces_an_older_one_and_never_the_reverse",),
@@ -44,7 +44,7 @@ MUTANTS = (
     Mutant(
         name="an answer about a known parcel is dropped when its insert fails",
         breaks="I1 I8",
-        where="service/store/bulk.py",
+        where="service/results/bulk.py",
         old="            return [parcels[index] for index in duplicates_in(error)]",
         new="            duplicates_in(error)",
         tests=(SAVING + "test_a_newer_answer_replaces_an_older_one_and_never_the_reverse",),
@@ -52,17 +52,17 @@ MUTANTS = (
     Mutant(
         name="whoever writes in between is overwritten",
         breaks="I8",
-        where="service/store/bulk.py",
+        where="service/results/bulk.py",
         old='return {"_id": self.name, "revision": (self.stored or {})["revision"]}',
         new='return {"_id": self.name}',
         tests=(
-            "store/test_meeting_writers.py::test_a_write_in_between_is_merged_and_not_overwritten",
+            "results/test_meeting_writers.py::test_a_write_in_between_is_merged_and_not_overwritten",
         ),
     ),
     Mutant(
         name="a parcel on its way has no next check",
         breaks="I7 F18",
-        where="service/store/document.py",
+        where="service/results/document.py",
         old='next_check(parcel, at, recheck) if document["active"] else None',
         new="None",
         tests=(MERGE + "test_the_first_answer_becomes_the_document_of_the_contract",),
@@ -78,9 +78,9 @@ MUTANTS = (
     Mutant(
         name="a request that is recorded as dead again stops the others",
         breaks="I9",
-        where="service/store/dead.py",
+        where="service/results/dead.py",
         old="        duplicates_in(error)",
         new="        raise",
-        tests=("store/test_dead_letters.py::test_recording_twice_is_recording_once",),
+        tests=("results/test_dead_letters.py::test_recording_twice_is_recording_once",),
     ),
 )

@@ -38,7 +38,7 @@ MUTANTS = (
     Mutant(
         name="a buried job loses its priority",
         breaks="I11",
-        where="service/tubes/orders.py",
+        where="service/tubes/pipeline.py",
         old="_NEEDS_PRIORITY = frozenset({Verb.BURY, Verb.RELEASE})",
         new="_NEEDS_PRIORITY = frozenset({Verb.RELEASE})",
         tests=("tubes/test_settling.py::test_a_buried_job_keeps_its_priority",),

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from service.store.document import Answer, Document, Failure, id_of
-from service.store.merge import merge
+from service.results.document import Answer, Document, Failure, id_of
+from service.results.merge import merge
 from simulated.exchange import Port
 from simulated.trace import Trace
 from tracking.call import Attempt, Call, DeadLetter, Verdict
@@ -51,7 +51,7 @@ class Collections:
 
 @dataclass(slots=True)
 class SimulatedStore:
-    """Stands in for `service.store.connection.Store` where re-checks use it."""
+    """Stands in for `service.results.connection.Store` where re-checks use it."""
 
     port: Port
     collections: Collections
@@ -70,7 +70,7 @@ class SimulatedStore:
 
 
 class SimulatedResults:
-    """Stands in for `service.store.trackings.Trackings`."""
+    """Stands in for `service.results.trackings.Trackings`."""
 
     def __init__(self, store: SimulatedStore, _: object) -> None:
         self._store = store
@@ -106,7 +106,7 @@ class SimulatedResults:
 
 
 class SimulatedDead:
-    """Stands in for `service.store.dead.Dead`."""
+    """Stands in for `service.results.dead.Dead`."""
 
     def __init__(self, store: SimulatedStore) -> None:
         self._store = store
@@ -117,7 +117,7 @@ class SimulatedDead:
 
 
 class Documents:
-    """As much of a collection as `service.store.queries` asks of one."""
+    """As much of a collection as `service.results.queries` asks of one."""
 
     def __init__(self, documents: dict[str, Document]) -> None:
         self._documents = documents

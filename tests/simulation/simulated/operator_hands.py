@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from limits.cancelling import Canceller
 from limits.connect import RedisAddress, open_redis
 from limits.rules import Rules
-from service.flow.persist import persist
+from service.flow.keep_trying import keep_trying
 from simulated.commands import execute
 from simulated.exchange import Surroundings
 from simulated.keyspace import Keyspace
@@ -52,7 +52,7 @@ class Operator:
     async def _cancel(self, slug: Slug, number: Number, operation: str) -> None:
         redis = open_redis(RedisAddress())
         canceller = Canceller(redis, self.rules_of)
-        ended = await persist(lambda: canceller.cancel(slug, number, operation))
+        ended = await keep_trying(lambda: canceller.cancel(slug, number, operation))
         self.around.trace.repair("cancelled by hand", ended.operations)
         await redis.aclose()
 

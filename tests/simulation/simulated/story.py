@@ -9,8 +9,8 @@ from typing import Any
 
 from service.observe.events import Event
 from service.observe.failpoints import FailPoint
-from service.store.document import Answer, Document
-from service.store.merge import merge
+from service.results.document import Answer, Document
+from service.results.merge import merge
 from simulated.exchange import Surroundings
 from simulated.patches import BEGAN
 from simulated.plan import Plan

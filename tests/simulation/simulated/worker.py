@@ -8,7 +8,7 @@ from typing import Any
 
 from limits.connect import RedisAddress, open_redis
 from service.config import schema
-from service.flow.persist import persist
+from service.flow.keep_trying import keep_trying
 from service.wiring.assemble import assemble
 from service.wiring.connect import Parts, _limiter
 from simulated.exchange import Surroundings
@@ -62,7 +62,7 @@ async def run_worker(
     config = config_for(plan)
     redis = open_redis(RedisAddress())
     limiter = _limiter(config, redis)
-    await persist(limiter.start)
+    await keep_trying(limiter.start)
     registry: Any = SimulatedRegistry([each.slug for each in plan.slugs])
     without_http: Any = None
     putter: Any = SimulatedPutter(tubes)

@@ -1,0 +1,90 @@
+"""How verbs print: tables and words for people, JSON for machines, nothing steers a terminal."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from service.cli.exit_codes import UsageError
+from service.observe.redact import printable
+
+
+def say(text: str) -> None:
+    """Print one line."""
+    sys.stdout.write(f"{printable(text)}\n")
+
+
+def say_json(value: Any) -> None:
+    """Print one JSON value on one line; times as ISO 8601, bytes as far as they are text."""
+    sys.stdout.write(json.dumps(value, default=_plain) + "\n")
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table: drawn on a terminal, else aligned columns without any decoration."""
+    texts = [[printable(str(cell)) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        Console().print(drawn(headers, texts))
+        return
+    lines = [list(headers), *texts]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+
+
+def drawn(headers: Sequence[str], texts: Sequence[Sequence[str]]) -> Table:
+    """Draw a table for a terminal; cells are taken literally, never as markup."""
+    made = Table(*headers, box=None, header_style="bold", pad_edge=False)
+    for row in texts:
+        made.add_row(*(Text(printable(cell)) for cell in row))
+    return made
+
+
+def span(seconds: float | None) -> str:
+    """Word a length of time with its two largest units; "" for None."""
+    if seconds is None:
+        return ""
+    if seconds < 1:
+        return "0 s" if seconds <= 0 else "under 1 s"
+    left = round(seconds)
+    words: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        if count or words:
+            words.append(f"{count} {unit}")
+    return " ".join(words[:2])
+
+
+def moment(when: dt.datetime | None) -> str:
+    """Word an instant in the time of this machine; "" for None."""
+    return "" if when is None else when.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def agreed(question: str, *, yes: bool) -> bool:
+    """Ask the person at the terminal, unless `yes`; true for yes only.
+
+    Raises UsageError when standard input is no terminal: nobody is there to ask.
+    """
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError(f"{question} Nobody is at a terminal to answer; add --yes")
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().casefold() in {"y", "yes"}
+
+
+def _plain(value: object) -> object:
+    match value:
+        case dt.datetime():
+            return value.isoformat()
+        case bytes():
+            return value.decode("utf-8", "backslashreplace")
+    return str(value)

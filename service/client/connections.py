@@ -1,0 +1,95 @@
+"""Connections to our servers for the length of one verb."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+
+from pymongo import MongoClient
+from pymongo.collection import Collection
+from pymongo.database import Database
+from pymongo.errors import PyMongoError
+from pymongo.write_concern import WriteConcern
+from redis.asyncio import Redis
+
+from limits.cancelling import Canceller
+from limits.connect import open_redis
+from limits.view import View
+from service.config.handover import redis_address, rules_for
+from service.config.schema import Config
+from service.preflight.judgement import Finding
+from service.preflight.survey import survey
+from service.results.connection import FORGOTTEN, UNKNOWN_CODES, Document
+from service.results.failure import mongodb_down
+
+PATIENCE_MS = 3_000
+"""A person waits, and so does a probe: sooner than the worker, who can wait."""
+
+
+@asynccontextmanager
+async def redis_of(config: Config) -> AsyncIterator[Redis]:
+    """Open the Redis; connects at the first command."""
+    redis = open_redis(redis_address(config))
+    try:
+        yield redis
+    finally:
+        await redis.aclose()
+
+
+@asynccontextmanager
+async def view_of(config: Config) -> AsyncIterator[View]:
+    """Open what reads Redis for people. Its methods raise LimitsDown."""
+    async with redis_of(config) as redis:
+        yield View(redis, functools.partial(rules_for, config))
+
+
+@dataclass(frozen=True, slots=True)
+class Collections:
+    """The collections that people ask about; `client` is for questions about the server."""
+
+    client: MongoClient[Document]
+    tracking: Collection[Document]
+    past: Collection[Document]
+    dead: Collection[Document]
+    unreadable: Collection[Document]
+    unknown_codes: Collection[Document]
+    forgotten: Collection[Document]
+
+
+@contextmanager
+def collections_of(config: Config) -> Iterator[Collections]:
+    """Open the MongoDB; what goes wrong with it inside the `with` block raises ResultsDown."""
+    mongodb = config.mongodb
+    client: MongoClient[Document]
+    try:
+        with MongoClient(mongodb.uri, timeoutMS=PATIENCE_MS, tz_aware=True) as client:
+            database: Database[Document] = client.get_database(
+                mongodb.database, write_concern=WriteConcern("majority")
+            )
+            yield Collections(
+                client,
+                tracking=database[mongodb.collection],
+                past=database[mongodb.past_collection],
+                dead=database[mongodb.dead_collection],
+                unreadable=database[mongodb.unreadable_collection],
+                unknown_codes=database[UNKNOWN_CODES],
+                forgotten=database[FORGOTTEN],
+            )
+    except PyMongoError as error:
+        raise mongodb_down(error) from error
+
+
+async def findings_of(config: Config) -> list[Finding]:
+    """Ask all servers about themselves."""
+    with collections_of(config) as collections:
+        async with redis_of(config) as redis:
+            return await survey(config, redis, collections.client)
+
+
+@asynccontextmanager
+async def canceller_of(config: Config) -> AsyncIterator[Canceller]:
+    """Open what cancels. Its method raises LimitsDown."""
+    async with redis_of(config) as redis:
+        yield Canceller(redis, functools.partial(rules_for, config))

@@ -1,0 +1,64 @@
+"""A dead request put on the tube again."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+
+from service.client.buried import buried_job, delete_buried
+from service.client.producer import Producer
+from service.results.connection import Document
+from service.results.dead import BODY_MOST, body_of
+from service.tubes.connection import Placing
+from service.tubes.envelope import REQUESTS_TUBE
+
+ID_MOST = 128
+
+
+class NotKicked(Exception):
+    """A record that cannot be put again; the text says why and what to do instead."""
+
+
+def kick(document: Document, producer: Producer) -> str | None:
+    """Put it again, then delete its buried job; tells the id it was put with, None for none.
+
+    Raises NotKicked, StillBuried, TubesDown; the record must stay then.
+    """
+    # Looked for before anything is put: what cannot be deleted would be put again each time.
+    buried = buried_job(document, producer)
+    if buried and buried.tube != REQUESTS_TUBE:
+        raise NotKicked(f"it is a job of {buried.tube}, which workers put themselves; delete it")
+    body = buried.body if buried else body_of(document)
+    if not buried and len(body) >= BODY_MOST:
+        raise NotKicked(f"only its first {BODY_MOST} bytes were kept; its producer must put it")
+    request, identity = renewed(body)
+    producer.put(request, Placing())
+    if buried:
+        delete_buried(buried, producer)
+    return identity
+
+
+def renewed(body: bytes) -> tuple[bytes, str | None]:
+    """Make a body that is a new request for the same: another id, no expiry of old.
+
+    The old id is that of an operation which ended; a worker would delete the job unasked. A body
+    that cannot be read is put as it is: perhaps the workers can read it by now.
+    """
+    try:
+        job = json.loads(body)
+    except ValueError:
+        return body, None
+    inner = job[1] if isinstance(job, list) and len(job) == 2 else job  # noqa: PLR2004 - a wrapper
+    payload = inner.get("payload") if isinstance(inner, dict) else None
+    if not isinstance(payload, dict):
+        return body, None
+    identity = None
+    if isinstance(payload.get("id"), str):
+        suffix = f".kick-{secrets.token_hex(4)}"
+        identity = payload["id"][: ID_MOST - len(suffix)] + suffix
+        payload["id"] = identity
+    payload.pop("expires_in", None)
+    if isinstance(inner.get("meta"), dict):
+        inner["meta"]["enqueued_at"] = round(time.time(), 3)
+    return json.dumps(job, separators=(",", ":")).encode(), identity

@@ -1,0 +1,125 @@
+"""Do the values make sense together? What types and bounds cannot say."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterator
+
+from couriers.slugs import FEEDS
+from service.config.address import (
+    BadAddress,
+    check_http,
+    check_mongodb,
+    check_redis,
+    host_and_port,
+    masked,
+)
+from service.config.check import WhereOf
+from service.config.known import unknown
+from service.config.paths import Path
+from service.config.per_slug import limits_for
+from service.config.problems import Finding, Problem, shown
+from service.config.schema import Config
+
+LEASE_MOST_SECONDS = 60.0
+"""The documented expiry of `calls_number:<slug>`: a slot must not be held longer by the dead."""
+
+
+def incoherences(
+    config: Config, where_of: WhereOf, doubtful: Collection[Path] = ()
+) -> Iterator[Problem]:
+    """Everything that is wrong although each value by itself is valid.
+
+    `doubtful` are the paths whose values are wrong by themselves, and not in `config`.
+    """
+    findings = itertools.chain(
+        _addresses(config),
+        _sentinels(config),
+        _times(config),
+        unknown(config, where_of),
+        _couriers(config),
+    )
+    for path, found, expected, fix, reads in findings:
+        if not any(_within(read, each) for read in reads for each in doubtful):
+            yield Problem(".".join(path), where_of(path), found, expected, fix)
+
+
+def _within(path: Path, other: Path) -> bool:
+    """Tell whether one of them is the other or stands below it."""
+    return all(one == two for one, two in zip(path, other, strict=False))
+
+
+def _addresses(config: Config) -> Iterator[Finding]:
+    servers = config.beanstalkd.servers
+    for server in servers:
+        yield from _checked(("beanstalkd", "servers"), server, host_and_port)
+    if len(set(servers)) < len(servers):
+        fix = "List each server once."
+        yield Finding(("beanstalkd", "servers"), "the same server twice", "different servers", fix)
+    yield from _checked(("redis", "url"), config.redis.url, check_redis)
+    yield from _checked(("mongodb", "uri"), config.mongodb.uri, check_mongodb)
+
+
+def _checked(path: Path, address: str, check: Callable[[str], object]) -> Iterator[Finding]:
+    try:
+        check(address)
+    except BadAddress as error:
+        yield Finding(path, shown(masked(address)), error.expected, error.fix)
+
+
+def _sentinels(config: Config) -> Iterator[Finding]:
+    redis = config.redis
+    sentinels, service = ("redis", "sentinels"), ("redis", "service")
+    for sentinel in redis.sentinels:
+        yield from _checked(sentinels, sentinel, host_and_port)
+    both = (sentinels, service)
+    if redis.sentinels and not redis.service:
+        fix = 'Set redis.service = "mymaster", the name the Sentinels watch it by.'
+        yield Finding(service, "no name", "the name of the service", fix, both)
+    if redis.service and not redis.sentinels:
+        fix = 'Set redis.sentinels = ["host:26379"], or remove redis.service.'
+        yield Finding(sentinels, "an empty list", "the Sentinels' addresses", fix, both)
+
+
+def _times(config: Config) -> Iterator[Finding]:
+    tables: list[tuple[Path, str]] = [(("limits",), "")]
+    for slug, own in config.limits.slugs.items():
+        if own.lease_seconds or own.call_timeout_seconds:
+            tables.append((("limits", "slugs", slug), slug))
+    for table, slug in tables:
+        limits = limits_for(config, slug)
+        lease, timeout = limits.lease_seconds, limits.call_timeout_seconds
+        path = (*table, "lease_seconds")
+        names = ("lease_seconds", "call_timeout_seconds")
+        reads = tuple((*of, name) for of in (("limits",), table) for name in names)
+        if lease < 2 * timeout:
+            wanted = f"at least 2 x call_timeout_seconds = {2 * timeout:g}"
+            fix = f"Set call_timeout_seconds = {lease / 2:g} or less."
+            yield Finding(path, f"{lease:g}", wanted, fix, reads)
+        elif lease > LEASE_MOST_SECONDS:
+            fix = f"Set lease_seconds = {LEASE_MOST_SECONDS:g} or less."
+            yield Finding(path, f"{lease:g}", f"at most {LEASE_MOST_SECONDS:g}", fix, reads)
+    retry = config.retry
+    if retry.cap_seconds < retry.first_seconds:
+        fix = f"Set retry.cap_seconds = {retry.first_seconds:g} or more."
+        reads = (("retry", "cap_seconds"), ("retry", "first_seconds"))
+        wanted = f"at least retry.first_seconds = {retry.first_seconds:g}"
+        yield Finding(reads[0], f"{retry.cap_seconds:g}", wanted, fix, reads)
+
+
+def _couriers(config: Config) -> Iterator[Finding]:
+    for slug, courier in config.couriers.items():
+        path = ("couriers", slug)
+        for name in ("base_url", "token_url"):
+            if address := getattr(courier, name):
+                yield from _checked((*path, name), address, check_http)
+        for name, credential in courier.credentials.items():
+            if not credential.isprintable():
+                found = "a line break or another control character"
+                fix = "Write the credential alone, on one line."
+                yield Finding((*path, name), found, "printable text", fix)
+        if courier.module in FEEDS and not courier.base_url:
+            address = (*path, "base_url")
+            fix = "Set base_url: the feed is asked at {base_url}/{slug}/{number}."
+            reads = (address, (*path, "module"))
+            yield Finding(address, "no address", "the address of the feed", fix, reads)

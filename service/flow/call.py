@@ -1,0 +1,222 @@
+"""One permitted call: ask the courier, make the answer durable, only then give the slot back."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+from service.flow.call_room import CallRoom
+from service.flow.dead_letters import letter_of
+from service.flow.deadlines import Deadlines
+from service.flow.failure_policy import Die, HandBack, Refuse, Repeat, RetryRules, decide
+from service.flow.keep_trying import keep_trying
+from service.flow.unknown_codes import UnknownCodes
+from service.observe.events import Event
+from service.observe.failpoints import FailPoint
+from service.observe.log import emit, emit_unexpected
+from service.ports import CodeCounts, DeadLetters, Limits, Results
+from tracking.call import Attempt, Call, Turn, Verdict
+from tracking.checkpoint import Tracking
+from tracking.errors import (
+    CourierDown,
+    CourierError,
+    NotStarted,
+    ResultsDown,
+    UnreadableAnswer,
+)
+from tracking.operation import State
+from tracking.request import TrackingRequest
+from tracking.summary import output_of
+
+Track = Callable[[Call], Awaitable[Tracking]]
+"""Asks the courier of a call. Raises CourierError or NotStarted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Where a call's outcome goes."""
+
+    limits: Limits
+    results: Results
+    dead: DeadLetters
+    codes: CodeCounts
+
+
+@dataclass(frozen=True, slots=True)
+class Spare:
+    """What the process tells the call: what room there is, and where it may be killed."""
+
+    room: CallRoom
+    reach: Callable[[FailPoint], None]
+
+
+class Asker:
+    """Carries one call from its permit to its end. Order of safety: store, then finish."""
+
+    def __init__(
+        self,
+        track: Track,
+        stores: Stores,
+        retry: RetryRules,
+        write_job: Callable[[TrackingRequest], bytes],
+        spare: Spare,
+    ) -> None:
+        self._track = track
+        self._limits, self._results, self._dead = stores.limits, stores.results, stores.dead
+        self._retry = retry
+        self._write_job = write_job
+        self.room = spare.room
+        self._reach = spare.reach
+        self._unknown_codes = UnknownCodes(stores.codes)
+        self._deadlines = Deadlines()
+
+    async def ask(self, call: Call) -> Turn:
+        """Spend the call's permit. What comes back is whose turn it is next."""
+        began, at = time.monotonic(), dt.datetime.now(dt.UTC)
+        try:
+            tracking = await self._courier(call)
+        except NotStarted as error:
+            return await self._not_started(call, error)
+        except CourierError as error:
+            ms = round((time.monotonic() - began) * 1000)
+            return await self._failed(
+                call, error, Attempt(at, error.code, ms, error.http_status, error.excerpt)
+            )
+        except asyncio.CancelledError:
+            # This worker stops. The request waits in Redis now, so what follows a turn is due:
+            # a drain job for whoever goes on, and the end of its own job.
+            return await self.hand_back(call)
+        self._reach(FailPoint.AFTER_ANSWER)
+        outcome = "answered" if tracking.checkpoints else "not_found"
+        ms = round((time.monotonic() - began) * 1000)
+        return await self._answered(call, tracking, Attempt(at, outcome, ms, tracking.http_status))
+
+    async def die(
+        self, call: Call, reason: str, detail: str, http_status: int | None = None
+    ) -> Turn:
+        """Record a call as dead and end its operations: the worker's last word about it."""
+        letter = letter_of(call, reason, detail, self._write_job(call.request))
+        await keep_trying(lambda: self._dead.record([letter]))
+        self._reach(FailPoint.AFTER_DEAD)
+        emit(Event.DEAD, **_names(call), **_said(reason, detail, http_status))
+        return await self._end(call, _error_verdict(call, reason, detail, answered=False))
+
+    async def hand_back(self, call: Call) -> Turn:
+        """Give a call up unanswered, because this worker stops: others go on with it at once."""
+        turn = await keep_trying(lambda: self._limits.hand_back(call, 0))
+        self._reach(FailPoint.AFTER_HAND_BACK)
+        emit(Event.HANDED_BACK, **_names(call))
+        return turn
+
+    async def _courier(self, call: Call) -> Tracking:
+        """Ask within the call's one deadline; whatever a module raises becomes a known error."""
+        try:
+            return await self._deadlines.hold(call.permit.deadline, self._track(call))
+        except TimeoutError as error:
+            raise CourierDown("no whole answer within the call's time-out") from error
+        except (CourierError, NotStarted):
+            raise
+        except Exception as error:
+            # A module that breaks is a parser error: never Pending, and never this worker's end.
+            emit_unexpected(error, **_names(call))
+            raise UnreadableAnswer(f"the courier module broke: {type(error).__name__}") from error
+
+    async def _answered(self, call: Call, tracking: Tracking, attempt: Attempt) -> Turn:
+        try:
+            await keep_trying(
+                lambda: self._results.save(call, tracking, attempt), until=call.permit.deadline
+            )
+        except UnreadableAnswer as error:
+            return await self._failed(call, error, attempt)
+        except ResultsDown as error:
+            # The lease ends soon, and a result that is not durable is none: ask again later.
+            said = _said("results_down", error.message)
+            return await self._repeat(call, self._retry.first_seconds, said)
+        self._reach(FailPoint.AFTER_STORE)
+        request = call.request
+        verdict = Verdict(State.SUCCESS, output_of(tracking), f"{request.slug}:{request.number}")
+        turn = await self._end(call, verdict)
+        emit(
+            Event.ANSWERED,
+            **_names(call),
+            tag=str(tracking.tag),
+            ms=attempt.ms,
+            requests=call.requests,
+        )
+        self._unknown_codes.tell(call, tracking)
+        return turn
+
+    async def _failed(self, call: Call, error: CourierError, attempt: Attempt) -> Turn:
+        said = _said(error.code, error.message, error.http_status)
+        if isinstance(error, UnreadableAnswer):
+            emit(Event.UNREADABLE, **_names(call), **said)
+        decision = decide(error, call, time.time(), self._retry)
+        final = isinstance(decision, Refuse | Die)
+        if call.permit.started or final:
+            await keep_trying(lambda: self._results.fail(call, error, attempt, final=final))
+            self._reach(FailPoint.AFTER_FAILURE_STORED)
+        match decision:
+            case Refuse():
+                emit(Event.REFUSED, **_names(call), **said)
+                return await self._end(
+                    call, _error_verdict(call, error.code, error.message, answered=True)
+                )
+            case Die():
+                return await self.die(call, error.code, error.message, error.http_status)
+            case Repeat(delay):
+                return await self._repeat(call, delay, said)
+            case HandBack(pause):
+                room = self.room.take_to_follow()
+                turn = await keep_trying(lambda: self._limits.hand_back(call, room, pause))
+                self._reach(FailPoint.AFTER_HAND_BACK)
+                emit(_PAUSES.get(error.code, Event.PAUSED), **_names(call), **said)
+                return turn
+        assert_never(decision)
+
+    async def _repeat(self, call: Call, delay: float, said: dict[str, str | int]) -> Turn:
+        room = self.room.take_to_follow()
+        turn = await keep_trying(lambda: self._limits.retry(call, delay, room))
+        self._reach(FailPoint.AFTER_RETRY)
+        emit(
+            Event.RETRIED,
+            **_names(call),
+            **said,
+            attempts=call.attempts + 1,
+            delay_ms=round(delay * 1000),
+        )
+        return turn
+
+    async def _not_started(self, call: Call, error: NotStarted) -> Turn:
+        room = self.room.take_to_follow()
+        turn = await keep_trying(lambda: self._limits.hand_back(call, room))
+        emit(Event.HANDED_BACK, **_names(call), why=str(error))
+        return turn
+
+    async def _end(self, call: Call, verdict: Verdict) -> Turn:
+        room = self.room.take_to_follow()
+        turn = await keep_trying(lambda: self._limits.finish(call, verdict, room))
+        self._reach(FailPoint.AFTER_FINISH)
+        return turn
+
+
+_PAUSES = {"no_credentials": Event.NO_CREDENTIALS, "auth_failed": Event.AUTH_FAILED}
+
+
+def _names(call: Call) -> dict[str, str]:
+    return {"slug": call.request.slug, "number": call.request.number}
+
+
+def _said(code: str, detail: str, http_status: int | None = None) -> dict[str, str | int]:
+    """The fields of a log line about a call that failed; no status where no answer came."""
+    status = {} if http_status is None else {"status": http_status}
+    return {"error": code, **status, "detail": detail}
+
+
+def _error_verdict(call: Call, code: str, message: str, *, answered: bool) -> Verdict:
+    request = call.request
+    output = {"error": code, "message": message}
+    return Verdict(State.ERROR, output, f"{request.slug}:{request.number}", answered=answered)

@@ -1,0 +1,59 @@
+"""What follows from a turn: whoever was taken is asked for, and somebody looks again in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from service.flow.call import Asker
+from service.flow.tasks import Tasks
+from service.observe.failpoints import FailPoint
+from service.ports import Drains
+from tracking.call import Call, Turn
+from tracking.errors import TubesDown
+from tracking.request import Slug
+
+VANISHED = "workers_vanished"
+
+
+class Dispatcher:
+    """Goes on after every step that may leave somebody waiting."""
+
+    def __init__(
+        self,
+        asker: Asker,
+        crew: Tasks,
+        drains: Drains,
+        look_again: Callable[[Slug, float], None],
+        reach: Callable[[FailPoint], None],
+    ) -> None:
+        self._asker = asker
+        self._room = asker.room
+        self._crew = crew
+        self._drains = drains
+        self._look_again = look_again
+        self._reach = reach
+
+    async def go_on(self, slug: Slug, turn: Turn) -> None:
+        """Do what a turn says, and give back what room it left. Never waits for its calls."""
+        for call in turn.calls:
+            self._room.pass_on(self._crew.start(self.carry(call)))
+        self._room.leave()
+        if turn.full:
+            self._room.line.stand(slug)
+        if turn.ask_again is not None:
+            self._look_again(slug, turn.ask_again)
+        if turn.put_drain:
+            try:
+                await self._drains.put_drain(slug)
+            except TubesDown:
+                return  # the sweeper puts it when the tubes are back
+            self._reach(FailPoint.AFTER_PUT_DRAIN)
+
+    async def die(self, call: Call) -> None:
+        """End a request over which too many workers vanished."""
+        detail = f"{call.deaths} workers vanished while they asked for it"
+        await self.go_on(call.request.slug, await self._asker.die(call, VANISHED, detail))
+
+    async def carry(self, call: Call) -> None:
+        """Carry a call, for which this task has a place, to its end and to what follows it."""
+        await self.go_on(call.request.slug, await self._asker.ask(call))

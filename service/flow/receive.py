@@ -1,0 +1,69 @@
+"""Jobs as they come from the tubes: each one a task, and none left behind by a defect of ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from service.flow.dispatch import Dispatcher
+from service.flow.drain import Drainer
+from service.flow.handle import Handler
+from service.flow.tasks import Tasks
+from service.observe.log import emit_unexpected
+from service.ports import Job
+from tracking.errors import MalformedJob
+from tracking.request import Slug
+
+AFTER_DEFECT_SECONDS = 1.0
+"""A job that our own defect threw out comes back; not so fast that it fills the log."""
+
+
+class Receiver:
+    """Takes batches of reserved jobs, of both tubes."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        drainer: Drainer,
+        turns: Dispatcher,
+        crew: Tasks,
+        decode_drain: Callable[[Job], Slug],
+    ) -> None:
+        """`decode_drain` reads a job of the tube `wait_list`; it raises MalformedJob."""
+        self._handler = handler
+        self._drainer = drainer
+        self._turns = turns
+        self._crew = crew
+        self._decode_drain = decode_drain
+
+    def on_requests(self, jobs: Sequence[Job]) -> None:
+        """Begin with jobs of the tube `requests_flow`."""
+        for job in jobs:
+            self._crew.start(self._request(job))
+
+    def on_drains(self, jobs: Sequence[Job]) -> None:
+        """Begin with jobs of the tube `wait_list`."""
+        for job in jobs:
+            self._crew.start(self._drain(job))
+
+    async def _request(self, job: Job) -> None:
+        try:
+            await self._handler.handle(job)
+        except Exception as error:  # noqa: BLE001 - a defect of ours must not keep the job
+            await self._hand_back(job, error)
+
+    async def _drain(self, job: Job) -> None:
+        try:
+            slug = self._decode_drain(job)
+        except MalformedJob as error:
+            await self._handler.set_aside(job, error)
+            return
+        try:
+            await self._drainer.claim(slug, job, self._turns)
+        except Exception as error:  # noqa: BLE001 - a defect of ours must not keep the job
+            await self._hand_back(job, error)
+
+    async def _hand_back(self, job: Job, error: Exception) -> None:
+        emit_unexpected(error, job=job.id, server=job.server)
+        await asyncio.sleep(AFTER_DEFECT_SECONDS)
+        await job.release()

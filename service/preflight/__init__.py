@@ -1,0 +1,1 @@
+"""May this worker use these servers: what they say of themselves, and the judgement."""

@@ -1,0 +1,70 @@
+"""All servers of a configuration, asked and judged together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from pymongo import MongoClient
+from redis.asyncio import Redis
+
+from service.config.address import masked
+from service.config.schema import Config, Mongodb
+from service.config.schema import Redis as RedisSection
+from service.preflight.judgement import (
+    Finding,
+    Grade,
+    allowed,
+    judge_beanstalkd,
+    judge_mongodb,
+    judge_redis,
+)
+from service.preflight.probe import read_beanstalkd, read_mongodb, read_redis
+from tracking.errors import StoreError
+
+
+async def survey(
+    config: Config, redis: Redis, mongodb: MongoClient[dict[str, Any]]
+) -> list[Finding]:
+    """Ask every server at once; one that is away is a finding too. `allow_loss` is applied."""
+    asked = [
+        *(_beanstalkd(server) for server in config.beanstalkd.servers),
+        _redis(redis, config.redis),
+        _mongodb(mongodb, config.mongodb),
+    ]
+    *tubes, limits, results = await asyncio.gather(*asked)
+    return [
+        *allowed(
+            [each for found in tubes for each in found], permitted=config.beanstalkd.allow_loss
+        ),
+        *allowed(limits, permitted=config.redis.allow_loss),
+        *allowed(results, permitted=config.mongodb.allow_loss),
+    ]
+
+
+async def _beanstalkd(server: str) -> Iterable[Finding]:
+    try:
+        return judge_beanstalkd(await asyncio.to_thread(read_beanstalkd, server))
+    except StoreError as error:
+        return _away(f"beanstalkd {server}", error)
+
+
+async def _redis(redis: Redis, section: RedisSection) -> Iterable[Finding]:
+    try:
+        return judge_redis(await read_redis(redis))
+    except StoreError as error:
+        return _away("Redis", error, " ".join(section.sentinels) or section.url)
+
+
+async def _mongodb(mongodb: MongoClient[dict[str, Any]], section: Mongodb) -> Iterable[Finding]:
+    try:
+        return judge_mongodb(await asyncio.to_thread(read_mongodb, mongodb))
+    except StoreError as error:
+        return _away("MongoDB", error, section.uri)
+
+
+def _away(server: str, error: StoreError, address: str = "") -> list[Finding]:
+    what = error.message.removeprefix(f"{server} ")
+    what += f" at {masked(address)}" if address else ""
+    return [Finding(server, Grade.AWAY, what, error.fix or "Wait, or look at its log.")]

@@ -1,0 +1,195 @@
+"""MongoDB by the synchronous driver, on two threads, with majority writes and a circuit.
+
+A write that was not confirmed may have happened: it is ResultsDown, and every write of this package
+may be repeated. While MongoDB is away nobody waits in line for time-outs: everything fails at once
+until a ping succeeds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pymongo
+from bson.codec_options import CodecOptions
+from pymongo import MongoClient, WriteConcern
+from pymongo.collection import Collection
+from pymongo.errors import ConnectionFailure, PyMongoError
+
+from service.results.failure import mongodb_down
+from service.results.forgetting import Marks
+from service.results.indexes import (
+    index_dead,
+    index_past,
+    index_tracking,
+    index_unknown_codes,
+    index_unreadable,
+)
+from tracking.errors import ResultsDown
+
+T = TypeVar("T")
+Document = dict[str, Any]
+Notice = Callable[[Exception | None], None]
+
+UNKNOWN_CODES, FORGOTTEN = "unknown_codes", "forgotten"
+"""The names of collections that nobody needs to call otherwise: they hold no answers."""
+
+SELECTION_MS = 2_000
+"""How long a server that takes writes is looked for."""
+
+OPERATION_MS = 5_000
+"""The longest that one operation may take. The driver repeats it until then, so this is also how
+long it takes to see that MongoDB is away."""
+
+PING_SECONDS = 0.5
+END_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Where MongoDB is and what its collections are called.
+
+    `dead_keep_days` until TTL removal, of dead requests and of unreadable answers;
+    `results_keep_days` after the end of a parcel, 0 for never.
+    """
+
+    uri: str
+    database: str = "bucket"
+    tracking: str = "tracking"
+    past: str = "tracking_past"
+    dead: str = "dead"
+    unreadable: str = "unreadable"
+    dead_keep_days: int = 30
+    results_keep_days: int = 0
+
+
+class Store:
+    """The collections, and the threads that speak to them: one reads, one does the rest."""
+
+    def __init__(self, names: Names, notice: Notice = lambda _: None) -> None:
+        """`notice` hears of it when MongoDB goes away (the error) and when it is back (None)."""
+        self._names = names
+        self.client: MongoClient[Document] = MongoClient(
+            names.uri,
+            serverSelectionTimeoutMS=SELECTION_MS,
+            connectTimeoutMS=SELECTION_MS,
+            timeoutMS=OPERATION_MS,
+            appname="courier-tracking-worker",
+            # Streaming takes two more threads that wake twice a second, half of what idling costs.
+            # Where a server changes its role the next operation's error makes the driver look.
+            serverMonitoringMode="poll",
+        )
+        self._notice = notice
+        self._writer = ThreadPoolExecutor(1, "store")
+        self._reader = ThreadPoolExecutor(1, "store-reader")
+        self._up = asyncio.Event()
+        self._up.set()
+        self._pinger: asyncio.Task[None] | None = None
+        self._closed = False
+        self.marks = Marks(self.forgotten)
+        """For the thread that writes."""
+
+    @property
+    def tracking(self) -> Collection[Document]:
+        """`bucket.tracking`: one document per (slug, number)."""
+        return self._collection(self._names.tracking)
+
+    @property
+    def past(self) -> Collection[Document]:
+        """What stood in `tracking` before a number was used again."""
+        return self._collection(self._names.past)
+
+    @property
+    def dead(self) -> Collection[Document]:
+        """Requests that nobody will answer, with their reasons."""
+        return self._collection(self._names.dead)
+
+    @property
+    def unreadable(self) -> Collection[Document]:
+        """The newest answer about a number that could not be read."""
+        return self._collection(self._names.unreadable)
+
+    @property
+    def unknown_codes(self) -> Collection[Document]:
+        """How often couriers gave status codes that have no meaning here."""
+        return self._collection(UNKNOWN_CODES)
+
+    @property
+    def forgotten(self) -> Collection[Document]:
+        """Which parcels were forgotten lately."""
+        return self._collection(FORGOTTEN)
+
+    async def prepare(self) -> None:
+        """Make the indexes; repeating it changes nothing. Raises ResultsDown."""
+        await self.run(index_tracking, self.tracking, self._names.results_keep_days)
+        await self.run(index_past, self.past, self._names.results_keep_days)
+        await self.run(index_dead, self.dead, self._names.dead_keep_days)
+        await self.run(index_unreadable, self.unreadable, self._names.dead_keep_days)
+        await self.run(index_unknown_codes, self.unknown_codes)
+
+    async def run(self, step: Callable[..., T], *args: Any) -> T:
+        """Run `step` after those before it. Raises ResultsDown; it may have happened then."""
+        return await self._run(self._writer, step, *args)
+
+    async def read(self, step: Callable[..., T], *args: Any) -> T:
+        """Run `step` without waiting for a write that is under way. Raises ResultsDown."""
+        return await self._run(self._reader, step, *args)
+
+    async def available(self) -> None:
+        """Wait while MongoDB is away."""
+        await self._up.wait()
+
+    async def close(self) -> None:
+        """End the threads and the connections; whatever is asked from now on is ResultsDown."""
+        self._closed = True
+        if self._pinger is not None:
+            self._pinger.cancel()
+        self._writer.shutdown(wait=False)
+        self._reader.shutdown(wait=False)
+        await asyncio.to_thread(self._end)
+
+    async def _run(self, thread: ThreadPoolExecutor, step: Callable[..., T], *args: Any) -> T:
+        if self._closed or not self._up.is_set():
+            raise ResultsDown("the store is closed" if self._closed else "MongoDB is away")
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(thread, functools.partial(step, *args))
+        except PyMongoError as error:
+            if isinstance(error, ConnectionFailure) or error.timeout:
+                self._down(error)
+            raise mongodb_down(error) from error
+
+    def _end(self) -> None:
+        with pymongo.timeout(END_SECONDS):
+            self.client.close()  # says good-bye to the server, who may not listen
+
+    def _collection(self, name: str) -> Collection[Document]:
+        return self.client.get_database(self._names.database).get_collection(
+            name,
+            codec_options=CodecOptions(tz_aware=True),
+            write_concern=WriteConcern(w="majority", wtimeout=OPERATION_MS),
+        )
+
+    def _down(self, error: PyMongoError) -> None:
+        if self._up.is_set() and not self._closed:
+            self._up.clear()
+            self._notice(error)
+            self._pinger = asyncio.create_task(self._ping())
+
+    async def _ping(self) -> None:
+        """Look until it answers; then everybody may go on."""
+        ping = functools.partial(self.client.admin.command, "ping")
+        loop = asyncio.get_running_loop()
+        while not self._up.is_set():
+            try:
+                # Asked of the primary, so what answers takes writes.
+                await loop.run_in_executor(self._reader, ping)
+            except PyMongoError:
+                await asyncio.sleep(PING_SECONDS)
+            else:
+                self._up.set()
+                self._notice(None)

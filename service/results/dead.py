@@ -1,0 +1,155 @@
+"""The collection `dead`: requests that nobody will answer, recorded before they are let go."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from pymongo import DESCENDING
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError
+
+from service.results.batches import Batches
+from service.results.bulk import duplicates_in
+from service.results.connection import Document, Store
+from service.results.document import clean
+from service.results.forgetting import NEVER, Marks
+from tracking.call import DeadLetter
+
+BODY_MOST = 4_096
+"""Bytes of a body that are kept: more than any request needs that is written in ASCII."""
+
+DETAIL_MOST = 1_024
+NAME_MOST = 100
+
+
+class Dead:
+    """Implements `service.ports.DeadLetters`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._records: Batches[Sequence[DeadLetter], None] = Batches(self._record)
+
+    async def record(self, letters: Sequence[DeadLetter]) -> None:
+        """Record letters; one that is there already stays as it is. Raises ResultsDown."""
+        await self._records.submit(letters)
+
+    async def _record(self, batch: Sequence[Sequence[DeadLetter]]) -> list[None]:
+        letters = list(chain.from_iterable(batch))
+        await self._store.run(record, self._store.dead, letters)
+        await self._store.run(withdraw, self._store.dead, self._store.forgotten, letters)
+        return [None] * len(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which dead requests are meant: all that agree with everything given."""
+
+    ids: tuple[str, ...] = ()
+    slug: str | None = None
+    reason: str | None = None
+    number: str | None = None
+
+    def query(self) -> dict[str, Any]:
+        """The same for MongoDB. Values are compared as they are, never as operators."""
+        wanted: dict[str, Any] = {}
+        if self.ids:
+            wanted["_id"] = {"$in": list(self.ids)}
+        if self.slug is not None:
+            wanted["slug"] = {"$eq": self.slug}
+        if self.reason is not None:
+            wanted["reason"] = {"$eq": self.reason}
+        if self.number is not None:
+            wanted["number"] = {"$eq": self.number}
+        return wanted
+
+
+def record(dead: Collection[Document], letters: Iterable[DeadLetter]) -> None:
+    """Insert letters, by their ids once."""
+    documents = [_document(letter) for letter in letters]
+    if not documents:
+        return
+    try:
+        dead.insert_many(documents, ordered=False)
+    except BulkWriteError as error:
+        duplicates_in(error)
+
+
+def withdraw(
+    dead: Collection[Document], forgotten: Collection[Document], letters: Iterable[DeadLetter]
+) -> None:
+    """Delete again what calls left that were granted before their parcel was forgotten.
+
+    Afterwards, not before: whoever forgets makes the mark first and then deletes what is there.
+    """
+    calls = [letter for letter in letters if letter.granted_us is not None]
+    if not calls:
+        return
+    marks = Marks(forgotten).of(f"{each.slug}:{each.number}" for each in calls)
+    gone = [
+        each.id
+        for each in calls
+        if (each.granted_us or 0) <= marks.get(f"{each.slug}:{each.number}", NEVER)
+    ]
+    if gone:
+        dead.delete_many({"_id": {"$in": gone}})
+
+
+def find(dead: Collection[Document], wanted: Filter, limit: int = 0) -> list[Document]:
+    """The dead requests that are meant, newest first; `limit` 0 for all."""
+    return list(dead.find(wanted.query()).sort("at", DESCENDING).limit(limit))
+
+
+def records_of(dead: Collection[Document], server: str, jobs: Iterable[int]) -> list[Document]:
+    """The records that name these jobs of a server; see `is_about`."""
+    return list(dead.find({"server": {"$eq": server}, "job": {"$in": list(jobs)}}))
+
+
+def is_about(document: Document, body: bytes) -> bool:
+    """Whether a record that names a job's id is of this job, and not of one before it."""
+    return body_of(document) == body[:BODY_MOST]
+
+
+def body_of(document: Document) -> bytes:
+    """The body that a record keeps: all of it when it is shorter than BODY_MOST."""
+    kept = document.get("body") or b""
+    return kept.encode() if isinstance(kept, str) else bytes(kept)
+
+
+def delete(dead: Collection[Document], wanted: Filter) -> int:
+    """Delete the records that are meant; returns how many there were."""
+    return dead.delete_many(wanted.query()).deleted_count
+
+
+def count_by_reason(dead: Collection[Document]) -> Mapping[str, int]:
+    """How many there are of each reason, the most frequent first."""
+    groups = dead.aggregate(
+        [{"$group": {"_id": "$reason", "count": {"$sum": 1}}}, {"$sort": {"count": -1, "_id": 1}}]
+    )
+    return {group["_id"]: group["count"] for group in groups}
+
+
+def _document(letter: DeadLetter) -> Document:
+    return {
+        "_id": letter.id,
+        "slug": letter.slug and clean(letter.slug, NAME_MOST),
+        "number": letter.number and clean(letter.number, NAME_MOST),
+        "operations": list(letter.operations),
+        "reason": letter.reason,
+        "detail": clean(letter.detail, DETAIL_MOST),
+        "body": _body(letter.body[:BODY_MOST]),
+        "server": letter.server,
+        "job": letter.job,
+        "at": letter.at or dt.datetime.now(dt.UTC),
+    }
+
+
+def _body(body: bytes) -> str | bytes:
+    """Text where it is text, for people; the bytes as they came where it is not."""
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return body

@@ -1,0 +1,132 @@
+"""Forgetting a parcel in MongoDB, and the collection `forgotten` by which writers know of it.
+
+============ =======================================================================================
+member       is
+============ =======================================================================================
+`_id`        `"usps:9405…"`, like that of the parcel's document
+at_us        when it was forgotten, by Redis' clock in microseconds: what a call that was granted
+             until then found out is not stored
+until        the end of the mark: no such call can be left. MongoDB deletes it then
+============ =======================================================================================
+
+A writer looks for marks before it writes. It looks seldom while there are none, and a mark may be
+made right after it has looked: so whoever forgets while a call runs clears once more, when that
+call is over or every writer has looked again (SEEN_SECONDS).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Protocol, TypeVar
+
+from bson import Int64
+from pymongo import UpdateOne
+from pymongo.collection import Collection
+
+from service.results.document import Document, id_of
+from tracking.call import Call
+
+LOOK_SECONDS = 1.0
+"""How often a writer that saw no mark looks again: each look costs a call to MongoDB."""
+
+SEEN_SECONDS = 7.0
+"""After so long every writer knows a mark: it looked before, and wrote for at most OPERATION_MS."""
+
+NEVER = -1
+
+
+class OfCall(Protocol):
+    """What is to be written of a call."""
+
+    @property
+    def call(self) -> Call:
+        """The call that found it out."""
+
+
+W = TypeVar("W", bound=OfCall)
+
+
+class Marks:
+    """The marks as a writer sees them; for one thread."""
+
+    def __init__(self, forgotten: Collection[Document]) -> None:
+        self._forgotten = forgotten
+        self._any = False
+        self._look_at = float("-inf")
+
+    def left_of(self, writes: Sequence[W]) -> list[W]:
+        """Those whose calls were granted since their parcel was forgotten. Raises PyMongoError."""
+        marks = self.of(id_of(each.call.request) for each in writes)
+        return [
+            each
+            for each in writes
+            if each.call.granted_us > marks.get(id_of(each.call.request), NEVER)
+        ]
+
+    def of(self, names: Iterable[str]) -> Mapping[str, int]:
+        """`at_us` of those among these `_id`s that were forgotten. Raises PyMongoError."""
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._any = self._forgotten.find_one({}, {"_id": 1}) is not None
+            self._look_at = now + LOOK_SECONDS
+        if not self._any:
+            return {}
+        found = self._forgotten.find({"_id": {"$in": list(names)}})
+        return {mark["_id"]: mark["at_us"] for mark in found}
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What to forget: everything that calls granted until `at_us` found out."""
+
+    slug: str
+    number: str
+    at_us: int
+
+    @property
+    def name(self) -> str:
+        """The `_id` of its document."""
+        return f"{self.slug}:{self.number}"
+
+    @property
+    def at(self) -> datetime:
+        """The same instant in the form in which MongoDB keeps it."""
+        return datetime.fromtimestamp(self.at_us // 1000 / 1000, UTC)
+
+
+def mark(forgotten: Collection[Document], parcels: Sequence[Parcel], seconds: float) -> None:
+    """Have writers discard what was found out before; the newest mark of a parcel stands."""
+    forgotten.create_index("until", expireAfterSeconds=0)
+    marks = [
+        UpdateOne(
+            {"_id": each.name},
+            {"$max": {"at_us": Int64(each.at_us), "until": each.at + timedelta(seconds=seconds)}},
+            upsert=True,
+        )
+        for each in parcels
+    ]
+    forgotten.bulk_write(marks, ordered=False)
+
+
+def clear(
+    tracking: Collection[Document],
+    past: Collection[Document],
+    unreadable: Collection[Document],
+    parcel: Parcel,
+) -> dict[str, int]:
+    """Delete what is stored of a parcel; tells how many documents of each collection that were.
+
+    A document that was begun after `parcel.at_us` stays: somebody has asked again.
+    """
+    # A document that has no such member is none of ours, and goes.
+    before = {"created_at": {"$not": {"$gt": parcel.at}}}
+    named = {"slug": parcel.slug, "tracking_number": parcel.number}
+    observed = {"observed_us": {"$not": {"$gt": Int64(parcel.at_us)}}}
+    return {
+        "tracking": tracking.delete_one({"_id": parcel.name} | before).deleted_count,
+        "tracking_past": past.delete_many(named | before).deleted_count,
+        "unreadable": unreadable.delete_one({"_id": parcel.name} | observed).deleted_count,
+    }

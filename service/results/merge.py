@@ -1,0 +1,216 @@
+"""What a new answer, or a failure, makes of the stored document. Pure.
+
+======================================== ==========================================================
+the answer                               makes of the document
+======================================== ==========================================================
+observed no later than the stored one    nothing: it has been stored, or overtaken
+without checkpoints, and Pending         the stored content stays: couriers forget old parcels
+without checkpoints, with another tag    the status is the new one, the stored checkpoints stay
+with checkpoints                         the content is the new one; before it stay the stored
+                                         checkpoints that are older than its oldest
+with checkpoints, all of them long       a new document: the number is used again (REUSED_…)
+after the stored ones
+with nothing new for so many days        Expired (`[recheck] expires_after_days`)
+without a name for the signature         the stored name stays
+======================================== ==========================================================
+
+A failure that ends an operation makes a parcel Expired that had no answer for so many days.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from bson import Int64
+
+from service.config.schema import Recheck
+from service.results.document import (
+    CONTENT,
+    Answer,
+    Document,
+    Failure,
+    begun,
+    blank,
+    clean,
+    content_of,
+    granted_at,
+    scheduled,
+    stored,
+    with_attempt,
+    with_fields,
+    with_status,
+)
+from tracking.checkpoint import Tag, is_active
+from tracking.errors import InvalidNumber
+
+REUSED_AFTER_END = timedelta(days=30)
+"""From the last event of a parcel that has arrived, come back or been lost, to the first event of
+an answer. What follows an end (a proof of delivery, a late scan) comes within days, and answers
+that still know the delivery begin before it."""
+
+REUSED_AFTER_SILENCE = timedelta(days=120)
+"""The same for a parcel that never arrived. Couriers forget events after 90 to 120 days: a gap
+shorter than that may lie within one slow journey whose beginning was forgotten."""
+
+MESSAGE_MOST = 1024
+"""Bytes of an error's message."""
+
+EXPIRED_SUBTAG = "Expired_001"
+
+DEFAULTS = Recheck()
+
+
+class Merged(NamedTuple):
+    """What is to be stored. `past` is a document to be kept aside first, under its own `_id`."""
+
+    document: Document
+    past: tuple[Document, ...] = ()
+
+
+def merge(old: Document | None, write: Answer | Failure, recheck: Recheck = DEFAULTS) -> Merged:
+    """Apply one write to what is stored. Changes nothing in place.
+
+    `recheck` is what holds for the parcel's courier. The result's document is `old` itself when
+    there is nothing to write.
+    """
+    if isinstance(write, Failure):
+        document = _failed(old, write, recheck)
+        return Merged(old if old is not None and old == document else document)
+    if old is not None and write.call.granted_us <= old["observed_us"]:
+        return Merged(old)
+    content = content_of(write.tracking)
+    if old is not None and _is_reused(old, content):
+        return Merged(_answered(None, write, content, recheck), (_past(old),))
+    return Merged(_answered(old, write, content, recheck))
+
+
+def _answered(
+    old: Document | None, answer: Answer, content: Document, recheck: Recheck
+) -> Document:
+    at = granted_at(answer.call)
+    if old is None:
+        document, changed = begun(answer.call.request, at, content), True
+    else:
+        document = with_fields(dict(old), answer.call)
+        content = _joined(document, content)
+        changed = _differs(document, content)
+        if changed:
+            document |= content | {"updated_at": at}
+    tag, subtag = Tag(document["tag"]), document["subtag"]
+    if not changed and is_active(tag, subtag) and _is_over(document["updated_at"], at, recheck):
+        tag, subtag = Tag.EXPIRED, EXPIRED_SUBTAG
+        document["updated_at"] = at
+    document |= {
+        "error": None,
+        "tracked_count": document["tracked_count"] + 1,
+        "last_checked_at": at,
+        "observed_us": Int64(answer.call.granted_us),
+    }
+    return with_attempt(with_status(document, tag, subtag, at, recheck), answer.attempt)
+
+
+def _failed(old: Document | None, failure: Failure, recheck: Recheck) -> Document:
+    at = stored(failure.attempt.at)
+    asked_at = granted_at(failure.call)
+    new = None if old else scheduled(blank(failure.call), Tag.PENDING, asked_at, recheck)
+    document = with_attempt(with_fields(new or dict(old or {}), failure.call), failure.attempt)
+    shown = document["error"]
+    overtaken = failure.call.granted_us <= document["observed_us"] or (shown and shown["at"] >= at)
+    if not failure.final or overtaken:
+        return document
+    error = failure.error
+    document["error"] = {
+        "code": error.code,
+        "message": clean(error.message, MESSAGE_MOST),
+        "at": at,
+    }
+    if isinstance(error, InvalidNumber) and document["active"]:
+        # The end of the parcel, which is counted from here, is a change that readers must see.
+        document |= {"active": False, "updated_at": asked_at}
+    elif document["active"] and _is_over(_last_answer_at(document), asked_at, recheck):
+        document["updated_at"] = asked_at
+        return with_status(document, Tag.EXPIRED, EXPIRED_SUBTAG, asked_at, recheck)
+    return scheduled(document, Tag(document["tag"]), asked_at, recheck)
+
+
+def _is_over(since: datetime, at: datetime, recheck: Recheck) -> bool:
+    return at - since >= timedelta(days=recheck.expires_after_days)
+
+
+def _last_answer_at(document: Document) -> datetime:
+    at: datetime = document["last_checked_at"] or document["created_at"]
+    return at
+
+
+def _joined(document: Document, content: Document) -> Document:
+    """Complete a courier's new content by what is stored and must not be lost."""
+    kept = document["checkpoints"]
+    content = content | {"signed_by": content["signed_by"] or document["signed_by"]}
+    if content["checkpoints"]:
+        return content | {"checkpoints": _older(kept, content) + content["checkpoints"]}
+    if not kept:
+        return content
+    if content["tag"] == Tag.PENDING:
+        return {name: document[name] for name in CONTENT}
+    return content | {"checkpoints": kept}
+
+
+def _older(kept: list[Document], content: Document) -> list[Document]:
+    oldest = content["checkpoints"][0]
+    if kept and kept[0] == oldest:
+        return []  # nearly always, and quickly
+    older = [each for each in kept if _is_before(each, oldest)]
+    if oldest in kept:
+        return older
+    # The first scan may have had its time corrected: its old form is not one more scan.
+    return [each for each in older if _scan(each) != _scan(oldest)]
+
+
+def _differs(document: Document, content: Document) -> bool:
+    differing = {name for name in CONTENT if document[name] != content[name]}
+    if document["tag"] == Tag.EXPIRED and is_active(Tag(content["tag"]), content["subtag"]):
+        # It is us who call it Expired, because nothing else has changed.
+        differing -= {"tag", "subtag"}
+    return bool(differing)
+
+
+def _is_reused(old: Document, content: Document) -> bool:
+    if not old["checkpoints"] or not content["checkpoints"]:
+        return False
+    gap = _gap(old["checkpoints"][-1], content["checkpoints"][0])
+    ended = old["tag"] != Tag.EXPIRED and not is_active(Tag(old["tag"]), old["subtag"])
+    return gap is not None and gap >= (REUSED_AFTER_END if ended else REUSED_AFTER_SILENCE)
+
+
+def _past(old: Document) -> Document:
+    return old | {"_id": f"{old['_id']}:{old['checkpoints'][0]['checkpoint_time']}"}
+
+
+def _is_before(one: Document, other: Document) -> bool:
+    gap = _gap(one, other)
+    if gap is None:
+        return bool(one["checkpoint_time"] < other["checkpoint_time"])
+    return gap > timedelta(0)
+
+
+def _gap(one: Document, other: Document) -> timedelta | None:
+    """From one checkpoint to the other; None when a time cannot be read."""
+    if one["checkpoint_utc"] and other["checkpoint_utc"]:
+        gap: timedelta = other["checkpoint_utc"] - one["checkpoint_utc"]
+        return gap
+    try:
+        # Local texts of two places may be a day apart: little against the times asked for here.
+        return _local(other) - _local(one)
+    except ValueError:
+        return None
+
+
+def _local(checkpoint: Document) -> datetime:
+    return datetime.fromisoformat(checkpoint["checkpoint_time"]).replace(tzinfo=None)
+
+
+def _scan(checkpoint: Document) -> tuple[Any, ...]:
+    return tuple(
+        checkpoint[name] for name in ("message", "location", "city", "country_name", "raw_tag")
+    )

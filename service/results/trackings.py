@@ -1,0 +1,90 @@
+"""The collection `tracking` as the flow sees it: one await per request, one write for many."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from pymongo.read_concern import ReadConcern
+
+from service.results.batches import Batches
+from service.results.bulk import BulkWriter, RecheckOf, Write
+from service.results.connection import Document, Store
+from service.results.document import Answer, Failure, id_of
+from service.results.unreadable import Kept, keep
+from tracking.call import Attempt, Call, Verdict
+from tracking.checkpoint import Tag, Tracking
+from tracking.errors import CourierError, TrackingError, UnreadableAnswer
+from tracking.operation import State
+from tracking.request import TrackingRequest
+from tracking.summary import summary
+
+CLOCKS_APART = 5.0
+"""Seconds that Redis' clock may be ahead of ours. An answer from further in our future has an age
+that we cannot know."""
+
+_FRESH = {
+    "tag": 1,
+    "subtag": 1,
+    "observed_us": 1,
+    "checkpoints": {"$size": "$checkpoints"},
+}
+
+
+class Trackings:
+    """Implements `service.ports.Results`."""
+
+    def __init__(self, store: Store, recheck_of: RecheckOf) -> None:
+        self._store = store
+        self._recheck_of = recheck_of
+        self._writes: Batches[Write, None] = Batches(self._write)
+        self._unread: Batches[Kept, None] = Batches(self._keep)
+
+    async def available(self) -> None:
+        """Wait while MongoDB is away."""
+        await self._store.available()
+
+    async def save(self, call: Call, tracking: Tracking, attempt: Attempt) -> None:
+        """Store an answer. Raises ResultsDown: repeat it; UnreadableAnswer: it cannot be stored."""
+        await self._writes.submit(Answer(call, tracking, attempt))
+
+    async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
+        """Store that a call failed, and what could not be read. Raises ResultsDown: repeat it."""
+        if isinstance(error, UnreadableAnswer) and error.unread is not None:
+            await self._unread.submit(Kept(call, error.unread, attempt.at, error.message))
+        await self._writes.submit(Failure(call, error, attempt, final))
+
+    async def fresh(self, request: TrackingRequest, max_age: float) -> Verdict | None:
+        """The stored answer, if the courier was asked for it at most `max_age` seconds ago.
+
+        None also when the last operation failed since. Raises ResultsDown.
+        """
+        now = time.time()
+        wanted = {
+            "_id": id_of(request),
+            "observed_us": {
+                "$gte": int((now - max_age) * 1_000_000),
+                "$lte": int((now + CLOCKS_APART) * 1_000_000),
+            },
+            "error": None,
+        }
+        found = await self._store.read(self._find, wanted) if max_age > 0 else None
+        if found is None:
+            return None
+        output = summary(Tag(found["tag"]), found["subtag"], found["checkpoints"])
+        observed_ms = found["observed_us"] // 1000
+        return Verdict(State.SUCCESS, output, tracking=found["_id"], observed_ms=observed_ms)
+
+    def _find(self, wanted: Document) -> Document | None:
+        # What a majority has: an answer that a failover took back was none.
+        durable = self._store.tracking.with_options(read_concern=ReadConcern("majority"))
+        return durable.find_one(wanted, _FRESH)
+
+    async def _keep(self, kept: Sequence[Kept]) -> list[None]:
+        await self._store.run(keep, self._store.unreadable, kept, self._store.marks)
+        return [None] * len(kept)
+
+    async def _write(self, writes: Sequence[Write]) -> list[TrackingError | None]:
+        store = self._store
+        writer = BulkWriter(store.tracking, store.past, store.marks, self._recheck_of)
+        return await store.run(writer.write, writes)

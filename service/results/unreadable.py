@@ -1,0 +1,154 @@
+"""The collection `unreadable`: a number's newest answer that could not be read, until a fix.
+
+============== =====================================================================================
+member         is
+============== =====================================================================================
+`_id`          `"usps:9405…"`, like that of the parcel's document
+slug, number   whose answer it is; `asked` is the number that the courier was asked for
+status         of HTTP; `headers` those that reading may need
+body           without secrets, at most 64 KiB; `cut` when there was more
+message        why it could not be read
+at             when the courier was asked: the end of its keeping time is counted from here
+attempted_at   `at` of the entry in the parcel's `attempts`
+observed_us    the grant of the call: it tells which of two observations is newer
+============== =====================================================================================
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bson import Int64
+from pymongo import ASCENDING, UpdateOne
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError
+
+from service.results.bulk import BulkWriter, duplicates_in
+from service.results.connection import Document
+from service.results.document import Answer, clean, granted_at, id_of, stored
+from service.results.forgetting import Marks
+from tracking.call import Attempt, Call
+from tracking.checkpoint import Tracking
+from tracking.errors import NotStarted, Unread
+from tracking.request import Number, Slug, TrackingRequest
+
+TEXT_MOST = 1024
+"""Bytes of a message, and of a header's value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An answer to be kept; `attempted_at` is that of its attempt."""
+
+    call: Call
+    unread: Unread
+    attempted_at: dt.datetime
+    message: str
+
+
+def keep(unreadable: Collection[Document], answers: Sequence[Kept], marks: Marks) -> None:
+    """Keep answers, each unless a newer one about its number is kept. May be repeated.
+
+    What was asked before its parcel was forgotten is dropped.
+    """
+    writes = [UpdateOne(*_newest(each), upsert=True) for each in marks.left_of(answers)]
+    if not writes:
+        return
+    try:
+        unreadable.bulk_write(writes, ordered=False)
+    except BulkWriteError as error:
+        duplicates_in(error)  # a newer one is there, which the filter did not find
+
+
+def each(unreadable: Collection[Document], slug: str | None = None) -> Iterator[Document]:
+    """The kept answers, oldest first, of one courier or of all; one by one, as they are large."""
+    wanted = {} if slug is None else {"slug": {"$eq": slug}}
+    names = [found["_id"] for found in unreadable.find(wanted, {"_id": 1}).sort("at", ASCENDING)]
+    for name in names:
+        document = unreadable.find_one({"_id": name})
+        if document is not None:
+            yield document
+
+
+def unread_of(document: Document) -> Unread:
+    """Read a kept answer back. Raises KeyError, TypeError for a document that is none of ours."""
+    body = document["body"]
+    return Unread(
+        number=document["asked"],
+        status=document["status"],
+        headers=document["headers"],
+        body=body.encode() if isinstance(body, str) else bytes(body),
+        cut=document["cut"],
+    )
+
+
+def save(writer: BulkWriter, document: Document, tracking: Tracking) -> None:
+    """Store what was read out of a kept answer, as the observation it was.
+
+    A newer observation stays. Raises the errors of `BulkWriter.write`, and UnreadableAnswer.
+    """
+    slug, number = Slug(document["slug"]), Number(document["number"])
+    call = Call(
+        id="reparse",
+        request=TrackingRequest(slug, number, number),
+        permit=_Spent(),
+        granted_us=int(document["observed_us"]),
+        waiting_since=document["at"].timestamp(),
+    )
+    # The attempt is that of the failed reading: it stands in the document already.
+    outcome = "answered" if tracking.checkpoints else "not_found"
+    attempt = Attempt(document["attempted_at"], outcome, 0, document["status"])
+    for error in writer.write([Answer(call, tracking, attempt)]):
+        if error is not None:
+            raise error
+
+
+def forget(unreadable: Collection[Document], read: Document) -> None:
+    """Delete an answer that was read, unless a newer one has taken its place."""
+    unreadable.delete_one({name: read[name] for name in ("_id", "observed_us")})
+
+
+def _newest(kept: Kept) -> tuple[Document, Mapping[str, Document]]:
+    """Ask for the document unless it is newer, and tell what to make of it."""
+    request, unread = kept.call.request, kept.unread
+    members = {
+        "slug": request.slug,
+        "number": request.number,
+        "asked": unread.number,
+        "status": unread.status,
+        "headers": {name: clean(value, TEXT_MOST) for name, value in unread.headers.items()},
+        "body": _text(unread.body),
+        "cut": unread.cut,
+        "message": clean(kept.message, TEXT_MOST),
+        "at": granted_at(kept.call),
+        "attempted_at": stored(kept.attempted_at),
+        "observed_us": Int64(kept.call.granted_us),
+    }
+    older = {"_id": id_of(request), "observed_us": {"$lte": Int64(kept.call.granted_us)}}
+    return older, {"$set": members}
+
+
+def _text(body: bytes) -> str | bytes:
+    """Text where it is text, for people; the bytes as they came where it is not."""
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return body
+
+
+class _Spent:
+    """The permit of a call that is over."""
+
+    deadline = 0.0
+    started = True
+
+    async def again(self) -> None:
+        raise NotStarted("this call is over")
+
+    async def before_send(self) -> None:
+        raise NotStarted("this call is over")
+
+    def after_send(self) -> None:
+        """Nothing is sent."""

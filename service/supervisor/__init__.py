@@ -1,0 +1,1 @@
+"""The parent process, its worker processes, and the tie between them."""

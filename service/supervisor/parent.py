@@ -1,0 +1,239 @@
+"""The parent process: starts workers, restarts the dead, kills the silent, stops them all.
+
+It knows no server and no courier, so that nothing can hang or swell here: what a worker process
+does is its own; whether it lives is decided by a pipe and a clock.
+
+=================================== =============================================================
+a worker process                    the parent
+=================================== =============================================================
+ends                                starts it again after 0.5 s, doubled up to 30 s; from the
+                                    beginning once it lived for a minute
+ends with 2 (refused its settings)  stops the others and ends with 2: a restart would not help
+is silent for longer than `silence` kills it: a call of a hanging worker must not outlive its lease
+has not beaten yet                  waits for `boot`: a busy machine takes its time to start one
+=================================== =============================================================
+
+SIGTERM and SIGINT are passed on as SIGTERM; after `grace` and a margin what is left is killed, at
+once on a second signal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from service import VERSION
+from service.observe.events import Event
+from service.observe.writer import Emit
+from service.supervisor.child import Child, start
+from service.supervisor.pulse import Pulse, answer, open_door
+
+REFUSED = 2
+CLEAN = frozenset({0, -signal.SIGTERM})
+"""A child that was asked to stop before it could listen ends of SIGTERM, and held nothing yet."""
+STOP_MARGIN_SECONDS = 5.0
+"""What a worker may need beyond its grace to hand back and to close its connections."""
+_NAPS = 8
+_KILL_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run. Times are in seconds."""
+
+    command: Sequence[str]
+    processes: int
+    silence: float
+    grace: float
+    installation: str = ""
+    """By what `check --worker` finds this worker (see `settings.installation`)."""
+    margin: float = STOP_MARGIN_SECONDS
+    first_delay: float = 0.5
+    delay_cap: float = 30.0
+    healthy_after: float = 60.0
+    boot: float = 60.0
+    """How long a process may take to its first sign of life: until then it makes no calls."""
+
+
+@dataclass(slots=True)
+class Slot:
+    """A place for one worker process: it is filled, or to be filled at `start_at`."""
+
+    index: int
+    child: Child | None = None
+    failures: int = 0
+    start_at: float = 0.0
+
+    def fell_empty(self, plan: Plan, lived: float, now: float) -> float:
+        """Note that the child ended; tells the seconds until the next one is started."""
+        self.child = None
+        self.failures = 1 if lived >= plan.healthy_after else self.failures + 1
+        delay = min(plan.delay_cap, plan.first_delay * 2.0 ** min(self.failures - 1, 16))
+        self.start_at = now + delay
+        return delay
+
+
+class Parent:
+    """Runs the plan until a signal; `run` may be called once."""
+
+    def __init__(self, plan: Plan, emit: Emit) -> None:
+        self._plan = plan
+        self._emit = emit
+        self._slots = [Slot(index) for index in range(plan.processes)]
+        self._selector = selectors.DefaultSelector()
+        self._began = time.time()
+        self._door = open_door(plan.installation)
+        self._stop_by: float | None = None
+        self._stopping_since = 0.0
+        self._hurried = False
+        self._exit_code = 0
+
+    def run(self) -> int:
+        """Run to the end; 0 after a clean stop, 2 when a worker refused its settings, else 1."""
+        with _signals() as arrived:
+            self._selector.register(arrived, selectors.EVENT_READ)
+            if self._door is not None:
+                self._selector.register(self._door, selectors.EVENT_READ)
+            self._fill()
+            while self._stop_by is None or any(slot.child for slot in self._slots):
+                self._wait()
+                for number in _taken(arrived):
+                    if number != signal.SIGCHLD:
+                        self._stop()
+                self._reap()
+                self._judge()
+                self._fill()
+            self._selector.close()
+            if self._door is not None:
+                self._door.close()
+        return self._exit_code
+
+    def _fill(self) -> None:
+        now = time.monotonic()
+        for slot in self._slots:
+            if slot.child is None and self._stop_by is None and slot.start_at <= now:
+                slot.child = start(self._plan.command)
+                self._selector.register(slot.child.beats, selectors.EVENT_READ, slot.child)
+                self._emit(Event.CHILD_STARTED, process=slot.index, pid=slot.child.process.pid)
+
+    def _wait(self) -> None:
+        before = time.monotonic()
+        planned = max(0.0, self._next_due() - before)
+        ready = self._selector.select(planned)
+        overslept = time.monotonic() - before - planned
+        for child in self._children():
+            # We were stopped or frozen, and the children perhaps with us: that is no silence.
+            child.last_beat += max(0.0, overslept)
+        for key, _ in ready:
+            if key.fileobj is self._door:
+                answer(self._door, self._pulse())
+            # A closed pipe stays readable for ever: without this the loop would spin.
+            if isinstance(key.data, Child) and not key.data.listen():
+                self._selector.unregister(key.fileobj)
+
+    def _pulse(self) -> Pulse:
+        beating = sum(child.beaten for child in self._children())
+        return Pulse(os.getpid(), VERSION, self._began, self._plan.processes, beating)
+
+    def _next_due(self) -> float:
+        # Short naps: only what exceeds one is known to be no silence.
+        times = [time.monotonic() + self._plan.silence / _NAPS]
+        times += [child.last_beat + self._patience(child) for child in self._children()]
+        if self._stop_by is not None:
+            times.append(self._stop_by)
+        else:
+            times += [slot.start_at for slot in self._slots if slot.child is None]
+        return min(times)
+
+    def _reap(self) -> None:
+        for slot in self._slots:
+            child = slot.child
+            if child is None or (code := child.process.poll()) is None:
+                continue
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(child.beats)
+            child.close()
+            now = time.monotonic()
+            delay = slot.fell_empty(self._plan, now - child.started, now)
+            if self._stop_by is not None:
+                self._exit_code = self._exit_code or int(code not in CLEAN)
+            elif code == REFUSED:
+                self._exit_code = REFUSED
+                self._stop()
+            else:
+                ended = {"process": slot.index, "pid": child.process.pid, "code": code}
+                self._emit(Event.CHILD_DIED, **ended, delay_ms=round(delay * 1000))
+
+    def _judge(self) -> None:
+        now = time.monotonic()
+        for slot in self._slots:
+            child = slot.child
+            if child is None:
+                continue
+            named = {"process": slot.index, "pid": child.process.pid}
+            if self._stop_by is not None and now >= self._stop_by:
+                event = Event.CHILD_HURRIED if self._hurried else Event.CHILD_KILLED
+                self._emit(event, **named, waited_ms=round((now - self._stopping_since) * 1000))
+            elif (silent := now - child.last_beat) >= self._patience(child):
+                self._emit(Event.CHILD_SILENT, **named, silent_ms=round(silent * 1000))
+            else:
+                continue
+            child.kill()
+            _await_end(child.process)
+
+    def _stop(self) -> None:
+        """First call: ask all to stop. Any further call: at once."""
+        now = time.monotonic()
+        if self._stop_by is not None:
+            self._stop_by, self._hurried = now, True
+            return
+        self._emit(Event.STOPPING, processes=sum(1 for _ in self._children()))
+        self._stopping_since, self._stop_by = now, now + self._plan.grace + self._plan.margin
+        for child in self._children():
+            child.ask_to_stop()
+
+    def _patience(self, child: Child) -> float:
+        """Tell how long a child may be silent."""
+        return self._plan.silence if child.beaten else max(self._plan.silence, self._plan.boot)
+
+    def _children(self) -> Iterator[Child]:
+        return (slot.child for slot in self._slots if slot.child)
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[socket.socket]:
+    """Give a socket on which the numbers of arriving signals can be read."""
+    ours, pythons = socket.socketpair()
+    ours.settimeout(0)
+    pythons.settimeout(0)
+    before = signal.set_wakeup_fd(pythons.fileno())
+    watched = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+    handlers = {number: signal.signal(number, lambda *_: None) for number in watched}
+    try:
+        yield ours
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(before)
+        ours.close()
+        pythons.close()
+
+
+def _taken(arrived: socket.socket) -> bytes:
+    try:
+        return arrived.recv(4096)
+    except BlockingIOError:
+        return b""
+
+
+def _await_end(process: subprocess.Popen[bytes]) -> None:
+    """Wait a moment for a killed process: one in an unbroken system call is reaped later."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_KILL_SECONDS)

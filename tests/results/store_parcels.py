@@ -1,0 +1,101 @@
+"""Calls, answers and checkpoints as the tests of the store need them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+from service.config.schema import Recheck
+from service.results.document import Answer, Document, Failure
+from service.results.merge import merge
+from tracking.call import Attempt, Call
+from tracking.checkpoint import Checkpoint, Tag, Tracking
+from tracking.errors import CourierDown, CourierError
+from tracking.request import Number, Origin, Slug, TrackingRequest
+
+START = dt.datetime(2026, 3, 1, 12, 0, 0, 250_000, dt.UTC)
+NOW = dt.timedelta(0)
+DEFAULTS = Recheck()
+NUMBER = "9405903699300184125060"
+NAME = f"usps:{NUMBER}"
+
+
+@dataclass
+class NoPermit:
+    """Stands where a call carries its permit; nothing here sends a request."""
+
+    deadline: float = 0.0
+    started: bool = True
+
+    async def again(self) -> None: ...
+    async def before_send(self) -> None: ...
+    def after_send(self) -> None: ...
+
+
+def recheck_of(_: str) -> Recheck:
+    """What holds for every courier."""
+    return DEFAULTS
+
+
+def hours(count: float) -> dt.timedelta:
+    return dt.timedelta(hours=count)
+
+
+def days(count: float) -> dt.timedelta:
+    return dt.timedelta(days=count)
+
+
+def call(
+    after: dt.timedelta = NOW,
+    number: str = NUMBER,
+    origin: Origin = Origin.MANUAL,
+    **fields: str,
+) -> Call:
+    """A call that was granted so long after START."""
+    granted_us = round((START + after).timestamp() * 1_000_000)
+    request = TrackingRequest(Slug("usps"), Number(number), number, origin=origin, fields=fields)
+    return Call(f"call-{granted_us}", request, NoPermit(), granted_us, START.timestamp())
+
+
+def attempt(of: Call, outcome: str = "answered", excerpt: str = "") -> Attempt:
+    at = dt.datetime.fromtimestamp(of.granted_us / 1_000_000, dt.UTC) + dt.timedelta(seconds=1)
+    return Attempt(at, outcome, ms=123, http_status=200, excerpt=excerpt)
+
+
+def scan(time: str, message: str = "Arrived", **more: Any) -> Checkpoint:
+    given = {"tag": Tag.IN_TRANSIT, "subtag": "InTransit_003", "country_name": "UNITED STATES"}
+    return Checkpoint(checkpoint_time=time, message=message, **(given | more))
+
+
+def on_its_way(*scans: Checkpoint, **more: Any) -> Tracking:
+    return Tracking(Tag.IN_TRANSIT, "InTransit_003", scans, **more)
+
+
+def delivered(*scans: Checkpoint, **more: Any) -> Tracking:
+    return Tracking(Tag.DELIVERED, "Delivered_001", scans, **more)
+
+
+def answer(of: Call, tracking: Tracking) -> Answer:
+    return Answer(of, tracking, attempt(of))
+
+
+def failure(of: Call, error: CourierError | None = None, *, final: bool = False) -> Failure:
+    error = error or CourierDown("502 Bad Gateway", http_status=502)
+    return Failure(of, error, attempt(of, error.code), final)
+
+
+FIRST = scan("2026-02-27T08:00:00", "Accepted", city="MIAMI")
+SECOND = scan("2026-02-28T09:30:00", "Departed", city="MIAMI")
+THIRD = scan("2026-03-01T07:15:00", "Arrived", city="ATLANTA")
+
+
+def times(document: Document) -> list[str]:
+    return [each["checkpoint_time"] for each in document["checkpoints"]]
+
+
+JOURNEY = on_its_way(FIRST, SECOND)
+
+
+def stored(tracking: Tracking = JOURNEY, after: dt.timedelta = NOW) -> Document:
+    return merge(None, answer(call(after), tracking)).document

@@ -1,0 +1,130 @@
+"""`[results] keep_days`: MongoDB deletes parcels that ended so long ago, and no others."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from store_parcels import START, call, days, delivered, failure, hours, scan, stored
+
+from devstack.kinds import MONGODB, Durability
+from devstack.servers import running
+from service.results.connection import Names, Store
+from service.results.indexes import KEEP_DAYS_INDEX
+from service.results.merge import merge
+from tracking.errors import CourierDown, InvalidNumber
+
+DEADLINE_SECONDS = 20.0
+DAY_SECONDS = 86_400
+FIRST = scan("2026-02-27T08:00:00")
+
+
+def arguments(port: int, folder: Path, durability: Durability) -> list[str]:
+    """Of a mongod that looks every second for what to delete, instead of every minute."""
+    plain = MONGODB.arguments(port, folder, durability)
+    return [*plain, "--setParameter", "ttlMonitorSleepSecs=1"]
+
+
+@pytest.fixture
+def quick() -> Iterator[str]:
+    with running(replace(MONGODB, arguments=arguments)) as server:
+        if not server.ours:
+            pytest.skip("a mongod that was running before looks once a minute")
+        yield server.url
+
+
+async def prepared(mongo_uri: str, keep_days: int, database: str = "bucket") -> None:
+    """What a worker that starts with this setting does."""
+    store = Store(Names(mongo_uri, database, results_keep_days=keep_days))
+    await store.prepare()
+    await store.close()
+
+
+def looked_twice(client: MongoClient[Any]) -> None:
+    """Wait until MongoDB has looked for what to delete, all of it, since now."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    passes = looks(client)
+    while looks(client) < passes + 2:
+        assert time.monotonic() < deadline, "MongoDB does not look for what has ended"
+        time.sleep(0.05)
+
+
+def looks(client: MongoClient[Any]) -> int:
+    return int(client.admin.command("serverStatus")["metrics"]["ttl"]["passes"])
+
+
+def parcel(name: str, changed: dt.datetime, *, active: bool) -> dict[str, Any]:
+    made = stored() if active else stored(delivered(FIRST))
+    assert made["active"] is active
+    return made | {"_id": name, "updated_at": changed}
+
+
+async def test_parcels_that_ended_go_after_the_days_and_active_ones_stay(
+    quick: str,
+) -> None:
+    now = dt.datetime.now(dt.UTC)
+    client: MongoClient[Any] = MongoClient(quick)
+    bucket = client["bucket"]
+    bucket["tracking"].insert_many(
+        [
+            parcel("ended long ago", now - days(31), active=False),
+            parcel("ended lately", now - days(29), active=False),
+            parcel("on its way for long", now - days(400), active=True),
+        ]
+    )
+    bucket["tracking_past"].insert_many(
+        [
+            parcel("never arrived", now - days(31), active=True),
+            parcel("used again lately", now - days(29), active=False),
+        ]
+    )
+
+    await prepared(quick, 30)
+    looked_twice(client)
+    assert bucket["tracking"].distinct("_id") == ["ended lately", "on its way for long"]
+    assert bucket["tracking_past"].distinct("_id") == ["used again lately"]
+
+    await prepared(quick, 7)
+    looked_twice(client)
+    assert bucket["tracking"].distinct("_id") == ["on its way for long"]
+    assert bucket["tracking_past"].distinct("_id") == []
+
+    await prepared(quick, 0)
+    bucket["tracking"].insert_one(parcel("ended long ago", now - days(31), active=False))
+    looked_twice(client)
+    assert bucket["tracking"].count_documents({}) == 2
+    client.close()
+
+
+async def test_a_start_that_changes_nothing_changes_no_index(
+    mongo_uri: str, database: str, store: Store
+) -> None:
+    await prepared(mongo_uri, 30, database)
+    first = [each.index_information() for each in (store.tracking, store.past)]
+    await prepared(mongo_uri, 30, database)
+
+    assert [each.index_information() for each in (store.tracking, store.past)] == first
+    assert first[0][KEEP_DAYS_INDEX]["expireAfterSeconds"] == 30 * DAY_SECONDS
+
+
+def test_a_number_that_turns_out_impossible_ends_then() -> None:
+    """Its last change may be long ago: counted from there, it would go before anybody saw why."""
+    refused = failure(call(days(40)), InvalidNumber("not ours"), final=True)
+
+    document = merge(stored(), refused).document
+
+    assert (document["active"], document["updated_at"]) == (False, START + days(40))
+    again = failure(call(days(41)), InvalidNumber("not ours"), final=True)
+    assert merge(document, again).document["updated_at"] == START + days(40)
+
+
+def test_another_failure_is_no_change_of_the_parcel() -> None:
+    down = failure(call(hours(9)), CourierDown("?"), final=True)
+
+    assert merge(stored(), down).document["updated_at"] == START

@@ -1,0 +1,231 @@
+"""What a new answer, or a failure, makes of the stored document."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from store_parcels import (
+    FIRST,
+    NAME,
+    NUMBER,
+    SECOND,
+    START,
+    THIRD,
+    answer,
+    call,
+    delivered,
+    failure,
+    hours,
+    on_its_way,
+    scan,
+    stored,
+    times,
+)
+
+from service.results.merge import merge
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tracking
+
+
+def test_the_first_answer_becomes_the_document_of_the_contract() -> None:
+    utc = dt.datetime(2026, 2, 27, 13, 0, tzinfo=dt.UTC)
+    first = scan(
+        "2026-02-27T08:00:00", "Accepted", checkpoint_offset="-05:00", checkpoint_utc=utc,
+        country_iso3="USA", city="MIAMI", state="FL", postal_code="33101", location="MIAMI, FL",
+        raw_tag="03",
+    )  # fmt: skip
+    tracking = on_its_way(first, expected_delivery="2026-03-04", signed_by="J DOE", origin="USA")
+
+    document = merge(None, answer(call(), tracking)).document
+
+    next_check_at = document.pop("next_check_at")
+    assert abs(next_check_at - START - hours(4)) <= hours(0.4)
+    assert document == {
+        "_id": NAME,
+        "slug": "usps",
+        "tracking_number": NUMBER,
+        "fields": {},
+        "tag": "InTransit",
+        "subtag": "InTransit_003",
+        "delivered": False,
+        "active": True,
+        "checkpoints": [
+            {
+                "checkpoint_time": "2026-02-27T08:00:00",
+                "checkpoint_offset": "-05:00",
+                "checkpoint_utc": utc,
+                "message": "Accepted",
+                "country_name": "UNITED STATES",
+                "country_iso3": "USA",
+                "city": "MIAMI",
+                "state": "FL",
+                "postal_code": "33101",
+                "location": "MIAMI, FL",
+                "tag": "InTransit",
+                "subtag": "InTransit_003",
+                "raw_tag": "03",
+            }
+        ],
+        "expected_delivery": "2026-03-04",
+        "delivered_at": None,
+        "delivered_at_utc": None,
+        "signed_by": "J DOE",
+        "origin": "USA",
+        "destination": None,
+        "error": None,
+        "attempts": [
+            {
+                "at": START + dt.timedelta(seconds=1),
+                "outcome": "answered",
+                "http_status": 200,
+                "ms": 123,
+                "excerpt": "",
+            }
+        ],
+        "tracked_count": 1,
+        "created_at": START,
+        "updated_at": START,
+        "last_checked_at": START,
+        "observed_us": round(START.timestamp() * 1_000_000),
+        "revision": 0,
+    }
+
+
+def test_no_member_of_a_checkpoint_is_left_out() -> None:
+    distinct = Checkpoint(*(f"{name}!" for name in Checkpoint._fields))  # type: ignore[arg-type]
+    distinct = distinct._replace(checkpoint_utc=START)
+
+    (kept,) = merge(None, answer(call(), on_its_way(distinct))).document["checkpoints"]
+
+    assert tuple(kept.items()) == tuple(distinct._asdict().items())
+
+
+def test_an_equal_observation_changes_nothing() -> None:
+    old = stored()
+
+    assert merge(old, answer(call(), delivered(THIRD))).document is old
+
+
+def test_an_older_observation_changes_nothing() -> None:
+    old = stored(after=hours(2))
+
+    assert merge(old, answer(call(hours(1)), delivered(THIRD))).document is old
+
+
+def test_merging_changes_nothing_in_place() -> None:
+    old = stored()
+    before = repr(old)
+
+    merge(old, answer(call(hours(1)), delivered(FIRST, SECOND, THIRD)))
+    merge(old, failure(call(hours(2)), final=True))
+
+    assert repr(old) == before
+
+
+def test_a_newer_answer_that_says_the_same_moves_only_the_time_of_the_check() -> None:
+    old = stored()
+
+    new = merge(old, answer(call(hours(1)), on_its_way(FIRST, SECOND))).document
+
+    assert new["last_checked_at"] == START + hours(1)
+    assert new["tracked_count"] == 2
+    assert new["updated_at"] == old["updated_at"]
+    assert new["created_at"] == old["created_at"]
+
+
+@pytest.mark.parametrize(
+    "poorer",
+    [delivered(FIRST, SECOND, THIRD), delivered(), delivered(THIRD)],
+    ids=["no name", "no scans", "fewer scans"],
+)
+def test_an_answer_that_names_nobody_empties_no_signature(poorer: Tracking) -> None:
+    old = stored(delivered(FIRST, SECOND, THIRD, signed_by="J DOE"))
+
+    new = merge(old, answer(call(hours(1)), poorer)).document
+    assert new["signed_by"] == "J DOE"
+    assert new["updated_at"] == old["updated_at"]
+
+
+def test_another_name_takes_the_place_of_the_first() -> None:
+    old = stored(delivered(FIRST, THIRD, signed_by="J DOE"))
+
+    named = delivered(FIRST, THIRD, signed_by="M ROE")
+    assert merge(old, answer(call(hours(1)), named)).document["signed_by"] == "M ROE"
+
+
+def test_a_newer_answer_that_says_more_is_an_update() -> None:
+    new = merge(stored(), answer(call(hours(1)), delivered(FIRST, SECOND, THIRD))).document
+
+    assert (new["tag"], new["delivered"], new["active"]) == ("Delivered", True, False)
+    assert new["next_check_at"] is None
+    assert new["updated_at"] == START + hours(1)
+    assert times(new) == [FIRST.checkpoint_time, SECOND.checkpoint_time, THIRD.checkpoint_time]
+
+
+def test_an_empty_answer_erases_nothing() -> None:
+    old = stored(on_its_way(FIRST, SECOND, expected_delivery="2026-03-04"))
+
+    new = merge(old, answer(call(hours(1)), NOT_FOUND_YET)).document
+
+    assert times(new) == times(old)
+    assert (new["tag"], new["expected_delivery"]) == ("InTransit", "2026-03-04")
+    assert new["updated_at"] == old["updated_at"]
+    assert new["tracked_count"] == 2
+
+
+def test_an_answer_without_checkpoints_may_still_tell_the_status() -> None:
+    new = merge(stored(), answer(call(hours(1)), delivered())).document
+
+    assert (new["tag"], new["delivered"]) == ("Delivered", True)
+    assert times(new) == [FIRST.checkpoint_time, SECOND.checkpoint_time]
+
+
+def test_a_shorter_answer_keeps_what_is_older_than_its_oldest() -> None:
+    old = stored(on_its_way(FIRST, SECOND, THIRD))
+
+    new = merge(old, answer(call(hours(1)), on_its_way(SECOND))).document
+
+    assert times(new) == [FIRST.checkpoint_time, SECOND.checkpoint_time]
+
+
+def test_a_list_of_the_same_length_that_has_moved_on_forgets_nothing() -> None:
+    new = merge(stored(), answer(call(hours(1)), on_its_way(SECOND, THIRD))).document
+
+    assert times(new) == [FIRST.checkpoint_time, SECOND.checkpoint_time, THIRD.checkpoint_time]
+
+
+def test_a_corrected_time_of_the_first_scan_is_not_one_more_scan() -> None:
+    corrected = scan("2026-02-27T08:05:00", "Accepted", city="MIAMI")
+
+    new = merge(stored(), answer(call(hours(1)), on_its_way(corrected, SECOND))).document
+
+    assert times(new) == [corrected.checkpoint_time, SECOND.checkpoint_time]
+
+
+def test_older_is_decided_by_the_instant_where_both_have_one() -> None:
+    hong_kong = scan(
+        "2026-02-28T20:00:00",
+        "Left Hong Kong",
+        checkpoint_offset="+08:00",
+        checkpoint_utc=dt.datetime(2026, 2, 28, 12, tzinfo=dt.UTC),
+    )
+    los_angeles = scan(
+        "2026-02-28T19:00:00",
+        "Arrived in Los Angeles",
+        checkpoint_offset="-08:00",
+        checkpoint_utc=dt.datetime(2026, 3, 1, 3, tzinfo=dt.UTC),
+    )
+
+    old = stored(on_its_way(hong_kong))
+    new = merge(old, answer(call(hours(1)), on_its_way(los_angeles))).document
+
+    assert times(new) == [hong_kong.checkpoint_time, los_angeles.checkpoint_time]
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-02-30T00:00:00", ""])
+def test_times_that_cannot_be_read_are_compared_as_they_are(text: str) -> None:
+    old = stored(on_its_way(scan(text), SECOND))
+
+    new = merge(old, answer(call(hours(1)), delivered(SECOND, THIRD))).document
+
+    assert times(new)[-2:] == [SECOND.checkpoint_time, THIRD.checkpoint_time]

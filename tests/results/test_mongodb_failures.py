@@ -1,0 +1,103 @@
+"""What is wrong with MongoDB, where, and what to write: never the driver's dictionaries."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from pymongo.errors import (
+    BulkWriteError,
+    InvalidURI,
+    NotPrimaryError,
+    OperationFailure,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+)
+
+from devstack.kinds import MONGODB, Durability
+from devstack.servers import Server, running
+from service.results.failure import mongodb_down
+from tracking.errors import ResultsDown
+
+
+def _arguments(port: int, folder: Path, durability: Durability) -> list[str]:
+    return [*MONGODB.arguments(port, folder, durability), "--auth"]
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Server]:
+    """A mongod that wants a password; the user `reader` may read one database."""
+    with running(dataclasses.replace(MONGODB, arguments=_arguments)) as server:
+        client: MongoClient[dict[str, Any]]
+        with MongoClient(server.url) as client:
+            client.admin.command({"createUser": "admin", "pwd": "right", "roles": ["root"]})
+        with MongoClient(server.url.replace("://", "://admin:right@")) as client:
+            roles = [{"role": "read", "db": "bucket"}]
+            client.admin.command({"createUser": "reader", "pwd": "right", "roles": roles})
+        yield server
+
+
+def failure(uri: str) -> ResultsDown:
+    client: MongoClient[dict[str, Any]]
+    with MongoClient(uri, timeoutMS=2_000) as client, pytest.raises(PyMongoError) as caught:
+        client.bucket.tracking.insert_one({"message": "a parcel"})
+    return mongodb_down(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("login", "what", "fix"),
+    [
+        ("", "asks for a user name and a password", "Set them in mongodb.uri (USER:"),
+        ("admin:wrong@", "refuses the user name or the password", "Correct them in mongodb.uri"),
+        (
+            "reader:right@",
+            "forbids a command (not authorized on bucket)",
+            "Give the user in mongodb.uri the role readWrite",
+        ),
+    ],
+)
+def test_a_real_mongod_that_lets_nobody_in_says_which_setting_to_correct(
+    guarded: Server, login: str, what: str, fix: str
+) -> None:
+    told = failure(guarded.url.replace("://", f"://{login}"))
+
+    assert told.message == f"MongoDB {what}"
+    assert told.fix.startswith(fix)
+
+
+def test_a_real_mongod_that_is_not_there_says_so() -> None:
+    told = failure("mongodb://127.0.0.1:1")
+
+    assert told.message == "MongoDB does not answer (127.0.0.1:1: Connection refused)"
+    assert told.fix == "Start it, or correct mongodb.uri."
+
+
+RAW = {"ok": 0.0, "errmsg": "no space", "code": 14031}
+
+
+@pytest.mark.parametrize(
+    ("error", "what"),
+    [
+        (OperationFailure("no space", 14031, RAW), "did not do what it was asked (no space)"),
+        (BulkWriteError({"writeErrors": [{"op": "a parcel"}]}), "(batch op errors occurred)"),
+        (NotPrimaryError("not primary", RAW), "takes no writes (it is not the primary)"),
+        (
+            InvalidURI("Username must be escaped"),
+            "at its address (Username must be escaped)",
+        ),
+        (ServerSelectionTimeoutError("Got response id 8 but expected 9"), "is not what answers"),
+        (
+            ServerSelectionTimeoutError("h:1: timed out (configured timeouts: x), Timeout: 3s, …"),
+            "does not answer (h:1: timed out)",
+        ),
+    ],
+)
+def test_no_dictionary_and_no_topology_of_the_driver_is_shown(error: Exception, what: str) -> None:
+    told = mongodb_down(error)
+
+    assert what in told.message
+    assert "{" not in str(told)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
 
-from couriers.reading.check_digits import mod_37_36
 from couriers.reading.number_forms import ANY_S10, NumberForm, form
 from couriers.registry import Registry
 from tracking.errors import MalformedJob
@@ -62,7 +61,6 @@ UNSERVED: Mapping[Slug, tuple[str, NumberForm]] = MappingProxyType(
         Slug("amazon"): ("Amazon", form(r"TB[ACM]\d{12}")),
         Slug("canpar"): ("Canpar", form(r"[CDKLSUXZ]\d{21}")),
         Slug("dhl-global-mail"): ("DHL eCommerce", form(r"GM\d{16,18}")),
-        Slug("dpd"): ("DPD", form(r"\d{27}[0-9A-Z]", mod_37_36)),
         Slug("gofo"): ("GOFO Express", form(r"GFUS\d{14}")),
         Slug("landmark-global"): ("Landmark Global", form(r"LTN\d{8}N1")),
         Slug("lasership"): ("LaserShip", form(r"LX1[3-8]\d{6}|1LS7[12](?:\d{10}|\d{12})")),

@@ -21,6 +21,7 @@ SLUGS = frozenset(
             "chronopost-france",
             "dhl",
             "dhl-germany",
+            "dpd",
             "dpd-uk",
             "fedex",
             "gls",

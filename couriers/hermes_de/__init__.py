@@ -29,7 +29,7 @@ from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
 from couriers.reading import statuses
-from couriers.reading.answer import Answer, decode, place, text
+from couriers.reading.answer import decode, place, text
 from couriers.reading.checkpoints import (
     Place,
     Scan,
@@ -117,7 +117,9 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     number = alphanumeric(request.number)
     login = {"client_id": client, "client_secret": secret, "username": user, "password": password}
     grant = Grant(
-        fetch.settings.token_url, form={"grant_type": "password"} | login, refused=_refuses_token
+        fetch.settings.token_url,
+        form={"grant_type": "password"} | login,
+        refusals=tuple(f'"{code}"'.encode() for code in sorted(TOKEN_REFUSED)),
     )
     answer = await fetch.get(
         ["shipmentinfo"],
@@ -153,12 +155,6 @@ def _judge(status: int, told: Mapping[str | None, str | None]) -> Tracking:
     if status == HTTPStatus.BAD_REQUEST and told:
         raise RequestRefused(said)
     raise unexpected(status, said or "neither events nor a known result")
-
-
-def _refuses_token(answer: Answer) -> bool:
-    stale = any(f'"{code}"'.encode() in answer.body for code in TOKEN_REFUSED)
-    refused = answer.status == HTTPStatus.BAD_REQUEST and stale
-    return refused or answer.status == HTTPStatus.UNAUTHORIZED
 
 
 def _tracking(shipment: _Shipment) -> Tracking:

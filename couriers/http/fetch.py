@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from email.utils import formatdate
 from typing import Any
+from xml.sax.saxutils import escape
 
 import aiohttp
 from aiohttp import hdrs
@@ -142,14 +143,14 @@ class Fetch:
         if grant is None:
             return await self._permitted(method, url, headers, body)
         value, held_before = await self._authorise(headers, grant)
-        answer = await self._permitted(method, url, headers, body)
-        if not grant.refused(answer):
+        answer = await self._permitted(method, url, headers, _filled(body, grant, value))
+        if not grant.is_refused_by(answer):
             return answer
         self._tokens.forget(account_key(self.settings, grant.url), value)
         if not held_before:
             return answer
-        await self._authorise(headers, grant)
-        return await self._permitted(method, url, headers, body)
+        value, _ = await self._authorise(headers, grant)
+        return await self._permitted(method, url, headers, _filled(body, grant, value))
 
     async def _permitted(
         self, method: str, url: URL, headers: dict[str, str], body: Mapping[str, Any]
@@ -168,7 +169,8 @@ class Fetch:
 
     async def _authorise(self, headers: dict[str, str], grant: Grant) -> tuple[str, bool]:
         async def renew() -> Token:
-            options = {"json": grant.json, "data": grant.form, "headers": grant.headers}
+            options = {"json": grant.json, "data": grant.xml or grant.form}
+            options["headers"] = grant.headers
             given = {name: value for name, value in options.items() if value is not None}
             answer = await self._exchange("POST", root(grant.url), given)
             try:
@@ -181,7 +183,8 @@ class Fetch:
         key = account_key(self.settings, grant.url)
         value, held_before = await self._tokens.get(key, renew)
         self._secrets.add(value)
-        headers[grant.header] = f"{grant.scheme}{value}"
+        if not grant.in_place_of:
+            headers[grant.header] = f"{grant.scheme}{value}"
         return value, held_before
 
     async def _exchange(self, method: str, url: URL, options: dict[str, Any]) -> Answer:
@@ -198,6 +201,13 @@ class Fetch:
             raise courier_down(url.host, broken) from broken
         except ValueError as unfit:
             raise RequestRefused("a header or the address holds what HTTP forbids") from unfit
+
+
+def _filled(body: Mapping[str, Any], grant: Grant, token: str) -> Mapping[str, Any]:
+    """Put the token where the grant wants it in the XML of a call."""
+    if not grant.in_place_of:
+        return body
+    return {"data": body["data"].replace(grant.in_place_of.encode(), escape(token).encode())}
 
 
 def _is_small(response: aiohttp.ClientResponse) -> bool:

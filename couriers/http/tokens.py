@@ -12,6 +12,7 @@ from typing import Any
 from couriers.http.refusals import refuse
 from couriers.http.settings import CourierSettings
 from couriers.reading.answer import Answer, decode
+from couriers.reading.xml import read_xml
 from tracking.errors import AuthFailed, CourierError, RequestRefused, UnreadableAnswer
 
 EARLY_SECONDS = 60.0
@@ -23,29 +24,34 @@ LIFETIME_MOST = 86_400.0
 AccountKey = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
-def _unauthorized(answer: Answer) -> bool:
-    return answer.status == HTTPStatus.UNAUTHORIZED
-
-
 @dataclass(frozen=True, slots=True)
 class Grant:
     """How one courier gives out tokens: what is posted, and where the token stands in the answer.
 
-    Exactly one of `json` and `form` is posted. `member` is the token's name in the answer.
+    Exactly one of `json`, `form` and `xml` is posted; the answer to `xml` is XML. `member` is the
+    token's name in the answer.
     `lifetime` (seconds) is used when the answer names none. `header` and `scheme` say how the token
-    travels: `Authorization: Bearer <token>`. `refused` tells an answer to a call by which the
-    courier no longer accepts the token, if that is not a 401.
+    travels: `Authorization: Bearer <token>`. Where `in_place_of` is set, it travels in the XML of
+    the call instead, in place of that text. `refusals` stand in the body of an answer by which the
+    courier does not accept the login or the token, if that is not a 401.
     """
 
     url: str
     json: Mapping[str, str] | None = field(default=None, repr=False)
     form: Mapping[str, str] | None = field(default=None, repr=False)
+    xml: str | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     member: str = "access_token"
     lifetime: float = 300.0
     header: str = "Authorization"
     scheme: str = "Bearer "
-    refused: Callable[[Answer], bool] = _unauthorized
+    in_place_of: str = ""
+    refusals: tuple[bytes, ...] = ()
+
+    def is_refused_by(self, answer: Answer) -> bool:
+        """Whether an answer says that the courier does not accept the login or the token."""
+        told = any(each in answer.body for each in self.refusals)
+        return told or answer.status == HTTPStatus.UNAUTHORIZED
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +74,25 @@ def read_token(answer: Answer, grant: Grant) -> Token:
     fixed but for them. `expires_in` may be a string. Raises AuthFailed, RateLimited, CourierDown,
     RequestRefused, UnreadableAnswer.
     """
+    if grant.is_refused_by(answer):
+        raise AuthFailed("the token endpoint does not accept our credentials")
     refuse(answer.status, answer.headers, answer.body)
     if answer.status == HTTPStatus.BAD_REQUEST:
         raise AuthFailed("the token endpoint does not accept our credentials (400)")
     if answer.status > HTTPStatus.BAD_REQUEST:
         raise RequestRefused(f"the token endpoint answered {answer.status}; is token_url right?")
-    members = decode(answer.body, dict[str, Any])
+    members = _members(answer, grant)
     value = members.get(grant.member)
     if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not value:
         raise UnreadableAnswer(f"the token endpoint's answer holds no {grant.member}")
     return Token(value, _lifetime(members.get("expires_in"), grant.lifetime))
+
+
+def _members(answer: Answer, grant: Grant) -> Mapping[str, object]:
+    if grant.xml is None:
+        return decode(answer.body, dict[str, Any])
+    holder = read_xml(answer.body).each(grant.member)
+    return {grant.member: next((found.content for found in holder), None)}
 
 
 def _lifetime(given: object, default: float) -> float:

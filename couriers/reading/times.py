@@ -27,6 +27,12 @@ _DAY_FIRST = re.compile(
     r"(?: (?P<time>\d\d:\d\d(?::\d\d)?)(?:[.,]\d{1,9})?)?",
     re.ASCII,
 )
+_MONTH_FIRST = re.compile(
+    r"(?P<month>\d{1,2})/(?P<day>\d{1,2})/(?P<year>\d{4}),? "
+    r"(?P<hour>\d{1,2}):(?P<rest>\d\d(?::\d\d)?) (?P<half>AM|PM)",
+    re.ASCII,
+)
+_NOON = 12
 _MONTHS = {
     name: f"{number:02}"
     for number, name in enumerate(
@@ -98,6 +104,19 @@ def read_day_first(text: str) -> Moment:
     month = _MONTHS.get(found["month"].lower(), found["month"])
     day = f"{found['year']}-{month:0>2}-{found['day']:0>2}"
     return _moment(day, found["time"], None, text)
+
+
+def read_month_first(text: str) -> Moment:
+    """Read M/D/YYYY h:mm:ss AM or PM. Raises UnreadableAnswer, also for a clock of 24 hours.
+
+    Without AM or PM nothing tells that the month comes first.
+    """
+    found = _MONTH_FIRST.fullmatch(text.strip())
+    if found is None or not 1 <= int(found["hour"]) <= _NOON:
+        raise UnreadableAnswer(f"{text[:60]!r} is no date and time with AM or PM")
+    hour = int(found["hour"]) % _NOON + (_NOON if found["half"] == "PM" else 0)
+    day = f"{found['year']}-{found['month']:0>2}-{found['day']:0>2}"
+    return _moment(day, f"{hour:02}:{found['rest']}", None, text)
 
 
 def read_offset(text: str | None) -> timedelta | None:

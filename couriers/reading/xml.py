@@ -22,7 +22,12 @@ class Element:
     def text(self, name: str) -> str | None:
         """Return the trimmed text of the first child called `name`; None for none, or an empty."""
         child = next((node for node in self._node if _local(node) == name), None)
-        return None if child is None else text(child.xpath("string()"))
+        return None if child is None else Element(child).content
+
+    @property
+    def content(self) -> str | None:
+        """The trimmed text of this element; None for none."""
+        return text(self._node.xpath("string()"))
 
     def attribute(self, name: str) -> str | None:
         """Return the trimmed value of the attribute called `name`; None for none, or an empty."""

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from couriers.reading.times import YEARS, Moment, read_day_first, read_digits, read_iso, read_offset
+from couriers.reading.times import (
+    YEARS,
+    Moment,
+    read_day_first,
+    read_digits,
+    read_iso,
+    read_month_first,
+    read_offset,
+)
 from tracking.errors import UnreadableAnswer
 
 MORNING = "2026-01-05T08:15:00"
@@ -116,6 +124,28 @@ def test_digits_that_were_lost_are_not_made_up(day: str, clock: str) -> None:
 )
 def test_dates_that_begin_with_the_day_are_read(text: str, local: str) -> None:
     assert read_day_first(text) == Moment(local)
+
+
+@pytest.mark.parametrize(
+    ("text", "clock"),
+    [
+        ("8/17/2021 7:11:26 PM", "19:11:26"),
+        ("8/17/2021, 7:11 AM", "07:11:00"),
+        ("8/17/2021 12:00:01 AM", "00:00:01"),
+        ("8/17/2021 12:00:01 PM", "12:00:01"),
+    ],
+)
+def test_a_clock_of_twice_twelve_hours_is_read(text: str, clock: str) -> None:
+    assert read_month_first(text) == Moment(f"2021-08-17T{clock}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["8/17/2021 19:11:26", "8/17/2021 19:11:26 PM", "8/17/2021 0:11:26 AM", "17/8/2021 7:11 PM"],
+)
+def test_a_month_is_not_taken_for_the_first_where_nothing_says_so(text: str) -> None:
+    with pytest.raises(UnreadableAnswer):
+        read_month_first(text)
 
 
 @pytest.mark.parametrize("text", ["2014-07-29", "31-Jun-2014", "29-Jly-2014", "13-13-2014", ""])

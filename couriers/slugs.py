@@ -29,6 +29,7 @@ SLUGS = frozenset(
             "hong-kong-post",
             "inpost-paczkomaty",
             "la-poste-colissimo",
+            "new-zealand-post",
             "postnl",
             "postnord",
             "royal-mail",

@@ -69,6 +69,8 @@ PUBLISHED = {
     "dhl": "3318810025 8487135506 3318810036 3318810014 73891051146 JJD0099999999 JVGL0999999990",
     "canada-post": "0073938000549297",
     "royal-mail": "RB123456785GB",
+    "inpost-paczkomaty": "612345678901234567890123",
+    "new-zealand-post": "CL092594237NZ EY593742046NZ FF138431175NZ",
 }
 """Numbers that carriers or their customers have published as valid examples."""
 

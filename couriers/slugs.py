@@ -16,6 +16,7 @@ SLUGS = frozenset(
         Slug,
         (
             "australia-post",
+            "brazil-correios",
             "bring",
             "canada-post",
             "chronopost-france",

@@ -15,12 +15,14 @@ from limits_bench import (
     sent,
     state,
     status,
+    the_lease_ends,
     verdict,
 )
 from redis.asyncio import Redis
 
 from tracking.call import Parked, Verdict
 from tracking.operation import State
+from tracking.request import Origin
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -115,6 +117,40 @@ async def test_the_newest_inputs_win_and_fill_gaps(busy: Worker, free: Worker) -
     assert request.given == "n-001"
     assert request.fields == {**old, **new}
     assert request.traceparent == "new"
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "wins"),
+    [
+        (Origin.MANUAL, Origin.AUTOMATIC, "first"),
+        (Origin.AUTOMATIC, Origin.MANUAL, "then"),
+        (Origin.AUTOMATIC, Origin.AUTOMATIC, "then"),
+    ],
+)
+async def test_inputs_of_a_schedule_only_fill_the_gaps_of_those_of_a_person(
+    busy: Worker, free: Worker, first: Origin, then: Origin, wins: str
+) -> None:
+    old = {"tracking_postal_code": "first", "tracking_key": "k"}
+    new = {"tracking_postal_code": "then", "tracking_state": "HH"}
+    await busy.parked("N001", origin=first, fields=old)
+    await busy.parked("N001", origin=then, fields=new)
+
+    fields = (await free.taken()).request.fields
+
+    assert fields == {**old, **new, "tracking_postal_code": wins}
+
+
+async def test_inputs_of_a_person_survive_the_schedule_that_meets_them(
+    worker: Worker, redis: Redis
+) -> None:
+    manual = {"tracking_postal_code": "new"}
+    call = await worker.granted("N001", fields=manual)
+    await worker.parked("N001", origin=Origin.AUTOMATIC, fields={"tracking_postal_code": "old"})
+
+    await the_lease_ends(redis, call)
+    await worker.raw("sweep", "s")
+
+    assert (await worker.taken()).request.fields == manual
 
 
 async def test_a_status_holds_exactly_what_the_contract_lists(worker: Worker, redis: Redis) -> None:

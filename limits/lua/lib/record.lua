@@ -8,7 +8,8 @@ record: everybody who waits for one number, as one JSON value.
   heads     ids of operations; each field #<id> of wait_requests links to the one before it
   ids       how many operations with an id there are
   job       key of the job that still stands in the tube for this record (granted directly)
-  given, fields, auto, trace     of the request: later values fill gaps, the newest wins
+  given, fields, auto, trace     of the request: later values fill gaps, the newest wins; fields of
+            AUTOMATIC requests only fill gaps where there is a MANUAL one
   attempts, deaths               answers to be repeated, workers that vanished
   tills     some operation has an expiry, so all are looked at before a call
   kept      heads of operations that were looked at and stay, while more are to be looked at
@@ -38,6 +39,16 @@ local function carried(operation)
     or call('HEXISTS', INFLIGHT, '=' .. operation.n) == 1)
 end
 
+-- A re-check knows only what was stored when it was put: somebody may know better since.
+local function take_fields(record, newer)
+  for name, value in pairs(newer.fields or {}) do
+    record.fields = record.fields or {}
+    if record.auto or not newer.auto or not record.fields[name] then
+      record.fields[name] = value
+    end
+  end
+end
+
 -- Returns false when this very request was in already: the same id, or the same job again.
 local function join(record, request)
   if request.id then
@@ -62,10 +73,7 @@ local function join(record, request)
   end
   if request.given then record.given = record.given or request.given end
   if request.trace then record.trace = request.trace end
-  if request.fields then
-    record.fields = record.fields or {}
-    for name, value in pairs(request.fields) do record.fields[name] = value end
-  end
+  take_fields(record, request)
   return true
 end
 
@@ -88,10 +96,7 @@ local function merged(old, new)
   else
     old.anon = old.anon or new.anon
   end
-  for name, value in pairs(new.fields or {}) do
-    old.fields = old.fields or {}
-    old.fields[name] = value
-  end
+  take_fields(old, new)
   old.auto = old.auto and new.auto
   old.since = math.min(old.since, new.since)
   old.given = old.given or new.given

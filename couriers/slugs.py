@@ -17,7 +17,6 @@ SLUGS = frozenset(
         (
             "australia-post",
             "brazil-correios",
-            "bpost",
             "bring",
             "canada-post",
             "chronopost-france",

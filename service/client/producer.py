@@ -12,7 +12,7 @@ from typing import Self
 
 import greenstalk
 
-from service.tubes.connection import Connection, Patience, Placing
+from service.tubes.connection import Connection, Patience, Placing, PutRefused
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
 from service.tubes.failure import beanstalkd_down
 from tracking.errors import TubesDown
@@ -101,12 +101,15 @@ class Producer:
     def _put(self, server: str, body: bytes, placing: Placing) -> int:
         known = server in self._open
         try:
-            return self._connection(server).put(REQUESTS_TUBE, body, placing)
+            (result,) = self._connection(server).put(REQUESTS_TUBE, [body], placing)
         except TubesDown:
-            if not known or self._open[server].alive:
+            if not known:
                 raise
-        # It was restarted since the last put.
-        return self._connection(server).put(REQUESTS_TUBE, body, placing)
+            # It was restarted since the last put.
+            (result,) = self._connection(server).put(REQUESTS_TUBE, [body], placing)
+        if isinstance(result, PutRefused):
+            raise result
+        return result
 
     def _tubes(self, server: str) -> Tubes:
         with self.asking(server) as connection:

@@ -33,6 +33,7 @@ class Event(StrEnum):
     AUTH_FAILED = "credentials were refused"
     UNREADABLE = "answer cannot be read"
     UNKNOWN_CODE = "status code is unknown"
+    BAD_DOCUMENT = "document cannot be read"
 
     JOBS_LOST = "jobs are lost"
     JOB_STUCK = "job is stuck"
@@ -72,6 +73,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.AUTH_FAILED: "error",
         Event.UNREADABLE: "error",
         Event.UNKNOWN_CODE: "warning",
+        Event.BAD_DOCUMENT: "error",
         Event.JOBS_LOST: "warning",
         Event.JOB_STUCK: "error",
         Event.AWAY: "warning",
@@ -110,6 +112,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.AUTH_FAILED: "The courier refused our credentials; its requests wait.",
         Event.UNREADABLE: "The courier's answer has a new form; its module must be corrected.",
         Event.UNKNOWN_CODE: "The courier's module has no meaning for `code`; told once a process.",
+        Event.BAD_DOCUMENT: "`document` of `tracking` is none of ours; its re-checks have ended.",
         Event.JOBS_LOST: "Held too long, or the connection ended; beanstalkd gives them to others.",
         Event.JOB_STUCK: "beanstalkd had no room to put it back; it returns when that restarts.",
         Event.AWAY: "beanstalkd, Redis or MongoDB does not answer; it is tried again.",

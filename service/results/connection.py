@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pymongo
-from bson.codec_options import CodecOptions
+from bson.codec_options import CodecOptions, DatetimeConversion
 from pymongo import MongoClient, WriteConcern
 from pymongo.collection import Collection
 from pymongo.errors import ConnectionFailure, PyMongoError
@@ -170,7 +170,10 @@ class Store:
     def _collection(self, name: str) -> Collection[Document]:
         return self.client.get_database(self._names.database).get_collection(
             name,
-            codec_options=CodecOptions(tz_aware=True),
+            # Else one date that Python cannot hold would fail all that is read together with it.
+            codec_options=CodecOptions(
+                tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_AUTO
+            ),
             write_concern=WriteConcern(w="majority", wtimeout=OPERATION_MS),
         )
 

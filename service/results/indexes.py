@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pymongo
@@ -13,10 +14,18 @@ CODE_KEEP_DAYS = 90
 KEEP_DAYS_INDEX = "keep_days"
 """A name of its own: no index that was made for reading must ever begin to delete."""
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+"""Before any check: an index on dates alone needs a bound to compare with."""
+
 
 def index_tracking(tracking: Collection[Any], keep_days: int) -> None:
     """For re-checks, readers of what changed, and counts; and for the end of `keep_days`."""
-    tracking.create_index("next_check_at", partialFilterExpression={"active": True})
+    due = {"active": True, "next_check_at": {"$gt": EPOCH}}
+    keys = [("active", ASCENDING), ("slug", ASCENDING), ("next_check_at", ASCENDING)]
+    with pymongo.timeout(None):  # there may be millions of documents of before
+        tracking.create_index(keys, partialFilterExpression=due)
+    if "next_check_at_1" in tracking.index_information():
+        tracking.drop_index("next_check_at_1")  # of before, when couriers took no turns
     # Both keys: a reader pages through many parcels of one instant (examples/read_changes.py).
     tracking.create_index([("updated_at", ASCENDING), ("_id", ASCENDING)])
     tracking.create_index([("tag", ASCENDING), ("slug", ASCENDING)])

@@ -1,13 +1,15 @@
-"""Reading the collection `tracking`, for people and for re-checks."""
+"""Reading the collection `tracking`, for people and for re-checks, and planning these."""
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 
 from pymongo import ASCENDING
 from pymongo.collection import Collection
 
 from service.results.connection import Document
+from service.results.indexes import EPOCH
 from tracking.request import Number, Slug
 
 
@@ -16,15 +18,40 @@ def find_tracking(tracking: Collection[Document], slug: Slug, number: Number) ->
     return tracking.find_one({"_id": f"{slug}:{number}"})
 
 
-def due_for_check(tracking: Collection[Document], now: dt.datetime, limit: int) -> list[Document]:
-    """Active parcels whose next check is due, the longest due first; id, slug, number, due."""
-    wanted = {"active": True, "next_check_at": {"$lte": now}}
-    fields = {"slug": 1, "tracking_number": 1, "next_check_at": 1}
-    return list(tracking.find(wanted, fields).sort("next_check_at", ASCENDING).limit(limit))
+def slugs_with_due(tracking: Collection[Document], now: dt.datetime) -> list[object]:
+    """What stands as `slug` of active parcels whose next check is due; None where nothing does."""
+    return [group["_id"] for group in tracking.aggregate(due_slugs(now))]
 
 
-def put_off_check(
-    tracking: Collection[Document], id_: str, due: dt.datetime, until: dt.datetime
+def due_slugs(now: dt.datetime) -> list[Document]:
+    """Ask for them so that MongoDB leaps from one to the next, past all parcels of each."""
+    return [{"$match": _due(now)}, {"$group": {"_id": "$slug"}}]
+
+
+def due_for_check(
+    tracking: Collection[Document], slug: object, now: dt.datetime, limit: int
+) -> list[Document]:
+    """Active parcels of a slug whose next check is due, the longest due first."""
+    fields = {"slug": 1, "tracking_number": 1, "fields": 1, "next_check_at": 1}
+    wanted = _due(now) | {"slug": {"$eq": slug}}
+    order = [("next_check_at", ASCENDING)]
+    return list(tracking.find(wanted, fields, sort=order, limit=limit, batch_size=limit))
+
+
+def put_off_checks(
+    tracking: Collection[Document], names: Sequence[str], now: dt.datetime, until: dt.datetime
 ) -> None:
-    """Move a check that was put on the tube; only if nobody else has moved it since."""
-    tracking.update_one({"_id": id_, "next_check_at": due}, {"$set": {"next_check_at": until}})
+    """Move checks that were put on the tube; only those that nobody has moved on since `now`."""
+    wanted = {"_id": {"$in": names}, "next_check_at": {"$lte": now}}
+    tracking.update_many(wanted, {"$set": {"next_check_at": until}})
+
+
+def give_up_check(tracking: Collection[Document], name: object, now: dt.datetime, why: str) -> None:
+    """Note what is wrong with a document that is none of ours, and check it no more."""
+    error = {"code": "bad_document", "message": why, "at": now}
+    change = {"$set": {"next_check_at": None, "error": error}}
+    tracking.update_one({"_id": {"$eq": name}}, change)
+
+
+def _due(now: dt.datetime) -> Document:
+    return {"active": True, "next_check_at": {"$gt": EPOCH, "$lte": now}}

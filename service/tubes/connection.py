@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 import greenstalk
 
@@ -23,6 +23,8 @@ from service.tubes.failure import beanstalkd_down, told
 from service.tubes.reservation import Reservation
 from service.tubes.wire import AHEAD_MOST, Wire
 from tracking.errors import TubesDown
+
+T = TypeVar("T")
 
 HELD_MOST = 1000
 """Jobs per connection: beanstalkd walks all that a connection holds for every delete."""
@@ -167,19 +169,20 @@ class Connection:
                     replies += [self._told(verb, each) for each in batch]
         return replies
 
-    def put(self, tube: str, body: bytes, placing: Placing) -> int:
-        """Put a job and return its id. Raises PutRefused when the server will not run it."""
+    def put(self, tube: str, bodies: Iterable[bytes], placing: Placing) -> list[int | PutRefused]:
+        """Put jobs in few round trips: the id of each, or why the server will not run it."""
+        results: list[int | PutRefused] = []
         with self._talk():
             self.client.use(tube)
-            try:
-                return self.client.put(body, placing.priority, placing.delay, placing.ttr)
-            except greenstalk.BuriedError as error:
-                # It exists all the same, and whoever kicks it some day would repeat our work.
-                with suppress(greenstalk.NotFoundError):
-                    self.client.delete(error.id or 0)
-                raise PutRefused(*told(self.server, error)) from error
-            except _REFUSALS as error:
-                raise PutRefused(*told(self.server, error)) from error
+            for batch in batches(bodies):
+                self.wire.send_ahead([_put_command(body, placing) for body in batch])
+                answers = [self._put(body, placing) for body in batch]
+                self._delete_buried(answers)
+                results += [
+                    each if isinstance(each, int) else PutRefused(*told(self.server, each))
+                    for each in answers
+                ]
+        return results
 
     def close(self) -> None:
         """End the connection: beanstalkd makes what it held ready for others at once."""
@@ -224,6 +227,19 @@ class Connection:
         reservation.priority = facts["pri"]
         reservation.age = float(facts["age"])
 
+    def _put(self, body: bytes, placing: Placing) -> int | greenstalk.Error:
+        try:
+            return self.client.put(body, placing.priority, placing.delay, placing.ttr)
+        except (greenstalk.BuriedError, *_REFUSALS) as error:
+            return error
+
+    def _delete_buried(self, answers: Iterable[int | greenstalk.Error]) -> None:
+        for answer in answers:
+            if isinstance(answer, greenstalk.BuriedError):
+                # It exists all the same, and whoever kicks it some day would repeat our work.
+                with suppress(greenstalk.NotFoundError):
+                    self.client.delete(answer.id or 0)
+
     def _told(self, verb: Verb, reservation: Reservation) -> Reply:
         job, priority = reservation.raw, reservation.priority or 0
         try:
@@ -247,11 +263,17 @@ class Connection:
         return Reply.DONE
 
 
-def batches(reservations: Iterable[Reservation]) -> Iterator[Sequence[Reservation]]:
+def batches(items: Iterable[T], most: int = AHEAD_MOST) -> Iterator[Sequence[T]]:
     """Cut into pieces whose commands may be sent ahead."""
-    left = iter(reservations)
-    while batch := list(islice(left, AHEAD_MOST)):
+    left = iter(items)
+    while batch := list(islice(left, most)):
         yield batch
+
+
+def _put_command(body: bytes, placing: Placing) -> bytes:
+    """Write what greenstalk writes for a put."""
+    head = b"put %d %d %d %d" % (placing.priority, placing.delay, placing.ttr, len(body))
+    return b"%b\r\n%b\r\n" % (head, body)
 
 
 def _command(verb: Verb, reservation: Reservation) -> bytes:

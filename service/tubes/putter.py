@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
-from service.tubes.connection import Connection, Patience, Placing, PutRefused
+from service.tubes.connection import Connection, Patience, Placing, PutRefused, batches
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_drain, encode_request
 from tracking.errors import TubesDown
 from tracking.request import Slug, TrackingRequest
@@ -23,6 +24,10 @@ DRAIN = Placing(priority=0)
 
 RECHECK = Placing(priority=2**17)
 """Behind what producers put: nobody waits for a re-check."""
+
+
+TOGETHER_MOST = 32
+"""Jobs that are put in one go: a drain job waits for these, and each may be synced to a disk."""
 
 
 class Putter:
@@ -41,30 +46,35 @@ class Putter:
         """Ask for somebody to drain `slug`. Raises TubesDown: no server took the job."""
         await self.put(DRAINS_TUBE, encode_drain(slug), DRAIN)
 
-    async def put_request(self, request: TrackingRequest, placing: Placing = RECHECK) -> None:
-        """Put a request. Raises TubesDown: no server took the job."""
-        await self.put(REQUESTS_TUBE, encode_request(request), placing)
+    async def put_rechecks(self, requests: Iterable[TrackingRequest]) -> None:
+        """Put requests. Raises TubesDown: no server took some of them."""
+        await self.put_all(REQUESTS_TUBE, map(encode_request, requests), RECHECK)
 
     async def put(self, tube: str, body: bytes, placing: Placing) -> None:
         """Put any job. Raises TubesDown: no server took it."""
+        await self.put_all(tube, [body], placing)
+
+    async def put_all(self, tube: str, bodies: Iterable[bytes], placing: Placing) -> None:
+        """Put jobs in few round trips. Raises TubesDown: no server took some of them."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._thread, self._put, tube, body, placing)
+        for batch in batches(bodies, TOGETHER_MOST):
+            await loop.run_in_executor(self._thread, self._put, tube, batch, placing)
 
     def close(self) -> None:
         """Close the connections; a put that runs just now still ends."""
         self._thread.submit(self._close)
         self._thread.shutdown(wait=False)
 
-    def _put(self, tube: str, body: bytes, placing: Placing) -> None:
+    def _put(self, tube: str, bodies: Sequence[bytes], placing: Placing) -> None:
         self._next += 1
         count = len(self._outlets)
         errors: list[TubesDown] = []
         for turn in range(count):
             outlet = self._outlets[(self._next + turn) % count]
-            try:
-                return outlet.put(tube, body, placing)
-            except TubesDown as error:
-                errors.append(error)
+            bodies = outlet.put(tube, bodies, placing)
+            if not bodies:
+                return
+            errors.append(outlet.error)
         raise TubesDown("; ".join(each.message for each in errors), errors[-1].fix)
 
     def _close(self) -> None:
@@ -80,32 +90,35 @@ class _Outlet:
         self._patience = patience
         self._connection: Connection | None = None
         self._avoid_until = 0.0
-        self._error = TubesDown("not asked yet")
+        self.error = TubesDown("not asked yet")
 
-    def put(self, tube: str, body: bytes, placing: Placing) -> None:
+    def put(self, tube: str, bodies: Sequence[bytes], placing: Placing) -> Sequence[bytes]:
+        """Put jobs; gives those that it did not take, and `error` says why."""
         if time.monotonic() < self._avoid_until:
-            raise TubesDown(self._error.message, self._error.fix)
+            return bodies
         try:
-            if not self._put_on_open_connection(tube, body, placing):
-                self._connection = Connection.open(self._server, tube, self._patience)
-                self._connection.put(tube, body, placing)
+            results = self._put(tube, bodies, placing)
         except TubesDown as error:
-            self._error = error
-            self._avoid_until = time.monotonic() + AVOIDED
-            raise
+            left, self.error = bodies, error
+        else:
+            refused = [each for each in results if isinstance(each, PutRefused)]
+            if not refused:
+                return ()
+            pairs = zip(bodies, results, strict=True)
+            left = [body for body, result in pairs if isinstance(result, PutRefused)]
+            self.error = refused[0]
+        self._avoid_until = time.monotonic() + AVOIDED
+        return left
 
     def close(self) -> None:
         if self._connection:
             self._connection.close()
 
-    def _put_on_open_connection(self, tube: str, body: bytes, placing: Placing) -> bool:
-        """Whether that worked; the server may have been restarted since the last put."""
-        if self._connection is None or not self._connection.alive:
-            return False
-        try:
-            self._connection.put(tube, body, placing)
-        except PutRefused:
-            raise
-        except TubesDown:
-            return False
-        return True
+    def _put(
+        self, tube: str, bodies: Sequence[bytes], placing: Placing
+    ) -> Sequence[int | PutRefused]:
+        if self._connection is not None and self._connection.alive:
+            with suppress(TubesDown):  # it may have been restarted since the last put
+                return self._connection.put(tube, bodies, placing)
+        self._connection = Connection.open(self._server, tube, self._patience)
+        return self._connection.put(tube, bodies, placing)

@@ -2,6 +2,7 @@
 
 Put first, put off afterwards: a worker that vanishes in between leaves the check due, and the
 request's id, made of parcel and due time, keeps a second put from being a second operation.
+Couriers take turns, so that none waits for the parcels of another.
 """
 
 from __future__ import annotations
@@ -10,23 +11,35 @@ import asyncio
 import datetime as dt
 import hashlib
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
+from service.observe.events import Event
+from service.observe.log import emit
 from service.results.connection import Store
-from service.results.queries import due_for_check, put_off_check
+from service.results.queries import due_for_check, give_up_check, put_off_checks, slugs_with_due
+from service.tubes.envelope import decode_request, encode_request
 from service.tubes.putter import Putter
-from tracking.errors import StoreError
-from tracking.request import Number, Origin, Slug, TrackingRequest
+from tracking.errors import MalformedJob, StoreError
+from tracking.request import FIELDS, Origin, Slug, TrackingRequest
 
 PERIOD_SECONDS = 30.0
-MOST_AT_ONCE = 500
+
+ROUND_MOST = 1_000
+"""Checks that are looked up in one round, in equal shares for the couriers that have some due."""
+
+TOGETHER_MOST = 100
+"""Checks that are put together: to write them holds the event loop for some milliseconds."""
 
 PUT_OFF = dt.timedelta(hours=1)
 """When a check is due again whose request found no answer; an answer sets its own time."""
 
 EXPIRES_AFTER = dt.timedelta(hours=6)
 """A re-check that still waits then is pointless: the next one is due as well."""
+
+_KEPT = " -"
+"""Whatever a courier's numbers keep: how they are stored is how they are asked for."""
 
 
 class Recheck:
@@ -41,36 +54,68 @@ class Recheck:
         """Look until cancelled."""
         while True:
             await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
-            try:
+            with suppress(StoreError):  # said elsewhere; what is due stays due
                 await self.look()
-            except StoreError:
-                continue  # said elsewhere; what is due stays due
 
     async def look(self, now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)) -> int:
         """Put every check that is due. Returns how many. Raises TubesDown, ResultsDown."""
-        moment = now()
+        count = 0
+        while found := await self._due(moment := now()):
+            for start in range(0, len(found), TOGETHER_MOST):
+                count += await self._put(found[start : start + TOGETHER_MOST], moment)
+        return count
+
+    async def _due(self, moment: dt.datetime) -> list[dict[str, Any]]:
         tracking = self._store.tracking
-        due = await self._store.run(due_for_check, tracking, moment, MOST_AT_ONCE)
-        known = [document for document in due if document["slug"] in self._slugs]
-        for document in known:
-            await self._putter.put_request(_request(document, moment))
-            await self._store.run(
-                put_off_check,
-                tracking,
-                document["_id"],
-                document["next_check_at"],
-                moment + PUT_OFF,
-            )
-        return len(known)
+        slugs = await self._store.read(slugs_with_due, tracking, moment)
+        # A slug that is no text is no courier that is gone, but a document to be told of.
+        ours = [slug for slug in slugs if not isinstance(slug, str) or slug in self._slugs]
+        share = max(1, ROUND_MOST // max(1, len(ours)))
+        found = []
+        for slug in ours:
+            found += await self._store.read(due_for_check, tracking, slug, moment, share)
+        return found
+
+    async def _put(self, documents: Sequence[dict[str, Any]], moment: dt.datetime) -> int:
+        requests, names = [], []
+        for document in documents:
+            try:
+                requests.append(_request(document, moment))
+                names.append(document["_id"])
+            except (MalformedJob, TypeError, ValueError) as error:
+                await self._give_up(document["_id"], moment, error)
+        await self._putter.put_rechecks(requests)
+        tracking = self._store.tracking
+        await self._store.run(put_off_checks, tracking, names, moment, moment + PUT_OFF)
+        return len(names)
+
+    async def _give_up(self, name: object, moment: dt.datetime, error: Exception) -> None:
+        why = error.detail if isinstance(error, MalformedJob) else str(error)
+        await self._store.run(give_up_check, self._store.tracking, name, moment, why)
+        emit(Event.BAD_DOCUMENT, document=str(name), error=why)
 
 
 def _request(document: dict[str, Any], moment: dt.datetime) -> TrackingRequest:
-    name = f"{document['_id']}@{document['next_check_at'].isoformat()}"
-    return TrackingRequest(
-        slug=Slug(document["slug"]),
-        number=Number(document["tracking_number"]),
-        given=document["tracking_number"],
-        id=f"recheck-{hashlib.sha256(name.encode()).hexdigest()[:32]}",
-        origin=Origin.AUTOMATIC,
-        expires_at=(moment + EXPIRES_AFTER).timestamp(),
+    """Read as a worker will read it. Raises MalformedJob, TypeError, ValueError: none of ours."""
+    name = document["_id"]
+    slug: Any = document.get("slug")
+    number: Any = document.get("tracking_number")
+    if not isinstance(name, str):
+        raise MalformedJob("bad_id", "`_id` is not a string: write SLUG:NUMBER")
+    key = f"{name}@{document['next_check_at'].isoformat()}"
+    fields = document.get("fields") or {}
+    written = encode_request(
+        TrackingRequest(
+            slug=slug,
+            number=number,
+            given=number,
+            id=f"recheck-{hashlib.sha256(key.encode()).hexdigest()[:32]}",
+            origin=Origin.AUTOMATIC,
+            expires_at=(moment + EXPIRES_AFTER).timestamp(),
+            fields={each: fields[each] for each in FIELDS if each in fields},
+        )
     )
+    request = decode_request(written, lambda slug: (Slug(slug), _KEPT))
+    if request.number != number:
+        raise MalformedJob("bad_number", f"{number!r} is not in its one form, {request.number!r}")
+    return request

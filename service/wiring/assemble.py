@@ -94,7 +94,8 @@ def assemble(config: Config, parts: Parts) -> Worker:
     """Build the flow and start what runs in the background; jobs are not taken yet."""
     reach = FailPoints.from_environment().reach
     crew, room = Tasks(), CallRoom(config.worker.concurrency)
-    results = Trackings(parts.store, functools.cache(functools.partial(recheck_for, config)))
+    recheck_of = functools.cache(functools.partial(recheck_for, config))
+    results = Trackings(parts.store, recheck_of)
     codes = CodeCounts(parts.store)
     stores = Stores(parts.limiter, results, Dead(parts.store), codes)
     retry = RetryRules(config.retry.attempts, config.retry.first_seconds, config.retry.cap_seconds)
@@ -107,8 +108,9 @@ def assemble(config: Config, parts: Parts) -> Worker:
     consumer = Receiver(handler, drainer, turns, crew, lambda job: decode_drain(job.body, resolve))
     sweeper = Sweeper(parts.limiter, turns, parts.registry.slugs, reach)
     background = [sweeper.run(), codes.run()]
-    if config.recheck.enabled:
-        background.append(Recheck(parts.store, parts.putter, parts.registry.slugs).run())
+    rechecked = [slug for slug in parts.registry.slugs if recheck_of(slug).enabled]
+    if rechecked:
+        background.append(Recheck(parts.store, parts.putter, frozenset(rechecked)).run())
     return Worker(
         slugs=parts.registry.slugs,
         requests=_intake(config, parts, REQUESTS_TUBE, JOBS_ADMITTED, consumer.on_requests),

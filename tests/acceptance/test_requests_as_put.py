@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import datetime as dt
 import json
 import threading
 import time
@@ -12,6 +14,11 @@ from urllib.parse import parse_qs, urlsplit
 
 from plant import Plant
 from running_worker import until
+from service.results.connection import Names, Store
+
+from service.tubes.putter import Putter
+from service.upkeep.recheck import Recheck
+from tracking.request import Slug
 
 NOT_FOUND = b'{"error":{"message":"Your reference number could not be found"}}'
 
@@ -169,16 +176,41 @@ def test_requests_of_one_courier_are_asked_in_the_order_in_which_they_were_put(
     ]
 
 
-def test_the_postal_code_reaches_the_courier_and_aliases_reach_nothing(plant: Plant) -> None:
+async def look(plant: Plant, slug: str) -> int:
+    """Look for re-checks that are due, as each worker does twice a minute."""
+    names = Names(plant.mongodb_server.url, plant.tracking.database.name)
+    store, putter = Store(names), Putter([plant.beanstalkd.url])
+    try:
+        return await Recheck(store, putter, [Slug(slug)]).look()
+    finally:
+        putter.close()
+        await store.close()
+
+
+def test_the_postal_code_reaches_the_courier_with_each_re_check_and_aliases_reach_nothing(
+    plant: Plant,
+) -> None:
+    number = "15501234567890"
+    plant.settings["requests.max_age_seconds"] = 0
+    plant.settings["recheck.slugs.dpd-uk.pending_hours"] = 100
     with listening() as (address, asked):
         plant.settings["couriers.dpd-uk.base_url"] = address
         worker = plant.hire().ready()
-        body = {"slug": "dpduk", "number": "15501234567890", "tracking_postal_code": "SW1A 1AA"}
+        body = {"slug": "dpduk", "number": number, "tracking_postal_code": "SW1A 1AA"}
         plant.producer.put_body(json.dumps({"type": "requests_flow", "payload": body}).encode())
-        document = until(lambda: plant.document("dpd-uk", "15501234567890"), 10.0, "it is stored")
+        document = until(lambda: plant.document("dpd-uk", number), 10.0, "it is stored")
+        past = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
+        plant.tracking.update_one({}, {"$set": {"next_check_at": past}})
+        assert asyncio.run(look(plant, "dpd-uk")) == 1
+        until(lambda: len(asked) == 2, 10.0, "it is asked about again")
 
-    assert [query["postcode"] for query in asked] == [["SW1A 1AA"]]
-    assert document["slug"] == "dpd-uk"
+    assert [query["postcode"] for query in asked] == [["SW1A 1AA"]] * 2
+    assert (document["slug"], document["fields"]) == (
+        "dpd-uk",
+        {"tracking_postal_code": "SW1A 1AA"},
+    )
+    wait = document["next_check_at"] - document["last_checked_at"]
+    assert 90 <= wait / dt.timedelta(hours=1) <= 110
     assert not list(plant.redis.scan_iter("*dpduk*"))
     assert "dpduk" not in json.dumps(worker.lines)
 

@@ -8,8 +8,15 @@ from store_parcels import NAME, NUMBER, START, attempt, call, days, delivered, h
 from store_parcels import scan as scanned
 
 from service.results.connection import Store
-from service.results.queries import due_for_check, find_tracking, put_off_check
+from service.results.queries import (
+    due_for_check,
+    due_slugs,
+    find_tracking,
+    put_off_checks,
+    slugs_with_due,
+)
 from service.results.trackings import Trackings
+from tracking.checkpoint import Tracking
 from tracking.request import Number, Slug
 
 FIRST = scanned("2026-02-27T08:00:00")
@@ -26,36 +33,69 @@ async def test_one_parcel_is_found_by_slug_and_number(store: Store, trackings: T
     assert find_tracking(store.tracking, Slug("usps"), Number("OTHER1")) is None
 
 
-async def test_what_is_due_is_active_and_comes_the_longest_due_first(
+async def saved(trackings: Trackings, number: str, after: float, tracking: Tracking) -> None:
+    of = call(hours(after), number)
+    await trackings.save(of, tracking, attempt(of))
+
+
+async def test_what_is_due_of_a_courier_is_active_and_comes_the_longest_due_first(
     store: Store, trackings: Trackings
 ) -> None:
     await store.prepare()
     for number, after in (("LATER1", 3), ("SOONER1", 1), ("NOTYET1", 100)):
-        of = call(hours(after), number)
-        await trackings.save(of, on_its_way(FIRST), attempt(of))
-    done = call(number="DONE1")
-    await trackings.save(done, delivered(FIRST), attempt(done))
+        await saved(trackings, number, after, on_its_way(FIRST))
+    await saved(trackings, "DONE1", 0, delivered(FIRST))
 
-    due = due_for_check(store.tracking, START + hours(12), 10)
+    due = due_for_check(store.tracking, "usps", START + hours(12), 10)
 
     assert [each["tracking_number"] for each in due] == ["SOONER1", "LATER1"]
-    assert set(due[0]) == {"_id", "slug", "tracking_number", "next_check_at"}
-    assert len(due_for_check(store.tracking, START + hours(12), 1)) == 1
+    assert set(due[0]) == {"_id", "slug", "tracking_number", "next_check_at", "fields"}
+    assert len(due_for_check(store.tracking, "usps", START + hours(12), 1)) == 1
+    assert due_for_check(store.tracking, "ups", START + hours(12), 10) == []
 
 
-async def test_a_check_is_put_off_only_if_nobody_has_planned_another(
+async def test_the_couriers_with_something_due_are_found_by_leaps_through_the_index(
     store: Store, trackings: Trackings
 ) -> None:
-    of = call()
-    await trackings.save(of, on_its_way(FIRST), attempt(of))
-    (due,) = due_for_check(store.tracking, START + days(1), 1)
+    await store.prepare()
+    await saved(trackings, "DUE1", 0, on_its_way(FIRST))
+    for slug, due in (("ups", hours(50)), ("gls", None), ("dhl", hours(1)), ("dhl", hours(2))):
+        at = due and START + due
+        parcel = {"_id": f"{slug}:{due}", "slug": slug, "active": True, "next_check_at": at}
+        store.tracking.insert_one(parcel)
+    store.tracking.insert_one({"_id": "x", "active": True, "next_check_at": START})
 
-    put_off_check(store.tracking, NAME, due["next_check_at"], START + days(2))
-    put_off_check(store.tracking, NAME, due["next_check_at"], START + days(3))
+    found = slugs_with_due(store.tracking, START + hours(12))
 
-    found = find_tracking(store.tracking, Slug("usps"), Number(NUMBER))
-    assert found is not None
-    assert found["next_check_at"] == START + days(2)
+    assert sorted(map(str, found)) == ["None", "dhl", "usps"]
+    plan = store.tracking.database.command(
+        "explain",
+        {"aggregate": "tracking", "pipeline": due_slugs(START + hours(12)), "cursor": {}},
+    )
+    assert "DISTINCT_SCAN" in str(plan)
+    assert "FETCH" not in str(plan)
+
+
+async def test_checks_are_put_off_only_if_nobody_has_planned_others(
+    store: Store, trackings: Trackings
+) -> None:
+    for number in ("DUE1", "DUE2"):
+        await saved(trackings, number, 0, on_its_way(FIRST))
+    names = ["usps:DUE1", "usps:DUE2"]
+
+    put_off_checks(store.tracking, names[:1], START + days(1), START + days(2))
+    put_off_checks(store.tracking, names, START + days(1), START + days(3))
+
+    found = [find_tracking(store.tracking, Slug("usps"), Number(name[5:])) for name in names]
+    assert [each and each["next_check_at"] for each in found] == [START + days(2), START + days(3)]
+
+
+async def test_the_index_of_before_goes(store: Store) -> None:
+    store.tracking.create_index("next_check_at", partialFilterExpression={"active": True})
+
+    await store.prepare()
+
+    assert "next_check_at_1" not in store.tracking.index_information()
 
 
 async def test_preparing_twice_changes_nothing(store: Store) -> None:
@@ -68,4 +108,4 @@ async def test_preparing_twice_changes_nothing(store: Store) -> None:
     await store.prepare()
 
     assert indexes() == before
-    assert before["tracking"]["next_check_at_1"]["partialFilterExpression"] == {"active": True}
+    assert "active_1_slug_1_next_check_at_1" in before["tracking"]

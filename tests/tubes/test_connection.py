@@ -197,18 +197,21 @@ PUT = b"put 0 0 60 2\r\nab\r\n"
 )
 def test_a_put_that_is_refused_leaves_the_connection_as_it_is(reply: bytes) -> None:
     with scripted(USE, (PUT, reply + b"\r\n")) as connection:
-        with pytest.raises(PutRefused):
-            connection.put("t", b"ab", Placing(priority=0))
+        (result,) = connection.put("t", [b"ab"], Placing(priority=0))
 
+        assert isinstance(result, PutRefused)
         assert connection.alive
 
 
-def test_a_job_that_was_buried_at_its_put_is_deleted_so_that_nobody_kicks_it() -> None:
+def test_each_of_many_puts_has_its_reply_and_a_buried_job_goes_so_that_nobody_kicks_it() -> None:
+    replies = b"INSERTED 8\r\nBURIED 9\r\nJOB_TOO_BIG\r\nINSERTED 10\r\n"
     deleted = (b"delete 9\r\n", b"DELETED\r\n")
-    with scripted(USE, (PUT, b"BURIED 9\r\n"), deleted) as connection:
-        with pytest.raises(PutRefused):
-            connection.put("t", b"ab", Placing(priority=0))
+    with scripted(USE, (PUT * 4, replies), deleted) as connection:
+        first, buried, too_big, last = connection.put("t", [b"ab"] * 4, Placing(priority=0))
 
+        assert (first, last) == (8, 10)
+        assert isinstance(buried, PutRefused)
+        assert isinstance(too_big, PutRefused)
         assert connection.alive
 
 
@@ -243,7 +246,7 @@ def test_what_was_sent_ahead_is_what_greenstalk_must_say() -> None:
 def test_a_server_that_is_slow_with_its_replies_is_waited_for(beanstalkd: Server) -> None:
     connection = Connection.open(f"{beanstalkd.host}:{beanstalkd.port}", "t", Patience())
     for _ in range(AHEAD_MOST + 2):
-        connection.put("t", b"ab", Placing())
+        connection.put("t", [b"ab"], Placing())
     jobs = [*connection.reserve_ready(AHEAD_MOST), *connection.reserve_ready(2)]
     beanstalkd.pause()
     later = threading.Timer(2 * TOGETHER_MS / 1000, beanstalkd.resume)
@@ -263,7 +266,7 @@ def test_the_usual_reply_is_the_one_that_is_looked_for_among_many(
     """Else each reply would be read by itself again, and nobody would notice but by the time."""
     connection = Connection.open(beanstalkd_address, "t", Patience())
     for _ in range(2):
-        connection.put("t", b"ab", Placing())
+        connection.put("t", [b"ab"], Placing())
     jobs = connection.reserve_ready(2)
     monkeypatch.delattr(greenstalk.Client, verb.value)
 
@@ -278,7 +281,7 @@ def test_greenstalk_still_writes_the_commands_that_we_write_ahead(
     """Each verb once, against the real server: a changed command would end the connection."""
     connection = Connection.open(beanstalkd_address, "t", Patience())
     for _ in range(4):
-        connection.put("t", b"ab", Placing(priority=3))
+        connection.put("t", [b"ab"], Placing(priority=3))
     jobs = connection.reserve_ready(4)
     connection.read_facts(jobs)
     replies = [connection.tell(verb, [job])[0] for verb, job in zip(Verb, jobs, strict=True)]

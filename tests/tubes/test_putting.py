@@ -7,13 +7,16 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import greenstalk
 import pytest
 from tubes_hands import SOON, Producer
 
-from devstack.servers import Server, free_port
+from devstack.kinds import BEANSTALKD, Durability
+from devstack.servers import Server, free_port, running
 from service.tubes.connection import Patience, Placing
 from service.tubes.envelope import DRAINS_TUBE, decode_request
 from service.tubes.putter import RECHECK, Putter
@@ -54,6 +57,17 @@ def jobs_in(tube: str, server: Server) -> list[bytes]:
             client.delete(job)
 
 
+def ready_in(tube: str, server: Server) -> int:
+    with greenstalk.Client((server.host, server.port)) as client:
+        facts: Any = client.stats_tube(tube) if tube in client.tubes() else {}
+        return int(facts.get("current-jobs-ready", 0))
+
+
+def with_small_jobs(port: int, folder: Path, durability: Durability) -> list[str]:
+    """Of a beanstalkd that takes 50 bytes at most."""
+    return [*BEANSTALKD.arguments(port, folder, durability), "-z", "50"]
+
+
 async def test_a_drain_job_is_the_one_of_the_contract(
     putter_for: Putters, beanstalkd: Server
 ) -> None:
@@ -67,7 +81,7 @@ async def test_a_request_is_put_behind_those_of_producers(
 ) -> None:
     request = TrackingRequest(USPS, Number("94001"), "94001", id="r1", origin=Origin.AUTOMATIC)
 
-    await putter_for(beanstalkd.url).put_request(request)
+    await putter_for(beanstalkd.url).put_rechecks([request])
     producer.put(b"first")
 
     first, second = producer.reserve(timeout=0), producer.reserve(timeout=0)
@@ -75,6 +89,66 @@ async def test_a_request_is_put_behind_those_of_producers(
     assert first.body == b"first"
     assert decode_request(second.body, {"usps": (USPS, "")}.__getitem__) == request
     assert facts["pri"] == RECHECK.priority
+
+
+def some(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+async def test_hundreds_of_jobs_are_put_in_few_round_trips_and_in_order(
+    putter_for: Putters, beanstalkd: Server
+) -> None:
+    bodies = some(300)
+
+    await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, bodies, Placing())
+
+    assert jobs_in(DRAINS_TUBE, beanstalkd) == bodies
+
+
+async def test_no_jobs_at_all_are_put_at_no_server(putter_for: Putters) -> None:
+    await putter_for(f"127.0.0.1:{free_port()}").put_all(DRAINS_TUBE, [], Placing())
+
+
+async def test_what_one_server_refuses_of_many_is_put_on_another(
+    putter_for: Putters, beanstalkd: Server
+) -> None:
+    with running(replace(BEANSTALKD, arguments=with_small_jobs)) as small:
+        putter = putter_for(small.url, beanstalkd.url)
+        for _ in range(2):  # both are the first once
+            await putter.put_all(DRAINS_TUBE, [b"x", b"x" * 100, b"x", b"x" * 100], Placing())
+
+        taken = jobs_in(DRAINS_TUBE, small)
+    assert set(taken) == {b"x"}
+    assert sorted(taken + jobs_in(DRAINS_TUBE, beanstalkd)) == [b"x"] * 4 + [b"x" * 100] * 4
+
+
+async def test_many_of_which_no_server_takes_one_are_an_error(
+    putter_for: Putters, beanstalkd: Server
+) -> None:
+    bodies = [b"x", b"x" * 70_000, b"x"]
+
+    with pytest.raises(TubesDown, match="no job of this size"):
+        await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, bodies, Placing())
+
+    assert jobs_in(DRAINS_TUBE, beanstalkd) == [b"x", b"x"]
+
+
+async def test_a_server_that_dies_in_the_middle_of_many_leaves_none_behind(
+    putter_for: Putters, beanstalkd: Server, other: Server
+) -> None:
+    putter = putter_for(beanstalkd.url, other.url)
+    bodies = some(600)
+    putting = asyncio.create_task(putter.put_all(DRAINS_TUBE, bodies, Placing()))
+    while not ready_in(DRAINS_TUBE, other):
+        assert not putting.done()
+        await asyncio.sleep(0)
+
+    beanstalkd.kill()
+    await putting
+
+    beanstalkd.start()
+    both = jobs_in(DRAINS_TUBE, other) + jobs_in(DRAINS_TUBE, beanstalkd)
+    assert set(both) == set(bodies)
 
 
 async def test_servers_take_turns(putter_for: Putters, beanstalkd: Server, other: Server) -> None:

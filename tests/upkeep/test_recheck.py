@@ -2,80 +2,299 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 import greenstalk
 import pytest
+from bson.datetime_ms import DatetimeMS
+from pymongo import monitoring
 
 from devstack.servers import Server
+from service.observe.events import Event
 from service.results.connection import Names, Store
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.putter import Putter
+from service.upkeep import recheck
 from service.upkeep.recheck import PUT_OFF, Recheck
 from tracking.errors import TubesDown
 from tracking.request import Slug
 
-USPS = Slug("usps")
+USPS, UPS = Slug("usps"), Slug("ups")
 NUMBER = "9405903699300184125060"
 NOW = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
 DUE = NOW - dt.timedelta(minutes=5)
 NOBODY = "127.0.0.1:1"
 
+Document = dict[str, Any]
+Told = list[tuple[Event, Document]]
+
+
+def parcel(slug: str, number: str = NUMBER, due: object = DUE, **more: object) -> Document:
+    names = {"_id": f"{slug}:{number}", "slug": slug, "tracking_number": number}
+    return {**names, "active": True, "next_check_at": due, **more}
+
+
+def parcels(slug: str, count: int, due: dt.datetime = DUE) -> list[Document]:
+    return [parcel(slug, f"N{index:06}", due) for index in range(count)]
+
 
 @pytest.fixture
 async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
     opened = Store(Names(mongo_uri, database), lambda _: None)
-    parcel = {"slug": "usps", "tracking_number": NUMBER, "active": True, "next_check_at": DUE}
-    opened.tracking.insert_one({"_id": f"usps:{NUMBER}", **parcel})
+    await opened.prepare()
     yield opened
     await opened.close()
 
 
-def next_check(store: Store) -> dt.datetime:
-    document = store.tracking.find_one({"_id": f"usps:{NUMBER}"})
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    events: Told = []
+    monkeypatch.setattr(recheck, "emit", lambda event, **fields: events.append((event, fields)))
+    return events
+
+
+@pytest.fixture
+def putter(beanstalkd: Server) -> Iterator[Putter]:
+    made = Putter([beanstalkd.url])
+    yield made
+    made.close()
+
+
+async def look(store: Store, putter: Putter, slugs: Sequence[Slug] = (USPS,)) -> int:
+    return await Recheck(store, putter, slugs).look(lambda: NOW)
+
+
+def stored(store: Store, name: str = f"usps:{NUMBER}") -> Document:
+    document = store.tracking.find_one({"_id": name})
     assert document is not None
-    at: dt.datetime = document["next_check_at"]
-    return at
+    return document
 
 
-def reserved(beanstalkd: Server) -> dict[str, Any]:
+def put_on(beanstalkd: Server) -> list[Document]:
+    """The payloads of all jobs, in the order in which they were put."""
+    found = []
     with greenstalk.Client((beanstalkd.host, beanstalkd.port), watch=REQUESTS_TUBE) as client:
-        job: dict[str, Any] = json.loads(client.reserve(timeout=2).body)
-    return job
+        while True:
+            try:
+                job = client.reserve(timeout=0)
+            except greenstalk.TimedOutError:
+                return found
+            found.append(json.loads(job.body)["payload"])
+            client.delete(job)
 
 
 async def test_a_check_stays_due_until_its_request_is_put(store: Store) -> None:
+    store.tracking.insert_one(parcel("usps"))
     putter = Putter([NOBODY])
 
     with pytest.raises(TubesDown):
-        await Recheck(store, putter, [USPS]).look(lambda: NOW)
+        await look(store, putter)
 
     putter.close()
-    assert next_check(store) == DUE
+    assert stored(store)["next_check_at"] == DUE
 
 
 async def test_a_due_check_is_put_as_an_automatic_request_and_put_off(
-    store: Store, beanstalkd: Server
+    store: Store, putter: Putter, beanstalkd: Server
 ) -> None:
-    putter = Putter([beanstalkd.url])
+    store.tracking.insert_one(parcel("usps"))
 
-    count = await Recheck(store, putter, [USPS]).look(lambda: NOW)
+    assert await look(store, putter) == 1
 
-    putter.close()
-    payload = reserved(beanstalkd)["payload"]
-    assert count == 1
+    (payload,) = put_on(beanstalkd)
     assert (payload["slug"], payload["number"], payload["origin"]) == ("usps", NUMBER, "AUTOMATIC")
-    assert next_check(store) == NOW + PUT_OFF
+    assert payload["expires_in"] == (NOW + dt.timedelta(hours=6)).timestamp()
+    assert stored(store)["next_check_at"] == NOW + PUT_OFF
 
 
-async def test_a_courier_that_is_not_there_any_more_is_not_asked(store: Store) -> None:
-    putter = Putter([NOBODY])
+async def test_a_check_that_was_put_and_not_put_off_is_put_under_the_same_id(
+    store: Store, putter: Putter, beanstalkd: Server
+) -> None:
+    store.tracking.insert_one(parcel("usps"))
+    await look(store, putter)
+    store.tracking.update_one({}, {"$set": {"next_check_at": DUE}})
+    await look(store, putter)
+    store.tracking.update_one({}, {"$set": {"next_check_at": DUE + dt.timedelta(seconds=1)}})
+    await look(store, putter)
 
-    count = await Recheck(store, putter, []).look(lambda: NOW)
+    first, again, next_one = [payload["id"] for payload in put_on(beanstalkd)]
 
-    putter.close()
-    assert count == 0
-    assert next_check(store) == DUE
+    assert first == again != next_one
+
+
+async def test_the_courier_is_asked_with_the_fields_that_were_stored(
+    store: Store, putter: Putter, beanstalkd: Server
+) -> None:
+    fields = {"tracking_postal_code": "SW1A 1AA", "tracking_key": "k"}
+    store.tracking.insert_one(parcel("usps", fields={**fields, "slug": "ups", "other": "x"}))
+
+    await look(store, putter)
+
+    (payload,) = put_on(beanstalkd)
+    assert {name: payload[name] for name in fields} == fields
+    assert (payload["slug"], "other" in payload) == ("usps", False)
+
+
+async def test_a_courier_that_is_not_there_any_more_is_not_asked(
+    store: Store, putter: Putter, beanstalkd: Server
+) -> None:
+    store.tracking.insert_one(parcel("usps"))
+
+    assert await look(store, putter, [UPS]) == 0
+
+    assert put_on(beanstalkd) == []
+    assert stored(store) == parcel("usps")
+
+
+async def test_parcels_of_a_courier_that_is_gone_keep_no_other_waiting(
+    store: Store, putter: Putter, beanstalkd: Server
+) -> None:
+    store.tracking.insert_many(parcels("gone", 500, DUE - dt.timedelta(days=1)))
+    store.tracking.insert_many(parcels("usps", 5))
+
+    assert await look(store, putter) == 5
+
+    assert {payload["slug"] for payload in put_on(beanstalkd)} == {"usps"}
+    assert store.tracking.count_documents({"slug": "gone", "next_check_at": {"$lt": DUE}}) == 500
+
+
+async def test_couriers_take_turns_however_many_parcels_one_has(
+    store: Store, putter: Putter, beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recheck, "ROUND_MOST", 20)
+    store.tracking.insert_many(parcels("ups", 90, DUE - dt.timedelta(days=1)))
+    store.tracking.insert_many(parcels("usps", 10))
+
+    assert await look(store, putter, [UPS, USPS]) == 100
+
+    slugs = [payload["slug"] for payload in put_on(beanstalkd)]
+    assert slugs[:20].count("usps") == slugs[:20].count("ups") == 10
+
+
+async def test_more_couriers_than_a_round_holds_are_all_served(
+    store: Store, putter: Putter, beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recheck, "ROUND_MOST", 2)
+    slugs = [Slug(f"courier-{index}") for index in range(5)]
+    store.tracking.insert_many(parcel(slug) for slug in slugs)
+
+    assert await look(store, putter, slugs) == 5
+
+    assert sorted(payload["slug"] for payload in put_on(beanstalkd)) == slugs
+
+
+async def test_the_longest_due_of_a_courier_comes_first(
+    store: Store, putter: Putter, beanstalkd: Server
+) -> None:
+    for minutes in (1, 3, 2):
+        store.tracking.insert_one(
+            parcel("usps", f"N{minutes:05}", NOW - dt.timedelta(0, 60 * minutes))
+        )
+
+    await look(store, putter)
+
+    assert [each["number"] for each in put_on(beanstalkd)] == ["N00003", "N00002", "N00001"]
+
+
+class Commands(monitoring.CommandListener):
+    """Counts the commands that are sent."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def started(self, event: monitoring.CommandStartedEvent) -> None:
+        self.names.append(event.command_name)
+
+    def succeeded(self, event: monitoring.CommandSucceededEvent) -> None: ...
+    def failed(self, event: monitoring.CommandFailedEvent) -> None: ...
+
+
+async def test_many_checks_cost_few_commands(mongo_uri: str, database: str, putter: Putter) -> None:
+    commands = Commands()
+    monitoring.register(commands)
+    store = Store(Names(mongo_uri, database), lambda _: None)
+    store.tracking.insert_many(parcels("usps", 2 * recheck.TOGETHER_MOST))
+    commands.names.clear()
+
+    await look(store, putter)
+
+    assert commands.names == ["aggregate", "find", "update", "update", "aggregate"]
+    await store.close()
+
+
+BAD: list[tuple[Document, str]] = [
+    ({"_id": "x"}, "`slug` is missing"),
+    ({"_id": "x", "slug": None}, "`slug` is missing"),
+    ({"_id": "x", "slug": 5}, "`slug` is a number"),
+    ({"_id": "x", "slug": {"$gt": ""}}, "`slug` is an object"),
+    ({"_id": "x", "slug": ["usps"]}, "`slug` is an array"),
+    ({"_id": "x", "slug": b"usps"}, "bytes"),
+    ({"_id": "x", "slug": "usps"}, "`number` is missing"),
+    ({"_id": "x", "slug": "usps", "tracking_number": 5}, "`number` is a number"),
+    ({"_id": "x", "slug": "usps", "tracking_number": "n 1"}, "'n 1' is not a tracking number"),
+    ({"_id": "x", "slug": "usps", "tracking_number": "n00001"}, "is not in its one form"),
+    ({"_id": 5, "slug": "usps", "tracking_number": "N00001"}, "`_id` is not a string"),
+    (parcel("usps", "N00001", fields=["tracking_key"]), "indices must be"),
+    (parcel("usps", "N00001", fields=5), "not iterable"),
+    (parcel("usps", "N00001", fields={"tracking_key": 5}), "`tracking_key` is a number"),
+]
+
+
+@pytest.mark.parametrize("case", BAD, ids=lambda case: case[1])
+async def test_a_document_that_is_none_of_ours_is_recorded_and_passed_over(
+    store: Store, putter: Putter, beanstalkd: Server, told: Told, case: tuple[Document, str]
+) -> None:
+    bad, why = case
+    store.tracking.insert_one({"active": True, "next_check_at": DUE} | bad)
+    store.tracking.insert_one(parcel("usps"))
+
+    assert await look(store, putter) == 1
+    assert await look(store, putter) == 0
+
+    assert [payload["number"] for payload in put_on(beanstalkd)] == [NUMBER]
+    kept = stored(store, bad["_id"])
+    assert (kept["next_check_at"], kept["error"]["code"]) == (None, "bad_document")
+    assert why in kept["error"]["message"]
+    # MongoDB finds an array by each of its values as well.
+    assert len(told) == (2 if bad.get("slug") == ["usps"] else 1)
+    event, fields = told[0]
+    assert (event, fields["document"]) == (Event.BAD_DOCUMENT, str(bad["_id"]))
+    assert why in fields["error"]
+
+
+async def test_a_date_that_python_cannot_hold_is_passed_over_too(
+    store: Store, putter: Putter, told: Told
+) -> None:
+    year_30000 = DatetimeMS(884_541_600_000_000)
+    store.tracking.insert_one(parcel("usps", "N00001", fields={"tracking_key": year_30000}))
+    store.tracking.insert_one(parcel("usps"))
+
+    assert await look(store, putter) == 1
+
+    assert [event for event, _ in told] == [Event.BAD_DOCUMENT]
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not true():  # noqa: ASYNC110 - what it asks about is in another process
+            await asyncio.sleep(0.01)
+
+
+async def test_a_bad_document_does_not_end_the_task(
+    store: Store, putter: Putter, monkeypatch: pytest.MonkeyPatch, told: Told
+) -> None:
+    monkeypatch.setattr(recheck, "PERIOD_SECONDS", 0.01)
+    now = dt.datetime.now(dt.UTC)
+    store.tracking.insert_one({"_id": "x", "active": True, "next_check_at": now})
+
+    task = asyncio.create_task(Recheck(store, putter, [USPS]).run())
+    await until(lambda: bool(told))
+    store.tracking.insert_one(parcel("usps", due=now))
+    await until(lambda: stored(store)["next_check_at"] > now)
+
+    assert not task.done()
+    task.cancel()

@@ -71,7 +71,7 @@ MUTANTS = (
         name="a check is put off although its request was not put",
         breaks="I7 F18",
         where="service/upkeep/recheck.py",
-        old="            await self._putter.put_request(_request(document, moment))\n",
+        old="        await self._putter.put_rechecks(requests)\n",
         new="",
         tests=("upkeep/test_recheck.py::test_a_check_stays_due_until_its_request_is_put",),
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -209,8 +209,9 @@ class SimulatedPutter:
     async def put_drain(self, slug: Slug) -> None:
         await self._put(DRAINS_TUBE, encode_drain(slug), 0, f"drain {slug}")
 
-    async def put_request(self, request: TrackingRequest) -> None:
-        await self._put(REQUESTS_TUBE, encode_request(request), 2**17, f"{request.number}")
+    async def put_rechecks(self, requests: Iterable[TrackingRequest]) -> None:
+        for request in requests:
+            await self._put(REQUESTS_TUBE, encode_request(request), 2**17, f"{request.number}")
 
     async def _put(self, tube: str, body: bytes, priority: int, what: str) -> None:
         server = self._tubes.server

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +65,8 @@ class SimulatedStore:
     async def run(self, step: Callable[..., Any], *args: Any) -> Any:
         return await self.port.ask(step.__name__, lambda: step(*args))
 
+    read = run
+
     async def available(self) -> None:
         if self.port.away:
             await self.back()
@@ -122,38 +125,37 @@ class Documents:
     def __init__(self, documents: dict[str, Document]) -> None:
         self._documents = documents
 
-    def find(self, wanted: Mapping[str, Any], _: Mapping[str, Any]) -> Found:
-        return Found([d for d in self._documents.values() if _fits(d, wanted)])
+    def aggregate(self, stages: Sequence[Mapping[str, Any]]) -> list[Document]:
+        wanted = stages[0]["$match"]
+        slugs = {each["slug"] for each in self._documents.values() if _fits(each, wanted)}
+        return [{"_id": slug} for slug in sorted(slugs)]
 
-    def update_one(self, wanted: Mapping[str, Any], change: Mapping[str, Any]) -> None:
+    def find(
+        self, wanted: Mapping[str, Any], _: object, *, limit: int, **how: Any
+    ) -> list[Document]:
+        found = [each for each in self._documents.values() if _fits(each, wanted)]
+        ((name, _),) = how["sort"]
+        return sorted(found, key=lambda document: document[name])[:limit]
+
+    def update_many(self, wanted: Mapping[str, Any], change: Mapping[str, Any]) -> None:
         for name, document in self._documents.items():
             if _fits(document, wanted):
                 self._documents[name] = document | change["$set"]
-                return
 
 
-class Found:
-    """A cursor."""
-
-    def __init__(self, documents: list[Document]) -> None:
-        self._documents = documents
-
-    def sort(self, name: str, _: int) -> Found:
-        return Found(sorted(self._documents, key=lambda document: document[name]))
-
-    def limit(self, most: int) -> Found:
-        return Found(self._documents[:most])
-
-    def __iter__(self) -> Iterator[Document]:
-        return iter(self._documents)
+COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+    "$eq": operator.eq,
+    "$gt": operator.gt,
+    "$lte": operator.le,
+    "$in": lambda found, wanted: found in wanted,
+}
 
 
 def _fits(document: Document, wanted: Mapping[str, Any]) -> bool:
+    """Whether all holds; nothing is greater or less than None."""
     for name, value in wanted.items():
         found = document[name]
-        if isinstance(value, dict):
-            if found is None or not found <= value["$lte"]:
-                return False
-        elif found != value:
+        tests = value.items() if isinstance(value, dict) else [("$eq", value)]
+        if any(found is None or not COMPARE[how](found, than) for how, than in tests):
             return False
     return True

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
 
+from stdnum import luhn
+
+from couriers.reading.check_digits import weights_1_and_2
 from couriers.reading.number_forms import ANY_S10, NumberForm, form
 from couriers.registry import Registry
 from tracking.errors import MalformedJob
@@ -58,13 +61,20 @@ class Candidate:
 
 UNSERVED: Mapping[Slug, tuple[str, NumberForm]] = MappingProxyType(
     {
-        Slug("amazon"): ("Amazon", form(r"TB[ACM]\d{12}")),
+        Slug("amazon"): ("Amazon", form(r"TB[ACM]\d{12}|[CF]\d{10}")),
         Slug("canpar"): ("Canpar", form(r"[CDKLSUXZ]\d{21}")),
-        Slug("dhl-global-mail"): ("DHL eCommerce", form(r"GM\d{16,18}")),
+        Slug("dhl-global-mail"): ("DHL eCommerce", form(r"GM(?=[A-Z]*\d)[0-9A-Z]{14,39}")),
         Slug("gofo"): ("GOFO Express", form(r"GFUS\d{14}")),
         Slug("landmark-global"): ("Landmark Global", form(r"LTN\d{8}N1")),
-        Slug("lasership"): ("LaserShip", form(r"LX1[3-8]\d{6}|1LS7[12](?:\d{10}|\d{12})")),
-        Slug("ontrac"): ("OnTrac", form(r"[CD]\d{14}")),
+        Slug("lasership"): (
+            "LaserShip",
+            form(r"L[AEHINX][1-3]\d{7}|1LS7[12](?:\d{10}|\d\d01[1-4]\d{6}1)|1LSCX[0-9A-Z]{10}"),
+        ),
+        Slug("old-dominion"): (
+            "Old Dominion",
+            form(r"(?:77[78]|072|780)\d{8}|80\d{9}", luhn.is_valid),
+        ),
+        Slug("ontrac"): ("OnTrac", form(r"[CD]\d{14}", weights_1_and_2)),
         Slug("purolator"): ("Purolator", form(r"[A-Z]{3}\d{9}")),
         Slug("speedee"): ("Spee-Dee", form(r"SP\d{18}")),
         Slug("yodel"): ("Yodel", form(r"JJ?D\d{16}")),

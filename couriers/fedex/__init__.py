@@ -58,11 +58,12 @@ REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
     form(r"\d{12}", weights_1_3_7),
     form(r"\d{15}", gs1),
-    form(r"(?:100\d\d|96\d{3})\d{29}", lambda number: weights_1_3_7(number[-14:])),
+    form(r"(?!420)(?:[0-8]\d|96)\d{32}", lambda number: weights_1_3_7(number[-14:])),
     form(r"96\d{20}", lambda number: gs1(number[-15:])),
     form(r"92\d{20}", gs1),
     form(r"\d{20}", lambda number: gs1(f"92{number}")),
     form(r"0[0124]\d{16}", lambda number: gs1(number[2:])),
+    form(r"3\d{31}", lambda number: weights_1_3_7(number[16:28])),
 )
 QUOTA = (
     "1,400 calls in 10 s per project, and a daily quota per organisation that ends at 00:00 "

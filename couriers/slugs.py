@@ -17,6 +17,7 @@ SLUGS = frozenset(
         (
             "australia-post",
             "brazil-correios",
+            "bpost",
             "bring",
             "canada-post",
             "chronopost-france",

@@ -1,0 +1,137 @@
+"""bpost's TrackingInfo, for customers of its parcel service: one parcel, in XML.
+
+States are listed oldest first. bpost publishes no list of their codes: only those of a delivery are
+known, all others are read by their words. An unknown parcel is an answer without states, or an
+exception that says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import aiohttp
+
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import TELLING, refuse, unexpected
+from couriers.http.settings import credentials
+from couriers.reading import statuses
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    delivery_in,
+    history,
+    scan,
+    unknown_codes,
+)
+from couriers.reading.number_forms import NumberForm, form, s10
+from couriers.reading.status_phrases import recognise, unless_denied, whole
+from couriers.reading.statuses import Status
+from couriers.reading.times import read_iso
+from couriers.reading.xml import Element, read_xml
+from tracking.checkpoint import NOT_FOUND_YET, Tracking
+from tracking.errors import CourierDown, RequestRefused, UnreadableAnswer, WrongNumber
+from tracking.request import TrackingRequest
+
+NAME = "bpost"
+BASE_URL = "https://api.parcel.bpost.cloud"
+TOKEN_URL = ""
+CREDENTIALS: tuple[str, ...] = ("account_id", "passphrase")
+ASKS = "`GET /services/trackedmail/item/N/trackingInfo` (XML)"
+AUTH = "Basic"
+CREDENTIALS_FROM = "bpost's Shipping Manager: the account ID and passphrase of its web services"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[NumberForm, ...] = (form(r"3232\d{20}"), s10("BE"))
+QUOTA = "none published"
+VERIFIED = (
+    "bpost's XML schema; of its state codes only those of a delivery are known, as users of the "
+    "service tell; no recorded answer was found; never run against the live site"
+)
+
+CODES: dict[str, Status] = {f"U0{number}": statuses.DELIVERED for number in range(9)}
+"""`stateCode`, as far as it is known; else the words tell."""
+
+SENTENCES: dict[str, Status] = {
+    "confirmation of preparation of the shipment received": statuses.INFO_RECEIVED,
+    "item is announced / landmark global (bpost) received the information": statuses.INFO_RECEIVED,
+    "landmark global (bpost) has received the item": statuses.ACCEPTED,
+    "your item has been sorted": statuses.IN_TRANSIT,
+    "departure to country of destination": statuses.DEPARTED,
+    "arrival at international depot": statuses.ARRIVED,
+    "the postman's delivery round for your item has started": statuses.OUT_FOR_DELIVERY,
+    "item available at pick-up point": statuses.FOR_PICKUP,
+}
+"""`stateDescription`, as its users read it in English; none of them is a delivery."""
+
+_UNKNOWN = re.compile(
+    r"not (?:be )?found|does not exist|(?:unknown|no such) (?:item|parcel|barcode)", re.IGNORECASE
+)
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number."""
+    account, passphrase = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
+    number = alphanumeric(request.number)
+    answer = await fetch.get(
+        ["services", "trackedmail", "item", number, "trackingInfo"],
+        headers={"Authorization": aiohttp.encode_basic_auth(account, passphrase)},
+    )
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the parcel, or the exception that stands in its place."""
+    refuse(status, headers, body, TELLING)
+    root = read_xml(body)
+    if broken := root.first("systemException"):
+        raise CourierDown(broken.text("message") or "a system exception without a reason")
+    if refused := root.first("businessException"):
+        return _judge(status, refused)
+    parcel = root.first("itemTracking")
+    if parcel is None:
+        raise unexpected(status, "neither a parcel nor an exception")
+    if parcel.text("itemCode") not in (number, None):
+        raise WrongNumber(f"asked for {number}, answered about another parcel")
+    listed = list(parcel.each("stateInfo"))
+    return _tracking(parcel, listed) if listed else NOT_FOUND_YET
+
+
+def _judge(status: int, exception: Element) -> Tracking:
+    said = exception.text("message") or "no reason given"
+    if _UNKNOWN.search(said):
+        return NOT_FOUND_YET
+    told = f"{exception.text('code')}: {said}"
+    if status == HTTPStatus.BAD_REQUEST:
+        raise RequestRefused(told)
+    raise UnreadableAnswer(f"an exception without a known meaning: {told}")
+
+
+def _tracking(parcel: Element, listed: list[Element]) -> Tracking:
+    told = history(map(_scan, listed), newest_first=False)
+    status = told.status or statuses.IN_TRANSIT
+    delivery = delivery_in(told.checkpoints, status)
+    window = parcel.first("deliveryTimeWindow")
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=told.checkpoints,
+        expected_delivery=window.text("plannedDeliveryDateWindowEnd") if window else None,
+        delivered_at=delivery.checkpoint_time if delivery else None,
+        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+        origin=parcel.text("cityOrCountryOfdeparture"),
+        destination=parcel.text("cityOrCountryOfDestination"),
+        unknown_codes=unknown_codes((each.text("stateCode") for each in listed), CODES),
+    )
+
+
+def _scan(state: Element) -> Scan:
+    code, said = state.text("stateCode"), state.text("stateDescription") or ""
+    where = Place(location=state.text("location"))
+    return scan(read_iso(state.text("time") or ""), said, _known(code, said), code, where)
+
+
+def _known(code: str | None, said: str) -> Status | None:
+    known = CODES.get(code or "")
+    return unless_denied(known, said) if known else SENTENCES.get(whole(said)) or recognise(said)

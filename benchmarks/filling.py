@@ -13,8 +13,8 @@ from limits.clock import Clock
 from limits.connect import RedisAddress, open_redis
 from limits.epoch import Epoch
 from limits.limiter import Limiter, Policy
+from limits.pipeline import Pipeline
 from limits.rules import Rules
-from limits.scripts import Scripts
 from tracking.call import Granted, Parked
 from tracking.request import Number, Slug, TrackingRequest
 
@@ -36,8 +36,8 @@ def fill(redis_url: str, names: Sequence[str], numbers: range) -> None:
 async def _fill(redis_url: str, names: Sequence[str], numbers: range) -> None:
     redis = open_redis(RedisAddress(redis_url))
     clock = Clock()
-    scripts = Scripts(redis, clock)
-    limiter = Limiter(scripts, clock, Epoch(scripts, 0.0), lambda _: BEHIND_ONE, Policy())
+    pipeline = Pipeline(redis, clock)
+    limiter = Limiter(pipeline, clock, Epoch(pipeline, 0.0), lambda _: BEHIND_ONE, Policy())
     try:
         await limiter.start()
         wanted = _wanted(names, numbers)

@@ -16,10 +16,10 @@ from redis.exceptions import RedisError
 
 from limits import keys
 from limits.clock import Clock
+from limits.codec import write_rules
 from limits.failure import redis_down
-from limits.replies import write_rules
+from limits.pipeline import Pipeline
 from limits.rules import Rules
-from limits.scripts import Scripts
 from tracking.request import Number, Slug
 
 NOBODY: dict[str, object] = {"epoch": "", "token": "", "deaths": 0, "max_age_ms": 0}
@@ -81,7 +81,7 @@ class Canceller:
 
     def __init__(self, redis: Redis, rules_of: Callable[[Slug], Rules]) -> None:
         self._redis = redis
-        self._scripts = Scripts(redis, Clock())
+        self._pipeline = Pipeline(redis, Clock())
         self._rules_of = rules_of
 
     async def cancel(self, slug: Slug, number: Number, operation: str = "") -> Cancelled:
@@ -89,7 +89,7 @@ class Canceller:
         rules = write_rules(self._rules_of(slug), NOBODY)
         total, more = 0, 1
         while more:
-            _, word, *told = await self._scripts.run(
+            _, word, *told = await self._pipeline.run(
                 "cancel", [keys.wait_list(slug)], (rules, b"[]", number, operation)
             )
             if word != "cancelled":

@@ -2,7 +2,7 @@
 
 Around every exchange: `before` and `after` on our monotonic clock, and Redis' own TIME in between.
 So Redis minus monotonic lies in [time - after, time - before]. The intersection over the last two
-buckets of five seconds is kept; on loopback it is about 0.2 ms wide. An empty intersection means
+spans of five seconds is kept; on loopback it is about 0.2 ms wide. An empty intersection means
 that a clock stepped: the knowledge is thrown away and gathered anew.
 """
 
@@ -12,7 +12,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-BUCKET_SECONDS = 5.0
+SPAN_SECONDS = 5.0
 MICRO = 1_000_000
 
 STEP_SECONDS = 0.005
@@ -23,7 +23,7 @@ SETTLE_SECONDS = 1.1
 
 
 @dataclass(slots=True)
-class _Bucket:
+class _Span:
     began: float
     low: float
     high: float
@@ -33,8 +33,8 @@ class Clock:
     """Maps `time.monotonic()` (seconds) to Redis' TIME (seconds) with both bounds."""
 
     def __init__(self) -> None:
-        self._current: _Bucket | None = None
-        self._previous: _Bucket | None = None
+        self._current: _Span | None = None
+        self._previous: _Span | None = None
         self._low, self._high = 0.0, 0.0
         self.steps = 0
         self._settled_at = 0.0
@@ -43,11 +43,11 @@ class Clock:
         """Note one exchange: monotonic seconds before and after, Redis' microseconds between."""
         low, high = time_us / MICRO - after, time_us / MICRO - before
         current = self._current
-        if current is None or after - current.began > 2 * BUCKET_SECONDS:
+        if current is None or after - current.began > 2 * SPAN_SECONDS:
             # What was known long ago says nothing: clocks drift apart without any step.
-            self._previous, self._current = None, _Bucket(before, low, high)
-        elif after - current.began > BUCKET_SECONDS:
-            self._previous, self._current = current, _Bucket(before, low, high)
+            self._previous, self._current = None, _Span(before, low, high)
+        elif after - current.began > SPAN_SECONDS:
+            self._previous, self._current = current, _Span(before, low, high)
         else:
             current.low, current.high = max(current.low, low), min(current.high, high)
         self._intersect()
@@ -55,13 +55,13 @@ class Clock:
             if self._low - self._high > STEP_SECONDS:
                 self.steps += 1
                 self._settled_at = after + SETTLE_SECONDS
-            self._previous, self._current = None, _Bucket(before, low, high)
+            self._previous, self._current = None, _Span(before, low, high)
             self._intersect()
 
     def _intersect(self) -> None:
-        known = [bucket for bucket in (self._current, self._previous) if bucket]
-        self._low = max(bucket.low for bucket in known)
-        self._high = min(bucket.high for bucket in known)
+        known = [span for span in (self._current, self._previous) if span]
+        self._low = max(span.low for span in known)
+        self._high = min(span.high for span in known)
 
     async def settled(self) -> None:
         """Wait until the last step of a clock is long enough ago."""

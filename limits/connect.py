@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 from limits.failure import redis_down
 
 CONNECTIONS = 4
-"""Scripts share one connection (see scripts.py); the others serve reads and probes."""
+"""Scripts share one connection (see pipeline.py); the others serve reads and probes."""
 
 TIMEOUT_SECONDS = 5.0
 RETRIES = 3

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable
 
 from limits import keys
-from limits.scripts import Scripts
+from limits.pipeline import Pipeline
 
 
 class Epoch:
@@ -19,12 +19,12 @@ class Epoch:
 
     def __init__(
         self,
-        scripts: Scripts,
+        pipeline: Pipeline,
         quiet_seconds: float,
         lost: Callable[[], None] = lambda: None,
     ) -> None:
         """`lost` hears of it when Redis forgot what it knew."""
-        self._scripts = scripts
+        self._pipeline = pipeline
         self._lost = lost
         self._quiet_us = round(quiet_seconds * 1_000_000)
         self.name = ""
@@ -33,7 +33,7 @@ class Epoch:
     async def agree(self) -> bool:
         """Learn the epoch, or begin one. Returns True when the name changed. Raises LimitsDown."""
         known = self.name
-        _, name, _ = await self._scripts.run(
+        _, name, _ = await self._pipeline.run(
             "epoch", [keys.EPOCH], [known, secrets.token_hex(6), self._quiet_us]
         )
         before, self.name = self.name, str(name)

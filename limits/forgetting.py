@@ -14,10 +14,10 @@ from redis.exceptions import RedisError
 from limits import keys
 from limits.cancelling import NOBODY
 from limits.clock import Clock
+from limits.codec import write_rules
 from limits.failure import redis_down
-from limits.replies import write_rules
+from limits.pipeline import Pipeline
 from limits.rules import Rules
-from limits.scripts import Scripts
 from tracking.operation import ENDS
 from tracking.request import Number, Slug
 
@@ -57,7 +57,7 @@ class Forgetter:
 
     def __init__(self, redis: Redis, rules_of: Callable[[Slug], Rules]) -> None:
         self._redis = redis
-        self._scripts = Scripts(redis, Clock())
+        self._pipeline = Pipeline(redis, Clock())
         self._rules_of = rules_of
 
     async def forget(self, slug: Slug, number: Number) -> Forgotten:
@@ -65,7 +65,7 @@ class Forgetter:
         rules = write_rules(self._rules_of(slug), NOBODY)
         total, more = 0, 1
         while more:
-            at_us, ended, more, call, answers = await self._scripts.run(
+            at_us, ended, more, call, answers = await self._pipeline.run(
                 "forget", [keys.wait_list(slug)], (rules, b"[]", number, MARK_SECONDS * 1000)
             )
             total += ended

@@ -1,10 +1,10 @@
 """Every Redis key: its type, its content and what ends it.
 
 A script of a slug gets `wait_list:<slug>` and names the slug's other keys from it, in
-`lua/lib/slug.lua`: the one other place, which a test compares with this one. Documented keys have
-the names and expiries of the original system; they are either the truth (leases, starts, lists,
-hashes) or projections that scripts rewrite (calls_number, sec_calls, wait_list_activated),
-by which nothing decides.
+`lua/lib/context.lua`; survey.lua and inspect.lua name the few that they read. A test compares them
+with this file. Documented keys have the names and expiries of the original system; they are either
+the truth (leases, starts, lists, hashes) or projections that scripts rewrite (calls_number,
+sec_calls, wait_list_activated), by which nothing decides.
 
 ============================= ====== ================================== ===========================
 key                           type   content                            what ends it

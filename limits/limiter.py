@@ -25,12 +25,12 @@ from typing import Any
 
 from limits import keys
 from limits.clock import Clock
+from limits.codec import read_grant, request_of, write_request, write_rules, write_verdict
 from limits.epoch import Epoch
 from limits.permit import CallPermit
-from limits.replies import read_grant, request_of, write_request, write_rules, write_verdict
+from limits.pipeline import Pipeline
 from limits.reports import Reports, encode
 from limits.rules import ANSWER_KEEP_SECONDS, Rules
-from limits.scripts import Scripts
 from limits.workers import LIVES_SECONDS, Who, introduction
 from tracking.call import (
     Admission,
@@ -77,10 +77,10 @@ class Limiter:
     """Implements `service.ports.Limits` on Redis. One per process."""
 
     def __init__(
-        self, scripts: Scripts, clock: Clock, epoch: Epoch, rules_of: RulesOf, policy: Policy
+        self, pipeline: Pipeline, clock: Clock, epoch: Epoch, rules_of: RulesOf, policy: Policy
     ) -> None:
         self.token = secrets.token_urlsafe(6)
-        self._scripts = scripts
+        self._pipeline = pipeline
         self._clock = clock
         self._epoch = epoch
         self._rules_of = rules_of
@@ -106,7 +106,7 @@ class Limiter:
         if self._policy.who:
             with contextlib.suppress(LimitsDown, TimeoutError):
                 await asyncio.wait_for(self._survey((), 0.0), LEAVE_SECONDS)
-        await self._scripts.close()
+        await self._pipeline.close()
 
     async def admit(
         self,
@@ -172,7 +172,7 @@ class Limiter:
         unsound: list[Slug] = []
         for part in _parts(busy, INSPECTED_AT_ONCE):
             spans = [us for slug in part for us in self._rules_of(slug).reach_us]
-            unsound += await self._scripts.run("inspect", [keys.wait_list(s) for s in part], spans)
+            unsound += await self._pipeline.run("inspect", [keys.wait_list(s) for s in part], spans)
         swept: list[Swept] = []
         for part in _parts(unsound, SWEPT_AT_ONCE):
             swept += await asyncio.gather(*(self._sweep(slug) for slug in part))
@@ -182,7 +182,7 @@ class Limiter:
         args: list[str | bytes | int] = [" ".join(slugs)]
         if self._policy.who:
             args += [introduction(self._policy.who, self.token), round(lives_seconds * 1000)]
-        found = await self._scripts.run("survey", [keys.SLUGS, keys.WORKERS], args)
+        found = await self._pipeline.run("survey", [keys.SLUGS, keys.WORKERS], args)
         return [Slug(slug) for slug in found]
 
     async def _sweep(self, slug: Slug) -> Swept:
@@ -212,7 +212,7 @@ class Limiter:
     async def _run(self, script: str, slug: Slug, args: Sequence[str | bytes | int]) -> list[Any]:
         reports = self._reports.take(slug)
         try:
-            reply = await self._scripts.run(
+            reply = await self._pipeline.run(
                 script, [keys.wait_list(slug)], (self._rules(slug), encode(reports), *args)
             )
         except LimitsDown:

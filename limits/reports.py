@@ -30,14 +30,14 @@ class Reports:
         self._send = send
         self._waiting: dict[Slug, list[str | int]] = {}
         self._since: dict[Slug, float] = {}
-        self._flusher: asyncio.Task[None] | None = None
+        self._carrying: asyncio.Task[None] | None = None
 
     def add(self, slug: Slug, start_id: str, send_us: int) -> None:
         """Note one send, in µs of Redis' clock."""
         self._waiting.setdefault(slug, []).extend((start_id, send_us))
         self._since.setdefault(slug, time.monotonic())
-        if self._flusher is None:
-            self._flusher = asyncio.create_task(self._flush())
+        if self._carrying is None:
+            self._carrying = asyncio.create_task(self._carry())
 
     def take(self, slug: Slug) -> list[str | int]:
         """Hand over what waits for a script of `slug`: [start id, µs, …]."""
@@ -50,7 +50,7 @@ class Reports:
             self._waiting.setdefault(slug, [])[:0] = reports
             self._since.setdefault(slug, time.monotonic())
 
-    async def _flush(self) -> None:
+    async def _carry(self) -> None:
         try:
             while self._since:
                 oldest = min(self._since.values())
@@ -59,15 +59,15 @@ class Reports:
                 slugs = [slug for slug, since in self._since.items() if since <= due]
                 await asyncio.gather(*(self._send(slug) for slug in slugs))
         finally:
-            self._flusher = None
+            self._carrying = None
 
     async def close(self) -> None:
         """Stop carrying; what is left only costs its lanes some time."""
-        if self._flusher is not None:
-            self._flusher.cancel()
-            await asyncio.gather(self._flusher, return_exceptions=True)
+        if self._carrying is not None:
+            self._carrying.cancel()
+            await asyncio.gather(self._carrying, return_exceptions=True)
 
 
 def encode(reports: list[str | int]) -> bytes:
-    """Write reports as lua/lib/slug.lua reads them."""
+    """Write reports as lua/lib/context.lua reads them."""
     return _encode(reports)

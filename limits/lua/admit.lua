@@ -1,7 +1,7 @@
 --[[
 admit: one request asks for a call, and gets it or waits. Idempotent by call id and by job.
 
-KEYS     of the slug, see lib/slug.lua
+KEYS     of the slug, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call, new for every admission
   asked    JSON: number, job (key), id, given, age (ms), till (ms), auto, fields, trace, full (true:
@@ -91,7 +91,7 @@ local function ask_anew(id, number, request, flying)
 end
 
 return function(id, asked, stored)
-  reap(LEASES)
+  drop_ended(LEASES)
   local request = cjson.decode(asked)
   local number = request.number
   local calls = call('HMGET', INFLIGHT, id, '=' .. number)

@@ -1,7 +1,7 @@
 --[[
 again: leave for one further HTTP request of a call that runs. The slot is held, only a start is due.
 
-KEYS     of the slug, see lib/slug.lua
+KEYS     of the slug, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the start, new for every request of the call
   call_id
@@ -11,8 +11,8 @@ Returns  {now, "granted", at}   send it at this instant, in µs
          {now, "gone"}          the call's lease is over: nobody counts it, so it must end
 ]]
 return function(id, call_id)
-  reap(LEASES)
-  reap(STARTS)
+  drop_ended(LEASES)
+  drop_ended(STARTS)
   local before = call('ZSCORE', STARTS, id)
   if before then return { now, 'granted', digits(before - rules.late_us - rules.window_us) } end
   if not quiet_until() or not call('ZSCORE', LEASES, call_id) then return { now, 'gone' } end

@@ -2,7 +2,7 @@
 finish: a call is over. Its operations end, whoever waits for its number and finds the answer fresh
 enough ends with them, and the freed slot goes to the next in line.
 
-KEYS     of the slug, see lib/slug.lua
+KEYS     of the slug, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call
   text     the verdict, JSON: state, output (JSON text), tracking, observed (ms: its grant), answered
@@ -67,20 +67,17 @@ local function is_forgotten(number, record, verdict)
 end
 
 return function(id, text, number, base, room)
-  reap(LEASES)
+  drop_ended(LEASES)
   local verdict = cjson.decode(text)
   verdict.started = verdict.observed
   local flying = call('HMGET', INFLIGHT, id, '=' .. number)
   local record, runs = flying[1] and cjson.decode(flying[1]) or nil, flying[2]
   -- Others mostly wait where this one came from: no need to ask first whether all is calm.
   if record and not record.job then touched.calm = touched.calm or false end
-  local lifted = verdict.answered and signs()[IS_BROKEN]
+  local lifted = verdict.answered and calls_alone()
   if is_forgotten(number, record, verdict) then verdict.answered = false end
   if verdict.answered then remember(number, verdict, text, not record) end
-  if lifted then
-    call('DEL', BREAKER)
-    touched.signs = nil
-  end
+  if lifted then lift_breaker() end
   local ended = not record or end_where(record, verdict, everyone)
   if not ended or not answer_waiting(id, verdict, number, runs) then
     -- The lease stays until all have ended, so that no sweep takes the call for a lost one.

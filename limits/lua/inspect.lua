@@ -8,7 +8,7 @@ ARGV[1…] for each slug two: µs that a lease lasts, µs that a lane may lie ah
 
 Returns  {slug, …}    to be swept; in doubt a slug is among them
 ]]
-local ASK_AT_LEAST_US = 30000000 -- as in lib/turns.lua
+local ASK_AT_LEAST_US = 30000000 -- as in lib/draining.lua
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]

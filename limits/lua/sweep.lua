@@ -1,7 +1,7 @@
 --[[
 sweep: put right what vanished workers left behind, for one slug.
 
-KEYS     of the slug, see lib/slug.lua
+KEYS     of the slug, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   who      new for every sweep
 
@@ -40,8 +40,8 @@ return function(who)
   -- A clock that stepped back must not keep a dead worker's slot for the length of its step.
   clamp(LEASES, now + rules.lease_us)
   clamp(STARTS, now + rules.ahead_us + rules.late_us + rules.window_us)
-  reap(LEASES)
-  reap(STARTS)
+  drop_ended(LEASES)
+  drop_ended(STARTS)
   local swept, dying = 0, {}
   if call('HLEN', INFLIGHT) > 0 then
     for _, lost in ipairs(lost_calls()) do

@@ -1,7 +1,7 @@
 --[[
 take: whose turn is it? Any number of processes may ask; each answer is safe by itself.
 
-KEYS     of the slug, see lib/slug.lua
+KEYS     of the slug, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   base     new for every take: calls are named base:1, base:2, …
   room     how many calls this process has room for; 0 hands the slug over to others; -1: none for
@@ -16,7 +16,7 @@ Returns  {now, grants, why, ask, put}
          put       1: put a drain job
 ]]
 return function(base, room, claims)
-  reap(LEASES)
+  drop_ended(LEASES)
   touched.calm = touched.calm or false -- somebody waits, or this would not be asked
   local grants, why, ask, put = turn(base, room, claims == '1', false)
   return { now, grants, why, ask, put }

@@ -24,7 +24,7 @@ from limits.connect import open_redis, shared_secret
 from limits.epoch import Epoch
 from limits.failure import redis_down
 from limits.limiter import Limiter, Policy
-from limits.scripts import Scripts
+from limits.pipeline import Pipeline
 from limits.workers import Who
 from service import VERSION
 from service.config.handover import courier_settings, redis_address, rules_for
@@ -103,16 +103,16 @@ async def _preflight(config: Config, redis: Redis, store: Store) -> None:
 
 def _limiter(config: Config, redis: Redis) -> Limiter:
     clock = Clock()
-    scripts = Scripts(redis, clock, functools.partial(_notice, "redis", redis_down))
+    pipeline = Pipeline(redis, clock, functools.partial(_notice, "redis", redis_down))
     lost = functools.partial(emit, Event.STATE_LOST, server="redis")
-    epoch = Epoch(scripts, config.limits.call_timeout_seconds, lost)
+    epoch = Epoch(pipeline, config.limits.call_timeout_seconds, lost)
     policy = Policy(
         max_age=config.requests.max_age_seconds,
         deaths=config.retry.deaths,
         who=Who(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3)),
     )
     return Limiter(
-        scripts, clock, epoch, functools.cache(functools.partial(rules_for, config)), policy
+        pipeline, clock, epoch, functools.cache(functools.partial(rules_for, config)), policy
     )
 
 

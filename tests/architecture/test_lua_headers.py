@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 LUA = Path(__file__).resolve().parents[2] / "limits" / "lua"
-OF_THE_SLUG = "KEYS     of the slug, see lib/slug.lua"
+OF_THE_SLUG = "KEYS     of the slug, see lib/context.lua"
 
 HEADER = re.compile(r"\A--\[\[\n(?P<name>\w+): .+?^\]\]$", re.DOTALL | re.MULTILINE)
 ANY = "…"

@@ -32,7 +32,7 @@ def stack(*files: str) -> str:
         ((f"{PACKAGES}/aiohttp/http.py", f"{LIBRARY}/selector_events.py"), "HTTP: aiohttp and"),
         ((f"{HOME}/service/results/bulk.py", f"{PACKAGES}/bson/__init__.py"), "results: documents"),
         ((f"{HOME}/service/tubes/wire.py", f"{PACKAGES}/greenstalk.py"), "jobs: reserving"),
-        ((f"{HOME}/limits/scripts.py", f"{PACKAGES}/redis/asyncio/client.py"), "limits: scripts"),
+        ((f"{HOME}/limits/pipeline.py", f"{PACKAGES}/redis/asyncio/client.py"), "limits: scripts"),
         ((f"{HOME}/service/flow/handle.py", "<string>"), "flow from step to step"),
         ((f"{LIBRARY}/runners.py", f"{LIBRARY}/base_events.py"), LOOP),
     ],

@@ -28,8 +28,8 @@ from limits.connect import RedisAddress, open_redis
 from limits.epoch import Epoch
 from limits.forgetting import Forgetter
 from limits.limiter import Limiter, Policy
+from limits.pipeline import Notice, Pipeline
 from limits.rules import Rules
-from limits.scripts import Notice, Scripts
 
 PLAIN = Policy()
 
@@ -53,12 +53,12 @@ async def hire(redis_url: str) -> AsyncIterator[Hire]:
             client = open_redis(RedisAddress(redis_url))
             closing.push_async_callback(client.aclose)
             clock = Clock()
-            scripts = Scripts(client, clock, notice)
-            epoch = Epoch(scripts, quiet_seconds)
-            limiter = Limiter(scripts, clock, epoch, lambda _: rules, policy)
+            pipeline = Pipeline(client, clock, notice)
+            epoch = Epoch(pipeline, quiet_seconds)
+            limiter = Limiter(pipeline, clock, epoch, lambda _: rules, policy)
             closing.push_async_callback(limiter.close)
             await limiter.start()
-            return Worker(limiter, scripts, clock, epoch, rules, policy)
+            return Worker(limiter, pipeline, clock, epoch, rules, policy)
 
         yield make
 

@@ -18,13 +18,13 @@ from typing import Any
 from redis.asyncio import Redis
 
 from limits.clock import Clock
+from limits.codec import write_request, write_rules
 from limits.epoch import Epoch
 from limits.forgetting import Forgetter, Forgotten
 from limits.keys import SlugKeys, of_slug
 from limits.limiter import Limiter, Policy
-from limits.replies import write_request, write_rules
+from limits.pipeline import Pipeline
 from limits.rules import Rules
-from limits.scripts import Scripts
 from tracking.call import Admission, Call, Ended, Granted, Parked, Turn, Verdict
 from tracking.operation import State
 from tracking.request import Number, Slug, TrackingRequest
@@ -52,13 +52,13 @@ class Worker:
     """One process's limits, on a connection of its own."""
 
     limiter: Limiter
-    scripts: Scripts
+    pipeline: Pipeline
     clock: Clock
     epoch: Epoch
     rules: Rules
     policy: Policy
     told: Mapping[str, int] = field(default_factory=dict)
-    """Rules that `raw` tells otherwise, as lib/slug.lua names them."""
+    """Rules that `raw` tells otherwise, as lib/context.lua names them."""
 
     async def admit(self, number: str = "N001", job: str | None = None, **fields: Any) -> Admission:
         """Ask for a call, for a job that is new unless it is named."""
@@ -105,7 +105,7 @@ class Worker:
         }
         rules = write_rules(self.rules, settings)
         written = json.dumps(reports or [])
-        return list(await self.scripts.run(script, [KEYS.wait_list], (rules, written, *args)))
+        return list(await self.pipeline.run(script, [KEYS.wait_list], (rules, written, *args)))
 
     async def raw_admit(
         self, call_id: str, number: str = "N001", job: str | None = None, **fields: Any

@@ -11,9 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine
 from limits_bench import KEYS
 from redis import Redis
 
-from limits.replies import write_rules
+from limits.codec import write_rules
 from limits.rules import Rules
-from limits.script import BATCH, load
+from limits.script_file import BATCH, load
 
 RULES = Rules(concurrent=3, per_second=2, max_waiting=4, per_hour=1000, per_day=1000)
 EPOCH = "walk"

@@ -16,7 +16,7 @@ from sender import RULES
 from test_random_walk import WALKS
 from walk import SENT, Walk
 
-from limits.script import load
+from limits.script_file import load
 from tracking.request import Slug
 
 EXPIRE_BY_THEMSELVES = (KEYS.sec_calls, KEYS.call_starts, KEYS.wait_list_activated)
@@ -29,7 +29,7 @@ Harm = Callable[[Redis, Worker], Awaitable[Any]]
 async def inspected(worker: Worker, *slugs: str) -> list[str]:
     spans = [us for _ in slugs for us in worker.rules.reach_us]
     lists = [f"wait_list:{slug}" for slug in slugs]
-    return list(await worker.scripts.run("inspect", lists, spans))
+    return list(await worker.pipeline.run("inspect", lists, spans))
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
+from limits.codec import write_request
 from limits.limiter import Policy
-from limits.replies import write_request
 from limits.rules import Rules
 
 NO_PAUSE = (-1, "")
@@ -273,8 +273,8 @@ async def test_an_epoch_that_was_begun_is_not_begun_again(worker: Worker, redis:
     await redis.flushdb()
     args = [KEYS.epoch], ["known", "new", 5_000_000]
 
-    _, *first = await worker.scripts.run("epoch", *args)
-    _, *second = await worker.scripts.run("epoch", *args)
+    _, *first = await worker.pipeline.run("epoch", *args)
+    _, *second = await worker.pipeline.run("epoch", *args)
 
     assert first[0] == second[0] == "new"
     assert 0 <= int(second[1]) - int(first[1]) < 1_000_000

@@ -11,7 +11,7 @@ from limits.keys import SlugKeys, of_slug
 from tracking.request import Slug
 
 SLUG = Slug("some-courier")
-SCRIPT = (files("limits") / "lua/lib/slug.lua").read_text()
+SCRIPT = (files("limits") / "lua/lib/context.lua").read_text()
 SHARED = ("slugs", "epoch", "status", "forgotten")
 
 

@@ -48,7 +48,7 @@ def test_an_instant_of_redis_is_translated_to_the_latest_it_can_be_here() -> Non
     assert here == pytest.approx(20.1)
 
 
-def test_what_is_known_lasts_for_two_buckets_of_five_seconds() -> None:
+def test_what_is_known_lasts_for_two_spans_of_five_seconds() -> None:
     clock = Clock()
     exchange(clock, 10.0, 10.001)
     exchange(clock, 16.0, 17.0)

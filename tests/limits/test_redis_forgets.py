@@ -18,7 +18,7 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
-from limits.script import BATCH, load
+from limits.script_file import BATCH, load
 from tracking.call import Granted, Parked
 from tracking.errors import LimitsDown
 
@@ -43,7 +43,7 @@ async def test_of_a_batch_only_what_redis_refused_is_sent_again(
 
     admissions, found, turn = await asyncio.gather(
         asyncio.gather(*(worker.admit(f"N{n:03}") for n in range(5))),
-        worker.scripts.run("survey", [KEYS.slugs], [""]),
+        worker.pipeline.run("survey", [KEYS.slugs], [""]),
         worker.take(),
     )
 

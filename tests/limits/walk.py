@@ -13,7 +13,7 @@ from limits_bench import KEYS, asked, verdict
 from limits_invariants import check, ended, take_snapshot
 from sender import RULES, Reply, Sender, Step
 
-from limits.replies import write_request
+from limits.codec import write_request
 from tracking.call import NO_ROOM
 from tracking.request import Origin
 

@@ -47,7 +47,7 @@ class Mutant:
     def module(self) -> str:
         """The module whose import serves it: for a script, the one that reads all scripts."""
         if self.is_lua:
-            return "limits.script"
+            return "limits.script_file"
         return self.where.removeprefix(CHAOS).removesuffix(".py").replace("/", ".")
 
     @property

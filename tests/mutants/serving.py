@@ -1,8 +1,8 @@
 """Lets this process see one mutant in place of the code. Nothing on disk is changed.
 
 A module is compiled from the replaced text when it is imported; a script of Redis is replaced where
-`limits.script` reads it. Which one comes through the environment, so worker processes that a test
-starts are mutants too (at_start/sitecustomize.py).
+`limits.script_file` reads it. Which one comes through the environment, so worker processes that a
+test starts are mutants too (at_start/sitecustomize.py).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Loader(SourceFileLoader):
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A folder of scripts, or one of them, as `limits.script` walks and reads it."""
+    """A folder of scripts, or one of them, as `limits.script_file` walks and reads it."""
 
     at: Path
     mutant: Mutant

@@ -7,7 +7,7 @@ import re
 import pytest
 from redis import Redis
 
-from limits.script import ALONE, BATCH, LIBRARY, OF_SLUG, load
+from limits.script_file import ALONE, BATCH, LIBRARY, OF_SLUG, load
 from mutants.catalogue import CATALOGUE
 from mutants.mutant import REPOSITORY, DoesNotApply, Mutant
 

@@ -13,7 +13,7 @@ from simulated.batch import Batch, Outcome, live
 from simulated.scripting import Scripting
 from simulated.world import Breakage
 
-from limits.script import load
+from limits.script_file import load
 from service.flow.call import Asker
 from service.flow.handle import Handler
 from service.ports import Job

@@ -10,10 +10,10 @@ import pytest
 from simulated.keyspace import Hash, Keyspace
 from simulated.scripting import Scripting
 
+from limits.codec import write_rules
 from limits.keys import EPOCH, of_slug
-from limits.replies import write_rules
 from limits.rules import Rules
-from limits.script import BATCH, load
+from limits.script_file import BATCH, load
 from tracking.request import Slug
 
 USPS = Slug("usps")

@@ -1,12 +1,12 @@
 --[[
 batch: runs the steps of the script, in their order.
 
-KEYS     one for each slug, see lib/slug.lua
+KEYS     one for each slug, see lib/context.lua
 ARGV[1]  rules     how many there are
 ARGV[2]  kinds     of steps: name of the operation and how many values a step of it has in ARGV, as
                    "admit 5 finish 7 "
 ARGV[3…] rules     JSON
-then     laws      which of the rules holds, from 1, for each slug
+then     which     which of the rules holds, from 1, for each slug
 then     steps     each: what, reports, and the values that the operation's header names
          what      the slug's index times the number of kinds, plus the kind's, both from 0: one value
                    instead of two
@@ -25,10 +25,10 @@ local function attempt(what, ...)
   return redis.error_reply(reply)
 end
 
-local laws_before = 2 + ARGV[1]
+local last_rules = 2 + ARGV[1]
 local function step(kind, index, at)
-  turn_to(KEYS[index], 2 + ARGV[laws_before + index])
-  note(ARGV[at + 1])
+  turn_to(KEYS[index], 2 + ARGV[last_rules + index])
+  note_reports(ARGV[at + 1])
   return kind.operation(unpack(ARGV, at + 2, at + kind.width - 1))
 end
 
@@ -36,7 +36,7 @@ local kinds, replies = {}, {}
 for name, width in string.gmatch(ARGV[2], '([%l_]+) (%d+)') do
   table.insert(kinds, { operation = operations[name](), width = tonumber(width) })
 end
-local at, last = laws_before + #KEYS + 1, #ARGV
+local at, last = last_rules + #KEYS + 1, #ARGV
 while at <= last do
   local kind = kinds[ARGV[at] % #kinds + 1]
   replies[#replies + 1] = attempt(step, kind, math.floor(ARGV[at] / #kinds) + 1, at)

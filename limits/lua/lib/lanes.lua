@@ -5,7 +5,6 @@ A slug has `per_second` lanes. A start takes a lane, which is free again window_
 send. Until the send is reported the lane counts as used at the last permitted instant: a lost
 report costs a little time and never breaks the limit.
 ]]
-local DAY_US = 86400000000
 local HOUR_US = 3600000000
 local SECOND_US = 1000000
 local SEND_SPARE_US = 30000
@@ -18,16 +17,16 @@ local function clamp(key, most)
 end
 
 -- Leases that have ended, or lanes that are free again. Once for each slug: the time does not move
--- while a script runs. Every step reaps the leases, before it asks for one; lanes are reaped when they
--- are counted.
-local function reap(key)
-  if touched.reaped[key] then return end
-  touched.reaped[key] = true
+-- while a script runs. Every step drops the leases that have ended before it asks for one; lanes are
+-- dropped when they are counted.
+local function drop_ended(key)
+  if touched.dropped[key] then return end
+  touched.dropped[key] = true
   if call('ZREMRANGEBYSCORE', key, '-inf', digits(now)) > 0 then touched.moved[key] = true end
 end
 
 local function members(key)
-  if key == STARTS then reap(STARTS) end
+  if key == STARTS then drop_ended(STARTS) end
   touched[key] = touched[key] or call('ZCARD', key)
   return touched[key]
 end
@@ -89,10 +88,10 @@ local function opening()
   if not quiet then return nil, 'epoch', now + 1000000 end
   if quiet > now then return nil, 'quiet', quiet end
   local most = rules.concurrent
-  local paused = signs()[IS_PAUSED] and call('PTTL', PAUSED) or 0
-  if paused > 0 then return nil, 'paused', now + paused * 1000 end
+  local paused = paused_us()
+  if paused > 0 then return nil, 'paused', now + paused end
   -- After a pause one call tries whether the courier answers again.
-  if signs()[IS_BROKEN] then most = 1 end
+  if calls_alone() then most = 1 end
   local ends = frees(LEASES, most, now + rules.lease_us)
   if ends then return nil, 'concurrency', ends end
   return free_lane()
@@ -130,18 +129,4 @@ local function give_start_back(id, record)
   end
   local today = rules.per_day and tonumber(record.granted) >= day_ends() - DAY_US
   if today and tonumber(call('GET', DAY) or 0) > 0 then call('DECR', DAY) end
-end
-
--- Stops the slug for all workers. pause_ms: 0 for "longer each time", from one minute to one hour.
--- The calls that were in flight together count as one failure.
-local function pause(pause_ms, why)
-  if pause_ms < 0 then return end
-  touched.signs, touched.calm = nil, false
-  if pause_ms == 0 then
-    if call('EXISTS', PAUSED) == 1 then return end
-    local failures = call('INCR', BREAKER)
-    call('PEXPIRE', BREAKER, DAY_US / 1000)
-    pause_ms = math.min(60000 * 2 ^ (failures - 1), 3600000)
-  end
-  if call('PTTL', PAUSED) < pause_ms then call('SET', PAUSED, why, 'PX', math.ceil(pause_ms)) end
 end

@@ -144,3 +144,8 @@ local function ids_of(record)
   end
   return ids
 end
+
+-- For end_where: whose time was over before a call could be made.
+local function expired(_, _, till) return till ~= nil and till <= now_ms end
+
+local EXPIRED = { state = 'CANCELLED', output = '{"reason":"expired"}' }

@@ -11,23 +11,23 @@ local function list_of(record)
 end
 
 -- How many numbers stand in a list. Asked one by one: many steps need to know of one only.
-local function line()
-  touched.line = touched.line or calm() and { manual = 0, automatic = 0, later = 0 } or {}
-  return touched.line
+local function lengths()
+  touched.lengths = touched.lengths or calm() and { manual = 0, automatic = 0, later = 0 } or {}
+  return touched.lengths
 end
 
 local function length(list, command, key)
-  line()[list] = line()[list] or call(command, key)
-  return line()[list]
+  lengths()[list] = lengths()[list] or call(command, key)
+  return lengths()[list]
 end
 
 local function manual() return length('manual', 'LLEN', MANUAL) end
 local function automatic() return length('automatic', 'LLEN', AUTOMATIC) end
 local function later() return length('later', 'ZCARD', LATER) end
 
--- Every change of the three lists goes this way, but for `pop`.
-local function change_line(...)
-  touched.line, touched.calm, touched.line_changed = nil, false, true
+-- Every change of the three lists goes this way, but for `next_number`.
+local function change_lists(...)
+  touched.lengths, touched.calm, touched.lists_changed = nil, false, true
   return call(...)
 end
 
@@ -43,7 +43,7 @@ end
 local function put_tail(number, record)
   record.state = nil
   write_record(REQUESTS, number, record)
-  change_line('RPUSH', list_of(record), number)
+  change_lists('RPUSH', list_of(record), number)
   call('SADD', SLUGS, slug)
 end
 
@@ -59,9 +59,9 @@ local function with_parked(number, record)
   record.n, record.at, record.granted, record.job, record.dying = nil, nil, nil, nil, nil
   if not parked then return record end
   if parked.state == 'later' then
-    change_line('ZREM', LATER, number)
+    change_lists('ZREM', LATER, number)
   elseif not parked.state then
-    change_line('LREM', list_of(parked), 1, number)
+    change_lists('LREM', list_of(parked), 1, number)
   end
   return merged(record, parked)
 end
@@ -70,7 +70,7 @@ local function put_head(number, record)
   record = with_parked(number, record)
   record.state = nil
   write_record(REQUESTS, number, record)
-  change_line('LPUSH', list_of(record), number)
+  change_lists('LPUSH', list_of(record), number)
   call('SADD', SLUGS, slug)
 end
 
@@ -78,7 +78,7 @@ local function put_later(number, record, due_ms)
   record = with_parked(number, record)
   record.state = 'later'
   write_record(REQUESTS, number, record)
-  change_line('ZADD', LATER, due_ms, number)
+  change_lists('ZADD', LATER, due_ms, number)
   call('SADD', SLUGS, slug)
 end
 
@@ -86,7 +86,7 @@ end
 local function move_due()
   if later() == 0 then return end
   for _, number in ipairs(call('ZRANGEBYSCORE', LATER, '-inf', now_ms, 'LIMIT', 0, DUE_AT_ONCE)) do
-    change_line('ZREM', LATER, number)
+    change_lists('ZREM', LATER, number)
     put_tail(number, read_record(REQUESTS, number) or { since = now_ms })
   end
 end
@@ -94,9 +94,9 @@ end
 -- Takes a number that waits off its place, wherever that is.
 local function unlist(number, record)
   if record.state == 'later' then
-    change_line('ZREM', LATER, number)
+    change_lists('ZREM', LATER, number)
   elseif not record.state then
-    change_line('LREM', list_of(record), 1, number)
+    change_lists('LREM', list_of(record), 1, number)
   end
 end
 
@@ -107,7 +107,7 @@ end
 
 -- Without a record it was pushed by hand: however often, that is one request.
 local function end_pushed(number, verdict)
-  local gone = change_line('LREM', MANUAL, 0, number) + change_line('LREM', AUTOMATIC, 0, number)
+  local gone = change_lists('LREM', MANUAL, 0, number) + change_lists('LREM', AUTOMATIC, 0, number)
   if gone > 0 then end_anonymous('hand-' .. digits(now) .. number, verdict) end
 end
 
@@ -129,19 +129,19 @@ end
 local function promote(number, record, request)
   if not record.auto or request.auto then return end
   if not record.state then
-    change_line('LREM', AUTOMATIC, 1, number)
-    change_line('RPUSH', MANUAL, number)
+    change_lists('LREM', AUTOMATIC, 1, number)
+    change_lists('RPUSH', MANUAL, number)
   end
   record.auto = nil
 end
 
 -- The next number: of the MANUAL list, but every fourth time of the AUTOMATIC one while both wait.
-local function pop()
+local function next_number()
   if waits() == 0 then return nil end
   local list = manual() > 0 and 'manual' or 'automatic'
   local both = manual() > 0 and automatic() > 0
   if both and call('HINCRBY', REQUESTS, '!turn', 1) % 4 == 0 then list = 'automatic' end
-  line()[list], touched.line_changed = line()[list] - 1, true
+  lengths()[list], touched.lists_changed = lengths()[list] - 1, true
   -- Pushed by hand it may be anything. A courier refuses dots; other bytes could break a reply.
   local number = string.gsub(call('LPOP', list == 'manual' and MANUAL or AUTOMATIC), '[^%w ._/-]', '.')
   return number ~= '' and number or '.'

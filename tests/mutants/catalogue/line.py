@@ -51,7 +51,7 @@ MUTANTS = (
         name="who has just been put in line is not seen by the same script",
         breaks="I7",
         where="limits/lua/lib/waiting.lua",
-        old="  touched.line, touched.calm, touched.line_changed = nil, false, true\n",
+        old="  touched.lengths, touched.calm, touched.lists_changed = nil, false, true\n",
         new="",
         tests=(
             "limits/test_script_replies.py::test_admit_parks_with_the_reason_and_asks_for_one_drain_job",
@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(
         name="a pause is not seen by what follows in the same script",
         breaks="I3",
-        where="limits/lua/lib/lanes.lua",
+        where="limits/lua/lib/brake.lua",
         old="  touched.signs, touched.calm = nil, false\n",
         new="",
         tests=("limits/test_slots.py::test_a_pause_holds_for_all_that_follows_in_the_same_script",),
@@ -69,8 +69,8 @@ MUTANTS = (
         name="a call that is handed back goes to the end of the line",
         breaks="I11",
         where="limits/lua/lib/waiting.lua",
-        old="  change_line('LPUSH', list_of(record), number)",
-        new="  change_line('RPUSH', list_of(record), number)",
+        old="  change_lists('LPUSH', list_of(record), number)",
+        new="  change_lists('RPUSH', list_of(record), number)",
         tests=(LINE + "test_a_call_handed_back_is_next_again",),
     ),
     Mutant(
@@ -92,7 +92,7 @@ MUTANTS = (
     Mutant(
         name="repetitions that are due are left where they are",
         breaks="I7",
-        where="limits/lua/lib/turns.lua",
+        where="limits/lua/lib/taking.lua",
         old="  local grants = {}\n  move_due()\n",
         new="  local grants = {}\n",
         tests=(DRAINER + "test_a_retry_wakes_the_process_that_made_it_when_it_is_due",),
@@ -108,7 +108,7 @@ MUTANTS = (
     Mutant(
         name="the flag is written without its expiry",
         breaks="I5 F6",
-        where="limits/lua/lib/turns.lua",
+        where="limits/lua/lib/draining.lua",
         old="  set_sign(IS_FLAGGED, FLAG, '1', math.max(1000, math.ceil(due_us / 1000)))",
         new="  call('SET', FLAG, '1')",
         tests=(FLAWS + "test_the_flag_never_exists_without_its_expiry",),
@@ -124,15 +124,15 @@ MUTANTS = (
     Mutant(
         name="the flag stays as it is while the line grows",
         breaks="I6",
-        where="limits/lua/lib/turns.lua",
-        old="  if signs()[IS_FLAGGED] and not touched.line_changed then return end\n",
+        where="limits/lua/lib/draining.lua",
+        old="  if signs()[IS_FLAGGED] and not touched.lists_changed then return end\n",
         new="  if signs()[IS_FLAGGED] then return end\n",
         tests=(FLAG + "test_the_flag_lives_until_the_last_that_waits_is_due_by_the_rate",),
     ),
     Mutant(
         name="a drainer that asks at another instant stays named for the old one",
         breaks="I7",
-        where="limits/lua/lib/turns.lua",
+        where="limits/lua/lib/draining.lua",
         old="math.abs(at - ask) <= NEAR_US",
         new="true",
         tests=(DRAINER + "test_a_drainer_is_named_anew_for_an_instant_that_is_not_near",),
@@ -140,7 +140,7 @@ MUTANTS = (
     Mutant(
         name="nobody drains while the flag is up",
         breaks="I7 F7",
-        where="limits/lua/lib/turns.lua",
+        where="limits/lua/lib/draining.lua",
         old="  local token = drainer()\n  if token == 'tube:' .. who then return 1 end\n",
         new="  local token = drainer() or call('GET', FLAG)\n"
         "  if token == 'tube:' .. who then return 1 end\n",
@@ -149,7 +149,7 @@ MUTANTS = (
     Mutant(
         name="whoever drains has that duty for ever",
         breaks="I7 F8",
-        where="limits/lua/lib/turns.lua",
+        where="limits/lua/lib/draining.lua",
         old="  set_sign(DRAINS, DRAINER, token .. ' ' .. digits(at),\n"
         "    math.ceil(math.max(at - now, 0) / 1000) + DRAINER_SPARE_MS)",
         new="  call('SET', DRAINER, token .. ' ' .. digits(at))",
@@ -162,7 +162,7 @@ MUTANTS = (
     Mutant(
         name="flag and duty outlive the last one who waited",
         breaks="I6 I7",
-        where="limits/lua/lib/turns.lua",
+        where="limits/lua/lib/draining.lua",
         old="  call('DEL', DRAINER, FLAG)\n",
         new="",
         tests=(DRAINER + "test_who_parks_after_the_last_one_left_asks_for_a_drain_job_anew",),

@@ -13,7 +13,7 @@ MUTANTS = (
     Mutant(
         name="who waited is taken whatever the limits say",
         breaks="I2 I3 F5",
-        where="limits/lua/lib/turns.lua",
+        where="limits/lua/lib/taking.lua",
         old="    local at, lane, ask = opening()\n    if not at",
         new="    local at, lane, ask = now, nil, nil\n    if not at",
         tests=(FLAWS + "test_who_waited_counts_against_the_rate_like_everybody_else",),
@@ -46,7 +46,7 @@ MUTANTS = (
     Mutant(
         name="seconds are those of the calendar",
         breaks="I3 F15",
-        where="limits/lua/lib/slug.lua",
+        where="limits/lua/lib/context.lua",
         old="    call('ZADD', STARTS, 'XX', reports[i + 1] + rules.window_us, reports[i])",
         new="    call('ZADD', STARTS, 'XX',\n"
         "      math.ceil(reports[i + 1] / 1000000) * 1000000, reports[i])",
@@ -80,7 +80,7 @@ MUTANTS = (
     Mutant(
         name="a late report takes a lane that went to another call",
         breaks="I3",
-        where="limits/lua/lib/slug.lua",
+        where="limits/lua/lib/context.lua",
         old="    call('ZADD', STARTS, 'XX', reports[i + 1]",
         new="    call('ZADD', STARTS, reports[i + 1]",
         tests=(PACE + "test_a_report_for_a_lane_that_went_to_another_start_changes_nothing",),
@@ -89,7 +89,7 @@ MUTANTS = (
         name="measured sends are not noted",
         breaks="I3",
         where="limits/lua/lib/batch.lua",
-        old="  note(ARGV[at + 1])\n",
+        old="  note_reports(ARGV[at + 1])\n",
         new="",
         tests=(PACE + "test_a_report_frees_the_lane_a_second_and_the_guard_after_the_send",),
     ),

@@ -70,7 +70,7 @@ MUTANTS = (
     Mutant(
         name="a full process sends drain jobs round",
         breaks="I7",
-        where="limits/lua/lib/turns.lua",
+        where="limits/lua/lib/taking.lua",
         old="    if room == 0 then return grants, 'room', now end",
         new="    if room <= 0 then return grants, 'room', now end",
         tests=(
@@ -80,7 +80,7 @@ MUTANTS = (
     Mutant(
         name="a slug waits for a full process although another one has room",
         breaks="I7",
-        where="limits/lua/lib/turns.lua",
+        where="limits/lua/lib/taking.lua",
         old=" and at <= now + rules.late_us + rules.window_us",
         new="",
         tests=(

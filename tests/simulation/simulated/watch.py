@@ -11,7 +11,7 @@ from typing import Any
 from limits_invariants import check
 
 from limits.rules import Rules
-from limits.script import BATCH
+from limits.script_file import BATCH
 from simulated.keyspace import Hash, Keyspace
 from simulated.trace import Trace
 from simulated.view import ENDS, View

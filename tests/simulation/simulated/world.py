@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from limits.script import load
+from limits.script_file import load
 from service.config.handover import rules_for
 from simulated.chance import Chance
 from simulated.courier import Couriers

@@ -109,7 +109,7 @@ def write_verdict(verdict: Verdict, observed_ms: int) -> bytes:
 
 
 def write_rules(rules: Rules, common: dict[str, object]) -> bytes:
-    """Write the rules of a slug as lua/lib/slug.lua reads them.
+    """Write the rules of a slug as lua/lib/context.lua reads them.
 
     `common` holds what is the same for all slugs: epoch, token, deaths, max_age_ms.
     """

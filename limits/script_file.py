@@ -11,7 +11,17 @@ import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
 
-LIBRARY = ("slug", "record", "operations", "lanes", "waiting", "flight", "turns")
+LIBRARY = (
+    "context",
+    "record",
+    "operations",
+    "brake",
+    "lanes",
+    "waiting",
+    "flight",
+    "draining",
+    "taking",
+)
 """The parts that operations share, in the order in which they need each other."""
 
 OF_SLUG = (

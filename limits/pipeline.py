@@ -19,7 +19,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from limits.clock import Clock
 from limits.failure import redis_down
-from limits.script import ALONE, BATCH, Script, load
+from limits.script_file import ALONE, BATCH, Script, load
 
 MOST_AT_ONCE = 200
 """Steps in one script: more would make Redis deaf for others for several milliseconds."""
@@ -40,7 +40,7 @@ class _Step:
     reply: asyncio.Future[Any]
 
 
-class Scripts:
+class Pipeline:
     """One pipeline is under way at a time, two when much is asked; the next one fills up."""
 
     def __init__(

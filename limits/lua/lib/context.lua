@@ -1,5 +1,5 @@
 --[[
-slug: names for the keys, the rules and the time that every operation on a slug works with.
+context: names for the keys, the rules and the time that every operation on a slug works with.
 
 One script does the steps of many requests, of the same slug or of others: `turn_to` binds the names
 to the slug of the step at hand. lib/batch.lua calls it.
@@ -35,12 +35,12 @@ local now = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now / 1000)
 
 local LIST = 'wait_list:'
-local slugs, laws = {}, {}
+local slugs, rules_at = {}, {}
 
 -- The rules in ARGV[at]: JSON, and the same for many slugs.
 local function rules_in(at)
-  if not laws[at] then laws[at] = cjson.decode(ARGV[at]) end
-  return laws[at]
+  if not rules_at[at] then rules_at[at] = cjson.decode(ARGV[at]) end
+  return rules_at[at]
 end
 
 -- In the order in which turn_to binds them.
@@ -66,7 +66,7 @@ local function turn_to(list, at)
   if not touched then
     local name = string.sub(list, #LIST + 1)
     touched = { slug = name, at = at, names = names_of(list, name), counts = {} }
-    touched.clamped, touched.reaped, touched.moved = {}, {}, {}
+    touched.clamped, touched.dropped, touched.moved = {}, {}, {}
     slugs[list] = touched
   end
   slug = touched.slug
@@ -135,7 +135,7 @@ local function quiet_until()
 end
 
 -- A lane that went to another call since is left alone (XX); up or down, the report is the truth.
-local function note(reports)
+local function note_reports(reports)
   if reports == '[]' then return end
   reports = cjson.decode(reports)
   for i = 1, #reports, 2 do

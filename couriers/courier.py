@@ -22,7 +22,8 @@ class Courier(Protocol):
     ASKS              the addresses it asks, for the documentation (Markdown, as the next two)
     AUTH              how it identifies itself
     QUOTA             what the courier allows, and who says so
-    CREDENTIALS       names of the keys it needs, () where none
+    CREDENTIALS       names of the keys it needs, () where none; a module that can be asked in a
+                      second way, with other keys, has an OTHER_WAY too (couriers.http.settings)
     CREDENTIALS_FROM  where a person gets them, for `doctor`
     REQUIRED_FIELDS   names out of tracking.request.FIELDS that a request must carry
     PATTERNS          forms of its numbers, the most usual first; a hint, never a refusal

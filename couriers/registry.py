@@ -15,7 +15,7 @@ from typing import cast
 
 from couriers.courier import Courier
 from couriers.http.fetch import Fetch
-from couriers.http.settings import CourierSettings
+from couriers.http.settings import CourierSettings, OtherWay
 from couriers.slugs import ALIASES, FEEDS, SLUGS
 from tracking.checkpoint import Tracking
 from tracking.errors import MalformedJob, MissingField
@@ -105,9 +105,21 @@ def _why_unknown(text: str, slugs: Sequence[Slug]) -> str:
     return f"no courier is called {text!r}; there are: {', '.join(slugs[:LISTED])}{more}"
 
 
+def wanted_credentials(courier: Courier, given: Mapping[str, str]) -> tuple[str, ...]:
+    """Name the keys that a courier needs, of the way in which those that are given ask it."""
+    other = _other_way(courier, given)
+    return other.credentials if other else courier.CREDENTIALS
+
+
+def _other_way(courier: Courier, given: Mapping[str, str]) -> OtherWay | None:
+    other: OtherWay | None = getattr(courier, "OTHER_WAY", None)
+    return other if other and other.is_chosen(given) else None
+
+
 def _complete(section: CourierSettings, courier: Courier) -> CourierSettings:
+    other = _other_way(courier, section.credentials)
     return replace(
         section,
-        base_url=section.base_url or courier.BASE_URL,
+        base_url=section.base_url or (other.base_url if other else courier.BASE_URL),
         token_url=section.token_url or courier.TOKEN_URL,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tracking.errors import NoCredentials
 from tracking.request import Slug
@@ -25,6 +26,20 @@ class CourierSettings:
     keep: str = ""
     module: str = ""
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class OtherWay(NamedTuple):
+    """A second address of a courier, for those who give it the credentials of that one.
+
+    A module that has one calls it OTHER_WAY; its BASE_URL and CREDENTIALS are those of the first.
+    """
+
+    base_url: str
+    credentials: tuple[str, ...]
+
+    def is_chosen(self, given: Mapping[str, str]) -> bool:
+        """Whether any of its credentials is there; one alone is a slip that must not be hidden."""
+        return any(given.get(key) for key in self.credentials)
 
 
 def environment_name(slug: str, key: str) -> str:

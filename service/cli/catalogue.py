@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from couriers.registry import Registry
+from couriers.registry import Registry, wanted_credentials
 from service.cli.exit_codes import UsageError
 from service.config.handover import courier_settings
 from service.config.load import Loaded
@@ -30,7 +30,8 @@ class Catalogue:
     def missing_credentials(self, slug: Slug) -> tuple[str, ...]:
         """Name the keys of `[couriers.<slug>]` that are missing for it to be asked."""
         given = self.registry.settings(slug).credentials
-        return tuple(key for key in self.registry.courier(slug).CREDENTIALS if not given.get(key))
+        wanted = wanted_credentials(self.registry.courier(slug), given)
+        return tuple(key for key in wanted if not given.get(key))
 
     def slug(self, text: str) -> Slug:
         """Read a slug off the command line. Raises UsageError with the nearest one."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from couriers.http.settings import environment_name
-from couriers.registry import MODULES
+from couriers.registry import MODULES, wanted_credentials
 from service.cli.catalogue import Catalogue
 from service.cli.check import worries_of
 from service.cli.codes import code_findings, unknown_codes
@@ -104,7 +104,7 @@ def _health(setting: Loaded, catalogue: Catalogue, slug: Slug) -> Health:
     given = catalogue.registry.settings(slug).credentials
     missing = catalogue.missing_credentials(slug)
     # A feed needs none, and passes on what it is given.
-    reads = given if courier in MODULES.values() else courier.CREDENTIALS
+    reads = given if courier in MODULES.values() else wanted_credentials(courier, given)
     unused = tuple(key for key in given if key not in reads)
     limits = limits_for(setting.config, slug)
     words = [f"{limits.concurrent} at once", f"{limits.per_second}/s"]

@@ -64,9 +64,11 @@ class Subject:
         """Every name that the module reads in its courier's answers."""
         if self.elements:
             return sorted(self.elements)
-        # Long ones have a file of their own.
-        own = getattr(self.module, "answer", self.module)
-        shapes = [*vars(self.module).values(), *vars(own).values()]
+        # Long ones have files of their own, inside of the package.
+        inside = f"{self.module.__name__}."
+        members = [each for each in vars(self.module).values() if isinstance(each, ModuleType)]
+        own = [self.module, *(each for each in members if each.__name__.startswith(inside))]
+        shapes = [shape for module in own for shape in vars(module).values()]
         structs = [shape for shape in shapes if isinstance(shape, msgspec.StructMeta)]
         return sorted({name for shape in structs for name in shape.__struct_encode_fields__})
 

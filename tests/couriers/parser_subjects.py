@@ -1,4 +1,7 @@
-"""Every courier's subject, found by name: `tests/couriers/<module>/subject.py`."""
+"""Every courier's subject, found by name: `tests/couriers/<module>/subject.py`.
+
+A courier that is asked in two ways has one of each: `subject_<way>.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from parser_subject import NUMBER, Subject
 __all__ = ["NUMBER", "SUBJECTS", "Subject", "without_a_subject"]
 
 SUBJECTS: list[Subject] = [
-    run_path(str(path))["SUBJECT"] for path in sorted(Path(__file__).parent.glob("*/subject.py"))
+    run_path(str(path))["SUBJECT"] for path in sorted(Path(__file__).parent.glob("*/subject*.py"))
 ]
 
 

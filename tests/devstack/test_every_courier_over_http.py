@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -32,6 +33,7 @@ EVERY = sorted(COURIERS)
 DELIVERED = "15502370264988"
 UNDER_WAY = "15502370264989"
 UNKNOWN = "00000000000010"
+WAY = "OTHER_WAY"
 
 
 ERRORS: dict[Failure, type[CourierError]] = {
@@ -80,8 +82,14 @@ def settings(site: CourierSite, slug: str) -> CourierSettings:
     )
 
 
-async def ask(site: CourierSite, http: aiohttp.ClientSession, slug: str, number: str) -> Tracking:
-    section, leave = settings(site, slug), Leave()
+async def ask(
+    site: CourierSite,
+    http: aiohttp.ClientSession,
+    slug: str,
+    number: str,
+    section: CourierSettings | None = None,
+) -> Tracking:
+    section, leave = section or settings(site, slug), Leave()
     fetch = Fetch(http, section, leave, TokenCache())
     request = TrackingRequest(Slug(slug), Number(number), number)
     tracking = await Registry([section]).track(fetch, request)
@@ -157,6 +165,24 @@ async def test_a_failure_in_the_couriers_own_form_is_the_error_it_means(
 ) -> None:
     with pytest.raises(ERRORS[failure]):
         await ask(site, http, slug, f"{failure}00000010")
+
+
+@pytest.mark.parametrize("slug", [slug for slug in EVERY if hasattr(COURIERS[Slug(slug)], WAY)])
+async def test_a_courier_that_is_asked_in_its_other_way_tells_the_same(
+    site: CourierSite, http: aiohttp.ClientSession, slug: str
+) -> None:
+    keys = getattr(COURIERS[Slug(slug)], WAY).credentials
+    section = replace(settings(site, slug), credentials=dict.fromkeys(keys, "made-up"))
+    for number in (DELIVERED, UNDER_WAY, "00000100000010", "00000200000010", UNKNOWN):
+        told = await ask(site, http, slug, number, section)
+        site.reset()
+        first = await ask(site, http, slug, number)
+        site.reset()
+
+        assert (told.tag, told.delivered_at) == (first.tag, first.delivered_at)
+    for failure in SHAPES[slug].FAILURES:
+        with pytest.raises(ERRORS[failure]):
+            await ask(site, http, slug, f"{failure}00000010", section)
 
 
 @pytest.mark.parametrize("slug", EVERY)

@@ -51,7 +51,9 @@ def needed() -> str:
         required = [f"**`{name}`**" for name in each.REQUIRED_FIELDS]
         read = _names_in(each) & set(FIELDS) - set(each.REQUIRED_FIELDS)
         fields = ", ".join([*required, *(f"`{name}`" for name in sorted(read))])
-        rows.append((f"`{slug}`", _keys(each), each.CREDENTIALS_FROM, fields))
+        other = getattr(each, "OTHER_WAY", None)
+        keys = _keys(each.CREDENTIALS) + (f"; or {_keys(other.credentials)}" if other else "")
+        rows.append((f"`{slug}`", keys, each.CREDENTIALS_FROM, fields))
     return _table(
         ("slug", "credentials in `[couriers.<slug>]`", "get them from", "fields of a request"), rows
     )
@@ -76,7 +78,7 @@ def short() -> str:
     for slug, each in EVERY.items():
         feed = f'any HTTP feed, by `module = "{slug}"`'
         name = f"{each.NAME} `{slug}`" if slug in COURIERS else feed
-        by_keys.setdefault(_keys(each), []).append(name)
+        by_keys.setdefault(_keys(each.CREDENTIALS), []).append(name)
     shared = [(keys, ", ".join(names)) for keys, names in sorted(by_keys.items()) if names[1:]]
     alone = [name for names in by_keys.values() if not names[1:] for name in names]
     rows = [*shared, ("[others](docs/couriers.md)", ", ".join(alone))] if alone else shared
@@ -107,8 +109,8 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n".replace("  ", " ") for line in lines)
 
 
-def _keys(courier: Courier) -> str:
-    return ", ".join(f"`{key}`" for key in courier.CREDENTIALS) or "none"
+def _keys(names: Sequence[str]) -> str:
+    return ", ".join(f"`{key}`" for key in names) or "none"
 
 
 def _form(form: NumberForm) -> str:

@@ -1,26 +1,18 @@
-"""DHL Express through DHL's Unified Shipment Tracking API.
+"""Reading the answers of DHL's Unified Shipment Tracking API.
 
-`service=express` is always sent: without it, the answer may be another shipment that another
-company of DHL's has under the same number. Times are local, or carry an offset and fractions of
-nine digits; a `Z` behind a local time is a filler. The status codes are coarse, so the words refine
-what is "transit" or "failure"; only the code "delivered" means Delivered.
+Times are local, or carry an offset and fractions of nine digits; a `Z` behind a local time is a
+filler. The status codes are coarse, so the words refine what is "transit" or "failure"; only the
+code "delivered" means Delivered.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from http import HTTPStatus
+from collections.abc import Iterable
 
 import msgspec
 
-from couriers.http.addresses import alphanumeric
-from couriers.http.fetch import Fetch
-from couriers.http.refusals import refuse, unexpected
-from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.check_digits import mod_7
 from couriers.reading.checkpoints import (
     Place,
     Scan,
@@ -32,32 +24,11 @@ from couriers.reading.checkpoints import (
 )
 from couriers.reading.countries import country
 from couriers.reading.multi_piece import latest
-from couriers.reading.number_forms import NumberForm, form
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
-from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
-from tracking.errors import RequestRefused, UnreadableAnswer, WrongNumber
-from tracking.request import TrackingRequest
-
-NAME = "DHL Express"
-BASE_URL = "https://api-eu.dhl.com"
-TOKEN_URL = ""
-CREDENTIALS: tuple[str, ...] = ("api_key",)
-ASKS = "`GET /track/shipments?service=express`"
-AUTH = "a key in `DHL-API-Key`"
-CREDENTIALS_FROM = "developer.dhl.com: an app with Shipment Tracking - Unified, and no other API"
-REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (
-    form(r"\d{10,11}", mod_7),
-    form(r"J[A-Z]{2,3}\d{9,10}"),
-    form(r"JJ?D\d{16,20}", loose=True),
-)
-QUOTA = "250 a day and one call in 5 s to begin with (reported by users); the day ends at 00:00 GMT"
-VERIFIED = (
-    "DHL's API reference; no recorded answer was found, and there is no test host; never run "
-    "against the live site"
-)
+from tracking.checkpoint import Tag, Tracking
+from tracking.errors import UnreadableAnswer, WrongNumber
 
 CODES: dict[str, Status] = {
     "pre-transit": statuses.INFO_RECEIVED,
@@ -66,8 +37,6 @@ CODES: dict[str, Status] = {
     "failure": statuses.PROBLEM,
 }
 """`statusCode`."""
-
-_NOTHING = re.compile(r"no (?:result|shipment)", re.IGNORECASE)
 
 SILENT = frozenset({"unknown"})
 """The one more, which says nothing."""
@@ -138,34 +107,12 @@ class _Shipment(
 
 class _Answer(msgspec.Struct):
     shipments: list[_Shipment] | None = None
-    title: str | None = None
-    detail: str | None = None
 
 
-async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
-    """Ask for one number; a postal code makes the courier tell more."""
-    [key] = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
-    query = {"trackingNumber": number, "service": "express", "language": "en"}
-    if code := request.fields.get("tracking_postal_code"):
-        query["recipientPostalCode"] = code
-    answer = await fetch.get(["track", "shipments"], query=query, headers={"DHL-API-Key": key})
-    return fetch.read(answer, parse, number)
-
-
-def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
-    """Read the shipment that is ours. Only DHL's own 404 means "not known yet"."""
-    refuse(status, headers, body)
-    answer = decode(body, _Answer)
-    said = text(answer.detail) or text(answer.title) or ""
-    match status:
-        case HTTPStatus.OK if answer.shipments:
-            return _ours(answer.shipments, number)
-        case HTTPStatus.OK | HTTPStatus.NOT_FOUND if _NOTHING.search(said):
-            return NOT_FOUND_YET
-        case HTTPStatus.BAD_REQUEST:
-            raise RequestRefused(said or "malformed request (400)")
-    raise unexpected(status, said)
+def read(body: bytes, number: str) -> Tracking | None:
+    """Read the shipment that is ours; None for an answer without any."""
+    shipments = decode(body, _Answer).shipments
+    return _ours(shipments, number) if shipments else None
 
 
 def _ours(shipments: list[_Shipment], number: str) -> Tracking:

@@ -1,0 +1,210 @@
+"""Reading the answers of MyDHL, DHL Express' own API.
+
+An event has a day, a clock and, where it was asked for, an offset; its code is DHL Express' own.
+The place is written as "SYDNEY-AU". A shipment of several pieces has events of its own and of each.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from couriers.reading import statuses
+from couriers.reading.answer import decode, text
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    delivery_in,
+    history,
+    scan,
+    unknown_codes,
+)
+from couriers.reading.countries import country
+from couriers.reading.multi_piece import latest
+from couriers.reading.status_phrases import recognise, unless_denied
+from couriers.reading.statuses import Status
+from couriers.reading.times import read_iso
+from tracking.checkpoint import Tracking
+from tracking.errors import UnreadableAnswer, WrongNumber
+
+SIGN = b'"shipmentTrackingNumber"'
+"""Stands in every answer about a shipment, and in none of the Unified API's."""
+
+WITH_OFFSETS = {"requestGMTOffsetPerEvent": "true"}
+
+CODES: dict[str, Status] = {
+    "PU": statuses.ACCEPTED,
+    "SA": statuses.ACCEPTED,
+    "AF": statuses.ARRIVED,
+    "AR": statuses.ARRIVED,
+    "DF": statuses.DEPARTED,
+    "PL": statuses.IN_TRANSIT,
+    "SM": statuses.IN_TRANSIT,
+    "SC": statuses.IN_TRANSIT,
+    "TR": statuses.IN_TRANSIT,
+    "RR": statuses.IN_TRANSIT,
+    "FD": statuses.FORWARDED,
+    "TP": statuses.FORWARDED,
+    "BN": statuses.CUSTOMS_BEGUN,
+    "IC": statuses.CUSTOMS_BEGUN,
+    "BR": statuses.CUSTOMS_DONE,
+    "CR": statuses.CUSTOMS_DONE,
+    "CD": statuses.CUSTOMS_DELAY,
+    "UD": statuses.CUSTOMS_DELAY,
+    "AD": statuses.APPOINTMENT,
+    "WC": statuses.OUT_FOR_DELIVERY,
+    "CC": statuses.FOR_PICKUP,
+    "CA": statuses.BUSINESS_CLOSED,
+    "ND": statuses.ATTEMPTED,
+    "NH": statuses.NOBODY_THERE,
+    "OK": statuses.DELIVERED,
+    # Damaged, and delivered all the same.
+    "DD": statuses.DELIVERED,
+    # Some pieces of several.
+    "PD": statuses.PROBLEM,
+    "RD": statuses.REFUSED,
+    "BA": statuses.WRONG_ADDRESS,
+    "CM": statuses.MOVED,
+    "HP": statuses.PAYMENT_DUE,
+    "RT": statuses.RETURNING,
+    "DS": statuses.PROBLEM,
+    "MC": statuses.PROBLEM,
+    "MD": statuses.PROBLEM,
+    "MS": statuses.PROBLEM,
+    "OH": statuses.PROBLEM,
+    "SS": statuses.PROBLEM,
+}
+"""`typeCode` of an event: DHL's list of status codes, those of Express."""
+
+SILENT = frozenset({"CS", "PY"})
+"""The shipment is closed; something was paid."""
+
+_REFINED = frozenset({"RR", "SC", "TR"})
+"""Codes that say that something was noted: the words say what."""
+
+
+class _Area(msgspec.Struct):
+    description: str | None = None
+
+
+class _Event(
+    msgspec.Struct,
+    rename={
+        "offset": "GMTOffset",
+        "code": "typeCode",
+        "areas": "serviceArea",
+        "signed_by": "signedBy",
+    },
+):
+    date: str | None = None
+    time: str | None = None
+    offset: str | None = None
+    code: str | None = None
+    description: str | None = None
+    areas: list[_Area] | None = None
+    signed_by: str | None = None
+
+
+class _Party(msgspec.Struct, rename={"areas": "serviceArea"}):
+    areas: list[_Area] | None = None
+
+
+class _Piece(msgspec.Struct, rename={"number": "trackingNumber"}):
+    number: str | int | None = None
+    events: list[_Event] | None = None
+
+
+class _Shipment(
+    msgspec.Struct,
+    rename={
+        "number": "shipmentTrackingNumber",
+        "shipper": "shipperDetails",
+        "receiver": "receiverDetails",
+        "expected": "estimatedDeliveryDate",
+    },
+):
+    number: str | int | None = None
+    status: str | None = None
+    shipper: _Party | None = None
+    receiver: _Party | None = None
+    expected: str | None = None
+    events: list[_Event] | None = None
+    pieces: list[_Piece] | None = None
+
+
+class _Answer(msgspec.Struct):
+    shipments: list[_Shipment] | None = None
+
+
+def read(body: bytes, number: str) -> Tracking | None:
+    """Read the shipment that is ours; None for an answer without any."""
+    listed = decode(body, _Answer).shipments or []
+    ours = [each for each in listed if number in _numbers(each)]
+    if listed and not ours:
+        raise WrongNumber(f"asked for {number}, answered with {len(listed)} other shipments")
+    return latest(_tracking(each, number) for each in ours) if ours else None
+
+
+def _numbers(shipment: _Shipment) -> set[str | None]:
+    pieces = (piece.number for piece in shipment.pieces or ())
+    return {text(each) for each in (shipment.number, *pieces)}
+
+
+def _tracking(shipment: _Shipment, number: str) -> Tracking:
+    listed = _events(shipment, number)
+    if not listed and text(shipment.status) != "Success":
+        raise UnreadableAnswer("a shipment without events that is no success")
+    told = history(map(_scan, listed), newest_first=False)
+    # DHL knows it, and nobody has scanned it yet.
+    status = told.status or (statuses.IN_TRANSIT if listed else statuses.INFO_RECEIVED)
+    delivery = delivery_in(told.checkpoints, status)
+    signed = [name for each in listed if (name := text(each.signed_by))]
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=told.checkpoints,
+        expected_delivery=text(shipment.expected),
+        delivered_at=delivery.checkpoint_time if delivery else None,
+        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+        signed_by=signed[-1] if delivery and signed else None,
+        origin=_area(shipment.shipper.areas) if shipment.shipper else None,
+        destination=_area(shipment.receiver.areas) if shipment.receiver else None,
+        unknown_codes=unknown_codes((event.code for event in listed), CODES, SILENT),
+    )
+
+
+def _events(shipment: _Shipment, number: str) -> list[_Event]:
+    """List the events of the piece that was asked for, else the shipment's, else of all pieces."""
+    pieces = shipment.pieces or []
+    asked = [event for each in pieces if text(each.number) == number for event in each.events or ()]
+    return asked or shipment.events or [event for each in pieces for event in each.events or ()]
+
+
+def _scan(event: _Event) -> Scan:
+    moment = read_iso(
+        f"{text(event.date) or ''}T{text(event.time) or ''}".rstrip("T"),
+        place_offset=text(event.offset),
+    )
+    return scan(moment, event.description, _known(event), event.code, _place(event.areas))
+
+
+def _known(event: _Event) -> Status | None:
+    code, said = text(event.code) or "", text(event.description) or ""
+    if code in SILENT:
+        return None
+    known = CODES.get(code)
+    if known is None or code in _REFINED:
+        return recognise(said) or known
+    return unless_denied(known, said)
+
+
+def _area(areas: list[_Area] | None) -> str | None:
+    return text(areas[0].description) if areas else None
+
+
+def _place(areas: list[_Area] | None) -> Place:
+    said = _area(areas) or ""
+    if parts := re.fullmatch(r"(.+)-([A-Z]{2})", said):
+        return Place(country(parts[2]), city=parts[1])
+    return Place(location=said)

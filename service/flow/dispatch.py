@@ -1,4 +1,4 @@
-"""What follows from a turn: whoever was taken is asked for, and somebody looks again in time."""
+"""Acts on a Turn: starts granted calls, schedules the next look, puts a drain job."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Dispatcher:
     def __init__(
         self,
         asker: Asker,
-        crew: Tasks,
+        tasks: Tasks,
         drains: Drains,
         look_again: Callable[[Slug, float], None],
         reach: Callable[[FailPoint], None],
     ) -> None:
         self._asker = asker
         self._room = asker.room
-        self._crew = crew
+        self._tasks = tasks
         self._drains = drains
         self._look_again = look_again
         self._reach = reach
@@ -36,7 +36,7 @@ class Dispatcher:
     async def go_on(self, slug: Slug, turn: Turn) -> None:
         """Do what a turn says, and give back what room it left. Never waits for its calls."""
         for call in turn.calls:
-            self._room.pass_on(self._crew.start(self.carry(call)))
+            self._room.pass_on(self._tasks.start(self.carry(call)))
         self._room.leave()
         if turn.full:
             self._room.line.stand(slug)

@@ -79,7 +79,7 @@ class Drainer:
         if self._heap[0] == (at, slug):
             self._sooner.set()
 
-    async def claim(self, slug: Slug, job: Job, turns: Dispatcher) -> None:
+    async def claim(self, slug: Slug, job: Job, dispatcher: Dispatcher) -> None:
         """Begin to drain `slug`, because `job` of the tube `wait_list` says so; settles the job."""
         self._reach(FailPoint.AFTER_DRAIN_RESERVE)
         await self._available()
@@ -87,18 +87,20 @@ class Drainer:
         room = self._room.take(FEWEST_IN_ONE_TAKE)
         turn = await keep_trying(lambda: self._limits.take(slug, room, claims=True))
         self._reach(FailPoint.AFTER_TAKE)
-        await self._go_on(slug, turn, turns, job)
+        await self._go_on(slug, turn, dispatcher, job)
 
-    async def run(self, turns: Dispatcher) -> None:
+    async def run(self, dispatcher: Dispatcher) -> None:
         """Ask for every slug when it is due, until `retire`."""
         async with asyncio.TaskGroup() as asking:
             while not self._retired:
                 while slug := self._room.call_in():
                     self._due.pop(slug, None)
-                    self._room.place(asking.create_task(self._ask(slug, turns, called_in=True)))
+                    self._room.place(
+                        asking.create_task(self._ask(slug, dispatcher, called_in=True))
+                    )
                 for slug in self._pop_due():
                     # Nobody waits for the slowest: the next slugs are due meanwhile.
-                    asking.create_task(self._ask(slug, turns))
+                    asking.create_task(self._ask(slug, dispatcher))
                 self._sooner.clear()
                 wait = self._heap[0][0] - time.monotonic() if self._heap else None
                 with suppress(TimeoutError):
@@ -110,14 +112,14 @@ class Drainer:
         self._retired = True
         self._sooner.set()
 
-    async def hand_over(self, turns: Dispatcher) -> None:
+    async def hand_over(self, dispatcher: Dispatcher) -> None:
         """Give all slugs back to the tube, because this process stops."""
         slugs = list(self._due)
         self._due.clear()
         self._heap.clear()
         for slug in slugs:
             try:
-                await self._go_on(slug, await self._limits.take(slug, 0), turns)
+                await self._go_on(slug, await self._limits.take(slug, 0), dispatcher)
             except StoreError:
                 return  # the jobs go back with their connections
             self._reach(FailPoint.AFTER_HAND_OVER)
@@ -132,7 +134,7 @@ class Drainer:
                 due.append(slug)
         return due
 
-    async def _ask(self, slug: Slug, turns: Dispatcher, *, called_in: bool = False) -> None:
+    async def _ask(self, slug: Slug, dispatcher: Dispatcher, *, called_in: bool = False) -> None:
         await self._available()
         now = time.monotonic()
         room = 0
@@ -150,10 +152,10 @@ class Drainer:
             self._brought.pop(slug, None)
         if room and not turn.full:  # handed over it stays in line: its job may well come back
             self._room.line.leave(slug)
-        await self._go_on(slug, turn, turns)
+        await self._go_on(slug, turn, dispatcher)
 
     async def _go_on(
-        self, slug: Slug, turn: Turn, turns: Dispatcher, job: Job | None = None
+        self, slug: Slug, turn: Turn, dispatcher: Dispatcher, job: Job | None = None
     ) -> None:
         """Do what the turn says; keep the slug's job while we drain it, else let go of it."""
         jobs = [each for each in (self._jobs.pop(slug, None), job) if each is not None]
@@ -161,7 +163,7 @@ class Drainer:
             self._jobs[slug] = jobs.pop(0)
         # A job at hand that is released does what one that is put would do.
         handed = jobs.pop(0) if turn.put_drain and jobs else None
-        await turns.go_on(slug, turn._replace(put_drain=turn.put_drain and handed is None))
+        await dispatcher.go_on(slug, turn._replace(put_drain=turn.put_drain and handed is None))
         if handed is not None:
             await handed.release()
         for other in jobs:

@@ -41,13 +41,13 @@ class Handler:
         decode: Decode,
         stores: Stores,
         asker: Asker,
-        turns: Dispatcher,
+        dispatcher: Dispatcher,
         reach: Callable[[FailPoint], None],
     ) -> None:
         self._decode = decode
         self._limits, self._results, self._dead = stores.limits, stores.results, stores.dead
         self._room = asker.room
-        self._turns = turns
+        self._dispatcher = dispatcher
         self._reach = reach
 
     async def handle(self, job: Job) -> None:
@@ -71,11 +71,11 @@ class Handler:
             case Granted(call):
                 self._reach(FailPoint.AFTER_GRANT)
                 job.admitted()
-                await self._turns.carry(call)
+                await self._dispatcher.carry(call)
             case Parked(why, put_drain):
                 self._reach(FailPoint.AFTER_PARK)
                 emit(Event.PARKED, slug=request.slug, number=request.number, why=why)
-                await self._turns.go_on(request.slug, Turn(put_drain=put_drain))
+                await self._dispatcher.go_on(request.slug, Turn(put_drain=put_drain))
             case Ended(state):
                 self._reach(FailPoint.AFTER_ENDED)
                 event = Event.CANCELLED if state is State.CANCELLED else Event.REUSED
@@ -85,7 +85,7 @@ class Handler:
                 await keep_trying(lambda: self._dead.record([letter]))
                 emit(Event.FULL, slug=request.slug, number=request.number)
             case Dying(call):
-                await self._turns.die(call)
+                await self._dispatcher.die(call)
             case _:
                 assert_never(admission)
         await job.delete()

@@ -1,4 +1,4 @@
-"""Keep at it: our own servers come back, and what is in hand must not be lost meanwhile."""
+"""Retries a step until its store is back: what is in hand must not be lost meanwhile."""
 
 from __future__ import annotations
 

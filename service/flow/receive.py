@@ -25,26 +25,26 @@ class Receiver:
         self,
         handler: Handler,
         drainer: Drainer,
-        turns: Dispatcher,
-        crew: Tasks,
+        dispatcher: Dispatcher,
+        tasks: Tasks,
         decode_drain: Callable[[Job], Slug],
     ) -> None:
         """`decode_drain` reads a job of the tube `wait_list`; it raises MalformedJob."""
         self._handler = handler
         self._drainer = drainer
-        self._turns = turns
-        self._crew = crew
+        self._dispatcher = dispatcher
+        self._tasks = tasks
         self._decode_drain = decode_drain
 
     def on_requests(self, jobs: Sequence[Job]) -> None:
         """Begin with jobs of the tube `requests_flow`."""
         for job in jobs:
-            self._crew.start(self._request(job))
+            self._tasks.start(self._request(job))
 
     def on_drains(self, jobs: Sequence[Job]) -> None:
         """Begin with jobs of the tube `wait_list`."""
         for job in jobs:
-            self._crew.start(self._drain(job))
+            self._tasks.start(self._drain(job))
 
     async def _request(self, job: Job) -> None:
         try:
@@ -59,7 +59,7 @@ class Receiver:
             await self._handler.set_aside(job, error)
             return
         try:
-            await self._drainer.claim(slug, job, self._turns)
+            await self._drainer.claim(slug, job, self._dispatcher)
         except Exception as error:  # noqa: BLE001 - a defect of ours must not keep the job
             await self._hand_back(job, error)
 

@@ -1,24 +1,42 @@
-"""From an event and its fields to the line that is written."""
+"""Writes one line per event: JSON for machines, aligned words for eyes.
+
+Lines are written whole and in their order, those of one turn of the event loop together. A write
+costs as much as making the line, and lets another thread have the interpreter meanwhile. A process
+that is killed loses the lines of its last turn at most; warnings and errors never wait.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import functools
 import os
+import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from service.observe.events import LEVELS, Event, Level
-from service.observe.line import Render, render_for
-from service.observe.output import Output
 from service.observe.redact import Clean, cleaner
 from service.observe.throttle import Throttle
+
+if TYPE_CHECKING:
+    import asyncio
+
+LINE_MOST = 4_096
+"""What a pipe takes whole, in bytes: longer lines of several processes would mix."""
+
+_encoder = msgspec.json.Encoder()
+_COLOURS = {"debug": "2", "info": "32", "warning": "33", "error": "31;1"}
+_LAID_OUT = ("ts", "level", "event", "traceback")
 
 WEIGHTS: Mapping[str, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 _URGENT = frozenset({"warning", "error"})
+
+Render = Callable[[Mapping[str, Any]], bytes]
 
 
 class Emit(Protocol):
@@ -26,6 +44,48 @@ class Emit(Protocol):
 
     def __call__(self, event: Event, **fields: Any) -> None:
         """Log it; never fails for want of a place to write to."""
+
+
+class Output:
+    """A file descriptor. Survives a full disk and a closed pipe: the work goes on unlogged."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._waiting: list[bytes] = []
+
+    def write(self, line: bytes) -> None:
+        """Write what waits, and `line`."""
+        self._waiting.append(line)
+        self.flush()
+
+    def write_soon(self, line: bytes) -> None:
+        """Write `line` at the end of this turn of the loop; at once where no loop runs."""
+        if not self._waiting:
+            loop = _running_loop()
+            if loop is None:
+                self.write(line)
+                return
+            loop.call_soon(self.flush)
+        self._waiting.append(line)
+
+    def flush(self) -> None:
+        """Write what waits, in pieces that a pipe takes whole: other processes write to it too."""
+        piece = b""
+        waiting, self._waiting = self._waiting, []
+        for line in waiting:
+            if len(piece) + len(line) > LINE_MOST:
+                self._put(piece)
+                piece = b""
+            piece += line
+        self._put(piece)
+
+    def _put(self, piece: bytes) -> None:
+        try:
+            if piece:
+                os.write(self._descriptor, piece)
+        except OSError:
+            # A full disk or a closed pipe must not stop the work that is logged.
+            return
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +96,13 @@ class Lines:
     render: Render
     everywhere: Mapping[str, str]
     out: Output
-    repeats: Throttle = field(default_factory=Throttle)
+    throttle: Throttle = field(default_factory=Throttle)
 
     def line(self, level: str, event: str, fields: Mapping[str, Any]) -> bytes | None:
         """Render one line; None when equal ones were written often enough just now."""
         left_out: int | None = 0
         if level in _URGENT:
-            left_out = self.repeats.passes({"event": event, **fields})
+            left_out = self.throttle.passes({"event": event, **fields})
         if left_out is None:
             return None
         line: dict[str, Any] = {"ts": _now(), "level": level, "event": event}
@@ -79,6 +139,37 @@ def emitter(level: Level, made: Lines) -> Emit:
     return emit
 
 
+def json_line(fields: Mapping[str, Any]) -> bytes:
+    """Render one JSON object and the line's end."""
+    line = _encoder.encode(fields) + b"\n"
+    if len(line) <= LINE_MOST:
+        return line
+    short = {
+        name: value[:80] if isinstance(value, str) else value for name, value in fields.items()
+    }
+    return _encoder.encode(short | {"shortened": True}) + b"\n"
+
+
+def pretty_line(fields: Mapping[str, Any]) -> bytes:
+    """Render time, level and event in colour, then name=value for the rest."""
+    level = fields["level"]
+    clock = fields["ts"][11:23]
+    rest = " ".join(
+        f"\x1b[2m{name}=\x1b[0m{value}" for name, value in fields.items() if name not in _LAID_OUT
+    )
+    # Its line ends were escaped as all control characters; here they help the eye.
+    if trace := fields.get("traceback"):
+        rest += "\n    " + trace.replace("\\n", "\n    ")
+    head = f"\x1b[2m{clock}\x1b[0m \x1b[{_COLOURS[level]}m{level:<7}\x1b[0m {fields['event']:<32}"
+    return f"{head} {rest}".rstrip().encode("utf-8", "backslashreplace") + b"\n"
+
+
+def render_for(form: str, *, terminal: bool) -> Render:
+    """Choose how to render: `form` is log.format, `terminal` decides for "auto"."""
+    pretty = form == "pretty" or (form == "auto" and terminal)
+    return pretty_line if pretty else json_line
+
+
 def _now() -> str:
     second, ns = divmod(time.time_ns(), 1_000_000_000)
     return f"{_second(second)}.{ns // 1_000_000:03}Z"
@@ -88,3 +179,12 @@ def _now() -> str:
 def _second(unix: int) -> str:
     """Write one second in UTC: a busy worker writes hundreds of lines in it."""
     return dt.datetime.fromtimestamp(unix, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    # The parent process has no loop, and stays small without asyncio.
+    module = sys.modules.get("asyncio")
+    try:
+        return module.get_running_loop() if module else None
+    except RuntimeError:
+        return None

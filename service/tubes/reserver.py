@@ -80,7 +80,7 @@ class Reserver:
         self._deliver = deliver
         self._selector = selectors.DefaultSelector()
         self._selector.register(mailbox.ear, selectors.EVENT_READ)
-        self._links = Pool(source, self._selector)
+        self._pool = Pool(source, self._selector)
         self._touches = Touches()
         self._waiting: Connection | None = None
         self._wait_ends = 0.0
@@ -95,7 +95,7 @@ class Reserver:
     @property
     def error(self) -> str | None:
         """None while connected, else what is wrong, in words."""
-        return self._links.error
+        return self._pool.error
 
     def wake(self) -> None:
         """Look at everything again; may be called by any thread."""
@@ -104,7 +104,7 @@ class Reserver:
     def abort(self) -> None:
         """End now, whatever the server does; may be called by any thread."""
         self.mode = Mode.CLOSED
-        self._links.abort()
+        self._pool.abort()
         self.wake()
 
     def _run(self) -> None:
@@ -167,18 +167,18 @@ class Reserver:
             self._stop_waiting()
             self._room.leave(self)
         elif not self._waiting and (not self._more or self._take_ready()):
-            connection = self._links.idle()
+            connection = self._pool.idle()
             if connection:
                 self._begin_wait(connection)
-            elif self._links:
+            elif self._pool:
                 self._poll()
             else:
-                self._look_at = self._links.open_at
+                self._look_at = self._pool.open_at
 
     def _take_ready(self) -> bool:
         """Whether everything ready was taken; False: there is no room for more just now."""
         while self._more:
-            connection = self._links.fullest()
+            connection = self._pool.fullest()
             if connection is None:
                 return True
             share = self._room.take(self, min(self._batch, HELD_MOST - len(connection.held)))
@@ -196,7 +196,7 @@ class Reserver:
 
     def _hand_over(self, found: list[Reservation]) -> None:
         if found:
-            self._links.answered()
+            self._pool.answered()
             self._pause = POLL_LEAST
             self._touches.add(found, time.monotonic())
             self._deliver(self.mailbox, found)
@@ -211,7 +211,7 @@ class Reserver:
     def _end_wait(self, connection: Connection) -> None:
         found = connection.end_wait(WAIT_SECONDS)
         self._waiting = None
-        self._links.answered()
+        self._pool.answered()
         if found is None:
             return
         self._more, self._batch = True, BATCH_FIRST
@@ -225,18 +225,18 @@ class Reserver:
     def _stop_waiting(self) -> None:
         """End a wait the only way there is: with its connection, which holds nothing."""
         if self._waiting:
-            self._links.drop(self._waiting)
+            self._pool.drop(self._waiting)
             self._forget_wait()
 
     def _drop_all(self) -> None:
-        self._links.drop_all()
+        self._pool.drop_all()
         self._forget_wait()
 
     def _prune(self) -> None:
         self._forget_wait()
-        if self.mode is not Mode.CLOSED and self._links.prune():
+        if self.mode is not Mode.CLOSED and self._pool.prune():
             self._look_at = time.monotonic()
-            if not self._links:
+            if not self._pool:
                 self._room.leave(self)  # a place kept for a server that is away is lost to others
 
     def _forget_wait(self) -> None:

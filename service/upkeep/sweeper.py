@@ -29,12 +29,12 @@ class Sweeper:
     def __init__(
         self,
         limits: Limits,
-        turns: Dispatcher,
+        dispatcher: Dispatcher,
         slugs: Sequence[Slug],
         reach: Callable[[FailPoint], None],
     ) -> None:
         self._limits = limits
-        self._turns = turns
+        self._dispatcher = dispatcher
         self._slugs = slugs
         self._reach = reach
 
@@ -64,5 +64,5 @@ class Sweeper:
                 dying=len(swept.dying),
             )
         for call in swept.dying:
-            await self._turns.die(call)
-        await self._turns.go_on(swept.slug, Turn(put_drain=swept.put_drain))
+            await self._dispatcher.die(call)
+        await self._dispatcher.go_on(swept.slug, Turn(put_drain=swept.put_drain))

@@ -67,8 +67,8 @@ class Worker:
     requests: Intake
     drains: Intake
     drainer: Drainer
-    turns: Dispatcher
-    crew: Tasks
+    dispatcher: Dispatcher
+    tasks: Tasks
     room: CallRoom
     codes: CodeCounts
     draining: asyncio.Task[None]
@@ -80,12 +80,12 @@ class Worker:
         self.room.stop()
         self.drainer.retire()
         await asyncio.wait([self.draining], timeout=LAST_TAKE_SECONDS)
-        tasks = (self.draining, *self.background)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self.drainer.hand_over(self.turns)
-        handed_back = await self.crew.stop(grace_seconds)
+        loops = (self.draining, *self.background)
+        for loop in loops:
+            loop.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+        await self.drainer.hand_over(self.dispatcher)
+        handed_back = await self.tasks.stop(grace_seconds)
         await self.codes.write()
         return handed_back
 
@@ -93,7 +93,7 @@ class Worker:
 def assemble(config: Config, parts: Parts) -> Worker:
     """Build the flow and start what runs in the background; jobs are not taken yet."""
     reach = FailPoints.from_environment().reach
-    crew, room = Tasks(), CallRoom(config.worker.concurrency)
+    tasks, room = Tasks(), CallRoom(config.worker.concurrency)
     recheck_of = functools.cache(functools.partial(recheck_for, config))
     results = Trackings(parts.store, recheck_of)
     codes = CodeCounts(parts.store)
@@ -102,25 +102,27 @@ def assemble(config: Config, parts: Parts) -> Worker:
     track = _track(parts.registry, parts.http)
     asker = Asker(track, stores, retry, encode_request, Spare(room, reach))
     drainer = Drainer(parts.limiter, results.available, room, reach)
-    turns = Dispatcher(asker, crew, parts.putter, drainer.look_again, reach)
+    dispatcher = Dispatcher(asker, tasks, parts.putter, drainer.look_again, reach)
     resolve = parts.registry.named
-    handler = Handler(_decode(resolve), stores, asker, turns, reach)
-    consumer = Receiver(handler, drainer, turns, crew, lambda job: decode_drain(job.body, resolve))
-    sweeper = Sweeper(parts.limiter, turns, parts.registry.slugs, reach)
+    handler = Handler(_decode(resolve), stores, asker, dispatcher, reach)
+    receiver = Receiver(
+        handler, drainer, dispatcher, tasks, lambda job: decode_drain(job.body, resolve)
+    )
+    sweeper = Sweeper(parts.limiter, dispatcher, parts.registry.slugs, reach)
     background = [sweeper.run(), codes.run()]
     rechecked = [slug for slug in parts.registry.slugs if recheck_of(slug).enabled]
     if rechecked:
         background.append(Recheck(parts.store, parts.putter, frozenset(rechecked)).run())
     return Worker(
         slugs=parts.registry.slugs,
-        requests=_intake(config, parts, REQUESTS_TUBE, JOBS_ADMITTED, consumer.on_requests),
-        drains=_intake(config, parts, DRAINS_TUBE, DRAIN_JOBS, consumer.on_drains),
+        requests=_intake(config, parts, REQUESTS_TUBE, JOBS_ADMITTED, receiver.on_requests),
+        drains=_intake(config, parts, DRAINS_TUBE, DRAIN_JOBS, receiver.on_drains),
         drainer=drainer,
-        turns=turns,
-        crew=crew,
+        dispatcher=dispatcher,
+        tasks=tasks,
         room=room,
         codes=codes,
-        draining=asyncio.create_task(drainer.run(turns)),
+        draining=asyncio.create_task(drainer.run(dispatcher)),
         background=tuple(asyncio.create_task(each) for each in background),
     )
 

@@ -164,7 +164,7 @@ class Scene:
     def __init__(self, admission: Admission = ENDED) -> None:
         self.journal = Journal()
         self.limits = Limits(self.journal, admission)
-        self.crew, self.room = Tasks(), CallRoom(5)
+        self.tasks, self.room = Tasks(), CallRoom(5)
         self.track: Callable[[Call], Tracking] = lambda _: TRACKING
         self.decode: Callable[[object], TrackingRequest] = lambda _: REQUEST
         self.drains: Callable[[object], Slug] = lambda _: USPS
@@ -174,17 +174,19 @@ class Scene:
             self._track, stores, RetryRules(), lambda _: b"{}", Spare(self.room, reach)
         )
         self.again: list[tuple[Slug, float]] = []
-        self.turns = Dispatcher(
+        self.dispatcher = Dispatcher(
             self.asker,
-            self.crew,
+            self.tasks,
             Drains(self.journal),
             lambda slug, at: self.again.append((slug, at)),
             reach,
         )
-        self.handler = Handler(self._decode, stores, self.asker, self.turns, reach)
+        self.handler = Handler(self._decode, stores, self.asker, self.dispatcher, reach)
         self.drainer = Drainer(self.limits, Results(self.journal).available, self.room, reach)
-        self.consumer = Receiver(self.handler, self.drainer, self.turns, self.crew, self._drains)
-        self.sweeper = Sweeper(self.limits, self.turns, [USPS], reach)
+        self.receiver = Receiver(
+            self.handler, self.drainer, self.dispatcher, self.tasks, self._drains
+        )
+        self.sweeper = Sweeper(self.limits, self.dispatcher, [USPS], reach)
 
     async def handle(self) -> list[str]:
         """Carry one job to its outcome; the steps that were taken."""
@@ -193,7 +195,7 @@ class Scene:
 
     async def all_ended(self) -> list[str]:
         """Wait until every task has ended; the steps that were taken."""
-        cut_off = await self.crew.stop(5.0)
+        cut_off = await self.tasks.stop(5.0)
         assert cut_off == 0
         return self.journal.steps
 

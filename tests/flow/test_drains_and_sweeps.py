@@ -24,7 +24,7 @@ async def test_a_drain_job_goes_once_somebody_was_asked_who_waits() -> None:
     scene = Scene()
     scene.journal.fail("take", *away(LimitsDown, 2))
 
-    scene.consumer.on_drains([Job(scene.journal)])
+    scene.receiver.on_drains([Job(scene.journal)])
 
     assert await scene.all_ended() == ["available", *["take"] * 3, "delete"]
 
@@ -33,7 +33,7 @@ async def test_a_drain_job_is_kept_while_its_slug_is_drained() -> None:
     scene = Scene()
     scene.limits.turn = Turn(ask_again=time.monotonic() + 60.0)
 
-    scene.consumer.on_drains([Job(scene.journal)])
+    scene.receiver.on_drains([Job(scene.journal)])
 
     assert await scene.all_ended() == ["available", "take"]
     assert [slug for slug, _ in scene.again] == [USPS]
@@ -43,7 +43,7 @@ async def test_a_full_process_hands_its_drain_job_to_others() -> None:
     scene = Scene()
     scene.limits.turn = Turn(put_drain=True)
 
-    scene.consumer.on_drains([Job(scene.journal)])
+    scene.receiver.on_drains([Job(scene.journal)])
 
     assert await scene.all_ended() == ["available", "take", "release"]
 
@@ -55,7 +55,7 @@ async def test_a_drain_job_that_cannot_be_read_is_recorded_and_buried() -> None:
         raise MalformedJob("bad_json", "no JSON")
 
     scene.drains = refuse
-    scene.consumer.on_drains([Job(scene.journal)])
+    scene.receiver.on_drains([Job(scene.journal)])
 
     assert await scene.all_ended() == ["record 1", "bury"]
 
@@ -67,7 +67,7 @@ async def test_a_job_over_which_we_stumble_goes_back() -> None:
         raise ZeroDivisionError
 
     scene.decode = stumble
-    scene.consumer.on_requests([Job(scene.journal)])
+    scene.receiver.on_requests([Job(scene.journal)])
 
     assert await scene.all_ended() == ["release"]
 
@@ -75,7 +75,7 @@ async def test_a_job_over_which_we_stumble_goes_back() -> None:
 async def test_calls_that_were_taken_are_all_asked_for() -> None:
     scene = Scene()
 
-    await scene.turns.go_on(USPS, Turn(calls=(call(id="c1"), call(id="c2"))))
+    await scene.dispatcher.go_on(USPS, Turn(calls=(call(id="c1"), call(id="c2"))))
 
     assert sorted(await scene.all_ended()) == ["ask"] * 2 + ["finish"] * 2 + ["save"] * 2
 

@@ -13,7 +13,6 @@ from flow_ports import Scene, call
 
 from couriers.http.settings import CourierSettings, credentials
 from couriers.registry import COURIERS
-from service.flow.backoff import delay
 from service.flow.failure_policy import (
     GIVE_UP_SECONDS,
     UNREADABLE_FACTOR,
@@ -23,6 +22,7 @@ from service.flow.failure_policy import (
     Repeat,
     RetryRules,
     decide,
+    delay,
 )
 from service.observe.redact import cleaner
 from tracking.call import Granted, Pause

@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 
 from service.observe import log
 from service.observe.events import LEVELS, MEANINGS, Event
-from service.observe.line import LINE_MOST, json_line, pretty_line
 from service.observe.redact import FIELD_MOST, cleaner
 from service.observe.throttle import BURST, KEYS_MOST, WINDOW_SECONDS, Throttle
-from service.observe.writer import emitter, lines
+from service.observe.writer import LINE_MOST, emitter, json_line, lines, pretty_line
 
 DOCS = Path(__file__).parents[2] / "docs" / "logs.md"
 SECRETS = ("hunter22-secret", "zürich+pass")

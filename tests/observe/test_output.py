@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.observe.line import LINE_MOST
-from service.observe.output import Output
+from service.observe.writer import LINE_MOST, Output
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ MUTANTS = (
     Mutant(
         name="repetitions follow each other without a longer wait",
         breaks="I9",
-        where="service/flow/backoff.py",
+        where="service/flow/failure_policy.py",
         old="2.0 ** min(attempts - 1, 64)",
         new="2.0 ** min(attempts - 1, 0)",
         tests=(FAILED + "test_waits_double_up_to_their_cap",),
@@ -123,7 +123,7 @@ MUTANTS = (
     Mutant(
         name="requests that failed together come back together",
         breaks="I9",
-        where="service/flow/backoff.py",
+        where="service/flow/failure_policy.py",
         old="    return longest * draw()",
         new="    return longest",
         tests=(FAILED + "test_requests_that_failed_together_do_not_come_back_together",),

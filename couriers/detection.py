@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
 
-from stdnum import luhn
-
-from couriers.reading.check_digits import weights_1_and_2
+from couriers.reading.check_digits import luhn, weights_1_and_2
 from couriers.reading.number_forms import ANY_S10, NumberForm, form
 from couriers.registry import Registry
 from tracking.errors import MalformedJob
@@ -72,10 +70,9 @@ UNSERVED: Mapping[Slug, tuple[str, NumberForm]] = MappingProxyType(
         ),
         Slug("old-dominion"): (
             "Old Dominion",
-            form(r"(?:77[78]|072|780)\d{8}|80\d{9}", luhn.is_valid),
+            form(r"(?:77[78]|072|780)\d{8}|80\d{9}", luhn),
         ),
         Slug("ontrac"): ("OnTrac", form(r"[CD]\d{14}", weights_1_and_2)),
-        Slug("purolator"): ("Purolator", form(r"[A-Z]{3}\d{9}")),
         Slug("speedee"): ("Spee-Dee", form(r"SP\d{18}")),
         Slug("yodel"): ("Yodel", form(r"JJ?D\d{16}")),
         Slug("yunexpress"): ("YunExpress", form(r"YT\d{16}")),

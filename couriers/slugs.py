@@ -34,6 +34,7 @@ SLUGS = frozenset(
             "new-zealand-post",
             "postnl",
             "postnord",
+            "purolator",
             "royal-mail",
             "ups",
             "usps",

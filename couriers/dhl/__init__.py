@@ -44,8 +44,9 @@ CREDENTIALS_FROM = (
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
     form(r"\d{10,11}", mod_7),
-    form(r"J[A-Z]{2,3}\d{9,10}"),
     form(r"JJ?D\d{16,20}", loose=True),
+    # Last, because three letters and nine digits are Purolator's first of all.
+    form(r"J[A-Z]{2,3}\d{9,10}"),
 )
 QUOTA = (
     "250 a day and one call in 5 s to begin with (reported by users); the day ends at 00:00 GMT; "

@@ -4,6 +4,7 @@
 function            used by
 =================== ========================================================================
 gs1                 GS1 keys (SSCC, IMpb): weights 3 and 1 from the right, modulo 10
+luhn                Purolator, Old Dominion: every other digit doubled, modulo 10
 s10_checks          posts, by the Universal Postal Union's standard S10
 mod_37_36           DPD: ISO 7064, with letters
 mod_7               DHL Express air waybills
@@ -18,6 +19,7 @@ from __future__ import annotations
 from itertools import cycle
 
 from stdnum import ean
+from stdnum import luhn as luhns
 from stdnum.iso7064 import mod_37_36 as iso
 
 _S10_WEIGHTS = (8, 6, 4, 2, 3, 5, 9, 7)
@@ -34,6 +36,11 @@ def s10_checks(number: str) -> bool:
 def gs1(number: str) -> bool:
     """Check the last of a number's digits."""
     return str(ean.calc_check_digit(number[:-1])) == number[-1]
+
+
+def luhn(number: str) -> bool:
+    """Check the last of a number's digits."""
+    return bool(luhns.is_valid(number))
 
 
 def mod_37_36(number: str) -> bool:

@@ -1,0 +1,178 @@
+"""Purolator's E-Ship Tracking Web Service, version 1: SOAP.
+
+A scan has a type; most are "Other", where only its words tell. What is wrong with a number stands
+inside a 200, or in a fault about the request's values. Times are local to the depot, without an
+offset. A parcel without a scan is one that Purolator does not know yet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import aiohttp
+
+from couriers.http.addresses import alphanumeric
+from couriers.http.fetch import Fetch
+from couriers.http.refusals import refuse, unexpected
+from couriers.http.settings import credentials
+from couriers.reading import statuses
+from couriers.reading.check_digits import luhn
+from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
+from couriers.reading.multi_piece import latest
+from couriers.reading.number_forms import NumberForm, form
+from couriers.reading.status_phrases import recognise, unless_denied
+from couriers.reading.statuses import Status
+from couriers.reading.times import read_digits
+from couriers.reading.xml import Element, read_xml
+from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
+from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
+from tracking.request import TrackingRequest
+
+NAME = "Purolator"
+BASE_URL = "https://webservices.purolator.com"
+TOKEN_URL = ""
+CREDENTIALS: tuple[str, ...] = ("api_key", "password")
+ASKS = "`POST /EWS/V1/Tracking/TrackingService.asmx` (SOAP, `TrackPackagesByPin`)"
+AUTH = "Basic"
+CREDENTIALS_FROM = "Purolator's E-Ship Web Services resource centre: a production key"
+REQUIRED_FIELDS: tuple[str, ...] = ()
+PATTERNS: tuple[NumberForm, ...] = (form(r"[0-5]\d{11}", luhn), form(r"[A-Z]{3}\d{9}"))
+QUOTA = "none published"
+VERIFIED = (
+    "Purolator's WSDL and its example; few of the words of its scans are public; never run "
+    "against the live site"
+)
+
+CODES: dict[str, Status] = {
+    "ProofOfPickUp": statuses.ACCEPTED,
+    "InternationalOutbound": statuses.DEPARTED,
+    "OnDelivery": statuses.OUT_FOR_DELIVERY,
+    "Undeliverable": statuses.ATTEMPTED,
+    "Delivery": statuses.DELIVERED,
+}
+"""`ScanType`, by the names of the schema's types."""
+
+WORDED = frozenset({"Other"})
+"""Types of scans of which only the words tell."""
+
+_PATH = ("EWS", "V1", "Tracking", "TrackingService.asmx")
+_ACTION = '"http://purolator.com/pws/service/v1/TrackPackagesByPin"'
+_TYPES = "http://purolator.com/pws/datatypes/v1"
+_SOAP = "http://schemas.xmlsoap.org/soap/envelope/"
+_UNTOLD = re.compile(r"\bno\b.{0,40}\b(?:available|found)\b|\bnot found\b", re.IGNORECASE)
+_INVALID = re.compile(r"\binvalid\b.*\bpin\b|\bpin\b.*\b(?:in|not )valid\b", re.IGNORECASE)
+
+
+async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
+    """Ask for one number, although the service takes several: each request is one permit."""
+    key, password = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
+    number = alphanumeric(request.number)
+    headers = {"Authorization": aiohttp.encode_basic_auth(key, password), "SOAPAction": _ACTION}
+    answer = await fetch.post(_PATH, xml=_question(number), headers=headers)
+    return fetch.read(answer, parse, number)
+
+
+def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+    """Read the parcel, or the error or fault that stands in its place."""
+    try:
+        root = read_xml(body)
+    except UnreadableAnswer:
+        refuse(status, headers, body)
+        raise
+    _judge_fault(root)
+    refuse(status, headers, body)
+    if status != HTTPStatus.OK or root.first("TrackPackagesByPinResponse") is None:
+        raise unexpected(status, "no answer about packages")
+    told = list(root.each("TrackingInformation"))
+    ours = [one for one in told if _number(one) == number]
+    if told and not ours:
+        raise WrongNumber(f"asked for {number}, answered about {len(told)} other parcels")
+    if seen := [one for one in ours if one.first("Scan")]:
+        return latest(map(_tracking, seen))
+    errors = [error.text("Description") or error.text("Code") for error in root.each("Error")]
+    return _judge("; ".join(filter(None, errors)), known=bool(ours))
+
+
+def _question(number: str) -> str:
+    return (
+        f'<s:Envelope xmlns:s="{_SOAP}" xmlns:p="{_TYPES}"><s:Header><p:RequestContext>'
+        "<p:Version>1.2</p:Version><p:Language>en</p:Language><p:GroupID/>"
+        "<p:RequestReference>tracking</p:RequestReference></p:RequestContext></s:Header>"
+        f"<s:Body><p:TrackPackagesByPinRequest><p:PINs><p:PIN><p:Value>{number}</p:Value></p:PIN>"
+        "</p:PINs></p:TrackPackagesByPinRequest></s:Body></s:Envelope>"
+    )
+
+
+def _judge_fault(root: Element) -> None:
+    """Raise what a fault about our values means; any other is left to the HTTP status."""
+    for detail in root.each("ValidationDetail"):
+        said = " ".join(filter(None, map(detail.text, ("Key", "Tag", "Message"))))
+        if re.search(r"\bPINs?\b", said):
+            raise InvalidNumber(said)
+        raise RequestRefused(said or "a value of the request is not valid")
+
+
+def _judge(said: str, *, known: bool) -> Tracking:
+    if _INVALID.search(said):
+        raise InvalidNumber(said)
+    if _UNTOLD.search(said) or (known and not said):
+        return NOT_FOUND_YET
+    raise UnreadableAnswer(f"neither a scan nor a known error ({said or 'no reason given'})")
+
+
+def _number(parcel: Element) -> str:
+    named = parcel.first("PIN")
+    return (named.text("Value") or "" if named else "").upper()
+
+
+def _tracking(parcel: Element) -> Tracking:
+    listed = list(parcel.each("Scan"))
+    scans = [_scan(each) for each in listed]
+    backwards = scans[0].checkpoint.checkpoint_time >= scans[-1].checkpoint.checkpoint_time
+    told = history(scans, newest_first=backwards)
+    status = told.status or statuses.IN_TRANSIT
+    delivery = delivery_in(told.checkpoints, status)
+    signatures = (
+        details.text("DeliverySignature")
+        for each in listed
+        if _known(each) == statuses.DELIVERED and (details := each.first("ScanDetails"))
+    )
+    return Tracking(
+        tag=status.tag,
+        subtag=status.subtag,
+        checkpoints=told.checkpoints,
+        delivered_at=delivery.checkpoint_time if delivery else None,
+        signed_by=next((name for name in signatures if name), None) if delivery else None,
+        unknown_codes=unknown_codes(map(_kind, listed), CODES, WORDED),
+    )
+
+
+def _scan(event: Element) -> Scan:
+    depot = event.first("Depot")
+    place = Place(location=depot.text("Name") if depot else None)
+    moment = read_digits(
+        (event.text("ScanDate") or "").replace("-", ""), event.text("ScanTime") or ""
+    )
+    return scan(moment, _said(event), _known(event), _kind(event), place)
+
+
+def _kind(event: Element) -> str:
+    return event.text("ScanType") or ""
+
+
+def _said(event: Element) -> str:
+    return event.text("Description") or event.text("Comment") or ""
+
+
+def _known(event: Element) -> Status | None:
+    """Read a status by the type of the scan; why it was undeliverable is told by its words."""
+    said, known = _said(event), CODES.get(_kind(event))
+    if known is None:
+        return recognise(said)
+    if known == statuses.ATTEMPTED:
+        why = recognise(said)
+        tells = (Tag.ATTEMPT_FAIL, Tag.EXCEPTION, Tag.AVAILABLE_FOR_PICKUP)
+        return why if why and why.tag in tells else known
+    return unless_denied(known, said)

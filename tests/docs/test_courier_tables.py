@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from courier_tables import EVERY, ROOT, TABLES, made, needed
 
@@ -21,6 +23,13 @@ def test_every_courier_is_named(file: str) -> None:
     text = (ROOT / file).read_text()
 
     assert [slug for slug in EVERY if f"`{slug}`" not in text and f'"{slug}"' not in text] == []
+
+
+def test_every_courier_has_a_row_on_what_a_call_may_carry() -> None:
+    page = (ROOT / "docs" / "couriers.md").read_text()
+    _, _, table = page.partition("| slug | numbers a call may carry |")
+
+    assert re.findall(r"(?m)^\| `([\w-]+)` \|", table.partition("\n\n")[0]) == list(EVERY)
 
 
 def test_a_page_that_lost_its_marks_is_noticed() -> None:

@@ -44,7 +44,8 @@ def _element(name: str, value: object) -> str:
 class Subject:
     """A module; an answer out of events; which of them deliver; codes, known ones and others.
 
-    `elements` are the names that a module reads of its courier's XML.
+    `elements` are the names that a module reads of its courier's XML. `in_english` is False for a
+    courier whose events have no words, or none in English.
     """
 
     module: ModuleType
@@ -53,6 +54,7 @@ class Subject:
     codes: tuple[str, ...]
     encode: Callable[[Any], bytes] = as_json
     elements: AbstractSet[str] = frozenset()
+    in_english: bool = True
 
     @property
     def reads_codes(self) -> bool:

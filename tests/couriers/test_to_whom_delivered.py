@@ -31,6 +31,7 @@ CODED = [
     for code in subject.codes
     # The feed's codes are tags of our own: whoever writes one means it.
     if subject.delivered(("", "", code)) and subject.module is not json_feed
+    if subject.in_english
 ]
 EACH = pytest.mark.parametrize(
     ("subject", "code"), CODED, ids=[f"{one.module.NAME} {code}" for one, code in CODED]

@@ -16,5 +16,9 @@ def answer(events: list[Event]) -> object:
 
 
 SUBJECT = Subject(
-    brazil_correios, answer, coded("BDE-01", "BDI-67"), ("BDE-01", "BDI-67", "BDE-23", "RO-01", "")
+    brazil_correios,
+    answer,
+    coded("BDE-01", "BDI-67"),
+    ("BDE-01", "BDI-67", "BDE-23", "RO-01", ""),
+    in_english=False,
 )

@@ -18,4 +18,5 @@ SUBJECT = Subject(
     answer,
     coded("delivered"),
     ("delivered", "returned_to_sender", "claimed", ""),
+    in_english=False,
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import resource
+
 from plant import Plant
+from running_worker import until
 
 from devstack import judge
 
@@ -53,3 +56,20 @@ def test_a_call_that_takes_long_holds_up_no_job_behind_it(plant: Plant) -> None:
     (lone,) = plant.calls(quick)
     second = sorted(call.ended_ns or 0 for call in plant.calls(slow))[1]
     assert (lone.arrived_ns - second) / judge.SECOND_NS < 2.0, "it was the next in line"
+
+
+def test_a_low_hard_limit_of_open_files_lowers_the_calls_and_the_log_says_so(plant: Plant) -> None:
+    slug = plant.courier(per_second=20)
+    worker = plant.hire().ready()
+    # Processes that the parent starts from now on have its limits; the first one had ours.
+    resource.prlimit(worker.process.pid, resource.RLIMIT_NOFILE, (200, 300))
+    worker.kill_child()
+    until(lambda: len(worker.events("worker started")) == 2, 30.0, "another process starts")
+
+    for number in range(5):
+        plant.producer.put(slug, f"AB{number:06d}")
+    plant.endings.come(30.0)
+
+    before, after = worker.events("worker started")
+    assert before["concurrency"] > 150
+    assert (after["concurrency"], after["bound_by"]) == (150, "half of 300 open files")

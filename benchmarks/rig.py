@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -62,10 +63,11 @@ class Rig:
         """Run a worker for the length of a `with` block."""
         return worker_tree.running(setting, self.addresses, self.tubes, self._folder)
 
-    def meter(self, worker: WorkerTree) -> Meter:
-        """Read the CPU of the worker and of each server."""
+    def meter(self, worker: WorkerTree | None = None) -> Meter:
+        """Read the CPU of the worker, or without one of this process, and of each server."""
         servers = {server.name: [_pid(server)] for server in self.stack.servers}
-        return Meter({"worker": worker.pids, **servers, "courier": [self.courier.pid]})
+        pids = worker.pids if worker else [os.getpid()]
+        return Meter({"worker": pids, **servers, "courier": [self.courier.pid]})
 
     def stored(self) -> int:
         """How many documents the collection of results holds."""

@@ -11,6 +11,7 @@ from benchmarks.scenarios import (
     latency,
     limited,
     profile,
+    rechecks,
     stalls,
     unlimited,
 )
@@ -25,6 +26,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     hot_slug.SCENARIO,
     latency.SCENARIO,
     backlog.SCENARIO,
+    rechecks.SCENARIO,
     idle.SCENARIO,
     held.SCENARIO,
 )

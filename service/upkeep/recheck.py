@@ -29,6 +29,9 @@ PERIOD_SECONDS = 30.0
 ROUND_MOST = 1_000
 """Checks that are looked up in one round, in equal shares for the couriers that have some due."""
 
+SHARE_LEAST = 10
+"""Of each courier, however many there are: most of what one costs is the look-up itself."""
+
 TOGETHER_MOST = 100
 """Checks that are put together: to write them holds the event loop for some milliseconds."""
 
@@ -70,7 +73,7 @@ class Recheck:
         slugs = await self._store.read(slugs_with_due, tracking, moment)
         # A slug that is no text is no courier that is gone, but a document to be told of.
         ours = [slug for slug in slugs if not isinstance(slug, str) or slug in self._slugs]
-        share = max(1, ROUND_MOST // max(1, len(ours)))
+        share = max(SHARE_LEAST, ROUND_MOST // max(1, len(ours)))
         found = []
         for slug in ours:
             found += await self._store.read(due_for_check, tracking, slug, moment, share)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MERGE = "results/test_merge.py::"
+FIELDS = "results/test_merge_fields.py::"
 SAVING = "results/test_saving.py::"
 
 MUTANTS = (
@@ -74,6 +75,32 @@ MUTANTS = (
         old="        await self._putter.put_rechecks(requests)\n",
         new="",
         tests=("upkeep/test_recheck.py::test_a_check_stays_due_until_its_request_is_put",),
+    ),
+    Mutant(
+        name="parcels of a courier that is gone are asked about before the others",
+        breaks="I7",
+        where="service/upkeep/recheck.py",
+        old="if not isinstance(slug, str) or slug in self._slugs]",
+        new="if slug]",
+        tests=(
+            "upkeep/test_recheck.py::test_parcels_of_a_courier_that_is_gone_keep_no_other_waiting",
+        ),
+    ),
+    Mutant(
+        name="a parcel that is never answered is asked about for ever",
+        breaks="I9",
+        where="service/results/merge.py",
+        old="_is_over(_last_answer_at(document), asked_at, recheck)",
+        new="False",
+        tests=("results/test_merge_failures.py::test_thirty_days_without_an_answer_mean_expired",),
+    ),
+    Mutant(
+        name="a re-check brings an old postal code back",
+        breaks="F17",
+        where="service/results/document.py",
+        old="    older = call.request.origin is Origin.AUTOMATIC or",
+        new="    older =",
+        tests=(FIELDS + "test_a_schedule_knows_what_was_stored_before_and_only_fills_gaps",),
     ),
     Mutant(
         name="a request that is recorded as dead again stops the others",

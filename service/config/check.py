@@ -17,8 +17,9 @@ from service.config.paths import (
     is_table,
     settings_of,
 )
-from service.config.problems import Problem, example, shown, suggestion
+from service.config.problems import Problem, shown
 from service.config.schema import GONE, Section
+from service.config.spelling import example, suggestion
 
 WhereOf = Callable[[Path], str]
 """Where a path was set: a line of the file or a variable."""

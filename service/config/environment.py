@@ -23,7 +23,8 @@ from typing import Any
 import msgspec
 
 from service.config.paths import Path, expected, is_secret, is_text, kind_at, values
-from service.config.problems import PREFIX, ConfigError, Problem, example, path_of, shown, variable
+from service.config.problems import ConfigError, Problem, shown
+from service.config.spelling import PREFIX, example, path_of, variable
 
 WHICH_FILE = "TRACKER_CONFIG"
 FROM_FILE = "_FILE"

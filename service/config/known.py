@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterator
 
 from couriers.slugs import ALIASES, FEEDS, SLUGS
 from service.config.paths import Path
-from service.config.problems import Finding, shown, suggestion
+from service.config.problems import Finding, shown
 from service.config.schema import Config
+from service.config.spelling import suggestion
 from tracking.errors import MalformedJob
 from tracking.request import parse_slug
 

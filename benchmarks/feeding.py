@@ -15,7 +15,7 @@ from redis import Redis
 from benchmarks.rig import Rig
 from benchmarks.tube import REQUESTS, TubeError
 from limits import keys
-from tracking.request import Slug
+from tracking.line import Line
 
 PAUSE_MS = 3_000
 REFRESH_SECONDS = 1.0
@@ -47,5 +47,5 @@ def pause(redis: Redis, names: Iterable[str]) -> None:
     """Let nobody call these couriers for PAUSE_MS from now."""
     with redis.pipeline(transaction=False) as pipeline:
         for name in names:
-            pipeline.set(keys.of_slug(Slug(name)).calls_paused, "benchmark", px=PAUSE_MS)
+            pipeline.set(keys.of_line(Line(name)).calls_paused, "benchmark", px=PAUSE_MS)
         pipeline.execute()

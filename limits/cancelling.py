@@ -19,7 +19,8 @@ from limits.clock import Clock
 from limits.codec import write_rules
 from limits.failure import redis_down
 from limits.pipeline import Pipeline
-from limits.rules import Rules
+from limits.rules import RulesOf
+from tracking.line import Line, courier_line
 from tracking.request import Number, Slug
 
 NOBODY: dict[str, object] = {"epoch": "", "token": "", "deaths": 0, "max_age_ms": 0}
@@ -32,7 +33,7 @@ WALKED_MOST = 100_000
 """Entries of lists that one script walks along in search of its numbers: about 2 ms."""
 
 
-_Line = tuple[Callable[[str], Any], Callable[[str, int, int], Any], str]
+_List = tuple[Callable[[str], Any], Callable[[str, int, int], Any], str]
 """How a key's numbers are counted and read from the first one on; and the key."""
 
 
@@ -79,18 +80,19 @@ class Canceller:
     Every method raises LimitsDown. Some may be cancelled then; repeat it for the others.
     """
 
-    def __init__(self, redis: Redis, rules_of: Callable[[Slug], Rules]) -> None:
+    def __init__(self, redis: Redis, rules_of: RulesOf) -> None:
         self._redis = redis
         self._pipeline = Pipeline(redis, Clock())
         self._rules_of = rules_of
 
     async def cancel(self, slug: Slug, number: Number, operation: str = "") -> Cancelled:
         """Cancel all that waits for `number`, or only `operation`, which must wait for it."""
-        rules = write_rules(self._rules_of(slug), NOBODY)
+        line = courier_line(slug)
+        rules = write_rules(self._rules_of(line), NOBODY)
         total, more = 0, 1
         while more:
             _, word, *told = await self._pipeline.run(
-                "cancel", [keys.wait_list(slug)], (rules, b"[]", number, operation)
+                "cancel", [keys.wait_list(line)], (rules, b"[]", number, operation)
             )
             if word != "cancelled":
                 return await self._kept(Kept(word), told, slug, operation)
@@ -110,7 +112,7 @@ class Canceller:
     async def cancel_courier(self, slug: Slug) -> AsyncIterator[tuple[Wanted, Cancelled]]:
         """Cancel all that waits for a courier; of what comes meanwhile, some may stay."""
         with _redis_asked():
-            for count, read, key in _lines(self._redis, slug):
+            for count, read, key in _lists(self._redis, slug):
                 left = await count(key)
                 while left > 0 and (numbers := await read(key, 0, AT_ONCE - 1)):
                     left -= len(numbers)
@@ -129,7 +131,7 @@ class Canceller:
         """Count the numbers that wait for a turn, or for a repetition."""
         with _redis_asked():
             pipeline = self._redis.pipeline(transaction=False)
-            for count, _, key in _lines(pipeline, slug):
+            for count, _, key in _lists(pipeline, slug):
                 count(key)
             return sum(await pipeline.execute())
 
@@ -144,7 +146,7 @@ class Canceller:
 
     async def _behind(self, slug: Slug) -> list[Wanted]:
         """Find the numbers that wait for the end of their own running call: no list has them."""
-        names = keys.of_slug(slug)
+        names = keys.of_line(courier_line(slug))
         calls = self._redis.hscan_iter(names.wait_inflight, match="=*")
         numbers = [Number(field.removeprefix("=")) async for field, _ in calls]
         return [Wanted(slug, number) for number in await self._recorded(slug, numbers)]
@@ -153,7 +155,7 @@ class Canceller:
         """Tell the numbers apart that were requested; the others were pushed by hand."""
         if not numbers:
             return []
-        records = await self._redis.hmget(keys.of_slug(slug).wait_requests, numbers)
+        records = await self._redis.hmget(keys.of_line(courier_line(slug)).wait_requests, numbers)
         return [number for number, record in zip(numbers, records, strict=True) if record]
 
     async def _kept(self, kept: Kept, told: list[str], slug: Slug, operation: str) -> Cancelled:
@@ -169,16 +171,16 @@ class Canceller:
     async def _parcel_of(self, operation: str) -> str:
         """Find the courier and number that an id waits or runs for; "" for none."""
         with _redis_asked():
-            slugs = sorted(map(str, await self._redis.smembers(keys.SLUGS)))
+            lines = sorted(map(str, await self._redis.smembers(keys.LINES)))
             pipeline = self._redis.pipeline(transaction=False)
-            for slug in slugs:
-                pipeline.hget(keys.of_slug(Slug(slug)).wait_requests, f"#{operation}")
-            found = zip(slugs, await pipeline.execute(), strict=True)
-        return next((f"{slug} {json.loads(text)['n']}" for slug, text in found if text), "")
+            for line in lines:
+                pipeline.hget(keys.of_line(Line(line)).wait_requests, f"#{operation}")
+            found = zip(lines, await pipeline.execute(), strict=True)
+        return next((f"{line} {json.loads(text)['n']}" for line, text in found if text), "")
 
 
-def _lines(redis: Redis, slug: Slug) -> Sequence[_Line]:
-    names = keys.of_slug(slug)
+def _lists(redis: Redis, slug: Slug) -> Sequence[_List]:
+    names = keys.of_line(courier_line(slug))
     return (
         (redis.llen, redis.lrange, names.wait_list),
         (redis.llen, redis.lrange, names.wait_list_automatic),

@@ -8,7 +8,8 @@ import msgspec
 
 from limits.rules import AHEAD_SECONDS, ANSWER_KEEP_SECONDS, LATE_SECONDS, Rules
 from tracking.call import Verdict
-from tracking.request import Number, Origin, Slug, TrackingRequest
+from tracking.line import Line, slug_of
+from tracking.request import Number, Origin, TrackingRequest
 
 
 class Anonymous(msgspec.Struct):
@@ -61,10 +62,10 @@ def read_grant(reply: list[Any]) -> Grant:
     return Grant(call_id, int(at_us), int(granted_us), _read_record(record), operations)
 
 
-def request_of(slug: Slug, record: Record) -> TrackingRequest:
+def request_of(line: Line, record: Record) -> TrackingRequest:
     """The merged request of everybody who waits."""
     return TrackingRequest(
-        slug=slug,
+        slug=slug_of(line),
         number=Number(record.n),
         given=record.given or record.n,
         origin=Origin.AUTOMATIC if record.auto else Origin.MANUAL,
@@ -109,9 +110,9 @@ def write_verdict(verdict: Verdict, observed_ms: int) -> bytes:
 
 
 def write_rules(rules: Rules, common: dict[str, object]) -> bytes:
-    """Write the rules of a slug as lua/lib/context.lua reads them.
+    """Write the rules of a line as lua/lib/context.lua reads them.
 
-    `common` holds what is the same for all slugs: epoch, token, deaths, max_age_ms.
+    `common` holds what is the same for all lines: epoch, token, deaths, max_age_ms.
     """
     keep_ms = round(ANSWER_KEEP_SECONDS * 1000)
     body: dict[str, object] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,7 +17,8 @@ from limits.clock import Clock
 from limits.codec import write_rules
 from limits.failure import redis_down
 from limits.pipeline import Pipeline
-from limits.rules import Rules
+from limits.rules import RulesOf
+from tracking.line import courier_line
 from tracking.operation import ENDS
 from tracking.request import Number, Slug
 
@@ -55,26 +56,28 @@ _read_operation = msgspec.json.Decoder(_Operation).decode
 class Forgetter:
     """Clears parcels from Redis. Every method raises LimitsDown, and may be repeated then."""
 
-    def __init__(self, redis: Redis, rules_of: Callable[[Slug], Rules]) -> None:
+    def __init__(self, redis: Redis, rules_of: RulesOf) -> None:
         self._redis = redis
         self._pipeline = Pipeline(redis, Clock())
         self._rules_of = rules_of
 
     async def forget(self, slug: Slug, number: Number) -> Forgotten:
         """End what waits and what runs, and discard what comes of it (lua/forget.lua)."""
-        rules = write_rules(self._rules_of(slug), NOBODY)
+        line = courier_line(slug)
+        rules = write_rules(self._rules_of(line), NOBODY)
         total, more = 0, 1
         while more:
             at_us, ended, more, call, answers = await self._pipeline.run(
-                "forget", [keys.wait_list(slug)], (rules, b"[]", number, MARK_SECONDS * 1000)
+                "forget", [keys.wait_list(line)], (rules, b"[]", number, MARK_SECONDS * 1000)
             )
             total += ended
         return Forgotten(at_us, total, call, answered=bool(answers))
 
     async def runs(self, slug: Slug, call: str) -> bool:
         """Whether a call is still in flight: what it stores is stored before it ends."""
+        names = keys.of_line(courier_line(slug))
         try:
-            return bool(await self._redis.hexists(keys.of_slug(slug).wait_inflight, call))
+            return bool(await self._redis.hexists(names.wait_inflight, call))
         except (RedisError, OSError) as error:
             raise redis_down(error) from error
 

@@ -1,6 +1,6 @@
 """Who may call, who waits: every step is one script, decided on Redis' clock.
 
-    in flight  at most `Rules.concurrent` calls of a slug, over all workers     (20)
+    in flight  at most `Rules.concurrent` calls of a line, over all workers     (20)
     started    at most `Rules.per_second` in any second [t, t + 1 s)            (2)
 
 Safety    holds for any number of workers, because Redis decides and because a lane is free again
@@ -18,7 +18,7 @@ import contextlib
 import itertools
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -30,7 +30,7 @@ from limits.epoch import Epoch
 from limits.permit import CallPermit
 from limits.pipeline import Pipeline
 from limits.reports import Reports, encode
-from limits.rules import ANSWER_KEEP_SECONDS, Rules
+from limits.rules import ANSWER_KEEP_SECONDS, Rules, RulesOf
 from limits.workers import LIVES_SECONDS, Who, introduction
 from tracking.call import (
     Admission,
@@ -46,8 +46,9 @@ from tracking.call import (
     Verdict,
 )
 from tracking.errors import LimitsDown, NotStarted
+from tracking.line import Line, kind_of, line_of
 from tracking.operation import State
-from tracking.request import Slug, TrackingRequest
+from tracking.request import TrackingRequest
 
 AGAIN_SECONDS = 0.1
 """How soon a call in mid-way asks again while Redis is silent."""
@@ -56,14 +57,12 @@ LEAVE_SECONDS = 1.0
 """Nothing hangs on the last word of a worker that stops; a Redis that is away must not delay it."""
 
 INSPECTED_AT_ONCE, SWEPT_AT_ONCE = 200, 50
-"""Looking at a thousand slugs at once, or sweeping them, would hold up the takes behind them."""
-
-RulesOf = Callable[[Slug], Rules]
+"""Looking at a thousand lines at once, or sweeping them, would hold up the takes behind them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is the same for all slugs. `max_age` in seconds; `deaths` before a request is dead.
+    """What is the same for all lines. `max_age` in seconds; `deaths` before a request is dead.
 
     `who`: this process, for people; None tells nobody of it.
     """
@@ -86,7 +85,7 @@ class Limiter:
         self._rules_of = rules_of
         self._policy = policy
         self._ids = map(f"{self.token}-{{}}".format, itertools.count(1))
-        self._written: dict[Slug, bytes] = {}
+        self._written: dict[Line, tuple[Rules, bytes]] = {}
         self._reports = Reports(self._started)
 
     @property
@@ -117,16 +116,16 @@ class Limiter:
         full: bool = False,
     ) -> Admission:
         """Ask for a call (lua/admit.lua). `answer`: stored, and fresh enough; `full`: no room."""
-        call_id, asked = next(self._ids), time.monotonic()
+        line, call_id, asked = line_of(request), next(self._ids), time.monotonic()
         fresh = write_verdict(answer, answer.observed_ms or 0) if answer else b""
         args = (call_id, write_request(request, job_key, full=full), fresh)
-        reply = await self._run("admit", request.slug, args)
+        reply = await self._run("admit", line, args)
         if reply[1] == "epoch":
             await self._agree()
-            reply = await self._run("admit", request.slug, args)
+            reply = await self._run("admit", line, args)
         match reply[1:]:
             case ["granted", grant]:
-                return Granted(self._call(request.slug, grant, asked))
+                return Granted(self._call(line, grant, asked))
             case ["parked", why, put]:
                 return Parked(str(why), put_drain=put == 1)
             case ["ended", state]:
@@ -134,28 +133,28 @@ class Limiter:
             case ["full", waiting]:
                 return Full(int(waiting))
             case ["dying", grant]:
-                return Dying(self._call(request.slug, grant, asked))
+                return Dying(self._call(line, grant, asked))
         raise LimitsDown(f"Redis changes its epoch faster than we can follow: {reply!r}")
 
-    async def take(self, slug: Slug, room: int, *, claims: bool = False) -> Turn:
-        """Take up to `room` waiting requests of `slug` (lua/take.lua)."""
-        return await self._turn("take", slug, (next(self._ids), room, int(claims)))
+    async def take(self, line: Line, room: int, *, claims: bool = False) -> Turn:
+        """Take up to `room` waiting requests of `line` (lua/take.lua)."""
+        return await self._turn("take", line, (next(self._ids), room, int(claims)))
 
     async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:
         """End the call with all its operations, then take (lua/finish.lua)."""
         written = write_verdict(verdict, call.granted_us // 1000)
-        slug, number, base = call.request.slug, call.request.number, next(self._ids)
+        line, number, base = call.line, call.request.number, next(self._ids)
         while True:
             asked = time.monotonic()
             args = (call.id, written, number, base, room)
-            _, more, *rest = await self._run("finish", slug, args)
+            _, more, *rest = await self._run("finish", line, args)
             if more == 0:
-                return await self._read_turn(slug, rest, asked)
+                return await self._read_turn(line, rest, asked)
 
     async def retry(self, call: Call, delay: float, room: int) -> Turn:
         """Give the slot back, repeat in `delay` seconds (lua/retry.lua)."""
         args = (call.id, round(delay * 1000), next(self._ids), room)
-        return await self._turn("retry", call.request.slug, args)
+        return await self._turn("retry", call.line, args)
 
     async def hand_back(self, call: Call, room: int, pause: Pause | None = None) -> Turn:
         """Hand the requests back to the head of their list (lua/hand_back.lua).
@@ -164,43 +163,43 @@ class Limiter:
         """
         unsent = int(not call.permit.started)
         args = (call.id, unsent, *_pause(pause), next(self._ids), room)
-        return await self._turn("hand_back", call.request.slug, args)
+        return await self._turn("hand_back", call.line, args)
 
-    async def sweep(self, slugs: Sequence[Slug]) -> Sequence[Swept]:
+    async def sweep(self, lines: Sequence[Line]) -> Sequence[Swept]:
         """Put right what vanished workers left (lua/survey.lua, lua/inspect.lua, lua/sweep.lua)."""
-        busy = await self._survey(slugs, LIVES_SECONDS)
-        unsound: list[Slug] = []
+        busy = await self._survey(lines, LIVES_SECONDS)
+        unsound: list[Line] = []
         for part in _parts(busy, INSPECTED_AT_ONCE):
-            spans = [us for slug in part for us in self._rules_of(slug).reach_us]
+            spans = [us for line in part for us in self._rules_of(line).reach_us]
             unsound += await self._pipeline.run("inspect", [keys.wait_list(s) for s in part], spans)
         swept: list[Swept] = []
         for part in _parts(unsound, SWEPT_AT_ONCE):
-            swept += await asyncio.gather(*(self._sweep(slug) for slug in part))
+            swept += await asyncio.gather(*(self._sweep(line) for line in part))
         return swept
 
-    async def _survey(self, slugs: Sequence[Slug], lives_seconds: float) -> list[Slug]:
-        args: list[str | bytes | int] = [" ".join(slugs)]
+    async def _survey(self, lines: Sequence[Line], lives_seconds: float) -> list[Line]:
+        args: list[str | bytes | int] = [" ".join(lines)]
         if self._policy.who:
             args += [introduction(self._policy.who, self.token), round(lives_seconds * 1000)]
-        found = await self._pipeline.run("survey", [keys.SLUGS, keys.WORKERS], args)
-        return [Slug(slug) for slug in found]
+        found = await self._pipeline.run("survey", [keys.LINES, keys.WORKERS], args)
+        return [line for line in map(Line, found) if kind_of(line)]
 
-    async def _sweep(self, slug: Slug) -> Swept:
+    async def _sweep(self, line: Line) -> Swept:
         asked = time.monotonic()
-        _, swept, dying, put = await self._run("sweep", slug, (next(self._ids),))
-        calls = tuple(self._call(slug, grant, asked) for grant in dying)
-        return Swept(slug, swept=int(swept), dying=calls, put_drain=put == 1)
+        _, swept, dying, put = await self._run("sweep", line, (next(self._ids),))
+        calls = tuple(self._call(line, grant, asked) for grant in dying)
+        return Swept(line, swept=int(swept), dying=calls, put_drain=put == 1)
 
-    async def _turn(self, script: str, slug: Slug, args: tuple[str | bytes | int, ...]) -> Turn:
+    async def _turn(self, script: str, line: Line, args: tuple[str | bytes | int, ...]) -> Turn:
         asked = time.monotonic()
-        _, *rest = await self._run(script, slug, args)
-        return await self._read_turn(slug, rest, asked)
+        _, *rest = await self._run(script, line, args)
+        return await self._read_turn(line, rest, asked)
 
-    async def _read_turn(self, slug: Slug, rest: list[Any], asked: float) -> Turn:
+    async def _read_turn(self, line: Line, rest: list[Any], asked: float) -> Turn:
         grants, why, ask, put = rest
         if why == "epoch":
             await self._agree()
-        calls = tuple(self._call(slug, grant, asked) for grant in grants)
+        calls = tuple(self._call(line, grant, asked) for grant in grants)
         ask_again = self._clock.monotonic(int(ask)) if int(ask) else None
         return Turn(
             calls,
@@ -209,20 +208,20 @@ class Limiter:
             full=why == "full" and ask_again is not None,
         )
 
-    async def _run(self, script: str, slug: Slug, args: Sequence[str | bytes | int]) -> list[Any]:
-        reports = self._reports.take(slug)
+    async def _run(self, script: str, line: Line, args: Sequence[str | bytes | int]) -> list[Any]:
+        reports = self._reports.take(line)
         try:
             reply = await self._pipeline.run(
-                script, [keys.wait_list(slug)], (self._rules(slug), encode(reports), *args)
+                script, [keys.wait_list(line)], (self._rules(line), encode(reports), *args)
             )
         except LimitsDown:
-            self._reports.put_back(slug, reports)
+            self._reports.put_back(line, reports)
             raise
         return list(reply)
 
-    async def _started(self, slug: Slug) -> None:
+    async def _started(self, line: Line) -> None:
         try:
-            await self._run("started", slug, ())
+            await self._run("started", line, ())
         except LimitsDown:
             return  # put back by _run; the lane is held longer meanwhile, which is safe
 
@@ -230,10 +229,10 @@ class Limiter:
         if await self._epoch.agree():
             self._written.clear()
 
-    async def _again(self, slug: Slug, call_id: str, start_id: str) -> int:
+    async def _again(self, line: Line, call_id: str, start_id: str) -> int:
         while True:
             try:
-                reply = await self._run("again", slug, (start_id, call_id))
+                reply = await self._run("again", line, (start_id, call_id))
             except LimitsDown:
                 await asyncio.sleep(AGAIN_SECONDS)  # the call's deadline ends this
                 continue
@@ -245,21 +244,21 @@ class Limiter:
                 case _:
                     raise NotStarted(f"the lease of call {call_id} is over")
 
-    def _call(self, slug: Slug, reply: list[Any], asked: float) -> Call:
+    def _call(self, line: Line, reply: list[Any], asked: float) -> Call:
         grant = read_grant(reply)
         record = grant.record
-        again = partial(self._again, slug, grant.call_id)
+        again = partial(self._again, line, grant.call_id)
         permit = CallPermit(
             grant.call_id,
             grant.at_us,
-            asked + self._rules_of(slug).call_timeout_seconds,
+            asked + self._rules_of(line).call_timeout_seconds,
             self._clock,
-            partial(self._reports.add, slug),
+            partial(self._reports.add, line),
         )
         permit.renewed_by(again)
         return Call(
             id=grant.call_id,
-            request=request_of(slug, record),
+            request=request_of(line, record),
             permit=permit,
             granted_us=grant.granted_us,
             waiting_since=record.since / 1000,
@@ -269,21 +268,22 @@ class Limiter:
             operations=grant.operations,
         )
 
-    def _rules(self, slug: Slug) -> bytes:
-        if slug not in self._written:
+    def _rules(self, line: Line) -> bytes:
+        rules = self._rules_of(line)
+        if line not in self._written or self._written[line][0] is not rules:
             common: dict[str, object] = {
                 "epoch": self._epoch.name,
                 "token": self.token,
                 "deaths": self._policy.deaths,
                 "max_age_ms": round(self._policy.max_age * 1000),
             }
-            self._written[slug] = write_rules(self._rules_of(slug), common)
-        return self._written[slug]
+            self._written[line] = rules, write_rules(rules, common)
+        return self._written[line][1]
 
 
-def _parts(slugs: Sequence[Slug], most: int) -> Iterator[Sequence[Slug]]:
-    for begin in range(0, len(slugs), most):
-        yield slugs[begin : begin + most]
+def _parts(lines: Sequence[Line], most: int) -> Iterator[Sequence[Line]]:
+    for begin in range(0, len(lines), most):
+        yield lines[begin : begin + most]
 
 
 def _pause(pause: Pause | None) -> tuple[int, str]:

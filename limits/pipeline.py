@@ -1,7 +1,7 @@
 """The way to Redis and back: what accumulates during one round trip goes out together.
 
 A caller awaits one step and reads as one step. All steps become one script, of whatever kinds and
-slugs they are; the few scripts of no slug go beside it in the same pipeline. They travel by hash.
+lines they are; the few scripts of no line go beside it in the same pipeline. They travel by hash.
 When Redis has forgotten them (restart, SCRIPT FLUSH) they are loaded and sent again: a refused
 script has done nothing.
 """
@@ -148,7 +148,7 @@ class Pipeline:
 
 
 def _together(steps: Iterable[_Step]) -> Iterable[list[_Step]]:
-    """All steps of slugs in one group, in their order; what belongs to no slug goes alone."""
+    """All steps of lines in one group, in their order; what belongs to no line goes alone."""
     batch = []
     for step in steps:
         if step.name in ALONE:
@@ -169,8 +169,8 @@ def _written(group: Sequence[_Step]) -> tuple[Sequence[Value], Sequence[Value]]:
         return group[0].keys, group[0].args
     kinds: dict[str, int] = {}
     widths: list[str] = []
-    # A slug is its key and its rules: the rules of one slug may change between two steps.
-    slugs: dict[tuple[Any, Any], int] = {}
+    # A line is its key and its rules: the rules of one line may change between two steps.
+    lines: dict[tuple[Any, Any], int] = {}
     laws: dict[Value, int] = {}
     for step in group:
         if step.name not in kinds:
@@ -178,11 +178,11 @@ def _written(group: Sequence[_Step]) -> tuple[Sequence[Value], Sequence[Value]]:
             widths.append(f"{step.name} {len(step.args)} ")
     requests: list[Value] = []
     for step in group:
-        slug = slugs.setdefault((step.keys[0], step.args[0]), len(slugs))
-        requests.append(slug * len(kinds) + kinds[step.name])
+        line = lines.setdefault((step.keys[0], step.args[0]), len(lines))
+        requests.append(line * len(kinds) + kinds[step.name])
         requests.extend(step.args[1:])
-    which = [laws.setdefault(rules, len(laws) + 1) for _, rules in slugs]
-    return [key for key, _ in slugs], [len(laws), "".join(widths), *laws, *which, *requests]
+    which = [laws.setdefault(rules, len(laws) + 1) for _, rules in lines]
+    return [key for key, _ in lines], [len(laws), "".join(widths), *laws, *which, *requests]
 
 
 def _instant(reply: Any) -> int | None:

@@ -1,6 +1,6 @@
 """Measured sends on their way back to Redis.
 
-They travel with the next script of their slug. When none is due within the time in which a report
+They travel with the next script of their line. When none is due within the time in which a report
 matters, a script of their own carries them: a lane without a report is held up to a second longer.
 """
 
@@ -12,43 +12,43 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from tracking.request import Slug
+from tracking.line import Line
 
 OWN_SCRIPT_AFTER_SECONDS = 0.3
 """A lane is asked for again about 0.85 s after its send; less than half leaves room to be slow."""
 
-Send = Callable[[Slug], Awaitable[None]]
-"""Runs `started` for one slug, which picks the reports up by `take`."""
+Send = Callable[[Line], Awaitable[None]]
+"""Runs `started` for one line, which picks the reports up by `take`."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Reports:
-    """What was sent and when, per slug, until a script has carried it to Redis."""
+    """What was sent and when, per line, until a script has carried it to Redis."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._waiting: dict[Slug, list[str | int]] = {}
-        self._since: dict[Slug, float] = {}
+        self._waiting: dict[Line, list[str | int]] = {}
+        self._since: dict[Line, float] = {}
         self._carrying: asyncio.Task[None] | None = None
 
-    def add(self, slug: Slug, start_id: str, send_us: int) -> None:
+    def add(self, line: Line, start_id: str, send_us: int) -> None:
         """Note one send, in µs of Redis' clock."""
-        self._waiting.setdefault(slug, []).extend((start_id, send_us))
-        self._since.setdefault(slug, time.monotonic())
+        self._waiting.setdefault(line, []).extend((start_id, send_us))
+        self._since.setdefault(line, time.monotonic())
         if self._carrying is None:
             self._carrying = asyncio.create_task(self._carry())
 
-    def take(self, slug: Slug) -> list[str | int]:
-        """Hand over what waits for a script of `slug`: [start id, µs, …]."""
-        self._since.pop(slug, None)
-        return self._waiting.pop(slug, [])
+    def take(self, line: Line) -> list[str | int]:
+        """Hand over what waits for a script of `line`: [start id, µs, …]."""
+        self._since.pop(line, None)
+        return self._waiting.pop(line, [])
 
-    def put_back(self, slug: Slug, reports: list[str | int]) -> None:
+    def put_back(self, line: Line, reports: list[str | int]) -> None:
         """The script did not arrive: the reports wait for the next one."""
         if reports:
-            self._waiting.setdefault(slug, [])[:0] = reports
-            self._since.setdefault(slug, time.monotonic())
+            self._waiting.setdefault(line, [])[:0] = reports
+            self._since.setdefault(line, time.monotonic())
 
     async def _carry(self) -> None:
         try:
@@ -56,8 +56,8 @@ class Reports:
                 oldest = min(self._since.values())
                 await asyncio.sleep(max(0.0, oldest + OWN_SCRIPT_AFTER_SECONDS - time.monotonic()))
                 due = time.monotonic() - OWN_SCRIPT_AFTER_SECONDS
-                slugs = [slug for slug, since in self._since.items() if since <= due]
-                await asyncio.gather(*(self._send(slug) for slug in slugs))
+                lines = [line for line, since in self._since.items() if since <= due]
+                await asyncio.gather(*(self._send(line) for line in lines))
         finally:
             self._carrying = None
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from tracking.line import Line
 
 LATE_SECONDS = 1.0
 """How long after its instant a grant may still be sent; the lane is held that much longer until
@@ -17,7 +20,7 @@ ANSWER_KEEP_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The limits of one courier, over all workers: `[limits]` and `[limits.slugs.<slug>]`.
+    """The limits of one line, over all workers: `[limits]` and `[limits.slugs.<slug>]`.
 
     `guard_ms` covers the jitter between the courier and us: starts of one lane are at least
     1 s + guard apart. `per_hour` holds in any 3,600 s; `per_day` between two resets, at
@@ -44,3 +47,10 @@ class Rules:
         """How far ahead of Redis' clock a lease, and a lane, can end; in microseconds."""
         lane = AHEAD_SECONDS + LATE_SECONDS
         return round(self.lease_seconds * 1e6), round(lane * 1e6) + self.window_us
+
+
+RulesOf = Callable[[Line], Rules]
+"""The rules of every line, asked at every step: they may change while the worker runs.
+
+What it returns is kept in written form for as long as it is the very same object.
+"""

@@ -1,8 +1,8 @@
 """The Lua scripts: read from the package.
 
-All steps of slugs are one script (lua/lib/batch.lua): its text is the library, each operation as a
+All steps of lines are one script (lua/lib/batch.lua): its text is the library, each operation as a
 function, and the loop that runs them. One text for all keeps Lua's heap small, which is collected
-again and again while scripts run; and steps of all kinds share what is done once for a slug.
+again and again while scripts run; and steps of all kinds share what is done once for a line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LIBRARY = (
 )
 """The parts that operations share, in the order in which they need each other."""
 
-OF_SLUG = (
+OF_LINE = (
     "admit",
     "again",
     "cancel",
@@ -41,7 +41,7 @@ OF_SLUG = (
 BATCH = "batch"
 
 ALONE = ("epoch", "inspect", "survey")
-"""Scripts that belong to no slug and use no part of the library."""
+"""Scripts that belong to no line and use no part of the library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def load() -> dict[str, Script]:
     folder = files("limits") / "lua"
     parts = [(folder / "lib" / f"{name}.lua").read_text() for name in LIBRARY]
     parts.append("local operations = {}\n")
-    for name in OF_SLUG:
+    for name in OF_LINE:
         text = (folder / f"{name}.lua").read_text()
         parts.append(f"function operations.{name}()\n{text}end\n")
     parts.append((folder / "lib" / f"{BATCH}.lua").read_text())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ from redis.exceptions import RedisError
 
 from limits import keys
 from limits.failure import redis_down
-from limits.rules import Rules
+from limits.rules import RulesOf
 from limits.workers import LiveWorker, live_workers
+from tracking.line import Line, courier_line, slug_of
 from tracking.operation import State
 from tracking.request import Number, Slug
 
@@ -61,14 +62,14 @@ class Place:
 class View:
     """Reads for people. Every method raises LimitsDown when Redis is silent."""
 
-    def __init__(self, redis: Redis, rules_of: Callable[[Slug], Rules]) -> None:
+    def __init__(self, redis: Redis, rules_of: RulesOf) -> None:
         self._redis = redis
         self._rules_of = rules_of
 
     async def slugs(self, known: Iterable[Slug] = ()) -> list[SlugView]:
         """All couriers with something to tell, and all of `known`; by slug."""
         try:
-            active = {Slug(str(slug)) for slug in await self._redis.smembers(keys.SLUGS)}
+            active = {Slug(str(slug)) for slug in await self._redis.smembers(keys.LINES)}
             return [await self._slug(slug) for slug in sorted(active | set(known))]
         except (RedisError, OSError) as error:
             raise redis_down(error) from error
@@ -93,9 +94,9 @@ class View:
             text = await self._redis.get(keys.status(operation))
             if text:
                 return dict(json.loads(text))
-            for name in await self._redis.smembers(keys.SLUGS):
-                slug = Slug(str(name))
-                waits = await self._redis.hget(keys.of_slug(slug).wait_requests, f"#{operation}")
+            for name in await self._redis.smembers(keys.LINES):
+                line = Line(str(name))
+                waits = await self._redis.hget(keys.of_line(line).wait_requests, f"#{operation}")
                 if waits:
                     number = json.loads(waits)["n"]
                     return {
@@ -103,7 +104,7 @@ class View:
                         "startedAt": None,
                         "finishedAt": None,
                         "output": None,
-                        "tracking": f"{slug}:{number}",
+                        "tracking": f"{slug_of(line)}:{number}",
                     }
         except (RedisError, OSError) as error:
             raise redis_down(error) from error
@@ -117,7 +118,7 @@ class View:
             raise redis_down(error) from error
 
     async def _place(self, slug: Slug, number: Number) -> Place | None:
-        names = keys.of_slug(slug)
+        names = keys.of_line(courier_line(slug))
         if call := await self._redis.hget(names.wait_inflight, f"={number}"):
             record = json.loads(await self._redis.hget(names.wait_inflight, call) or "{}")
             return Place(State.RUNNING, "", attempts=record.get("attempts", 0))
@@ -151,7 +152,7 @@ class View:
         )
 
     async def _slug(self, slug: Slug) -> SlugView:
-        names, rules = keys.of_slug(slug), self._rules_of(slug)
+        names, rules = keys.of_line(courier_line(slug)), self._rules_of(courier_line(slug))
         pipeline = self._redis.pipeline(transaction=False)
         now_ms = await self._now_ms()
         pipeline.zcount(names.calls_leases, now_ms * 1000, "+inf")
@@ -184,7 +185,7 @@ class View:
             counts={name: int(count) for name, count in counts.items()},
         )
 
-    async def _oldest_age(self, names: keys.SlugKeys, heads: list[str], now_ms: int) -> float:
+    async def _oldest_age(self, names: keys.LineKeys, heads: list[str], now_ms: int) -> float:
         texts = await self._redis.hmget(names.wait_requests, heads)
         since = [json.loads(text)["since"] for text in texts if text]
         return max(0.0, (now_ms - min(since, default=now_ms)) / 1000)
@@ -193,7 +194,7 @@ class View:
         self, slug: Slug, running: int, waiting: int, later: int
     ) -> tuple[str, float | None]:
         """What those who wait are waiting for, and for how many seconds."""
-        names, rules = keys.of_slug(slug), self._rules_of(slug)
+        names, rules = keys.of_line(courier_line(slug)), self._rules_of(courier_line(slug))
         if waiting + later and not await self._redis.exists(keys.WORKERS):
             return "no_worker", None
         pause_ms = await self._redis.pttl(names.calls_paused)
@@ -214,8 +215,9 @@ class View:
         return bound_by, waiting * await self._seconds_each(slug)
 
     async def _seconds_each(self, slug: Slug) -> float:
-        rules = self._rules_of(slug)
-        average_us = float(await self._redis.hget(keys.of_slug(slug).counts, "call_us") or 0)
+        rules = self._rules_of(courier_line(slug))
+        counts = keys.of_line(courier_line(slug)).counts
+        average_us = float(await self._redis.hget(counts, "call_us") or 0)
         rate = rules.window_us / 1_000_000 / rules.per_second
         return max(rate, average_us / 1_000_000 / rules.concurrent)
 

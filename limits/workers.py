@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from redis.asyncio import Redis
 
 from limits import keys
-from tracking.request import Slug
+from tracking.line import Line
 
 LIVES_SECONDS = 20.0
 """Three sweeps, 5 s ± 1 apart: one may be lost, and one late."""
@@ -55,8 +55,8 @@ async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
 async def _calls(redis: Redis, now_ms: int) -> Counter[str]:
     """Count the calls in flight by the token of their worker."""
     pipeline = redis.pipeline(transaction=False)
-    for slug in await redis.smembers(keys.SLUGS):
-        leases = keys.of_slug(Slug(str(slug))).calls_leases
+    for line in await redis.smembers(keys.LINES):
+        leases = keys.of_line(Line(str(line))).calls_leases
         pipeline.zrangebyscore(leases, f"({now_ms * 1000}", "+inf")
     return Counter(
         call_id.rpartition("-")[0] for call_ids in await pipeline.execute() for call_id in call_ids

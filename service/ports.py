@@ -17,7 +17,8 @@ from tracking.call import (
 )
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierError
-from tracking.request import Slug, TrackingRequest
+from tracking.line import Line
+from tracking.request import TrackingRequest
 
 
 class Job(Protocol):
@@ -62,8 +63,8 @@ class Job(Protocol):
 class Drains(Protocol):
     """Puts jobs on the tube `wait_list`."""
 
-    async def put_drain(self, slug: Slug) -> None:
-        """Ask for somebody to drain `slug`. Raises TubesDown; the sweeper repeats it then."""
+    async def put_drain(self, line: Line) -> None:
+        """Ask for somebody to drain `line`. Raises TubesDown; the sweeper repeats it then."""
 
 
 class Limits(Protocol):
@@ -90,8 +91,8 @@ class Limits(Protocol):
         `full`: this process has no room for a call; the request waits where one would be granted.
         """
 
-    async def take(self, slug: Slug, room: int, *, claims: bool = False) -> Turn:
-        """Take up to `room` waiting requests of `slug` whose turn it is.
+    async def take(self, line: Line, room: int, *, claims: bool = False) -> Turn:
+        """Take up to `room` waiting requests of `line` whose turn it is.
 
         `claims`: a job of the tube `wait_list` told this process to drain. Room 0 hands over;
         NO_ROOM takes none and keeps the duty to ask. So it is with the room of every step.
@@ -109,8 +110,8 @@ class Limits(Protocol):
         The start stays spent, unless the permit says that certainly nothing was sent.
         """
 
-    async def sweep(self, slugs: Sequence[Slug]) -> Sequence[Swept]:
-        """Put right what vanished workers left; `slugs` are all that this worker knows."""
+    async def sweep(self, lines: Sequence[Line]) -> Sequence[Swept]:
+        """Put right what vanished workers left; `lines` are all that this worker knows."""
 
 
 class Results(Protocol):

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+from tracking.line import Line, line_of
 from tracking.operation import State
 from tracking.permit import Permit
-from tracking.request import Slug, TrackingRequest
+from tracking.request import TrackingRequest
 
 
 class Call(NamedTuple):
@@ -32,6 +33,11 @@ class Call(NamedTuple):
     requests: int = 1
     operations: tuple[str, ...] = ()
 
+    @property
+    def line(self) -> Line:
+        """Where it counts against the limits."""
+        return line_of(self.request)
+
 
 class Granted(NamedTuple):
     """The call may be made now."""
@@ -43,7 +49,7 @@ class Granted(NamedTuple):
 class Parked:
     """The request waits in Redis; its job may be deleted.
 
-    `put_drain`: nobody drains this slug, so put a job on the tube `wait_list`.
+    `put_drain`: nobody drains this line, so put a job on the tube `wait_list`.
     """
 
     why: str
@@ -88,22 +94,22 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What the sweeper put right for one slug.
+    """What the sweeper put right for one line.
 
     `swept` calls went back to the head of their list; `dying` are to be recorded as dead and then
     finished; `put_drain`: somebody waits and nobody drains.
     """
 
-    slug: Slug
+    line: Line
     swept: int = 0
     dying: tuple[Call, ...] = ()
     put_drain: bool = False
 
 
 class Turn(NamedTuple):
-    """What came of asking for waiting requests of one slug.
+    """What came of asking for waiting requests of one line.
 
-    `ask_again` is on the clock of `time.monotonic()`: this process has the duty to ask for the slug
+    `ask_again` is on the clock of `time.monotonic()`: this process has the duty to ask for the line
     then. None: nothing waits, or another process has that duty. `full`: a call could start now, but
     this process said that it has NO_ROOM: it is to ask once it has some, at `ask_again` at the
     latest.

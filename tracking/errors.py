@@ -4,6 +4,7 @@
 
     TrackingError
     ├── MalformedJob          the job's body is no request: record it in `dead`, bury it
+    │   └── UnknownLine       a drain job of a line not known here: delete it, its requests wait
     ├── CourierError          the closed set that a courier module may raise
     │   ├── InvalidNumber     the courier says this number cannot be one of its own; final
     │   ├── MissingField      the courier needs an input that the request does not carry; final
@@ -46,6 +47,18 @@ class MalformedJob(TrackingError):
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
+
+
+class UnknownLine(MalformedJob):
+    """A job of the tube `wait_list` whose line this worker does not know.
+
+    What waits there stays in Redis, and the sweeper of a worker that knows the line puts the job
+    again: so it is deleted, and nothing is recorded.
+    """
+
+    def __init__(self, line: str) -> None:
+        super().__init__("unknown_slug", f"this worker does not know the line {line[:80]!r}")
+        self.line = line
 
 
 class CourierError(TrackingError):

@@ -17,7 +17,8 @@ Number = NewType("Number", str)
 """A tracking number in the form of lists, keys and `_id`; made only by `parse_number`."""
 
 SLUG_MOST = 64
-_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+SLUG = r"[a-z0-9]+(-[a-z0-9]+)*"
+_SLUG = re.compile(SLUG)
 _NUMBER = re.compile(r"[A-Z0-9][A-Z0-9 ._/-]{3,99}")
 _DROPPED = " \t-"
 

@@ -1,7 +1,7 @@
 --[[
 admit: one request asks for a call, and gets it or waits. Idempotent by call id and by job.
 
-KEYS     of the slug, see lib/context.lua
+KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call, new for every admission
   asked    JSON: number, job (key), id, given, age (ms), till (ms), auto, fields, trace, full (true:

@@ -1,7 +1,7 @@
 --[[
 again: leave for one further HTTP request of a call that runs. The slot is held, only a start is due.
 
-KEYS     of the slug, see lib/context.lua
+KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the start, new for every request of the call
   call_id

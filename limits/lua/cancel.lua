@@ -1,7 +1,7 @@
 --[[
 cancel: end what waits as CANCELLED. What runs at this moment is not touched.
 
-KEYS     of the slug, see lib/context.lua
+KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   number   whose operations end
   id       of one operation that waits for the number, or empty for all that do

@@ -2,7 +2,7 @@
 finish: a call is over. Its operations end, whoever waits for its number and finds the answer fresh
 enough ends with them, and the freed slot goes to the next in line.
 
-KEYS     of the slug, see lib/context.lua
+KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call
   text     the verdict, JSON: state, output (JSON text), tracking, observed (ms: its grant), answered

@@ -2,7 +2,7 @@
 forget: what waits for a number ends as CANCELLED, and so do the operations of its running call, whose
 answer is discarded. The remembered answer goes. What is asked from now on is a new request.
 
-KEYS     of the slug, see lib/context.lua
+KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   number
   keep_ms  how long calls that were granted before are told apart

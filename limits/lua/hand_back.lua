@@ -1,7 +1,7 @@
 --[[
 hand_back: a call is not made, or not to its end. It goes back to the head of the list.
 
-KEYS     of the slug, see lib/context.lua
+KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call
   unsent   1: certainly nothing was sent, so the start is given back; 0: it may have left

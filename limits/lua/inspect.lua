@@ -1,12 +1,12 @@
 --[[
-inspect: which of these slugs would a sweep change? Nearly always none, and a sweep costs more than
+inspect: which of these lines would a sweep change? Nearly always none, and a sweep costs more than
 twice as many commands, and three times the worker's time.
 
-KEYS[1…] wait_list:<slug>, one for each slug; the slug's other keys are named from it, as in
+KEYS[1…] wait_list:<line>, one for each line; the line's other keys are named from it, as in
          limits/keys.py
-ARGV[1…] for each slug two: µs that a lease lasts, µs that a lane may lie ahead
+ARGV[1…] for each line two: µs that a lease lasts, µs that a lane may lie ahead
 
-Returns  {slug, …}    to be swept; in doubt a slug is among them
+Returns  {line, …}    to be swept; in doubt a line is among them
 ]]
 local ASK_AT_LEAST_US = 30000000 -- as in lib/draining.lua
 local call = redis.call
@@ -18,24 +18,24 @@ local function score(key, index)
 end
 
 -- Whoever waits has a drainer and a flag, and no retry is overdue.
-local function is_drained(slug)
-  local found = call('MGET', 'wait_drainer:' .. slug, 'wait_list_activated:' .. slug)
+local function is_drained(line)
+  local found = call('MGET', 'wait_drainer:' .. line, 'wait_list_activated:' .. line)
   if not found[1] or not found[2] then return false end
   -- Named when the clock was ahead.
   if tonumber(string.match(found[1], ' (%d+)$')) > now + ASK_AT_LEAST_US then return false end
-  local due_ms = score('wait_later:' .. slug, 0)
+  local due_ms = score('wait_later:' .. line, 0)
   return not due_ms or due_ms * 1000 > now
 end
 
 -- Each call in flight has a lease, and is known by its number.
-local function has_leases(slug)
-  local ids, fields = {}, call('HKEYS', 'wait_inflight:' .. slug)
+local function has_leases(line)
+  local ids, fields = {}, call('HKEYS', 'wait_inflight:' .. line)
   for _, field in ipairs(fields) do
     if string.sub(field, 1, 1) ~= '=' then table.insert(ids, field) end
   end
   if #fields ~= 2 * #ids then return false end
   if #ids == 0 then return true end
-  for _, ends in ipairs(call('ZMSCORE', 'calls_leases:' .. slug, unpack(ids))) do
+  for _, ends in ipairs(call('ZMSCORE', 'calls_leases:' .. line, unpack(ids))) do
     if not ends then return false end
   end
   return true
@@ -43,29 +43,29 @@ end
 
 -- Nothing has ended, and nothing lies further ahead than what could be granted now: it does where the
 -- clock stepped back.
-local function is_in_time(slug, lease_us, lane_us)
-  local leases, starts = 'calls_leases:' .. slug, 'call_starts:' .. slug
+local function is_in_time(line, lease_us, lane_us)
+  local leases, starts = 'calls_leases:' .. line, 'call_starts:' .. line
   local first = score(leases, 0)
   if first and (first <= now or score(leases, -1) > now + lease_us) then return false end
   return (score(starts, -1) or 0) <= now + lane_us
 end
 
-local function is_sound(slug, lease_us, lane_us)
-  local manual, automatic = 'wait_list:' .. slug, 'wait_list_automatic:' .. slug
-  if call('EXISTS', manual, automatic, 'wait_later:' .. slug) > 0 then
-    if not is_drained(slug) then return false end
-  elseif call('EXISTS', 'wait_requests:' .. slug) == 1
-    or call('EXISTS', 'wait_inflight:' .. slug) == 0 then
+local function is_sound(line, lease_us, lane_us)
+  local manual, automatic = 'wait_list:' .. line, 'wait_list_automatic:' .. line
+  if call('EXISTS', manual, automatic, 'wait_later:' .. line) > 0 then
+    if not is_drained(line) then return false end
+  elseif call('EXISTS', 'wait_requests:' .. line) == 1
+    or call('EXISTS', 'wait_inflight:' .. line) == 0 then
     return false
   end
-  return has_leases(slug) and is_in_time(slug, tonumber(lease_us), tonumber(lane_us))
+  return has_leases(line) and is_in_time(line, tonumber(lease_us), tonumber(lane_us))
 end
 
 local found = {}
 for i, list in ipairs(KEYS) do
-  local slug = string.sub(list, #'wait_list:' + 1)
-  -- A key that is not what it should be must not keep the other slugs from being looked at.
-  local looked, sound = pcall(is_sound, slug, ARGV[2 * i - 1], ARGV[2 * i])
-  if not looked or sound ~= true then table.insert(found, slug) end
+  local line = string.sub(list, #'wait_list:' + 1)
+  -- A key that is not what it should be must not keep the other lines from being looked at.
+  local looked, sound = pcall(is_sound, line, ARGV[2 * i - 1], ARGV[2 * i])
+  if not looked or sound ~= true then table.insert(found, line) end
 end
 return found

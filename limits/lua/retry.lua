@@ -1,7 +1,7 @@
 --[[
 retry: a call failed and is to be repeated later. The slot comes back, the start stays spent.
 
-KEYS     of the slug, see lib/context.lua
+KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call
   delay_ms from now

@@ -1,7 +1,7 @@
 --[[
-started: report measured sends when no other step of the slug is due in time.
+started: report measured sends when no other step of the line is due in time.
 
-KEYS     of the slug, see lib/context.lua
+KEYS     of the line, see lib/context.lua
 ARGV     nothing but the reports, see lib/batch.lua
 
 Returns  {now}

@@ -1,31 +1,31 @@
 --[[
-survey: which slugs have work? One cheap script for all of them. It also notes that the worker that
+survey: which lines have work? One cheap script for all of them. It also notes that the worker that
 asks lives, because a script of its own for that would be as dear as the rest.
 
-KEYS[1]  wait_slugs   set of slugs with something waiting or in flight
+KEYS[1]  wait_slugs   set of lines with something waiting or in flight
 KEYS[2]  tracking:workers   zset of workers that live: who → until, ms
-ARGV[1]  the slugs that this worker knows, with a blank between two; a number pushed by hand is in a
+ARGV[1]  the lines that this worker knows, with a blank between two; a number pushed by hand is in a
          list but not in the set. Their lists are named from them, as in limits/keys.py
 ARGV[2]  who asks, as in limits/workers.py; absent: nobody who is to be noted
 ARGV[3]  ms for which it is taken to live from now on; 0: it stops
 
-Returns  {slug, …}    each at most once
+Returns  {line, …}    each at most once
 ]]
 if ARGV[2] then
   local time = redis.call('TIME')
   local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-  -- Nothing decides by it: where it cannot be written, the slugs are looked at all the same.
+  -- Nothing decides by it: where it cannot be written, the lines are looked at all the same.
   redis.pcall('ZADD', KEYS[2], now_ms + ARGV[3], ARGV[2])
   redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_ms)
   if ARGV[3] ~= '0' then redis.pcall('PEXPIRE', KEYS[2], ARGV[3]) end
 end
 
-local found, slugs = {}, redis.call('SMEMBERS', KEYS[1])
-for _, slug in ipairs(slugs) do found[slug] = true end
-for slug in string.gmatch(ARGV[1], '%S+') do
-  if not found[slug]
-    and redis.call('EXISTS', 'wait_list:' .. slug, 'wait_list_automatic:' .. slug) > 0 then
-    table.insert(slugs, slug)
+local found, lines = {}, redis.call('SMEMBERS', KEYS[1])
+for _, line in ipairs(lines) do found[line] = true end
+for line in string.gmatch(ARGV[1], '%S+') do
+  if not found[line]
+    and redis.call('EXISTS', 'wait_list:' .. line, 'wait_list_automatic:' .. line) > 0 then
+    table.insert(lines, line)
   end
 end
-return slugs
+return lines

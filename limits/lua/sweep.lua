@@ -1,7 +1,7 @@
 --[[
-sweep: put right what vanished workers left behind, for one slug.
+sweep: put right what vanished workers left behind, for one line.
 
-KEYS     of the slug, see lib/context.lua
+KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   who      new for every sweep
 
@@ -71,7 +71,7 @@ return function(who)
     raise_flag(left)
     put = call_drainer(who)
   elseif at_rest() and call('EXISTS', INFLIGHT, REQUESTS) == 0 then
-    call('SREM', SLUGS, slug)
+    call('SREM', LINES, line)
   end
   return { now, swept, dying, put }
 end

@@ -1,10 +1,10 @@
 --[[
 take: whose turn is it? Any number of processes may ask; each answer is safe by itself.
 
-KEYS     of the slug, see lib/context.lua
+KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   base     new for every take: calls are named base:1, base:2, …
-  room     how many calls this process has room for; 0 hands the slug over to others; -1: none for
+  room     how many calls this process has room for; 0 hands the line over to others; -1: none for
            now, but this process keeps the duty to ask
   claims   1: came with a job of the tube wait_list, 0: by its own clock
 

@@ -8,12 +8,13 @@ from limits.rules import Rules
 from service.config.address import host_and_port
 from service.config.per_slug import limits_for
 from service.config.schema import Config
+from tracking.line import Line, slug_of
 from tracking.request import Slug
 
 
-def rules_for(config: Config, slug: Slug) -> Rules:
-    """Express the limits of one courier as `limits` wants them."""
-    limits = limits_for(config, slug)
+def rules_for(config: Config, line: Line) -> Rules:
+    """Express the limits of one line as `limits` wants them."""
+    limits = limits_for(config, slug_of(line))
     hours, minutes = limits.day_resets_at.split(":")
     return Rules(
         concurrent=limits.concurrent,

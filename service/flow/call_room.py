@@ -15,8 +15,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from tracking import line
 from tracking.call import NO_ROOM
-from tracking.request import Slug
 
 Task = asyncio.Task[Any]
 
@@ -29,23 +29,23 @@ class Line:
 
     def __init__(self) -> None:
         self.tell: Callable[[], None] = lambda: None
-        self._slugs: dict[Slug, None] = {}
+        self._slugs: dict[line.Line, None] = {}
 
     def __len__(self) -> int:
         return len(self._slugs)
 
-    def stand(self, slug: Slug) -> bool:
+    def stand(self, slug: line.Line) -> bool:
         """Let `slug` have the next place that nobody waits longer for. False: it stands there."""
         new = slug not in self._slugs
         self._slugs[slug] = None
         self.tell()
         return new
 
-    def leave(self, slug: Slug) -> None:
+    def leave(self, slug: line.Line) -> None:
         """Let `slug` wait no more; nothing happens to one that does not."""
         self._slugs.pop(slug, None)
 
-    def pop(self) -> Slug:
+    def pop(self) -> line.Line:
         """Take out whoever has waited longest."""
         slug = next(iter(self._slugs))
         del self._slugs[slug]
@@ -94,7 +94,7 @@ class CallRoom:
         """Give back what this task still has."""
         self._left(_this_task())
 
-    def call_in(self) -> Slug | None:
+    def call_in(self) -> line.Line | None:
         """Whoever has waited longest, if there is room for it; `place` its task then."""
         return self.line.pop() if self.line and self._free > 0 else None
 

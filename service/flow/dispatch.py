@@ -10,7 +10,7 @@ from service.observe.failpoints import FailPoint
 from service.ports import Drains
 from tracking.call import Call, Turn
 from tracking.errors import TubesDown
-from tracking.request import Slug
+from tracking.line import Line
 
 VANISHED = "workers_vanished"
 
@@ -23,7 +23,7 @@ class Dispatcher:
         asker: Asker,
         tasks: Tasks,
         drains: Drains,
-        look_again: Callable[[Slug, float], None],
+        look_again: Callable[[Line, float], None],
         reach: Callable[[FailPoint], None],
     ) -> None:
         self._asker = asker
@@ -33,7 +33,7 @@ class Dispatcher:
         self._look_again = look_again
         self._reach = reach
 
-    async def go_on(self, slug: Slug, turn: Turn) -> None:
+    async def go_on(self, slug: Line, turn: Turn) -> None:
         """Do what a turn says, and give back what room it left. Never waits for its calls."""
         for call in turn.calls:
             self._room.pass_on(self._tasks.start(self.carry(call)))
@@ -52,8 +52,8 @@ class Dispatcher:
     async def die(self, call: Call) -> None:
         """End a request over which too many workers vanished."""
         detail = f"{call.deaths} workers vanished while they asked for it"
-        await self.go_on(call.request.slug, await self._asker.die(call, VANISHED, detail))
+        await self.go_on(call.line, await self._asker.die(call, VANISHED, detail))
 
     async def carry(self, call: Call) -> None:
         """Carry a call, for which this task has a place, to its end and to what follows it."""
-        await self.go_on(call.request.slug, await self._asker.ask(call))
+        await self.go_on(call.line, await self._asker.ask(call))

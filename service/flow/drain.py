@@ -27,7 +27,7 @@ from service.observe.failpoints import FailPoint
 from service.ports import Job, Limits
 from tracking.call import NO_ROOM, Turn
 from tracking.errors import StoreError
-from tracking.request import Slug
+from tracking.line import Line
 
 SHARE_AFTER_SECONDS = 60.0
 SHARE_SPREAD = 0.25
@@ -58,16 +58,16 @@ class Drainer:
         self._available = available
         self._room = room
         self._reach = reach
-        self._heap: list[tuple[float, Slug]] = []
-        self._due: dict[Slug, float] = {}
-        self._since: dict[Slug, float] = {}
-        self._jobs: dict[Slug, Job] = {}
-        self._brought: dict[Slug, int] = {}
+        self._heap: list[tuple[float, Line]] = []
+        self._due: dict[Line, float] = {}
+        self._since: dict[Line, float] = {}
+        self._jobs: dict[Line, Job] = {}
+        self._brought: dict[Line, int] = {}
         self._sooner = asyncio.Event()
         self._retired = False
         room.line.tell = self._sooner.set
 
-    def look_again(self, slug: Slug, at: float) -> None:
+    def look_again(self, slug: Line, at: float) -> None:
         """Ask for `slug` at this instant of `time.monotonic()`; the sooner instant holds."""
         if at >= self._due.get(slug, float("inf")):
             return
@@ -79,7 +79,7 @@ class Drainer:
         if self._heap[0] == (at, slug):
             self._sooner.set()
 
-    async def claim(self, slug: Slug, job: Job, dispatcher: Dispatcher) -> None:
+    async def claim(self, slug: Line, job: Job, dispatcher: Dispatcher) -> None:
         """Begin to drain `slug`, because `job` of the tube `wait_list` says so; settles the job."""
         self._reach(FailPoint.AFTER_DRAIN_RESERVE)
         await self._available()
@@ -124,7 +124,7 @@ class Drainer:
                 return  # the jobs go back with their connections
             self._reach(FailPoint.AFTER_HAND_OVER)
 
-    def _pop_due(self) -> list[Slug]:
+    def _pop_due(self) -> list[Line]:
         now, due = time.monotonic(), []
         while self._heap and self._heap[0][0] <= now:
             at, slug = heapq.heappop(self._heap)
@@ -134,7 +134,7 @@ class Drainer:
                 due.append(slug)
         return due
 
-    async def _ask(self, slug: Slug, dispatcher: Dispatcher, *, called_in: bool = False) -> None:
+    async def _ask(self, slug: Line, dispatcher: Dispatcher, *, called_in: bool = False) -> None:
         await self._available()
         now = time.monotonic()
         room = 0
@@ -155,7 +155,7 @@ class Drainer:
         await self._go_on(slug, turn, dispatcher)
 
     async def _go_on(
-        self, slug: Slug, turn: Turn, dispatcher: Dispatcher, job: Job | None = None
+        self, slug: Line, turn: Turn, dispatcher: Dispatcher, job: Job | None = None
     ) -> None:
         """Do what the turn says; keep the slug's job while we drain it, else let go of it."""
         jobs = [each for each in (self._jobs.pop(slug, None), job) if each is not None]

@@ -26,6 +26,7 @@ from service.observe.log import emit
 from service.ports import Job
 from tracking.call import Dying, Ended, Full, Granted, Parked, Turn, Verdict
 from tracking.errors import MalformedJob, TubesDown
+from tracking.line import line_of
 from tracking.operation import State
 from tracking.request import TrackingRequest
 
@@ -75,7 +76,7 @@ class Handler:
             case Parked(why, put_drain):
                 self._reach(FailPoint.AFTER_PARK)
                 emit(Event.PARKED, slug=request.slug, number=request.number, why=why)
-                await self._dispatcher.go_on(request.slug, Turn(put_drain=put_drain))
+                await self._dispatcher.go_on(line_of(request), Turn(put_drain=put_drain))
             case Ended(state):
                 self._reach(FailPoint.AFTER_ENDED)
                 event = Event.CANCELLED if state is State.CANCELLED else Event.REUSED

@@ -9,10 +9,11 @@ from service.flow.dispatch import Dispatcher
 from service.flow.drain import Drainer
 from service.flow.handle import Handler
 from service.flow.tasks import Tasks
-from service.observe.log import emit_unexpected
+from service.observe.events import Event
+from service.observe.log import emit, emit_unexpected
 from service.ports import Job
-from tracking.errors import MalformedJob
-from tracking.request import Slug
+from tracking.errors import MalformedJob, UnknownLine
+from tracking.line import Line
 
 AFTER_DEFECT_SECONDS = 1.0
 """A job that our own defect threw out comes back; not so fast that it fills the log."""
@@ -27,7 +28,7 @@ class Receiver:
         drainer: Drainer,
         dispatcher: Dispatcher,
         tasks: Tasks,
-        decode_drain: Callable[[Job], Slug],
+        decode_drain: Callable[[Job], Line],
     ) -> None:
         """`decode_drain` reads a job of the tube `wait_list`; it raises MalformedJob."""
         self._handler = handler
@@ -55,6 +56,10 @@ class Receiver:
     async def _drain(self, job: Job) -> None:
         try:
             slug = self._decode_drain(job)
+        except UnknownLine as error:
+            emit(Event.UNKNOWN_LINE, job=job.id, server=job.server, line=error.line)
+            await job.delete()
+            return
         except MalformedJob as error:
             await self._handler.set_aside(job, error)
             return

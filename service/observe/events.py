@@ -42,6 +42,7 @@ class Event(StrEnum):
     DURABILITY = "server may lose work"
     STATE_LOST = "redis lost its state"
     SWEPT = "sweeper repaired"
+    UNKNOWN_LINE = "line is unknown"
 
     STARTED = "worker started"
     REFUSED_START = "worker refuses to start"
@@ -81,6 +82,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.DURABILITY: "warning",
         Event.STATE_LOST: "error",
         Event.SWEPT: "warning",
+        Event.UNKNOWN_LINE: "warning",
         Event.STARTED: "info",
         Event.REFUSED_START: "error",
         Event.STOPPING: "info",
@@ -120,6 +122,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.DURABILITY: "A server may lose work (`allow_loss`), takes none, or its clock is off.",
         Event.STATE_LOST: "Redis forgot what it knew; nobody calls for one call timeout.",
         Event.SWEPT: "What a vanished worker held was taken up again.",
+        Event.UNKNOWN_LINE: "A drain job for `line`, which this worker does not know: it waits.",
         Event.STARTED: "The worker is connected and takes jobs.",
         Event.REFUSED_START: "A server cannot be used; `error` says why, `fix` what to do.",
         Event.STOPPING: "The worker takes nothing more and finishes what it holds.",

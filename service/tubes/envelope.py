@@ -17,6 +17,7 @@ bad_id          has an `id` that is not 1 to 128 of A-Z a-z 0-9 . _ : -
 bad_origin      has an `origin` that is neither MANUAL nor AUTOMATIC
 bad_max_age     has a `max_age` that is not a number of seconds
 bad_expires_in  has an `expires_in` that is not a number of seconds
+bad_line        of the tube `wait_list`, has a `line` that is not a string
 bad_field       has a courier's field that is not a string, too long, or holds control characters
 =============== ===================================================================================
 
@@ -36,7 +37,8 @@ from typing import Any, Final
 
 from service.tubes.naming import Resolve, named_in
 from service.tubes.strict_json import read_strictly
-from tracking.errors import MalformedJob
+from tracking.errors import MalformedJob, UnknownLine
+from tracking.line import Line, courier_line, slug_of
 from tracking.request import (
     FIELDS,
     NO_FIELDS,
@@ -90,7 +92,7 @@ def _request(
     job: Mapping[str, Any], resolve: Resolve, age_seconds: float, clock: Callable[[], float]
 ) -> TrackingRequest:
     payload = _payload(job)
-    slug, keep = _slug(payload, resolve)
+    slug, keep = resolve(_name(payload))
     given = _text(payload.get("number"), "bad_number", "number", GIVEN_MOST)
     meta = job.get("meta")
     meta = meta if isinstance(meta, dict) else {}
@@ -117,15 +119,23 @@ def _request(
     )
 
 
-def decode_drain(body: bytes, resolve: Resolve) -> Slug:
-    """Read a body of the tube `wait_list`: whose list is to be drained. Raises MalformedJob."""
+def decode_drain(body: bytes, resolve: Resolve) -> Line:
+    """Read a body of the tube `wait_list`: which line is to be drained.
+
+    Raises MalformedJob, and UnknownLine where nothing is wrong but that nobody here knows it.
+    """
     read = _parse(body)
     try:
-        slug, _ = _slug(_payload(_job(read, DRAINS_TUBE)), resolve)
+        payload = _payload(_job(read, DRAINS_TUBE))
+        line = payload.get("line")
+        name = _name(payload) if line is None else _text(line, "bad_line", "line", BODY_MOST)
     except MalformedJob as error:
         error.slug, _ = named_in(read, resolve)
         raise
-    return slug
+    try:
+        return courier_line(resolve(name)[0])
+    except MalformedJob as error:
+        raise UnknownLine(name) from error
 
 
 def needs_age(body: bytes) -> bool:
@@ -157,9 +167,9 @@ def encode_request(request: TrackingRequest) -> bytes:
     return _encode(job | {"meta": meta} if meta else job)
 
 
-def encode_drain(slug: Slug) -> bytes:
-    """Write the body that asks for somebody to drain `slug`."""
-    return _encode({"type": DRAINS_TUBE, "payload": {"slug": slug}})
+def encode_drain(line: Line) -> bytes:
+    """Write the body that asks for somebody to drain `line`."""
+    return _encode({"type": DRAINS_TUBE, "payload": {"slug": slug_of(line)}})
 
 
 def _encode(job: Mapping[str, object]) -> bytes:
@@ -220,8 +230,8 @@ def _text(value: Any, reason: str, name: str, most: int) -> str:
     return value
 
 
-def _slug(payload: Mapping[str, Any], resolve: Resolve) -> tuple[Slug, str]:
-    return resolve(parse_slug(_text(payload.get("slug"), "bad_slug", "slug", BODY_MOST)))
+def _name(payload: Mapping[str, Any]) -> Slug:
+    return parse_slug(_text(payload.get("slug"), "bad_slug", "slug", BODY_MOST))
 
 
 def _id(value: Any) -> str | None:

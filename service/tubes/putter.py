@@ -11,7 +11,8 @@ from contextlib import suppress
 from service.tubes.connection import Connection, Patience, Placing, PutRefused, batches
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_drain, encode_request
 from tracking.errors import TubesDown
-from tracking.request import Slug, TrackingRequest
+from tracking.line import Line
+from tracking.request import TrackingRequest
 
 AVOIDED = 5.0
 """Seconds for which a server that is away or refuses is not asked again."""
@@ -42,9 +43,9 @@ class Putter:
         self._thread = ThreadPoolExecutor(1, "putter")
         self._next = 0
 
-    async def put_drain(self, slug: Slug) -> None:
-        """Ask for somebody to drain `slug`. Raises TubesDown: no server took the job."""
-        await self.put(DRAINS_TUBE, encode_drain(slug), DRAIN)
+    async def put_drain(self, line: Line) -> None:
+        """Ask for somebody to drain `line`. Raises TubesDown: no server took the job."""
+        await self.put(DRAINS_TUBE, encode_drain(line), DRAIN)
 
     async def put_rechecks(self, requests: Iterable[TrackingRequest]) -> None:
         """Put requests. Raises TubesDown: no server took some of them."""

@@ -17,6 +17,7 @@ from service.observe.log import emit
 from service.ports import Limits
 from tracking.call import Swept, Turn
 from tracking.errors import StoreError
+from tracking.line import courier_line
 from tracking.request import Slug
 
 PERIOD_SECONDS = 5.0
@@ -35,7 +36,7 @@ class Sweeper:
     ) -> None:
         self._limits = limits
         self._dispatcher = dispatcher
-        self._slugs = slugs
+        self._lines = [courier_line(slug) for slug in slugs]
         self._reach = reach
 
     async def run(self) -> None:
@@ -50,19 +51,21 @@ class Sweeper:
 
     async def sweep(self) -> None:
         """Sweep once. Raises LimitsDown, or ResultsDown while a dead one cannot be recorded."""
-        for swept in await self._limits.sweep(self._slugs):
+        for swept in await self._limits.sweep(self._lines):
             self._reach(FailPoint.AFTER_SWEEP)
             await self._put_right(swept)
 
     async def _put_right(self, swept: Swept) -> None:
-        if swept.swept or swept.put_drain or swept.dying:
+        # Whoever knows the line puts the job; nobody here could drain it.
+        put_drain = swept.put_drain and swept.line in self._lines
+        if swept.swept or put_drain or swept.dying:
             emit(
                 Event.SWEPT,
-                slug=swept.slug,
+                slug=swept.line,
                 calls=swept.swept,
-                drain=swept.put_drain,
+                drain=put_drain,
                 dying=len(swept.dying),
             )
         for call in swept.dying:
             await self._dispatcher.die(call)
-        await self._dispatcher.go_on(swept.slug, Turn(put_drain=swept.put_drain))
+        await self._dispatcher.go_on(swept.line, Turn(put_drain=put_drain))

@@ -9,7 +9,8 @@ from flow_ports import USPS, Job, Scene, away, call
 
 from service.flow import receive
 from tracking.call import Swept, Turn
-from tracking.errors import LimitsDown, MalformedJob
+from tracking.errors import LimitsDown, MalformedJob, UnknownLine
+from tracking.line import Line
 from tracking.request import Slug, TrackingRequest
 
 pytestmark = pytest.mark.usefixtures("unread_log")
@@ -46,6 +47,19 @@ async def test_a_full_process_hands_its_drain_job_to_others() -> None:
     scene.receiver.on_drains([Job(scene.journal)])
 
     assert await scene.all_ended() == ["available", "take", "release"]
+
+
+async def test_a_drain_job_for_a_line_that_is_not_known_is_deleted_and_recorded_nowhere() -> None:
+    """What waits there stays in Redis; a worker that knows the line puts the job again."""
+    scene = Scene()
+
+    def refuse(_: object) -> Slug:
+        raise UnknownLine("usps@acme")
+
+    scene.drains = refuse
+    scene.receiver.on_drains([Job(scene.journal)])
+
+    assert await scene.all_ended() == ["delete"]
 
 
 async def test_a_drain_job_that_cannot_be_read_is_recorded_and_buried() -> None:
@@ -87,3 +101,12 @@ async def test_the_sweep_records_the_dying_and_asks_for_a_drainer() -> None:
     await scene.sweeper.sweep()
 
     assert scene.journal.steps == ["sweep 1", "record 1", "finish", "put drain usps"]
+
+
+async def test_no_drain_job_is_put_for_a_line_that_is_not_known() -> None:
+    scene = Scene()
+    scene.limits.swept = (Swept(Line("pigeon-post"), put_drain=True),)
+
+    await scene.sweeper.sweep()
+
+    assert scene.journal.steps == ["sweep 1"]

@@ -21,7 +21,7 @@ from limits.clock import Clock
 from limits.codec import write_request, write_rules
 from limits.epoch import Epoch
 from limits.forgetting import Forgetter, Forgotten
-from limits.keys import SlugKeys, of_slug
+from limits.keys import LineKeys, of_line
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
 from limits.rules import Rules
@@ -30,7 +30,7 @@ from tracking.operation import State
 from tracking.request import Number, Slug, TrackingRequest
 
 USPS = Slug("usps")
-KEYS: SlugKeys = of_slug(USPS)
+KEYS: LineKeys = of_line(USPS)
 
 FAST = Rules(per_second=1000)
 """For what has nothing to do with the rate."""

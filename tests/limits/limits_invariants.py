@@ -34,7 +34,7 @@ NEVER_EXPIRES = {
     KEYS.wait_requests,
     KEYS.wait_inflight,
     KEYS.counts,
-    KEYS.slugs,
+    KEYS.lines,
     KEYS.epoch,
 }
 

@@ -140,12 +140,12 @@ async def test_a_slug_that_came_to_rest_is_named_so_that_it_leaves_the_set(
     worker: Worker, redis: Redis
 ) -> None:
     await worker.finish(await worker.granted(), ANSWERED)
-    assert await redis.smembers(KEYS.slugs) == {USPS}
+    assert await redis.smembers(KEYS.lines) == {USPS}
 
     assert await inspected(worker, USPS) == [USPS]
     await worker.limiter.sweep([USPS])
 
-    assert await redis.exists(KEYS.slugs) == 0
+    assert await redis.exists(KEYS.lines) == 0
 
 
 async def test_of_many_slugs_only_the_harmed_one_is_swept(worker: Worker, redis: Redis) -> None:
@@ -157,7 +157,7 @@ async def test_of_many_slugs_only_the_harmed_one_is_swept(worker: Worker, redis:
 
     swept = await worker.limiter.sweep([*slugs, USPS])
 
-    assert [(each.slug, each.swept) for each in swept] == [(USPS, 1)]
+    assert [(each.line, each.swept) for each in swept] == [(USPS, 1)]
 
 
 class InspectedWalk(Walk):

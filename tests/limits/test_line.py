@@ -228,7 +228,7 @@ async def test_requests_for_one_courier_never_wait_for_another(busy: Worker, red
     await busy.parked("N001")
 
     assert isinstance(await busy.admit("N001", slug="dpd-uk"), Granted)
-    assert await redis.smembers(KEYS.slugs) == {USPS, "dpd-uk"}
+    assert await redis.smembers(KEYS.lines) == {USPS, "dpd-uk"}
 
 
 async def test_after_a_pause_the_one_that_failed_is_the_first_to_try(hire: Hire) -> None:

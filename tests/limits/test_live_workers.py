@@ -109,7 +109,7 @@ async def test_slugs_are_surveyed_also_when_the_worker_cannot_be_told(
     else:
         await redis.config_set("maxmemory", "1mb")
     try:
-        found = await worker.pipeline.run("survey", [keys.SLUGS, keys.WORKERS], ["", "who", 1000])
+        found = await worker.pipeline.run("survey", [keys.LINES, keys.WORKERS], ["", "who", 1000])
     finally:
         await redis.config_set("maxmemory", "0")
 

@@ -7,32 +7,33 @@ from importlib.resources import files
 
 import pytest
 
-from limits.keys import SlugKeys, of_slug
-from tracking.request import Slug
+from limits.keys import LineKeys, of_line
+from tracking.line import Line
 
-SLUG = Slug("some-courier")
+LINE = Line("some-courier")
 SCRIPT = (files("limits") / "lua/lib/context.lua").read_text()
-SHARED = ("slugs", "epoch", "status", "forgotten")
+SHARED = ("lines", "epoch", "status", "forgotten")
 
 
-@pytest.mark.parametrize("field", [each for each in SlugKeys._fields if each not in SHARED])
-def test_scripts_name_a_slugs_keys_as_we_do(field: str) -> None:
-    before, _, behind = getattr(of_slug(SLUG), field).partition(SLUG)
-    written = f"'{before}'" if field == "wait_list" else f"'{before}' .. slug"
+@pytest.mark.parametrize("field", [each for each in LineKeys._fields if each not in SHARED])
+def test_scripts_name_a_lines_keys_as_we_do(field: str) -> None:
+    before, _, behind = getattr(of_line(LINE), field).partition(LINE)
+    name = "slug" if field == "answer" else "line"
+    written = f"'{before}'" if field == "wait_list" else f"'{before}' .. {name}"
 
     assert (written + (f" .. '{behind}'" if behind else "")) in SCRIPT
 
 
 @pytest.mark.parametrize("field", SHARED)
-def test_scripts_name_the_keys_of_all_slugs_as_we_do(field: str) -> None:
-    assert f"'{getattr(of_slug(SLUG), field)}'" in SCRIPT
+def test_scripts_name_the_keys_of_all_lines_as_we_do(field: str) -> None:
+    assert f"'{getattr(of_line(LINE), field)}'" in SCRIPT
 
 
 @pytest.mark.parametrize(("script", "keys"), [("survey", 2), ("inspect", 9)])
-def test_what_looks_before_a_sweep_names_a_slugs_keys_as_we_do(script: str, keys: int) -> None:
+def test_what_looks_before_a_sweep_names_a_lines_keys_as_we_do(script: str, keys: int) -> None:
     text = (files("limits") / f"lua/{script}.lua").read_text()
-    named = set(re.findall(r"'([a-z_]+:)' \.\. slug", text))
-    ours = {getattr(of_slug(SLUG), field).partition(SLUG)[0] for field in SlugKeys._fields}
+    named = set(re.findall(r"'([a-z_]+:)' \.\. line", text))
+    ours = {getattr(of_line(LINE), field).partition(LINE)[0] for field in LineKeys._fields}
 
     assert len(named) == keys
     assert named <= ours

@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 
 from devstack.judge import SECOND_NS, most_in_flight, most_starts_in_any_second, rate_share
 from devstack.judge import Call as Arrival
-from limits.keys import of_slug
+from limits.keys import of_line
 from limits.rules import Rules
 from tracking.call import Call, Turn
 from tracking.request import Slug
@@ -95,7 +95,7 @@ async def test_three_workers_never_start_three_calls_in_a_second_and_waste_no_tu
 ) -> None:
     workers = [await hire(Rules()) for _ in range(3)]
     for slug in SLUGS:
-        await redis.rpush(of_slug(slug).wait_list, *(f"N{n:03}" for n in range(WAITING)))
+        await redis.rpush(of_line(slug).wait_list, *(f"N{n:03}" for n in range(WAITING)))
     crowd = Crowd(workers, seconds=(0.05, 0.3), left=len(SLUGS) * WAITING)
 
     await crowd.drain(SLUGS)
@@ -117,7 +117,7 @@ async def test_slow_calls_never_overlap_more_than_allowed_and_no_slot_stays_empt
     rules = Rules(concurrent=3, per_second=100)
     workers = [await hire(rules) for _ in range(3)]
     slug = SLUGS[0]
-    await redis.rpush(of_slug(slug).wait_list, *(f"N{n:03}" for n in range(9)))
+    await redis.rpush(of_line(slug).wait_list, *(f"N{n:03}" for n in range(9)))
     crowd = Crowd(workers, seconds=(1.0, 1.0), left=9)
 
     began_ns = time.monotonic_ns()

@@ -282,9 +282,9 @@ async def test_a_slug_where_all_is_done_is_not_looked_at_any_more(
     worker: Worker, redis: Redis
 ) -> None:
     await worker.finish(await worker.granted("N001"))
-    assert await redis.exists(KEYS.slugs)
+    assert await redis.exists(KEYS.lines)
 
     await worker.raw("sweep", "s")
 
-    assert not await redis.exists(KEYS.slugs)
+    assert not await redis.exists(KEYS.lines)
     assert await worker.limiter.sweep([]) == []

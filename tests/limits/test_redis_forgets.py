@@ -43,7 +43,7 @@ async def test_of_a_batch_only_what_redis_refused_is_sent_again(
 
     admissions, found, turn = await asyncio.gather(
         asyncio.gather(*(worker.admit(f"N{n:03}") for n in range(5))),
-        worker.pipeline.run("survey", [KEYS.slugs], [""]),
+        worker.pipeline.run("survey", [KEYS.lines], [""]),
         worker.take(),
     )
 

@@ -11,7 +11,7 @@ async def test_survey_names_each_slug_with_work_once(worker: Worker, redis: Redi
     await redis.rpush(KEYS.wait_list, "N002")
     await redis.rpush("wait_list_automatic:dpd-uk", "N003")
 
-    found = await worker.pipeline.run("survey", [KEYS.slugs], [f"{USPS} dpd-uk gls"])
+    found = await worker.pipeline.run("survey", [KEYS.lines], [f"{USPS} dpd-uk gls"])
 
     assert sorted(found) == ["dpd-uk", USPS]
 

@@ -115,4 +115,4 @@ async def test_what_cannot_be_done_for_one_courier_is_done_for_all_others_as_eve
         assert await redis.get(f"calls_number:{slug}") == "1"
         assert 0 < await redis.pttl(f"calls_leases:{slug}") <= 60_000
         assert 0 < await redis.pttl(f"call_starts:{slug}") <= 2_170
-        assert await redis.sismember(KEYS.slugs, slug)
+        assert await redis.sismember(KEYS.lines, slug)

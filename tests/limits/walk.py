@@ -241,7 +241,7 @@ class Walk(Sender):
     def left(self) -> list[str]:
         """The keys that say that somebody waits or something runs."""
         waits = (KEYS.wait_list, KEYS.wait_list_automatic, KEYS.wait_later, KEYS.wait_requests)
-        runs = (KEYS.wait_inflight, KEYS.calls_leases, KEYS.calls_number, KEYS.slugs)
+        runs = (KEYS.wait_inflight, KEYS.calls_leases, KEYS.calls_number, KEYS.lines)
         return [key for key in (*waits, *runs, KEYS.wait_drainer) if self.redis.exists(key)]
 
     def teardown(self) -> None:

@@ -11,7 +11,7 @@ from simulated.keyspace import Hash, Keyspace
 from simulated.scripting import Scripting
 
 from limits.codec import write_rules
-from limits.keys import EPOCH, of_slug
+from limits.keys import EPOCH, of_line
 from limits.rules import Rules
 from limits.script_file import BATCH, load
 from tracking.request import Slug
@@ -42,7 +42,7 @@ class Redis:
         self.space.tick()
         text = load()[BATCH].text.encode().decode("latin-1")
         argv = ["1", f"{name} {2 + len(args)}", written, "1", "0", "[]", *args]
-        (reply,) = SCRIPTING.run(self.space, text, [of_slug(USPS).wait_list], argv)  # type: ignore[misc]
+        (reply,) = SCRIPTING.run(self.space, text, [of_line(USPS).wait_list], argv)  # type: ignore[misc]
         return reply
 
     def field(self, key: str, name: str) -> str | None:

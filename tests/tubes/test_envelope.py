@@ -18,6 +18,7 @@ from service.tubes.envelope import (
     encode_request,
     needs_age,
 )
+from tracking.errors import UnknownLine
 from tracking.request import FIELDS, Origin, Slug, TrackingRequest
 
 
@@ -190,3 +191,17 @@ def test_the_drain_job_is_the_one_of_the_contract() -> None:
 
     assert written == b'{"type":"wait_list","payload":{"slug":"usps"}}'
     assert decode_drain(written, resolve) == "usps"
+
+
+def test_a_drain_job_may_name_its_line() -> None:
+    assert decode_drain(b'{"type":"wait_list","payload":{"line":"usps"}}', resolve) == "usps"
+
+
+@pytest.mark.parametrize("line", ["usps@acme", "hook:shop", "pigeon-post", ""])
+def test_a_line_that_is_not_known_is_no_malformed_drain_job(line: str) -> None:
+    written = json.dumps({"type": "wait_list", "payload": {"slug": "usps", "line": line}})
+
+    with pytest.raises(UnknownLine) as caught:
+        decode_drain(written.encode(), resolve)
+
+    assert caught.value.line == line

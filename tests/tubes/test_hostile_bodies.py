@@ -198,6 +198,7 @@ def test_no_members_whatever_raise_anything_but_malformed(payload: Any, meta: An
         ("wrong_tube", request()),
         ("bad_slug", body({}, DRAINS_TUBE)),
         ("unknown_slug", body({"slug": "pigeon-post"}, DRAINS_TUBE)),
+        ("bad_line", body({"slug": "usps", "line": 7}, DRAINS_TUBE)),
         ("bad_json", b"usps"),
     ],
 )

@@ -1,22 +1,22 @@
 --[[
 batch: runs the steps of the script, in their order.
 
-KEYS     one for each slug, see lib/context.lua
+KEYS     one for each line, see lib/context.lua
 ARGV[1]  rules     how many there are
 ARGV[2]  kinds     of steps: name of the operation and how many values a step of it has in ARGV, as
                    "admit 5 finish 7 "
 ARGV[3…] rules     JSON
-then     which     which of the rules holds, from 1, for each slug
+then     which     which of the rules holds, from 1, for each line
 then     steps     each: what, reports, and the values that the operation's header names
-         what      the slug's index times the number of kinds, plus the kind's, both from 0: one value
+         what      the line's index times the number of kinds, plus the kind's, both from 0: one value
                    instead of two
          reports   JSON: [start id, send in µs of Redis' clock, …], measured since the last script;
                    they are noted before the operation begins
 
-When all are done, what is projected for operators is written once for each slug.
+When all are done, what is projected for operators is written once for each line.
 
 Returns  {reply, …}  one for each step, as the operation's header says; an error in the place of what
-                     could not be done, because a key of that slug is not what it should be
+                     could not be done, because a key of that line is not what it should be
 ]]
 -- An error that nobody catches would end the script before the others' counters and expiries.
 local function attempt(what, ...)
@@ -42,9 +42,9 @@ while at <= last do
   replies[#replies + 1] = attempt(step, kind, math.floor(ARGV[at] / #kinds) + 1, at)
   at = at + kind.width
 end
-for list, seen in pairs(slugs) do
+for list, seen in pairs(lines) do
   turn_to(list, seen.at)
   attempt(close)
 end
-if #leased > 0 then attempt(call, 'SADD', SLUGS, unpack(leased)) end
+if #leased > 0 then attempt(call, 'SADD', LINES, unpack(leased)) end
 return replies

@@ -16,7 +16,7 @@ local function calls_alone()
   return signs()[IS_BROKEN]
 end
 
--- Stops the slug for all workers. pause_ms: 0 for "longer each time", from one minute to one hour.
+-- Stops the line for all workers. pause_ms: 0 for "longer each time", from one minute to one hour.
 -- The calls that were in flight together count as one failure.
 local function pause(pause_ms, why)
   if pause_ms < 0 then return end

@@ -1,18 +1,18 @@
 --[[
-context: names for the keys, the rules and the time that every operation on a slug works with.
+context: names for the keys, the rules and the time that every operation on a line works with.
 
-One script does the steps of many requests, of the same slug or of others: `turn_to` binds the names
-to the slug of the step at hand. lib/batch.lua calls it.
+One script does the steps of many requests, of the same line or of others: `turn_to` binds the names
+to the line of the step at hand. lib/batch.lua calls it.
 
-KEYS     wait_list:<slug>, one for each slug; the slug's other keys are named from it here, as in
+KEYS     wait_list:<line>, one for each line; the line's other keys are named from it here, as in
          limits/keys.py.
 
 What a step works with:
-rules    of the slug: epoch, token (of this process), concurrent, per_second, window_us, late_us,
+rules    of the line: epoch, token (of this process), concurrent, per_second, window_us, late_us,
          ahead_us, lease_us, max_waiting, max_age_ms, answer_ms, deaths, per_hour, per_day,
          day_resets_at_us
-touched  what is known of the slug, and what is to be written of it at the end. What stays as it is
-         while the script runs is read once for each slug: nobody else writes now. Whoever changes it
+touched  what is known of the line, and what is to be written of it at the end. What stays as it is
+         while the script runs is read once for each line: nobody else writes now. Whoever changes it
          says so here.
 now      µs, by Redis' clock; now_ms: the same in ms
 
@@ -26,50 +26,53 @@ local call = redis.call
 local CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER
 local REQUESTS, INFLIGHT, DRAINER, FLAG, PAUSED, BREAKER, HOUR, DAY
 local COUNTS, ANSWER
-local SLUGS, EPOCH, STATUS = 'wait_slugs', 'tracking:epoch', 'tracking:status:'
+local LINES, EPOCH, STATUS = 'wait_slugs', 'tracking:epoch', 'tracking:status:'
 local FORGOTTEN = 'tracking:forgotten:'
-local slug, rules, touched
+local line, slug, rules, touched
 
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now / 1000)
 
 local LIST = 'wait_list:'
-local slugs, rules_at = {}, {}
+local lines, rules_at = {}, {}
 
--- The rules in ARGV[at]: JSON, and the same for many slugs.
+-- The rules in ARGV[at]: JSON, and the same for many lines.
 local function rules_in(at)
   if not rules_at[at] then rules_at[at] = cjson.decode(ARGV[at]) end
   return rules_at[at]
 end
 
 -- In the order in which turn_to binds them.
-local function names_of(list, slug)
+local function names_of(list, line, slug)
   return {
-    'calls_number:' .. slug, 'sec_calls:' .. slug,
-    'calls_leases:' .. slug, 'call_starts:' .. slug,
-    list, 'wait_list_automatic:' .. slug, 'wait_later:' .. slug,
-    'wait_requests:' .. slug, 'wait_inflight:' .. slug,
-    'wait_drainer:' .. slug, 'wait_list_activated:' .. slug,
-    'calls_paused:' .. slug, 'calls_breaker:' .. slug,
-    'calls_hour:' .. slug, 'calls_day:' .. slug,
-    'tracking:counts:' .. slug, 'tracking:answer:' .. slug .. ':',
+    'calls_number:' .. line, 'sec_calls:' .. line,
+    'calls_leases:' .. line, 'call_starts:' .. line,
+    list, 'wait_list_automatic:' .. line, 'wait_later:' .. line,
+    'wait_requests:' .. line, 'wait_inflight:' .. line,
+    'wait_drainer:' .. line, 'wait_list_activated:' .. line,
+    'calls_paused:' .. line, 'calls_breaker:' .. line,
+    'calls_hour:' .. line, 'calls_day:' .. line,
+    'tracking:counts:' .. line, 'tracking:answer:' .. slug .. ':',
   }
 end
 
--- list: of KEYS; at: where the slug's rules stand in ARGV. A slug is there twice when its rules have
+-- list: of KEYS; at: where the line's rules stand in ARGV. A line is there twice when its rules have
 -- just changed; what is known of it is known once.
 local function turn_to(list, at)
   rules = rules_in(at)
   if MANUAL == list then return end
-  touched = slugs[list]
+  touched = lines[list]
   if not touched then
     local name = string.sub(list, #LIST + 1)
-    touched = { slug = name, at = at, names = names_of(list, name), counts = {} }
+    -- A line is a slug, or a slug, an @ and an account; answers are the courier's.
+    local courier = string.match(name, '^[^@]*')
+    touched = { line = name, slug = courier, at = at, names = names_of(list, name, courier) }
+    touched.counts = {}
     touched.clamped, touched.dropped, touched.moved = {}, {}, {}
-    slugs[list] = touched
+    lines[list] = touched
   end
-  slug = touched.slug
+  line, slug = touched.line, touched.slug
   CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER, REQUESTS, INFLIGHT, DRAINER, FLAG,
     PAUSED, BREAKER, HOUR, DAY, COUNTS, ANSWER = unpack(touched.names)
 end
@@ -100,7 +103,7 @@ local function set_sign(which, key, value, ms)
   call('SET', key, value, 'PX', ms)
 end
 
--- Counters are written once for each slug, when all requests of the script are done.
+-- Counters are written once for each line, when all requests of the script are done.
 local function count(name)
   touched.counts[name] = (touched.counts[name] or 0) + 1
 end

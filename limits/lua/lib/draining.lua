@@ -41,7 +41,7 @@ local function appoint(token, at)
     math.ceil(math.max(at - now, 0) / 1000) + DRAINER_SPARE_MS)
 end
 
--- Returns 1 when the caller must put a job on the tube wait_list: nobody drains this slug.
+-- Returns 1 when the caller must put a job on the tube wait_list: nobody drains this line.
 local function call_drainer(who)
   local token = drainer()
   if token == 'tube:' .. who then return 1 end
@@ -60,7 +60,7 @@ local function at_rest()
   return true
 end
 
--- Ends every script that may leave somebody waiting. `claims`: this process came with the slug's job
+-- Ends every script that may leave somebody waiting. `claims`: this process came with the line's job
 -- of the tube, which whoever drains holds: the one before vanished, or lost it.
 -- Returns ask (µs at which this process must ask again, 0 for never) and put (1: put a drain job).
 local function settle(who, why, ask, claims)
@@ -70,7 +70,7 @@ local function settle(who, why, ask, claims)
   local token, at = drainer()
   local came_for_it = claims and token ~= nil
   if why == 'room' then
-    -- This process stops, or shares: it hands the slug over through the tube.
+    -- This process stops, or shares: it hands the line over through the tube.
     if token == rules.token or came_for_it and token ~= 'tube:' .. who then
       call('DEL', DRAINER)
       touched.signs = nil

@@ -79,13 +79,13 @@ local function wait_again(record)
   end
 end
 
--- The counters that operators read, and the ends of what expires; once for each slug, at the end.
+-- The counters that operators read, and the ends of what expires; once for each line, at the end.
 local leased = {}
 local function close()
   if touched.leased then
     -- As long as calls_number: were the leases gone sooner, nobody would take them off it.
     call('PEXPIRE', LEASES, 60000)
-    table.insert(leased, slug)
+    table.insert(leased, line)
   end
   if touched.started then
     call('PEXPIRE', STARTS, math.ceil((rules.ahead_us + rules.late_us + rules.window_us) / 1000))

@@ -1,7 +1,7 @@
 --[[
 lanes: may a call start now, or when; and the grant itself.
 
-A slug has `per_second` lanes. A start takes a lane, which is free again window_us after the real
+A line has `per_second` lanes. A start takes a lane, which is free again window_us after the real
 send. Until the send is reported the lane counts as used at the last permitted instant: a lost
 report costs a little time and never breaks the limit.
 ]]
@@ -16,7 +16,7 @@ local function clamp(key, most)
   end
 end
 
--- Leases that have ended, or lanes that are free again. Once for each slug: the time does not move
+-- Leases that have ended, or lanes that are free again. Once for each line: the time does not move
 -- while a script runs. Every step drops the leases that have ended before it asks for one; lanes are
 -- dropped when they are counted.
 local function drop_ended(key)

@@ -86,7 +86,7 @@ end
 
 -- Whether a call that has just ended leaves everything as it is for those who wait: nobody lacked its
 -- slot, and somebody is named who asks in time: a process that is full is named for much later.
--- `room`: a process that stops hands the slug over.
+-- `room`: a process that stops hands the line over.
 local function is_in_hand(room)
   if room == 0 or calls_alone() or members(LEASES) + 1 >= rules.concurrent then return false end
   local _, at = drainer()

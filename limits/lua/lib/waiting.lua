@@ -44,13 +44,13 @@ local function put_tail(number, record)
   record.state = nil
   write_record(REQUESTS, number, record)
   change_lists('RPUSH', list_of(record), number)
-  call('SADD', SLUGS, slug)
+  call('SADD', LINES, line)
 end
 
 local function put_behind(number, record)
   record.state = 'behind'
   write_record(REQUESTS, number, record)
-  call('SADD', SLUGS, slug)
+  call('SADD', LINES, line)
 end
 
 -- The record with whatever was parked for its number in the meantime.
@@ -71,7 +71,7 @@ local function put_head(number, record)
   record.state = nil
   write_record(REQUESTS, number, record)
   change_lists('LPUSH', list_of(record), number)
-  call('SADD', SLUGS, slug)
+  call('SADD', LINES, line)
 end
 
 local function put_later(number, record, due_ms)
@@ -79,7 +79,7 @@ local function put_later(number, record, due_ms)
   record.state = 'later'
   write_record(REQUESTS, number, record)
   change_lists('ZADD', LATER, due_ms, number)
-  call('SADD', SLUGS, slug)
+  call('SADD', LINES, line)
 end
 
 -- Retries whose time has come go to the tail of their list.

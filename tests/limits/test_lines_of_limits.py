@@ -1,0 +1,115 @@
+"""Limits belong to a line, answers to the courier; what is done on a line follows from its kind."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from limits_bench import FAST, USPS, Hire, Worker, asked, the_lease_ends
+from redis.asyncio import Redis
+
+from limits.codec import write_request, write_rules
+from limits.keys import of_line
+from limits.limiter import Limiter
+from limits.rules import Rules
+from tracking.call import Granted
+from tracking.line import KINDS, TRACKING, Line, courier_line, kind_of, line_of
+
+ACCOUNTS = Line("usps@acme")
+"""A line of its own at the same courier, as accounts with their own credentials will have."""
+
+
+async def admitted(worker: Worker, line: Line, number: str, call_id: str) -> list[Any]:
+    """What the script answers a request that asks on `line`."""
+    common: dict[str, object] = {
+        "epoch": worker.epoch.name,
+        "token": "t",
+        "deaths": 10,
+        "max_age_ms": 30_000,
+    }
+    rules = write_rules(Rules(concurrent=1), common)
+    request = write_request(asked(number), f"job-{call_id}")
+    args = (rules, b"[]", call_id, request, b"")
+    _, *reply = await worker.pipeline.run("admit", [of_line(line).wait_list], args)
+    return reply
+
+
+async def test_lines_of_one_courier_have_their_own_limits(worker: Worker, redis: Redis) -> None:
+    assert (await admitted(worker, courier_line(USPS), "N001", "a"))[0] == "granted"
+    assert (await admitted(worker, courier_line(USPS), "N002", "b"))[:2] == [
+        "parked",
+        "concurrency",
+    ]
+
+    assert (await admitted(worker, ACCOUNTS, "N003", "c"))[0] == "granted"
+
+    assert await redis.zrange("calls_leases:usps@acme", 0, -1) == ["c"]
+    assert await redis.smembers("wait_slugs") == {"usps", "usps@acme"}
+
+
+async def test_an_answer_is_the_couriers_on_whatever_line_it_was_asked_for(worker: Worker) -> None:
+    await worker.finish(await worker.granted("N001"))
+
+    assert await admitted(worker, ACCOUNTS, "N001", "c") == ["ended", "SUCCESS"]
+
+
+async def test_a_line_that_is_not_known_waits_untouched(worker: Worker, redis: Redis) -> None:
+    """As a later version leaves it: nothing here may judge its leases."""
+    call = await worker.granted()
+    await the_lease_ends(redis, call)
+    for key in ("wait_inflight", "calls_leases"):
+        await redis.rename(f"{key}:usps", f"{key}:hook:shop")
+    await redis.srem("wait_slugs", "usps")
+    await redis.sadd("wait_slugs", "hook:shop")
+
+    assert await worker.limiter.sweep([courier_line(USPS)]) == []
+    assert await redis.hexists("wait_inflight:hook:shop", call.id)
+
+
+async def test_rules_that_change_hold_from_the_next_step_on(hire: Hire) -> None:
+    rules = [replace(FAST, concurrent=1)]
+    plain = await hire()
+    limiter = Limiter(plain.pipeline, plain.clock, plain.epoch, lambda _: rules[-1], plain.policy)
+    worker = replace(plain, limiter=limiter)
+    await worker.granted("N001")
+    assert (await worker.parked("N002")).why == "concurrency"
+
+    rules.append(replace(FAST, concurrent=2))
+
+    assert len((await worker.take()).calls) == 1
+
+
+@pytest.mark.parametrize("line", ["usps", "hong-kong-post", "4px"])
+def test_a_couriers_line_is_of_the_kind_tracking(line: str) -> None:
+    assert kind_of(Line(line)) is TRACKING
+
+
+@pytest.mark.parametrize("line", ["usps@acme", "hook:shop", "", "Usps", "usps "])
+def test_a_line_of_no_kind_is_told_apart(line: str) -> None:
+    assert kind_of(Line(line)) is None
+
+
+def test_the_line_of_a_request_is_its_couriers() -> None:
+    assert line_of(asked()) == courier_line(USPS) == "usps"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_kind_names_is_there(kind: Any) -> None:
+    for name in (kind.call, kind.failures):
+        module, _, what = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), what), name
+
+
+async def test_a_line_of_the_kind_tracking_does_what_its_kind_says(worker: Worker) -> None:
+    call = await worker.granted("N001", job="job-1")
+    again = await worker.admit("N001", job="job-1")
+    assert isinstance(again, Granted) is TRACKING.goes_on_at_once
+    assert isinstance(again, Granted)
+    assert again.call.id != call.id
+
+    await worker.parked("N001", job="job-2")
+    await worker.finish(again.call)
+
+    assert (await worker.ended("N001", job="job-3") == "SUCCESS") is TRACKING.merges

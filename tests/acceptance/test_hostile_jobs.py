@@ -114,17 +114,18 @@ def test_any_ttr_and_any_priority_work(plant: Plant, ttr: int) -> None:
     assert len(plant.calls(slug)) == 3
 
 
-def test_an_unknown_slug_in_a_drain_job_is_recorded_and_buried(plant: Plant) -> None:
-    slug = plant.courier()
-    plant.hire().ready()
+def test_what_waits_for_a_courier_that_nobody_knows_goes_on_waiting(plant: Plant) -> None:
+    worker = plant.hire().ready()
+    plant.redis.rpush("wait_list:no-such-courier", "AB123456")
     body = b'{"type":"wait_list","payload":{"slug":"no-such-courier"}}'
     plant.producer.put_body(body, tube="wait_list")
-    plant.producer.put(slug, "AB123456")
-    plant.endings.come(15.0)
 
-    record = until(lambda: plant.dead.find_one({}), 10.0, "it is recorded")
-    assert record["reason"] == "unknown_slug"
-    assert plant.producer.jobs("wait_list")["buried"] == 1
+    told = until(lambda: worker.events("line is unknown"), 10.0, "the log says so")
+    until(lambda: not sum(plant.producer.jobs("wait_list").values()), 5.0, "the job is gone")
+
+    assert [each["line"] for each in told] == ["no-such-courier"]
+    assert plant.redis.lrange("wait_list:no-such-courier", 0, -1) == ["AB123456"]
+    assert plant.dead.find_one({}) is None
 
 
 def test_a_courier_without_credentials_keeps_its_requests_and_info_says_why(plant: Plant) -> None:

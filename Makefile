@@ -21,7 +21,7 @@ test: $(READY) ## run the tests, on real servers: always the same, in under six 
 	@PYTHONHASHSEED=0 $(BIN)/python -m pytest -m "not prove"
 
 prove: $(READY) ## then the longer proofs: faults, random walks, worlds, mutants, fuzz; always the same
-	@PYTHONHASHSEED=0 PORTION=10 $(BIN)/python -m pytest -m "prove or portion"
+	@PYTHONHASHSEED=0 PORTION=5 $(BIN)/python -m pytest -m "prove or portion"
 
 check: $(READY) ## static checks: style, types, imports, architecture
 	@$(BIN)/ruff check .

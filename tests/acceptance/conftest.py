@@ -2,8 +2,9 @@
 
 A test takes one fixture, `plant`: premises of its own with everything on them (plant.py). Most of a
 scenario is waiting, so the selected tests play at the same time, each in a thread, and pytest
-collects how they ended one by one. Tests that measure (`@pytest.mark.measures`) play together, but
-with no others beside them. The durations that pytest tells are those of the scenarios.
+collects how they ended one by one. Where times are judged (tests/portion.py), tests that measure
+(`@pytest.mark.measures`) play together, but with no others beside them. The durations that pytest
+tells are those of the scenarios.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from plant import DATABASES, Ground, open_plant
+from portion import TIMES
 
 from devstack.nursery import Nursery
 from devstack.site.remote import CourierSite
@@ -112,4 +114,4 @@ def _play(test: pytest.Function, ground: Ground) -> None:
 
 
 def _measures(test: pytest.Function) -> bool:
-    return test.get_closest_marker("measures") is not None
+    return TIMES and test.get_closest_marker("measures") is not None

@@ -199,7 +199,7 @@ def test_what_is_passed_over_on_any_walk_is_nothing_that_a_sweep_would_change(
     redis_url: str,
 ) -> None:
     seen: Counter[bool] = Counter()
-    walks = settings(max_examples=max(1, WALKS // 2), stateful_step_count=30)
+    walks = settings(max_examples=max(5, WALKS // 5), stateful_step_count=30)
 
     run_state_machine_as_test(lambda: InspectedWalk(redis_url, seen), settings=walks)
 

@@ -1,7 +1,7 @@
-"""The table of re-checks in docs/runbook.md, made out of the defaults of `[recheck]`.
+"""The tables of re-checks, made out of the defaults of `[recheck]`.
 
-`python tests/docs/recheck_table.py` writes it; test_recheck_table.py compares. Another page gets a
-copy when it is added to PAGES and holds the two marks.
+`python tests/docs/recheck_table.py` writes them; test_recheck_table.py compares. Another page gets
+one when it is added to PAGES and holds the two marks.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parents[2]
 if __name__ == "__main__":
@@ -18,7 +19,6 @@ from service.config.schema import Config  # noqa: E402 - found by the path above
 from service.results.schedule import SLOWER, hours_of  # noqa: E402 - as above
 from tracking.checkpoint import Tag  # noqa: E402 - as above
 
-PAGES = ("docs/runbook.md",)
 BEGIN, END = "<!-- table of re-checks -->\n", "<!-- end of the table -->\n"
 SETTINGS = {
     Tag.PENDING: "pending_hours",
@@ -50,6 +50,16 @@ def table(config: Config) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
+def short(config: Config) -> str:
+    """How often a parcel is asked about again, in as few lines as a table has."""
+    cells = [(f"`{tag}`", _paces(tag, config)[1]) for tag in SETTINGS]
+    rows = ([tag for tag, _ in cells], ["---"] * len(cells), [told for _, told in cells])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+PAGES = MappingProxyType({"README.md": short, "docs/runbook.md": table})
+
+
 def _paces(tag: Tag, config: Config) -> tuple[list[float], str]:
     """List the hours that matter for the capacity, and tell all of them."""
     nothing = timedelta(0)
@@ -75,7 +85,7 @@ def made(page: str, text: str) -> str:
     _, closing, after = rest.partition(END)
     if not mark or not closing:
         raise ValueError(f"{page} lacks the marks {BEGIN.strip()} … {END.strip()}")
-    return f"{before}{BEGIN}{table(Config())}{END}{after}"
+    return f"{before}{BEGIN}{PAGES[page](Config())}{END}{after}"
 
 
 def main() -> None:

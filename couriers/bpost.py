@@ -26,6 +26,7 @@ from couriers.reading.checkpoints import (
     scan,
     unknown_codes,
 )
+from couriers.reading.details import grams
 from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, unless_denied, whole
 from couriers.reading.statuses import Status
@@ -112,7 +113,7 @@ def _tracking(parcel: Element, listed: list[Element]) -> Tracking:
     told = history(map(_scan, listed), newest_first=False)
     status = told.status or statuses.IN_TRANSIT
     delivery = delivery_in(told.checkpoints, status)
-    window = parcel.first("deliveryTimeWindow")
+    window, item = parcel.first("deliveryTimeWindow"), parcel.first("itemDetail")
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
@@ -122,6 +123,8 @@ def _tracking(parcel: Element, listed: list[Element]) -> Tracking:
         delivered_at_utc=delivery.checkpoint_utc if delivery else None,
         origin=parcel.text("cityOrCountryOfdeparture"),
         destination=parcel.text("cityOrCountryOfDestination"),
+        weight_grams=grams(item.text("weightInGrams"), "g") if item else None,
+        reference=parcel.text("customerReference"),
         unknown_codes=unknown_codes((each.text("stateCode") for each in listed), CODES),
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
 
@@ -22,6 +23,7 @@ from couriers.reading.answer import decode, text
 from couriers.reading.check_digits import gs1
 from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
 from couriers.reading.countries import country
+from couriers.reading.details import address, grams, inside, others
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, unless_denied
@@ -74,8 +76,9 @@ SILENT = frozenset({"NOTIFICATION_SENT", "DELIVERY_CHANGED", "DELIVERY_ORDERED",
 """Statuses that say nothing of where a parcel is."""
 
 
-class _Signature(msgspec.Struct):
+class _Signature(msgspec.Struct, rename={"image": "linkToImage"}):
     name: str | None = None
+    image: Any = None
 
 
 class _Event(
@@ -106,12 +109,16 @@ class _Package(
         "previous": "previousPackageNumber",
         "expected": "dateOfEstimatedDelivery",
         "events": "eventSet",
+        "weight": "weightInKgs",
+        "product": "productName",
     },
 ):
     number: str | None = None
     previous: str | None = None
     expected: str | None = None
     events: list[_Event] | None = None
+    weight: Any = None
+    product: Any = None
 
 
 class _Error(msgspec.Struct):
@@ -125,12 +132,14 @@ class _Consignment(
         "number": "consignmentId",
         "previous": "previousConsignmentId",
         "packages": "packageSet",
+        "reference": "senderReference",
     },
 ):
     number: str | None = None
     previous: str | None = None
     packages: list[_Package] | None = None
     error: _Error | None = None
+    reference: Any = None
 
 
 class _Reply(msgspec.Struct, rename={"consignments": "consignmentSet"}):
@@ -161,13 +170,21 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
 
 def _ours(packages: list[tuple[_Package, _Consignment]], number: str) -> Tracking:
     """Read the package of this number, the one seen last if it was used again; or a consignment."""
-    ours = [package for package, _ in packages if number in _names(package)]
+    ours = [pair for pair in packages if number in _names(pair[0])]
     if ours:
-        return latest(map(_tracking, ours))
-    ours = [package for package, of in packages if number in _names(of)]
+        return latest(_of(number, *pair) for pair in ours)
+    ours = [pair for pair in packages if number in _names(pair[1])]
     if not ours:
         raise WrongNumber(f"asked for {number}, answered with {len(packages)} other packages")
-    return together([_tracking(package) for package in ours])
+    return together([_of(number, *pair) for pair in ours])
+
+
+def _of(number: str, package: _Package, of: _Consignment) -> Tracking:
+    """Read a package with what its consignment says of it."""
+    siblings = (each.number for each in of.packages or () if number not in _names(each))
+    return _tracking(package)._replace(
+        reference=inside(of.reference), sub_parcels=others(siblings, number)
+    )
 
 
 def _names(what: _Package | _Consignment) -> set[str]:
@@ -195,10 +212,12 @@ def _tracking(package: _Package) -> Tracking:
     status = told.status or statuses.IN_TRANSIT
     delivery = delivery_in(told.checkpoints, status)
     signatures = [
-        text(event.signature.name)
+        event.signature
         for event in listed
-        if event.signature and _known(event) == statuses.DELIVERED
+        if event.signature and _known(event) == statuses.DELIVERED and delivery
     ]
+    names = (text(each.name) for each in signatures)
+    images = (address(inside(each.image)) for each in signatures)
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
@@ -206,7 +225,10 @@ def _tracking(package: _Package) -> Tracking:
         expected_delivery=text(package.expected),
         delivered_at=delivery.checkpoint_time if delivery else None,
         delivered_at_utc=delivery.checkpoint_utc if delivery else None,
-        signed_by=next((name for name in signatures if name), None) if delivery else None,
+        signed_by=next(filter(None, names), None),
+        proof_of_delivery=next(filter(None, images), None),
+        weight_grams=grams(inside(package.weight)),
+        service=inside(package.product),
         unknown_codes=unknown_codes((event.status for event in listed), CODES, SILENT),
     )
 

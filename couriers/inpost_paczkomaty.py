@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
 
@@ -18,6 +19,7 @@ from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
 from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
+from couriers.reading.details import inside
 from couriers.reading.number_forms import NumberForm, form
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
@@ -113,6 +115,7 @@ class _Reply(
     status: str | int | None = None
     attributes: _Attributes | None = None
     events: list[_Event] | None = None
+    service: Any = None
     error: str | None = None
     said: str | None = None
 
@@ -155,6 +158,7 @@ def _tracking(reply: _Reply, number: str) -> Tracking:
         delivered_at=delivery.checkpoint_time if delivery else None,
         delivered_at_utc=delivery.checkpoint_utc if delivery else None,
         destination=text(reply.attributes.target) if reply.attributes else None,
+        service=inside(reply.service),
         unknown_codes=unknown_codes((event.status for event in listed), CODES, SILENT),
     )
 

@@ -20,6 +20,7 @@ from couriers.http.refusals import refuse, unexpected
 from couriers.reading.answer import decode, text
 from couriers.reading.checkpoints import decisive, newest, oldest_first
 from couriers.reading.countries import country
+from couriers.reading.details import address, grams, others
 from couriers.reading.number_forms import NumberForm
 from couriers.reading.statuses import IN_TRANSIT, Status
 from couriers.reading.times import Moment, read_iso
@@ -65,6 +66,11 @@ class _Feed(msgspec.Struct):
     signed_by: str | None = None
     origin: str | None = None
     destination: str | None = None
+    proof_of_delivery: str | None = None
+    weight_grams: int | float | None = None
+    service: str | None = None
+    reference: str | int | None = None
+    sub_parcels: list[str] | None = None
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
@@ -114,6 +120,11 @@ def _tracking(feed: _Feed, number: str) -> Tracking:
         signed_by=text(feed.signed_by),
         origin=text(feed.origin),
         destination=text(feed.destination),
+        proof_of_delivery=address(feed.proof_of_delivery),
+        weight_grams=grams(feed.weight_grams, "g"),
+        service=text(feed.service),
+        reference=text(feed.reference),
+        sub_parcels=others(feed.sub_parcels, number) if feed.sub_parcels else (),
     )
 
 

@@ -8,6 +8,7 @@ went back to its sender is final too. Events name no place.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -19,6 +20,7 @@ from couriers.reading import statuses
 from couriers.reading.answer import decode_each, text
 from couriers.reading.checkpoints import Scan, delivery_in, history, scan, unknown_codes
 from couriers.reading.countries import country
+from couriers.reading.details import inside
 from couriers.reading.multi_piece import latest
 from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, unless_denied
@@ -107,6 +109,7 @@ class _Shipment(
     events: list[_Event] | None = None
     expected: str | None = None
     context: _Context | None = None
+    product: Any = None
 
 
 class _Reply(
@@ -169,6 +172,7 @@ def _tracking(shipment: _Shipment) -> Tracking:
         delivered_at_utc=delivery.checkpoint_utc if delivery else None,
         origin=_country(context.origin),
         destination=_country(context.arrival),
+        service=inside(shipment.product),
         unknown_codes=unknown_codes((event.code for event in listed), CODES, SILENT),
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
 
@@ -20,6 +21,7 @@ from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
 from couriers.reading.checkpoints import Place, Scan, history, scan, unknown_codes
+from couriers.reading.details import inside
 from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
@@ -112,6 +114,7 @@ class _Summary(
         "what": "lastEventName",
         "at": "lastEventDateTime",
         "place": "lastEventLocationName",
+        "product": "productName",
     },
 ):
     category: str | None = None
@@ -119,6 +122,7 @@ class _Summary(
     unique: str | None = None
     origin: str | None = None
     destination: str | None = None
+    product: Any = None
     code: str | None = None
     what: str | None = None
     at: str | None = None
@@ -238,6 +242,7 @@ def _tracking(piece: _Piece) -> Tracking:
         signed_by=text(piece.signature.by) if delivery and piece.signature else None,
         origin=text(summary.origin),
         destination=text(summary.destination),
+        service=inside(summary.product),
         unknown_codes=unknown_codes((event.code for event in listed), CODES),
     )
 

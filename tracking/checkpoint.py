@@ -53,7 +53,10 @@ class Tracking(NamedTuple):
     """A courier's whole answer about one number; checkpoints oldest first.
 
     No checkpoints and tag Pending mean "the courier does not know this number (yet)".
-    `delivered_at` and `expected_delivery` are the courier's text. `unknown_codes` are status codes
+    `delivered_at` and `expected_delivery` are the courier's text, and so are `service` (its name of
+    the product) and `reference` (the sender's). `proof_of_delivery` is the web address of one.
+    `sub_parcels` are the numbers of the other parcels of the same consignment; of a consignment's
+    own number, of all its parcels. `unknown_codes` are status codes
     that the courier's module has no meaning for: their events count as its words say. `http_status`
     and `excerpt` (at most 1 KiB, redacted) describe the last answer for the record of attempts.
     """
@@ -67,6 +70,11 @@ class Tracking(NamedTuple):
     signed_by: str | None = None
     origin: str | None = None
     destination: str | None = None
+    proof_of_delivery: str | None = None
+    weight_grams: int | None = None
+    service: str | None = None
+    reference: str | None = None
+    sub_parcels: tuple[str, ...] = ()
     unknown_codes: tuple[str, ...] = ()
     http_status: int | None = None
     excerpt: str = ""

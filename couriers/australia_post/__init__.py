@@ -39,6 +39,7 @@ from couriers.reading.checkpoints import (
     unknown_codes,
 )
 from couriers.reading.countries import Country, country
+from couriers.reading.details import inside, others
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, unless_sent_back, whole
@@ -107,7 +108,8 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     if named:
         return latest(map(_tracking, named))
     if items:
-        return together([_tracking(item) for item in items])
+        articles = others((item.article for item in items), number)
+        return together([_tracking(item) for item in items])._replace(sub_parcels=articles)
     complaints = [each for result in ours for each in result.errors or ()] + (reply.errors or [])
     return _judge(complaints, status)
 
@@ -162,6 +164,7 @@ def _tracking(item: Item) -> Tracking:
         checkpoints=events,
         delivered_at=delivery.checkpoint_time if delivery else None,
         delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+        service=inside(item.product),
         unknown_codes=unknown_codes([item.status and whole(item.status)], STATUSES, SILENT),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -13,13 +15,14 @@ class Event(msgspec.Struct):
     location: str | None = None
 
 
-class Item(msgspec.Struct, rename={"article": "article_id"}):
+class Item(msgspec.Struct, rename={"article": "article_id", "product": "product_type"}):
     """An article; or a consignment, whose articles are its `items`."""
 
     article: str | None = None
     status: str | None = None
     events: list[Event] | None = None
     items: list[Item] | None = None
+    product: Any = None
 
 
 class Complaint(msgspec.Struct):

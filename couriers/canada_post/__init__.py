@@ -142,6 +142,8 @@ def _tracking(detail: Element, number: str) -> Tracking:
         delivered_at_utc=delivery.checkpoint_utc if delivery else None,
         signed_by=_signatory(detail, delivery) if delivery else None,
         destination=detail.text("destination-postal-id"),
+        service=detail.text("service-name"),
+        reference=detail.text("customer-ref-1") or detail.text("customer-ref-2"),
         unknown_codes=unknown_codes(map(_code, listed), CODES, SILENT),
     )
 

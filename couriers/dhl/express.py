@@ -7,6 +7,7 @@ The place is written as "SYDNEY-AU". A shipment of several pieces has events of 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 
@@ -21,6 +22,7 @@ from couriers.reading.checkpoints import (
     unknown_codes,
 )
 from couriers.reading.countries import country
+from couriers.reading.details import grams, inside, others
 from couriers.reading.multi_piece import latest
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
@@ -122,6 +124,10 @@ class _Shipment(
         "shipper": "shipperDetails",
         "receiver": "receiverDetails",
         "expected": "estimatedDeliveryDate",
+        "product": "productCode",
+        "weight": "totalWeight",
+        "units": "unitOfMeasurements",
+        "references": "shipperReferences",
     },
 ):
     number: str | int | None = None
@@ -131,6 +137,10 @@ class _Shipment(
     expected: str | None = None
     events: list[_Event] | None = None
     pieces: list[_Piece] | None = None
+    product: Any = None
+    weight: Any = None
+    units: Any = None
+    references: Any = None
 
 
 class _Answer(msgspec.Struct):
@@ -170,6 +180,10 @@ def _tracking(shipment: _Shipment, number: str) -> Tracking:
         signed_by=signed[-1] if delivery and signed else None,
         origin=_area(shipment.shipper.areas) if shipment.shipper else None,
         destination=_area(shipment.receiver.areas) if shipment.receiver else None,
+        weight_grams=grams(inside(shipment.weight), inside(shipment.units)),
+        service=inside(shipment.product),
+        reference=inside(shipment.references, "value"),
+        sub_parcels=others((piece.number for piece in shipment.pieces or ()), number),
         unknown_codes=unknown_codes((event.code for event in listed), CODES, SILENT),
     )
 

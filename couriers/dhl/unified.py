@@ -8,6 +8,7 @@ code "delivered" means Delivered.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -23,6 +24,7 @@ from couriers.reading.checkpoints import (
     unless_returned,
 )
 from couriers.reading.countries import country
+from couriers.reading.details import address, grams, inside, others
 from couriers.reading.multi_piece import latest
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
@@ -69,8 +71,10 @@ class _Person(msgspec.Struct, rename={"given": "givenName", "family": "familyNam
     family: str | None = None
 
 
-class _Proof(msgspec.Struct):
+class _Proof(msgspec.Struct, rename={"document": "documentUrl", "signature": "signatureUrl"}):
     signed: _Person | None = None
+    document: Any = None
+    signature: Any = None
 
 
 class _Frame(msgspec.Struct, rename={"until": "estimatedThrough"}):
@@ -85,6 +89,8 @@ class _Details(msgspec.Struct, rename={"proof": "proofOfDelivery", "pieces": "pi
     proof: _Proof | None = None
     pieces: list[str | int] | None = None
     references: list[_Reference] | _Reference | None = None
+    weight: Any = None
+    product: Any = None
 
 
 class _Shipment(
@@ -121,16 +127,19 @@ def _ours(shipments: list[_Shipment], number: str) -> Tracking:
     named = named or [each for each in shipments if _same(number, _other_names(each))]
     if not named:
         raise WrongNumber(f"asked for {number}, answered with {len(shipments)} other shipments")
-    return latest(map(_tracking, named))
+    return latest(_tracking(each, number) for each in named)
 
 
 def _other_names(shipment: _Shipment) -> list[str | int | None]:
     """List the numbers of a shipment's pieces and its references."""
     details = shipment.details or _Details()
+    return [*(details.pieces or ()), *_references(details)]
+
+
+def _references(details: _Details) -> list[str | int | None]:
     listed = details.references if isinstance(details.references, list) else []
     single = details.references if isinstance(details.references, _Reference) else None
-    references = [reference.number for reference in (*listed, single) if reference]
-    return [*(details.pieces or ()), *references]
+    return [reference.number for reference in (*listed, single) if reference]
 
 
 def _same(number: str, names: Iterable[str | int | None]) -> bool:
@@ -138,7 +147,7 @@ def _same(number: str, names: Iterable[str | int | None]) -> bool:
     return number.lstrip("0") in (str(name).upper().lstrip("0") for name in names)
 
 
-def _tracking(shipment: _Shipment) -> Tracking:
+def _tracking(shipment: _Shipment, number: str) -> Tracking:
     now = shipment.now if shipment.now and text(shipment.now.at) else None
     listed = shipment.events or ([now] if now else [])
     events, last = history(map(_scan, listed), newest_first=True)
@@ -150,7 +159,8 @@ def _tracking(shipment: _Shipment) -> Tracking:
         status = Status(last.tag, last.subtag)
     delivery = newest(events, Tag.DELIVERED) or (_scan(now).checkpoint if now else None)
     delivery = delivery if status.tag is Tag.DELIVERED else None
-    proof = shipment.details.proof if shipment.details else None
+    details = shipment.details or _Details()
+    proof = (delivery and details.proof) or _Proof()
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
@@ -160,9 +170,14 @@ def _tracking(shipment: _Shipment) -> Tracking:
         ),
         delivered_at=delivery.checkpoint_time if delivery else None,
         delivered_at_utc=delivery.checkpoint_utc if delivery else None,
-        signed_by=_name(proof.signed) if delivery and proof and proof.signed else None,
+        signed_by=_name(proof.signed) if proof.signed else None,
         origin=_locality(shipment.origin),
         destination=_locality(shipment.destination),
+        proof_of_delivery=address(inside(proof.document)) or address(inside(proof.signature)),
+        weight_grams=grams(inside(details.weight, "value"), inside(details.weight, "unitText")),
+        service=inside(details.product, "productName"),
+        reference=next(filter(None, map(text, _references(details))), None),
+        sub_parcels=others(details.pieces or (), number),
         unknown_codes=unknown_codes((event.raw_tag for event in events), CODES, SILENT),
     )
 

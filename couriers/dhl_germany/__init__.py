@@ -45,6 +45,7 @@ from couriers.reading.checkpoints import (
     unknown_codes,
 )
 from couriers.reading.countries import country
+from couriers.reading.details import grams
 from couriers.reading.multi_piece import latest
 from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, unless_denied
@@ -196,6 +197,12 @@ def _tracking(parcel: Element, listed: list[Element]) -> Tracking:
         signed_by=parcel.attribute("recipient-name") if delivery else None,
         origin=_country(parcel.attribute("origin-country")),
         destination=_country(parcel.attribute("dest-country")),
+        weight_grams=grams(parcel.attribute("shipment-weight")),
+        service=parcel.attribute("product-name"),
+        reference=(
+            parcel.attribute("piece-customer-reference")
+            or parcel.attribute("shipment-customer-reference")
+        ),
         unknown_codes=unknown_codes(map(_code, listed), EVENTS, STANDARD, SILENT, SILENT_STANDARD),
     )
 

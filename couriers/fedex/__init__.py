@@ -39,6 +39,7 @@ from couriers.reading.checkpoints import (
     unless_returned,
 )
 from couriers.reading.countries import country
+from couriers.reading.details import grams, inside
 from couriers.reading.number_forms import NumberForm, form
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
@@ -72,6 +73,8 @@ QUOTA = (
     "GMT (documented)"
 )
 VERIFIED = "FedEx' API reference and answers described by users; never run against the live site"
+
+_REFERENCES = ("SHIPPER_REFERENCE", "CUSTOMER_REFERENCE")
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
@@ -150,8 +153,24 @@ def _tracking(result: Result) -> Tracking:
         signed_by=(text(receipt.signed) or text(receipt.received)) if delivery else None,
         origin=_city(result.shipper),
         destination=_city(result.recipient),
+        weight_grams=_grams(result),
+        service=inside(result.service, "description"),
+        reference=_reference(result),
         unknown_codes=unknown_codes(map(_code, _coded(result)), CODES, SILENT),
     )
+
+
+def _grams(result: Result) -> int | None:
+    path = ("weightAndDimensions", "weight")
+    return grams(inside(result.package, *path, "value"), inside(result.package, *path, "unit"))
+
+
+def _reference(result: Result) -> str | None:
+    """Find the sender's reference: an identifier has one value, or several."""
+    listed = result.more.get("packageIdentifiers") if isinstance(result.more, dict) else None
+    named = {inside(each, "type"): each for each in listed} if isinstance(listed, list) else {}
+    ours = next((named[kind] for kind in _REFERENCES if kind in named), None)
+    return inside(ours, "values") or inside(ours, "value")
 
 
 def _coded(result: Result) -> list[Event | Latest]:

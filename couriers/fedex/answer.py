@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -109,6 +111,9 @@ class Result(
         "receipt": "deliveryDetails",
         "shipper": "shipperInformation",
         "recipient": "recipientInformation",
+        "package": "packageDetails",
+        "service": "serviceDetail",
+        "more": "additionalTrackingInfo",
     },
 ):
     """One parcel; a number that was used again has several."""
@@ -121,6 +126,9 @@ class Result(
     receipt: Receipt | None = None
     shipper: Party | None = None
     recipient: Party | None = None
+    package: Any = None
+    service: Any = None
+    more: Any = None
     error: Error | None = None
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
 
@@ -39,6 +40,7 @@ from couriers.reading.checkpoints import (
     unknown_codes,
 )
 from couriers.reading.countries import country
+from couriers.reading.details import inside
 from couriers.reading.multi_piece import latest
 from couriers.reading.number_forms import NumberForm, form
 from couriers.reading.status_phrases import recognise, unless_denied
@@ -96,6 +98,7 @@ class _Shipment(
         "receiver": "receiverAddress",
         "forecast": "deliveryForecast",
         "events": "status",
+        "reference": "clientReference",
     },
 ):
     number: str | None = None
@@ -104,6 +107,7 @@ class _Shipment(
     receiver: _Unit | None = None
     forecast: _Forecast | None = None
     events: list[_Event] | None = None
+    reference: Any = None
 
 
 class _Reply(msgspec.Struct, rename={"shipments": "shipmentinfo", "results": "listOfResultCodes"}):
@@ -171,6 +175,7 @@ def _tracking(shipment: _Shipment) -> Tracking:
         delivered_at=delivery.checkpoint_time if delivery else None,
         delivered_at_utc=delivery.checkpoint_utc if delivery else None,
         destination=place(receiver.city, to.name if to else None),
+        reference=inside(shipment.reference),
         unknown_codes=unknown_codes(each.code for each in listed if not _means(each.code)),
     )
 

@@ -27,6 +27,7 @@ from couriers.reading.checkpoints import (
     scan,
     unknown_codes,
 )
+from couriers.reading.details import grams, inside, others
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, unless_sent_back
@@ -91,7 +92,8 @@ def _ours(shipments: list[Shipment], number: str) -> Tracking:
     ours = [shipment for shipment in shipments if said(shipment.main) == number]
     if not ours:
         raise WrongNumber(f"asked for {number}, answered with {len(shipments)} other shipments")
-    return together(list(map(_tracking, ours)))
+    barcodes = others((said(shipment.barcode) for shipment in ours), number)
+    return together(list(map(_tracking, ours)))._replace(sub_parcels=barcodes)
 
 
 def _tracking(shipment: Shipment) -> Tracking:
@@ -116,6 +118,9 @@ def _tracking(shipment: Shipment) -> Tracking:
         delivered_at=(delivery.checkpoint_time if delivery else since and _moment(since).local),
         origin=_city(shipment, _SENDER),
         destination=_city(shipment, _RECEIVER),
+        weight_grams=grams(inside(shipment.dimension, "Weight"), "g"),
+        service=inside(shipment.product),
+        reference=inside(shipment.reference),
         unknown_codes=unknown_codes((said(state.code) for state in states), STATUSES, SILENT)
         + unknown_codes((_code(event) for event in listed), EVENTS, SILENT),
     )

@@ -72,6 +72,9 @@ class Shipment(
         "events": "Event",
         "expected": "Expectation",
         "status": "Status",
+        "dimension": "Dimension",
+        "product": "ProductDescription",
+        "reference": "Reference",
     },
 ):
     """One parcel, with its events only where they were asked for."""
@@ -83,6 +86,9 @@ class Shipment(
     events: list[Event] | Event | None = None
     expected: Expectation | None = None
     status: State | None = None
+    dimension: Any = None
+    product: Any = None
+    reference: Any = None
 
     @property
     def is_told(self) -> bool:

@@ -22,6 +22,7 @@ from couriers.postnord.answer import (
     Item,
     Location,
     Party,
+    Reference,
     Reply,
     Shipment,
     Told,
@@ -39,6 +40,7 @@ from couriers.reading.checkpoints import (
     unknown_codes,
 )
 from couriers.reading.countries import country
+from couriers.reading.details import grams, inside, others
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, unless_denied
@@ -118,18 +120,33 @@ def _ours(items: list[tuple[Item, Shipment]], number: str) -> Tracking:
     """Read the item of this number, the one seen last if it was used again; or a whole shipment."""
     named = [pair for pair in items if _bare(pair[0].number) == _bare(number)]
     if named:
-        return latest(_tracking(*pair) for pair in named)
+        return latest(_of(number, *pair) for pair in named)
     named = [pair for pair in items if _bare(pair[1].number) == _bare(number)]
     named = named or [pair for pair in items if _bare(number) in _references(*pair)]
     if not named:
         raise WrongNumber(f"asked for {number}, answered with {len(items)} other items")
-    return together([_tracking(*pair) for pair in named])
+    return together([_of(number, *pair) for pair in named])
+
+
+def _of(number: str, item: Item, shipment: Shipment) -> Tracking:
+    """Read an item, and name the others of its shipment."""
+    items = shipment.items or ()
+    siblings = (each.number for each in items if _bare(each.number) != _bare(number))
+    return _tracking(item, shipment)._replace(sub_parcels=others(siblings, number))
 
 
 def _bare(number: str | None) -> str | None:
     """Drop the 00 that marks a container number on a label: answers come with it and without."""
     plain = text(number)
     return plain[2:] if plain and _LABELLED.fullmatch(plain) else plain
+
+
+def _grams(weight: object) -> int | None:
+    return grams(inside(weight, "value"), inside(weight, "unit"))
+
+
+def _said(references: list[Reference] | None) -> list[str]:
+    return [told for each in references or () if (told := text(each.value))]
 
 
 def _references(item: Item, shipment: Shipment) -> set[str | None]:
@@ -173,6 +190,9 @@ def _tracking(item: Item, shipment: Shipment) -> Tracking:
         ),
         origin=_city(shipment.consignor),
         destination=_city(shipment.consignee),
+        weight_grams=_grams(item.assessed) or _grams(item.stated),
+        service=inside(shipment.service, "name"),
+        reference=next(iter(_said(item.references) + _said(shipment.references)), None),
         unknown_codes=unknown_codes((item.status, *map(_code, listed)), CODES, SILENT),
     )
 

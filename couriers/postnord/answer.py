@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -56,6 +58,8 @@ class Item(
         "expected": "estimatedTimeOfArrival",
         "delivered": "deliveryDate",
         "returned": "returnDate",
+        "stated": "statedWeight",
+        "assessed": "assessedWeight",
     },
 ):
     """One parcel."""
@@ -68,6 +72,8 @@ class Item(
     acceptor: Acceptor | None = None
     events: list[Event] | None = None
     references: list[Reference] | None = None
+    stated: Any = None
+    assessed: Any = None
 
 
 class Address(msgspec.Struct):
@@ -98,6 +104,7 @@ class Shipment(
     consignee: Party | None = None
     references: list[Reference] | None = None
     items: list[Item] | None = None
+    service: Any = None
 
 
 class Fault(msgspec.Struct, rename={"code": "faultCode", "said": "explanationText"}):

@@ -13,17 +13,20 @@ def together(pieces: Sequence[Tracking]) -> Tracking:
     """Put the answers about all pieces of a consignment together; expects at least one.
 
     Every event of every piece is kept. The status is that of the piece seen last among those still
-    under way, else among those not delivered: delivered means that all are.
+    under way, else among those not delivered: delivered means that all are. The weight is that of
+    all, known where each piece's is.
     """
     if len(pieces) == 1:
         return pieces[0]
     active = [piece for piece in pieces if piece.active]
     slowest = active or [piece for piece in pieces if not piece.delivered] or list(pieces)
     codes = {code for piece in pieces for code in piece.unknown_codes}
+    weights = [piece.weight_grams for piece in pieces if piece.weight_grams]
     return max(slowest, key=_seen_last)._replace(
         checkpoints=oldest_first(
             chain.from_iterable(piece.checkpoints for piece in pieces), newest_first=False
         ),
+        weight_grams=sum(weights) if len(weights) == len(pieces) else None,
         unknown_codes=tuple(sorted(codes)),
     )
 

@@ -32,6 +32,7 @@ from couriers.reading.checkpoints import (
     unless_returned,
 )
 from couriers.reading.countries import country
+from couriers.reading.details import grams, inside, others
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.number_forms import NumberForm, form
 from couriers.reading.status_phrases import recognise, unless_denied
@@ -101,15 +102,30 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
 def _ours(shipments: list[Shipment], number: str) -> Tracking:
     """Read the package of this number, the one seen last if it was used again; or a shipment's."""
     packages = [package for shipment in shipments for package in shipment.package or ()]
-    named = [package for package in packages if number in _names(package)]
+    named = [
+        _tracking(package)._replace(sub_parcels=_sub_parcels(shipment, number))
+        for shipment in shipments
+        for package in shipment.package or ()
+        if number in _names(package)
+    ]
     if named:
-        return latest(map(_tracking, named))
+        return latest(named)
     whole = [each for each in shipments if each.number == number and each.package]
     if whole:
-        return latest(together(list(map(_tracking, each.package or ()))) for each in whole)
+        return latest(
+            together(list(map(_tracking, each.package or ())))._replace(
+                sub_parcels=_sub_parcels(each, number)
+            )
+            for each in whole
+        )
     if len(packages) == 1 and {each.number for each in shipments} == {None}:
         return _tracking(packages[0])
     raise WrongNumber(f"asked for {number}, answered with {len(packages)} other packages")
+
+
+def _sub_parcels(shipment: Shipment, number: str) -> tuple[str, ...]:
+    packages = shipment.package or ()
+    return others((each.number for each in packages if number not in _names(each)), number)
 
 
 def _names(package: Package) -> set[str | None]:
@@ -151,6 +167,11 @@ def _tracking(package: Package) -> Tracking:
         signed_by=text(package.receipt.by) if delivery and package.receipt else None,
         origin=_city(package, "ORIGIN"),
         destination=_city(package, "DESTINATION"),
+        weight_grams=grams(
+            inside(package.weight, "weight"), inside(package.weight, "unitOfMeasurement")
+        ),
+        service=inside(package.service, "description"),
+        reference=inside(package.references, "number"),
         unknown_codes=unknown_codes(
             (_code(each) for each in (*map(_told, package.activity or ()), package.now)),
             STATUS_CODES,

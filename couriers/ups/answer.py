@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -82,6 +84,7 @@ class Package(
         "days": "deliveryDate",
         "receipt": "deliveryInformation",
         "parties": "packageAddress",
+        "references": "referenceNumber",
     },
 ):
     """One parcel."""
@@ -93,6 +96,9 @@ class Package(
     days: list[Day] | None = None
     receipt: Receipt | None = None
     parties: list[Party] | None = None
+    weight: Any = None
+    service: Any = None
+    references: Any = None
 
 
 class Complaint(msgspec.Struct):

@@ -10,6 +10,7 @@ neither; a `Z` behind the local time is a filler. "Delivered, To Original Sender
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -32,6 +33,7 @@ from couriers.reading.checkpoints import (
     unknown_codes,
 )
 from couriers.reading.countries import country
+from couriers.reading.details import inside
 from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, status_from_words, unless_sent_back
 from couriers.reading.statuses import Status
@@ -172,8 +174,14 @@ def _tracking(item: Item) -> Tracking:
         signed_by=text(receivers[0]) if at_last and receivers else None,
         origin=place(item.origin_city, item.origin_state),
         destination=place(item.destination_city, item.destination_state),
+        service=_plain(inside(item.mail_class)),
         unknown_codes=unknown_codes((event.code for event in item.events or ()), EVENTS),
     )
+
+
+def _plain(said: str | None) -> str | None:
+    """Take the HTML out of a name: "Priority Mail<SUP>&reg;</SUP>"."""
+    return text(html.unescape(re.sub(r"<[^<>]*>", "", said))) if said else None
 
 
 def _scan(event: Event) -> Scan:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -67,6 +69,7 @@ class Item(
         "destination_city": "destinationCity",
         "destination_state": "destinationState",
         "status_code": "statusCode",
+        "mail_class": "mailClass",
     },
 ):
     """One parcel: v3 answers it bare, v3r2 in a list, and either may hold an error instead."""
@@ -81,5 +84,6 @@ class Item(
     origin_state: str | None = None
     destination_city: str | None = None
     destination_state: str | None = None
+    mail_class: Any = None
     status_code: str | int | None = None
     error: Error | str | None = None

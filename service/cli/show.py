@@ -124,11 +124,20 @@ def _facts(document: Document) -> Iterator[tuple[str, str]]:
     yield "delivered", str(document.get("delivered_at") or "")
     yield "expected", str(document.get("expected_delivery") or "")
     yield "signed by", str(document.get("signed_by") or "")
+    yield "proof", str(document.get("proof_of_delivery") or "")
+    yield "service", str(document.get("service") or "")
+    yield "reference", str(document.get("reference") or "")
+    yield "weight", _weight(document.get("weight_grams"))
+    yield "parcels", ", ".join(document.get("sub_parcels") or ())
     yield "checked", _ago(document.get("last_checked_at"))
     yield "next check", moment(document.get("next_check_at"))
     if error := document.get("error"):
         at = _ago(error.get("at"))
         yield "last error", f"{error.get('code')}: {error.get('message')} ({at})"
+
+
+def _weight(in_grams: int | None) -> str:
+    return f"{in_grams / 1000:g} kg" if in_grams else ""
 
 
 def _row(checkpoint: dict[str, Any]) -> list[str]:

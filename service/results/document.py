@@ -29,6 +29,16 @@ EXCERPT_MOST = 1024
 
 _MICROSECOND = timedelta(microseconds=1)
 
+LASTING = (
+    "signed_by",
+    "proof_of_delivery",
+    "weight_grams",
+    "service",
+    "reference",
+    "sub_parcels",
+)
+"""What an answer that does not say it leaves as it was."""
+
 CONTENT = (
     "tag",
     "subtag",
@@ -36,9 +46,9 @@ CONTENT = (
     "expected_delivery",
     "delivered_at",
     "delivered_at_utc",
-    "signed_by",
     "origin",
     "destination",
+    *LASTING,
 )
 """What comes from the courier: `updated_at` moves when one of these does."""
 
@@ -110,6 +120,11 @@ def content_of(tracking: Tracking) -> Document:
         "signed_by": tracking.signed_by,
         "origin": tracking.origin,
         "destination": tracking.destination,
+        "proof_of_delivery": tracking.proof_of_delivery,
+        "weight_grams": tracking.weight_grams,
+        "service": tracking.service,
+        "reference": tracking.reference,
+        "sub_parcels": list(tracking.sub_parcels),
     }
 
 

@@ -11,7 +11,7 @@ with checkpoints                         the content is the new one; before it s
 with checkpoints, all of them long       a new document: the number is used again (REUSED_…)
 after the stored ones
 with nothing new for so many days        Expired (`[recheck] expires_after_days`)
-without a name for the signature         the stored name stays
+without a detail (LASTING)               the stored one stays: who signed, the weight, …
 ======================================== ==========================================================
 
 A failure that ends an operation makes a parcel Expired that had no answer for so many days.
@@ -27,6 +27,7 @@ from bson import Int64
 from service.config.schema import Recheck
 from service.results.document import (
     CONTENT,
+    LASTING,
     Answer,
     Document,
     Failure,
@@ -41,7 +42,7 @@ from service.results.document import (
     with_fields,
     with_status,
 )
-from tracking.checkpoint import Tag, is_active
+from tracking.checkpoint import NOT_FOUND_YET, Tag, is_active
 from tracking.errors import InvalidNumber
 
 REUSED_AFTER_END = timedelta(days=30)
@@ -92,7 +93,9 @@ def _answered(
     if old is None:
         document, changed = begun(answer.call.request, at, content), True
     else:
-        document = with_fields(dict(old), answer.call)
+        # A document from before a member was added lacks it.
+        kept = dict(old) if CONTENT[-1] in old else content_of(NOT_FOUND_YET) | old
+        document = with_fields(kept, answer.call)
         content = _joined(document, content)
         changed = _differs(document, content)
         if changed:
@@ -146,7 +149,7 @@ def _last_answer_at(document: Document) -> datetime:
 def _joined(document: Document, content: Document) -> Document:
     """Complete a courier's new content by what is stored and must not be lost."""
     kept = document["checkpoints"]
-    content = content | {"signed_by": content["signed_by"] or document["signed_by"]}
+    content = content | {name: content[name] or document[name] for name in LASTING}
     if content["checkpoints"]:
         return content | {"checkpoints": _older(kept, content) + content["checkpoints"]}
     if not kept:

@@ -22,7 +22,17 @@ from couriers.registry import COURIERS, MODULES  # noqa: E402 - as above
 from tracking.request import FIELDS  # noqa: E402 - as above
 
 EVERY: dict[str, Courier] = {**COURIERS, **MODULES}
-TOLD = ("expected_delivery", "signed_by", "origin", "destination")
+TOLD = (
+    "expected_delivery",
+    "signed_by",
+    "proof_of_delivery",
+    "origin",
+    "destination",
+    "weight_grams",
+    "service",
+    "reference",
+    "sub_parcels",
+)
 SERVICE = "; never run against the live site"
 
 
@@ -60,13 +70,22 @@ def needed() -> str:
 
 
 def told() -> str:
-    """What each courier tells besides status and checkpoints, and the forms of its numbers."""
+    """What each courier tells besides status and checkpoints."""
     rows = []
     for slug, each in EVERY.items():
         given = _given(each)
-        marks = ["yes" if name in given else "" for name in TOLD]
-        rows.append((f"`{slug}`", *marks, ", ".join(map(_form, each.PATTERNS))))
-    return _table(("slug", *(f"`{name}`" for name in TOLD), "forms of numbers"), rows)
+        rows.append((f"`{slug}`", *("yes" if name in given else "" for name in TOLD)))
+    return _table(("slug", *(f"`{name}`" for name in TOLD)), rows)
+
+
+def forms() -> str:
+    """The forms of each courier's numbers."""
+    rows = [
+        (f"`{slug}`", ", ".join(map(_form, each.PATTERNS)))
+        for slug, each in EVERY.items()
+        if each.PATTERNS
+    ]
+    return _table(("slug", "forms of numbers"), rows)
 
 
 def short() -> str:
@@ -87,7 +106,7 @@ def short() -> str:
 
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"couriers": short},
-    "docs/couriers.md": {"asked": asked, "needed": needed, "told": told},
+    "docs/couriers.md": {"asked": asked, "needed": needed, "told": told, "forms": forms},
 }
 """By page: the marks between which a table stands."""
 
@@ -135,7 +154,8 @@ def _given(courier: Courier) -> set[str | None]:
         node
         for source in _sources(courier)
         for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Tracking"
+        if isinstance(node, ast.Call)
+        if getattr(node.func, "id", getattr(node.func, "attr", "")) in ("Tracking", "_replace")
     ]
     return {keyword.arg for call in calls for keyword in call.keywords}
 

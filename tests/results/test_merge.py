@@ -23,8 +23,18 @@ from store_parcels import (
     times,
 )
 
+from service.results.document import LASTING
 from service.results.merge import merge
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tracking
+
+DETAILS = {
+    "signed_by": "J DOE",
+    "proof_of_delivery": "https://proof.example/7",
+    "weight_grams": 454,
+    "service": "Ground",
+    "reference": "Order 7",
+    "sub_parcels": ["B", "C"],
+}
 
 
 def test_the_first_answer_becomes_the_document_of_the_contract() -> None:
@@ -34,7 +44,11 @@ def test_the_first_answer_becomes_the_document_of_the_contract() -> None:
         country_iso3="USA", city="MIAMI", state="FL", postal_code="33101", location="MIAMI, FL",
         raw_tag="03",
     )  # fmt: skip
-    tracking = on_its_way(first, expected_delivery="2026-03-04", signed_by="J DOE", origin="USA")
+    tracking = on_its_way(
+        first, expected_delivery="2026-03-04", signed_by="J DOE", origin="USA", service="Ground",
+        weight_grams=454, reference="Order 7", sub_parcels=("B", "C"),
+        proof_of_delivery="https://proof.example/7",
+    )  # fmt: skip
 
     document = merge(None, answer(call(), tracking)).document
 
@@ -72,6 +86,11 @@ def test_the_first_answer_becomes_the_document_of_the_contract() -> None:
         "signed_by": "J DOE",
         "origin": "USA",
         "destination": None,
+        "proof_of_delivery": "https://proof.example/7",
+        "weight_grams": 454,
+        "service": "Ground",
+        "reference": "Order 7",
+        "sub_parcels": ["B", "C"],
         "error": None,
         "attempts": [
             {
@@ -138,12 +157,25 @@ def test_a_newer_answer_that_says_the_same_moves_only_the_time_of_the_check() ->
     [delivered(FIRST, SECOND, THIRD), delivered(), delivered(THIRD)],
     ids=["no name", "no scans", "fewer scans"],
 )
-def test_an_answer_that_names_nobody_empties_no_signature(poorer: Tracking) -> None:
-    old = stored(delivered(FIRST, SECOND, THIRD, signed_by="J DOE"))
+def test_an_answer_that_tells_no_details_empties_none(poorer: Tracking) -> None:
+    rich = {name: value for name, value in DETAILS.items() if name != "sub_parcels"}
+    old = stored(delivered(FIRST, SECOND, THIRD, sub_parcels=("B", "C"), **rich))
 
     new = merge(old, answer(call(hours(1)), poorer)).document
-    assert new["signed_by"] == "J DOE"
+    assert {name: new[name] for name in LASTING} == DETAILS
     assert new["updated_at"] == old["updated_at"]
+
+
+def test_a_document_from_before_there_were_details_gets_them_without_being_news() -> None:
+    old = stored(delivered(FIRST, SECOND, THIRD, signed_by="J DOE"))
+    for name in set(LASTING) - {"signed_by"}:
+        del old[name]
+
+    new = merge(old, answer(call(hours(1)), delivered(FIRST, SECOND, THIRD))).document
+    assert (new["signed_by"], new["weight_grams"], new["sub_parcels"]) == ("J DOE", None, [])
+    assert new["updated_at"] == old["updated_at"]
+    told = delivered(FIRST, SECOND, THIRD, weight_grams=454)
+    assert merge(old, answer(call(hours(1)), told)).document["weight_grams"] == 454
 
 
 def test_another_name_takes_the_place_of_the_first() -> None:

@@ -13,6 +13,7 @@ from importlib.resources import files
 
 LIBRARY = (
     "context",
+    "memory",
     "record",
     "operations",
     "brake",

@@ -48,8 +48,7 @@ local function count_time(granted)
   if average and each_us(took) == each_us(average) then return end
   if average and math.abs(took - average) * 16 < average then return end -- the estimate needs no more
   average = average or took
-  touched.average_us = average + (took - average) / 8
-  call('HSET', COUNTS, 'call_us', digits(touched.average_us))
+  set_average(average + (took - average) / 8)
 end
 
 -- An answer that comes late, for a call that was taken over, must not replace a newer one.
@@ -73,7 +72,7 @@ return function(id, text, number, base, room)
   local flying = call('HMGET', INFLIGHT, id, '=' .. number)
   local record, runs = flying[1] and cjson.decode(flying[1]) or nil, flying[2]
   -- Others mostly wait where this one came from: no need to ask first whether all is calm.
-  if record and not record.job then touched.calm = touched.calm or false end
+  if record and not record.job then expect_no_calm() end
   local lifted = verdict.answered and calls_alone()
   if is_forgotten(number, record, verdict) then verdict.answered = false end
   if verdict.answered then remember(number, verdict, text, not record) end

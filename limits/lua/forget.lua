@@ -17,7 +17,7 @@ local BY_HAND = { state = 'CANCELLED', output = '{"reason":"forgotten"}' }
 
 -- Of the call's record stays what its slot and its end need; the fields of its requests go.
 local function end_running(id, record)
-  local before = touched.counts.CANCELLED or 0
+  local before = counted('CANCELLED')
   local looked = end_where(record, BY_HAND, everyone)
   if looked then
     record = {
@@ -26,7 +26,7 @@ local function end_running(id, record)
     }
   end
   write_record(INFLIGHT, id, record)
-  return (touched.counts.CANCELLED or 0) - before, looked
+  return counted('CANCELLED') - before, looked
 end
 
 return function(number, keep_ms)

@@ -17,7 +17,7 @@ Returns  {now, grants, why, ask, put}
 ]]
 return function(base, room, claims)
   drop_ended(LEASES)
-  touched.calm = touched.calm or false -- somebody waits, or this would not be asked
+  expect_no_calm() -- somebody waits, or this would not be asked
   local grants, why, ask, put = turn(base, room, claims == '1', false)
   return { now, grants, why, ask, put }
 end

@@ -20,7 +20,7 @@ end
 -- The calls that were in flight together count as one failure.
 local function pause(pause_ms, why)
   if pause_ms < 0 then return end
-  touched.signs, touched.calm = nil, false
+  pause_changes()
   if pause_ms == 0 then
     if call('EXISTS', PAUSED) == 1 then return end
     local failures = call('INCR', BREAKER)
@@ -32,6 +32,5 @@ end
 
 -- The courier has answered.
 local function lift_breaker()
-  call('DEL', BREAKER)
-  touched.signs = nil
+  delete_signs(BREAKER)
 end

@@ -11,9 +11,7 @@ What a step works with:
 rules    of the line: epoch, token (of this process), concurrent, per_second, window_us, late_us,
          ahead_us, lease_us, max_waiting, max_age_ms, answer_ms, deaths, per_hour, per_day,
          day_resets_at_us
-touched  what is known of the line, and what is to be written of it at the end. What stays as it is
-         while the script runs is read once for each line: nobody else writes now. Whoever changes it
-         says so here.
+known    what is known of the line: lib/memory.lua alone reads and writes it
 now      µs, by Redis' clock; now_ms: the same in ms
 
 `STATUS`, `ANSWER` and `FORGOTTEN` are prefixes, completed with what only the script learns. Names that are
@@ -28,7 +26,7 @@ local REQUESTS, INFLIGHT, DRAINER, FLAG, PAUSED, BREAKER, HOUR, DAY
 local COUNTS, ANSWER
 local LINES, EPOCH, STATUS = 'wait_slugs', 'tracking:epoch', 'tracking:status:'
 local FORGOTTEN = 'tracking:forgotten:'
-local line, slug, rules, touched
+local line, slug, rules, known
 
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -62,50 +60,18 @@ end
 local function turn_to(list, at)
   rules = rules_in(at)
   if MANUAL == list then return end
-  touched = lines[list]
-  if not touched then
+  known = lines[list]
+  if not known then
     local name = string.sub(list, #LIST + 1)
     -- A line is a slug, or a slug, an @ and an account; answers are the courier's.
     local courier = string.match(name, '^[^@]*')
-    touched = { line = name, slug = courier, at = at, names = names_of(list, name, courier) }
-    touched.counts = {}
-    touched.clamped, touched.dropped, touched.moved = {}, {}, {}
-    lines[list] = touched
+    known = { line = name, slug = courier, at = at, names = names_of(list, name, courier) }
+    known.counts, known.sizes, known.clamped, known.dropped, known.changed = {}, {}, {}, {}, {}
+    lines[list] = known
   end
-  line, slug = touched.line, touched.slug
+  line, slug = known.line, known.slug
   CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER, REQUESTS, INFLIGHT, DRAINER, FLAG,
-    PAUSED, BREAKER, HOUR, DAY, COUNTS, ANSWER = unpack(touched.names)
-end
-
--- Whether nobody waits in a list, nobody drains and nothing is paused: in most scripts that is so, and
--- one command tells it. Whoever writes one of these keys sets `touched.calm` to false, and so does a
--- step that expects otherwise: each is asked for by itself then, when it is needed.
-local function calm()
-  if touched.calm == nil then
-    touched.calm = call('EXISTS', MANUAL, AUTOMATIC, LATER, DRAINER, FLAG, PAUSED, BREAKER) == 0
-  end
-  return touched.calm
-end
-
--- What stops a courier and who drains it, in one command; each may be absent.
-local IS_PAUSED, IS_BROKEN, DRAINS, IS_FLAGGED = 1, 2, 3, 4
-local function signs()
-  if not touched.signs then
-    touched.signs = calm() and {} or call('MGET', PAUSED, BREAKER, DRAINER, FLAG)
-  end
-  return touched.signs
-end
-
--- Every write of the flag, or of who drains, goes this way.
-local function set_sign(which, key, value, ms)
-  signs()[which] = value
-  touched.calm = false
-  call('SET', key, value, 'PX', ms)
-end
-
--- Counters are written once for each line, when all requests of the script are done.
-local function count(name)
-  touched.counts[name] = (touched.counts[name] or 0) + 1
+    PAUSED, BREAKER, HOUR, DAY, COUNTS, ANSWER = unpack(known.names)
 end
 
 local written = {}

@@ -7,12 +7,6 @@ local TUBE_MS = 4000
 -- Instants so near to each other are the same to whoever waits for them.
 local NEAR_US = 20000
 
--- µs that a call has lately taken, nil before the first one.
-local function average_time()
-  touched.average_us = touched.average_us or tonumber(call('HGET', COUNTS, 'call_us') or nil)
-  return touched.average_us
-end
-
 -- µs that each one in line waits behind the one before, where calls take so long.
 local function each_us(took)
   return math.max(rules.window_us / rules.per_second, took / rules.concurrent)
@@ -21,7 +15,7 @@ end
 -- The flag's TTL is the estimate of when the last one that waits is due. It runs down by itself, so it
 -- is made anew only for a line that has changed.
 local function raise_flag(waiting)
-  if signs()[IS_FLAGGED] and not touched.lists_changed then return end
+  if signs()[IS_FLAGGED] and not lists_changed() then return end
   local due_us = waiting * each_us(average_time() or 0) + paused_us()
   if later() > 0 then
     due_us = math.max(due_us, call('ZRANGE', LATER, -1, -1, 'WITHSCORES')[2] * 1000 - now)
@@ -54,8 +48,7 @@ end
 -- Nobody waits: flag and drainer go in this same step, so that the next one parked calls anew.
 local function at_rest()
   if not nobody_waits() then return false end
-  call('DEL', DRAINER, FLAG)
-  touched.signs = nil
+  delete_signs(DRAINER, FLAG)
   call('HDEL', REQUESTS, '!turn')
   return true
 end
@@ -72,8 +65,7 @@ local function settle(who, why, ask, claims)
   if why == 'room' then
     -- This process stops, or shares: it hands the line over through the tube.
     if token == rules.token or came_for_it and token ~= 'tube:' .. who then
-      call('DEL', DRAINER)
-      touched.signs = nil
+      delete_signs(DRAINER)
     end
     return 0, call_drainer(who)
   end

@@ -14,8 +14,7 @@ end
 -- Returns {call id, start in µs, grant in µs, record, {ids: of at most 100 operations}}.
 local function grant(id, number, record, at, lane)
   start(id, at, lane)
-  touched[LEASES] = members(LEASES) + call('ZADD', LEASES, digits(now + rules.lease_us), id)
-  touched.leased, touched.moved[LEASES] = true, true
+  add_lease(id)
   count('calls')
   record.state, record.n, record.at, record.granted = nil, number, digits(at), digits(now)
   local text = cjson.encode(record)
@@ -42,11 +41,7 @@ end
 -- Takes a call out of flight. `runs`: its number's call, if that is known. Returns whether its lease
 -- was still there.
 local function land(id, record, runs)
-  local leased = call('ZREM', LEASES, id) == 1
-  if leased then
-    touched[LEASES] = touched[LEASES] and touched[LEASES] - 1
-    touched.moved[LEASES] = true
-  end
+  local leased = end_lease(id)
   if not record then return leased end
   if (runs or running(record.n)) == id then
     call('HDEL', INFLIGHT, id, '=' .. record.n)
@@ -77,36 +72,4 @@ local function wait_again(record)
   for _, id in ipairs(ids_of(record)) do
     if state_of(id) == 'RUNNING' then call('DEL', STATUS .. id) end
   end
-end
-
--- The counters that operators read, and the ends of what expires; once for each line, at the end.
-local leased = {}
-local function close()
-  if touched.leased then
-    -- As long as calls_number: were the leases gone sooner, nobody would take them off it.
-    call('PEXPIRE', LEASES, 60000)
-    table.insert(leased, line)
-  end
-  if touched.started then
-    call('PEXPIRE', STARTS, math.ceil((rules.ahead_us + rules.late_us + rules.window_us) / 1000))
-  end
-  if touched.moved[LEASES] then
-    local calls = members(LEASES)
-    if calls == 0 then
-      call('DEL', CALLS)
-    elseif touched.leased or not call('SET', CALLS, calls, 'XX', 'KEEPTTL') then
-      call('SET', CALLS, calls, 'PX', 60000)
-    end
-  end
-  if touched.moved[STARTS] then
-    local starts = members(STARTS)
-    if starts == 0 then
-      call('DEL', SECOND)
-    elseif touched.started then
-      call('SET', SECOND, starts, 'PX', 1000)
-    else
-      call('SET', SECOND, starts, 'XX', 'KEEPTTL')
-    end
-  end
-  for name, by in pairs(touched.counts) do call('HINCRBY', COUNTS, name, by) end
 end

@@ -9,36 +9,13 @@ local HOUR_US = 3600000000
 local SECOND_US = 1000000
 local SEND_SPARE_US = 30000
 
--- When a clock steps back, nothing may reach further than what could be granted now.
-local function clamp(key, most)
-  for _, member in ipairs(call('ZRANGEBYSCORE', key, '(' .. digits(most), '+inf')) do
-    call('ZADD', key, most, member)
-  end
-end
-
--- Leases that have ended, or lanes that are free again. Once for each line: the time does not move
--- while a script runs. Every step drops the leases that have ended before it asks for one; lanes are
--- dropped when they are counted.
-local function drop_ended(key)
-  if touched.dropped[key] then return end
-  touched.dropped[key] = true
-  if call('ZREMRANGEBYSCORE', key, '-inf', digits(now)) > 0 then touched.moved[key] = true end
-end
-
-local function members(key)
-  if key == STARTS then drop_ended(STARTS) end
-  touched[key] = touched[key] or call('ZCARD', key)
-  return touched[key]
-end
-
 -- Returns the score at which fewer than `most` members will be left, with its member; nil when
 -- fewer are left now. There may be more than `most`, where the rule was a higher one before.
 -- `reach`: how far ahead a score can lie, unless the clock stepped back; looked at once a script.
 local function frees(key, most, reach)
   local surplus = members(key) - most
   if surplus < 0 then return nil end
-  if not touched.clamped[key] then clamp(key, reach) end
-  touched.clamped[key] = true
+  clamp(key, reach)
   local found = call('ZRANGE', key, surplus, surplus, 'WITHSCORES')
   return tonumber(found[2]), found[1]
 end
@@ -53,7 +30,7 @@ local function quota()
   local latest = now + rules.ahead_us + rules.late_us
   if rules.per_hour then
     local span = HOUR_US + rules.window_us - SECOND_US
-    if call('ZREMRANGEBYSCORE', HOUR, '-inf', now - span) > 0 then touched[HOUR] = nil end
+    change_hour('ZREMRANGEBYSCORE', HOUR, '-inf', now - span)
     local first = frees(HOUR, rules.per_hour, latest)
     if first then return 'per_hour', first + span end
   end
@@ -98,13 +75,9 @@ local function opening()
 end
 
 local function start(id, at, lane)
-  local before = members(STARTS)
-  if lane then before = before - call('ZREM', STARTS, lane) end
-  touched[STARTS] = before + call('ZADD', STARTS, digits(at + rules.late_us + rules.window_us), id)
-  touched.started, touched.moved[STARTS] = true, true
+  add_start(id, at + rules.late_us + rules.window_us, lane)
   if rules.per_hour then
-    call('ZADD', HOUR, at + rules.late_us, id)
-    touched[HOUR] = nil
+    change_hour('ZADD', HOUR, at + rules.late_us, id)
     call('PEXPIRE', HOUR, (HOUR_US + rules.ahead_us + rules.late_us) / 1000)
   end
   if rules.per_day then
@@ -119,14 +92,9 @@ local function give_start_back(id, record)
     -- Until then its lane is still in use by the start before.
     call('ZADD', STARTS, 'XX', record.at, id)
   else
-    call('ZREM', STARTS, id)
-    touched[STARTS] = nil
-    touched.moved[STARTS] = true
+    remove_start(id)
   end
-  if rules.per_hour then
-    call('ZREM', HOUR, id)
-    touched[HOUR] = nil
-  end
+  if rules.per_hour then change_hour('ZREM', HOUR, id) end
   local today = rules.per_day and tonumber(record.granted) >= day_ends() - DAY_US
   if today and tonumber(call('GET', DAY) or 0) > 0 then call('DECR', DAY) end
 end

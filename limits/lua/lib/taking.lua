@@ -14,14 +14,14 @@ local function wanted(number, base)
     if answer and end_anonymous(id, answer) then return nil end
     return { since = now_ms, anon = { id = id, count = 1, at = now_ms } }, running(number)
   end
-  if record.state == 'later' then change_lists('ZREM', LATER, number) end
+  if record.state == 'later' then change_list('ZREM', LATER, number) end
   local anon = record.anon
   local cancelled = not anon and (record.ids or 0) <= 0
   local doubt = cancelled or record.tills or record.kept or (anon and anon.till)
   if doubt and not end_where(record, EXPIRED, expired) then
     record.state = nil
     write_record(REQUESTS, number, record)
-    change_lists('LPUSH', list_of(record), number)
+    change_list('LPUSH', list_of(record), number)
     return false
   end
   local runs = running(number)

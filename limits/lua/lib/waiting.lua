@@ -10,27 +10,6 @@ local function list_of(record)
   return record.auto and AUTOMATIC or MANUAL
 end
 
--- How many numbers stand in a list. Asked one by one: many steps need to know of one only.
-local function lengths()
-  touched.lengths = touched.lengths or calm() and { manual = 0, automatic = 0, later = 0 } or {}
-  return touched.lengths
-end
-
-local function length(list, command, key)
-  lengths()[list] = lengths()[list] or call(command, key)
-  return lengths()[list]
-end
-
-local function manual() return length('manual', 'LLEN', MANUAL) end
-local function automatic() return length('automatic', 'LLEN', AUTOMATIC) end
-local function later() return length('later', 'ZCARD', LATER) end
-
--- Every change of the three lists goes this way, but for `next_number`.
-local function change_lists(...)
-  touched.lengths, touched.calm, touched.lists_changed = nil, false, true
-  return call(...)
-end
-
 local function waits()
   return manual() + automatic()
 end
@@ -43,7 +22,7 @@ end
 local function put_tail(number, record)
   record.state = nil
   write_record(REQUESTS, number, record)
-  change_lists('RPUSH', list_of(record), number)
+  change_list('RPUSH', list_of(record), number)
   call('SADD', LINES, line)
 end
 
@@ -59,9 +38,9 @@ local function with_parked(number, record)
   record.n, record.at, record.granted, record.job, record.dying = nil, nil, nil, nil, nil
   if not parked then return record end
   if parked.state == 'later' then
-    change_lists('ZREM', LATER, number)
+    change_list('ZREM', LATER, number)
   elseif not parked.state then
-    change_lists('LREM', list_of(parked), 1, number)
+    change_list('LREM', list_of(parked), 1, number)
   end
   return merged(record, parked)
 end
@@ -70,7 +49,7 @@ local function put_head(number, record)
   record = with_parked(number, record)
   record.state = nil
   write_record(REQUESTS, number, record)
-  change_lists('LPUSH', list_of(record), number)
+  change_list('LPUSH', list_of(record), number)
   call('SADD', LINES, line)
 end
 
@@ -78,7 +57,7 @@ local function put_later(number, record, due_ms)
   record = with_parked(number, record)
   record.state = 'later'
   write_record(REQUESTS, number, record)
-  change_lists('ZADD', LATER, due_ms, number)
+  change_list('ZADD', LATER, due_ms, number)
   call('SADD', LINES, line)
 end
 
@@ -86,7 +65,7 @@ end
 local function move_due()
   if later() == 0 then return end
   for _, number in ipairs(call('ZRANGEBYSCORE', LATER, '-inf', now_ms, 'LIMIT', 0, DUE_AT_ONCE)) do
-    change_lists('ZREM', LATER, number)
+    change_list('ZREM', LATER, number)
     put_tail(number, read_record(REQUESTS, number) or { since = now_ms })
   end
 end
@@ -94,9 +73,9 @@ end
 -- Takes a number that waits off its place, wherever that is.
 local function unlist(number, record)
   if record.state == 'later' then
-    change_lists('ZREM', LATER, number)
+    change_list('ZREM', LATER, number)
   elseif not record.state then
-    change_lists('LREM', list_of(record), 1, number)
+    change_list('LREM', list_of(record), 1, number)
   end
 end
 
@@ -107,14 +86,14 @@ end
 
 -- Without a record it was pushed by hand: however often, that is one request.
 local function end_pushed(number, verdict)
-  local gone = change_lists('LREM', MANUAL, 0, number) + change_lists('LREM', AUTOMATIC, 0, number)
+  local gone = change_list('LREM', MANUAL, 0, number) + change_list('LREM', AUTOMATIC, 0, number)
   if gone > 0 then end_anonymous('hand-' .. digits(now) .. number, verdict) end
 end
 
 -- Ends everybody who waits for a number. Returns how many ended now, and whether all were looked at;
 -- else call again.
 local function end_waiting(number, verdict)
-  local before, looked = touched.counts[verdict.state] or 0, true
+  local before, looked = counted(verdict.state), true
   local record = read_record(REQUESTS, number)
   if not record then
     end_pushed(number, verdict)
@@ -122,15 +101,15 @@ local function end_waiting(number, verdict)
     looked = end_where(record, verdict, everyone)
     if looked then drop(number, record) else write_record(REQUESTS, number, record) end
   end
-  return (touched.counts[verdict.state] or 0) - before, looked
+  return counted(verdict.state) - before, looked
 end
 
 -- An AUTOMATIC request that is wanted by a MANUAL one too goes to the end of the MANUAL list.
 local function promote(number, record, request)
   if not record.auto or request.auto then return end
   if not record.state then
-    change_lists('LREM', AUTOMATIC, 1, number)
-    change_lists('RPUSH', MANUAL, number)
+    change_list('LREM', AUTOMATIC, 1, number)
+    change_list('RPUSH', MANUAL, number)
   end
   record.auto = nil
 end
@@ -141,8 +120,7 @@ local function next_number()
   local list = manual() > 0 and 'manual' or 'automatic'
   local both = manual() > 0 and automatic() > 0
   if both and call('HINCRBY', REQUESTS, '!turn', 1) % 4 == 0 then list = 'automatic' end
-  lengths()[list], touched.lists_changed = lengths()[list] - 1, true
   -- Pushed by hand it may be anything. A courier refuses dots; other bytes could break a reply.
-  local number = string.gsub(call('LPOP', list == 'manual' and MANUAL or AUTOMATIC), '[^%w ._/-]', '.')
+  local number = string.gsub(pop_first(list), '[^%w ._/-]', '.')
   return number ~= '' and number or '.'
 end

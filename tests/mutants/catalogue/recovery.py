@@ -105,7 +105,7 @@ MUTANTS = (
     Mutant(
         name="leases and lanes of a clock that stepped back stay",
         breaks="I4",
-        where="limits/lua/lib/lanes.lua",
+        where="limits/lua/lib/memory.lua",
         old="    call('ZADD', key, most, member)\n",
         new="",
         tests=(FORGETS + "test_leases_and_lanes_of_a_clock_that_stepped_back_are_clamped",),

@@ -29,7 +29,7 @@ MUTANTS = (
     Mutant(
         name="the lease of a dead worker never ends",
         breaks="I4 F12",
-        where="limits/lua/lib/lanes.lua",
+        where="limits/lua/lib/memory.lua",
         old="call('ZREMRANGEBYSCORE', key, '-inf', digits(now))",
         new="call('ZREMRANGEBYSCORE', key, '-inf', key == LEASES and 0 or digits(now))",
         tests=(FLAWS + "test_slots_of_the_dead_come_back_under_steady_traffic",),
@@ -38,7 +38,7 @@ MUTANTS = (
     Mutant(
         name="a lease lasts twice as long as the rules say",
         breaks="I4",
-        where="limits/lua/lib/flight.lua",
+        where="limits/lua/lib/memory.lua",
         old="call('ZADD', LEASES, digits(now + rules.lease_us), id)",
         new="call('ZADD', LEASES, digits(now + 2 * rules.lease_us), id)",
         tests=(SLOTS + "test_a_lease_lasts_as_long_as_the_rules_say",),
@@ -46,7 +46,7 @@ MUTANTS = (
     Mutant(
         name="leases are kept in Redis for ever",
         breaks="I5",
-        where="limits/lua/lib/flight.lua",
+        where="limits/lua/lib/memory.lua",
         old="call('PEXPIRE', LEASES,",
         new="call('EXISTS', LEASES,",
         tests=(SLOTS + "test_leases_that_nobody_ends_leave_redis",),
@@ -63,26 +63,26 @@ MUTANTS = (
     Mutant(
         name="calls_number is not written anew after it expired",
         breaks="I6 F11",
-        where="limits/lua/lib/flight.lua",
-        old="elseif touched.leased or not call('SET', CALLS, calls, 'XX', 'KEEPTTL') then",
-        new="elseif touched.leased then",
+        where="limits/lua/lib/memory.lua",
+        old="elseif known.leased or not call('SET', CALLS, calls, 'XX', 'KEEPTTL') then",
+        new="elseif known.leased then",
         tests=(FLAWS + "test_a_count_that_expired_during_slow_calls_is_right_again_after_them",),
     ),
     Mutant(
         name="calls_number does not tell that a call has ended",
         breaks="I6",
-        where="limits/lua/lib/flight.lua",
-        old="  if leased then\n    touched[LEASES] = touched[LEASES] and touched[LEASES] - 1\n"
-        "    touched.moved[LEASES] = true\n  end\n",
+        where="limits/lua/lib/memory.lua",
+        old="  known.sizes[LEASES] = known.sizes[LEASES] and known.sizes[LEASES] - 1\n"
+        "  known.changed[LEASES] = true\n",
         new="",
         tests=(FLAWS + "test_a_count_that_expired_during_slow_calls_is_right_again_after_them",),
     ),
     Mutant(
         name="sec_calls is written without its expiry",
         breaks="I5 F10",
-        where="limits/lua/lib/flight.lua",
-        old="      call('SET', SECOND, starts, 'PX', 1000)",
-        new="      call('SET', SECOND, starts)",
+        where="limits/lua/lib/memory.lua",
+        old="    call('SET', SECOND, starts, 'PX', 1000)",
+        new="    call('SET', SECOND, starts)",
         tests=(FLAWS + "test_the_calls_of_the_last_second_never_lose_their_expiry",),
     ),
     Mutant(

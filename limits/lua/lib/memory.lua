@@ -1,0 +1,205 @@
+--[[
+memory: what a script knows of each line, so that it asks Redis for nothing twice, and what it will
+write of it at the end. Nobody else writes while it runs, and its time does not move.
+
+All reads and writes of what is remembered go through these functions; `known` is theirs alone.
+
+known     remembers                                   asked with    set or forgotten by
+calm      nobody waits, drains; nothing is paused     EXISTS        set_sign, pause_changes, change_list
+signs     pause, breaker, drainer, flag               MGET          set_sign, delete_signs, pause_changes
+lengths   of the three lists                          LLEN, ZCARD   change_list; pop_first takes one off
+sizes     of calls_leases, call_starts, calls_hour    ZCARD         …_lease, …_start, change_hour
+dropped   what had ended was taken out of the zset    --            holds for the script
+clamped   nothing lies too far ahead in the zset      --            holds for the script
+average   µs of a call                                HGET          set_average
+
+and for the end of the script (`close`):
+listed    a list changed, so the flag's time may be another one
+changed   zsets whose size changed, so their projection does; leased, started: it grew
+counts    what happened, to be added to tracking:counts
+]]
+
+-- Whether nobody waits in a list, nobody drains and nothing is paused: in most scripts that is so, and
+-- one command tells it.
+local function calm()
+  if known.calm == nil then
+    known.calm = call('EXISTS', MANUAL, AUTOMATIC, LATER, DRAINER, FLAG, PAUSED, BREAKER) == 0
+  end
+  return known.calm
+end
+
+-- For a step that expects it otherwise: each of these keys is asked for by itself, when it is needed.
+local function expect_no_calm()
+  known.calm = known.calm or false
+end
+
+-- What stops a courier and who drains it, in one command; each may be absent.
+local IS_PAUSED, IS_BROKEN, DRAINS, IS_FLAGGED = 1, 2, 3, 4
+local function signs()
+  if not known.signs then
+    known.signs = calm() and {} or call('MGET', PAUSED, BREAKER, DRAINER, FLAG)
+  end
+  return known.signs
+end
+
+-- Every write of the flag, or of who drains.
+local function set_sign(which, key, value, ms)
+  signs()[which] = value
+  known.calm = false
+  call('SET', key, value, 'PX', ms)
+end
+
+local function delete_signs(...)
+  call('DEL', ...)
+  known.signs = nil
+end
+
+-- Before a pause is written.
+local function pause_changes()
+  known.signs, known.calm = nil, false
+end
+
+-- How many numbers stand in a list. Asked one by one: many steps need to know of one only.
+local function lengths()
+  known.lengths = known.lengths or calm() and { manual = 0, automatic = 0, later = 0 } or {}
+  return known.lengths
+end
+
+local function length(list, command, key)
+  lengths()[list] = lengths()[list] or call(command, key)
+  return lengths()[list]
+end
+
+local function manual() return length('manual', 'LLEN', MANUAL) end
+local function automatic() return length('automatic', 'LLEN', AUTOMATIC) end
+local function later() return length('later', 'ZCARD', LATER) end
+
+-- Every change of the three lists, but for pop_first.
+local function change_list(...)
+  known.lengths, known.calm, known.listed = nil, false, true
+  return call(...)
+end
+
+-- The first of the list 'manual' or 'automatic', which somebody stands in.
+local function pop_first(list)
+  lengths()[list], known.listed = lengths()[list] - 1, true
+  return call('LPOP', list == 'manual' and MANUAL or AUTOMATIC)
+end
+
+local function lists_changed()
+  return known.listed
+end
+
+-- When a clock steps back, nothing may reach further than what could be granted now.
+local function clamp(key, most)
+  if known.clamped[key] then return end
+  known.clamped[key] = true
+  for _, member in ipairs(call('ZRANGEBYSCORE', key, '(' .. digits(most), '+inf')) do
+    call('ZADD', key, most, member)
+  end
+end
+
+-- Leases that have ended, or lanes that are free again. Every step drops the leases that have ended
+-- before it asks for one; lanes are dropped when they are counted.
+local function drop_ended(key)
+  if known.dropped[key] then return end
+  known.dropped[key] = true
+  if call('ZREMRANGEBYSCORE', key, '-inf', digits(now)) > 0 then known.changed[key] = true end
+end
+
+local function members(key)
+  if key == STARTS then drop_ended(STARTS) end
+  known.sizes[key] = known.sizes[key] or call('ZCARD', key)
+  return known.sizes[key]
+end
+
+local function add_lease(id)
+  known.sizes[LEASES] = members(LEASES) + call('ZADD', LEASES, digits(now + rules.lease_us), id)
+  known.leased, known.changed[LEASES] = true, true
+end
+
+-- Returns whether it was still there.
+local function end_lease(id)
+  if call('ZREM', LEASES, id) == 0 then return false end
+  known.sizes[LEASES] = known.sizes[LEASES] and known.sizes[LEASES] - 1
+  known.changed[LEASES] = true
+  return true
+end
+
+-- `lane`: the start whose place it takes, or nil; `free`: µs at which its own is free again.
+local function add_start(id, free, lane)
+  local before = members(STARTS)
+  if lane then before = before - call('ZREM', STARTS, lane) end
+  known.sizes[STARTS] = before + call('ZADD', STARTS, digits(free), id)
+  known.started, known.changed[STARTS] = true, true
+end
+
+local function remove_start(id)
+  call('ZREM', STARTS, id)
+  known.sizes[STARTS] = nil
+  known.changed[STARTS] = true
+end
+
+-- Every change of the starts of an hour. Returns what the command does.
+local function change_hour(...)
+  known.sizes[HOUR] = nil
+  return call(...)
+end
+
+-- µs that a call has lately taken, nil before the first one.
+local function average_time()
+  known.average = known.average or tonumber(call('HGET', COUNTS, 'call_us') or nil)
+  return known.average
+end
+
+local function set_average(us)
+  known.average = us
+  call('HSET', COUNTS, 'call_us', digits(us))
+end
+
+local function count(name)
+  known.counts[name] = (known.counts[name] or 0) + 1
+end
+
+-- How often `count` was called by this script.
+local function counted(name)
+  return known.counts[name] or 0
+end
+
+-- Lines that have calls now, for wait_slugs.
+local leased = {}
+
+local function project_calls()
+  local calls = members(LEASES)
+  if calls == 0 then
+    call('DEL', CALLS)
+  elseif known.leased or not call('SET', CALLS, calls, 'XX', 'KEEPTTL') then
+    call('SET', CALLS, calls, 'PX', 60000)
+  end
+end
+
+local function project_starts()
+  local starts = members(STARTS)
+  if starts == 0 then
+    call('DEL', SECOND)
+  elseif known.started then
+    call('SET', SECOND, starts, 'PX', 1000)
+  else
+    call('SET', SECOND, starts, 'XX', 'KEEPTTL')
+  end
+end
+
+-- The counters that operators read, and the ends of what expires; once for each line, at the end.
+local function close()
+  if known.leased then
+    -- As long as calls_number: were the leases gone sooner, nobody would take them off it.
+    call('PEXPIRE', LEASES, 60000)
+    table.insert(leased, line)
+  end
+  if known.started then
+    call('PEXPIRE', STARTS, math.ceil((rules.ahead_us + rules.late_us + rules.window_us) / 1000))
+  end
+  if known.changed[LEASES] then project_calls() end
+  if known.changed[STARTS] then project_starts() end
+  for name, by in pairs(known.counts) do call('HINCRBY', COUNTS, name, by) end
+end

@@ -11,7 +11,7 @@ from service.cli.exit_codes import Exit, UsageError
 from service.cli.parser import parser
 from service.config.problems import ConfigError
 from service.observe.redact import printable
-from tracking.errors import StoreError
+from tracking.errors import MalformedJob, StoreError
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -22,8 +22,8 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except ConfigError as error:
         return _ended(Exit.WRONG, "\n".join(map(str, error.problems)))
-    except UsageError as error:
-        return _ended(Exit.WRONG, f"{error}")
+    except (UsageError, MalformedJob) as error:
+        return _ended(Exit.WRONG, error.detail if isinstance(error, MalformedJob) else f"{error}")
     except StoreError as error:
         told = printable(f"{error}").rstrip(".")
         return _ended(Exit.AWAY, f"{told}. `python worker.py doctor` tells more.")

@@ -9,15 +9,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from limits.cancelling import Cancelled, Kept, Wanted
 from service.cli.bar import Bar
-from service.cli.catalogue import Catalogue
 from service.cli.exit_codes import Exit, UsageError
 from service.cli.output import agreed, say, say_json
 from service.cli.rows import rows
 from service.cli.settings import loaded
-from service.client.connections import canceller_of
+from service.client.cancel import Cancelled, Kept, Wanted, canceller_of
+from service.client.catalogue import Catalogue
 from service.config.schema import Config
+from tracking.errors import MalformedJob
 from tracking.request import Slug
 
 _KEPT = {
@@ -46,11 +46,11 @@ class Tally:
 def run(options: argparse.Namespace) -> int:
     """Cancel; 1 when not all of it was cancelled, 2 when the one id is of another parcel."""
     setting = loaded(options)
-    couriers = Catalogue(setting)
+    couriers = Catalogue(setting.config)
     by_slug = bool(options.slug) and not options.csv and not options.slug_and_numbers
     _check(options, by_slug=by_slug)
     if by_slug:
-        return asyncio.run(_courier(setting.config, couriers.slug(options.slug), options))
+        return asyncio.run(_courier(setting.config, couriers.resolve(options.slug)[0], options))
     wanted = list(_wanted(options, couriers))
     question = f"Cancel what waits for {len(wanted)} rows of {options.csv}?"
     if not agreed(question, yes=options.yes or not options.csv):
@@ -69,9 +69,9 @@ def _check(options: argparse.Namespace, *, by_slug: bool) -> None:
 def _wanted(options: argparse.Namespace, couriers: Catalogue) -> Iterator[Wanted]:
     for row in rows(options):
         try:
-            named = couriers.named(row.texts.get("slug", ""), row.texts.get("number", ""))
-        except UsageError as error:
-            raise UsageError(f"{row.where}: {error}; nothing was cancelled") from error
+            named = couriers.parcel(row.texts.get("slug", ""), row.texts.get("number", ""))
+        except MalformedJob as error:
+            raise UsageError(f"{row.where}: {error.detail}; nothing was cancelled") from error
         yield Wanted(*named, row.texts.get("id", ""))
 
 

@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from service.cli.output import moment
-from service.client.connections import collections_of
-from service.config.schema import Config
-from service.preflight.judgement import Finding, Grade
-from service.results.code_counts import listed
-from tracking.errors import ResultsDown
+from service.client.health import Finding, Grade
+from service.client.look import UnknownCode
 
 SHOWN_MOST = 10
 HEADERS = ("courier", "unknown code", "times", "first seen", "last seen")
 _NAMED_MOST = 3
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownCode:
-    """A code that no table of a courier's module holds, and how often an answer had it."""
-
-    slug: str
-    code: str
-    count: int
-    first_seen: dt.datetime
-    last_seen: dt.datetime
-
-
-async def unknown_codes(config: Config) -> Sequence[UnknownCode] | None:
-    """Read all, the most frequent first. None when MongoDB does not answer: then go on without."""
-    try:
-        return await asyncio.to_thread(_read, config)
-    except ResultsDown:
-        return None
 
 
 def code_rows(codes: Sequence[UnknownCode]) -> list[list[str]]:
@@ -61,8 +36,3 @@ def _finding(slug: str, codes: Sequence[UnknownCode]) -> Finding:
     what = f"gives status codes that are in no table since {moment(since)}: {named}{more}"
     fix = "Add them to its module (docs/couriers.md); until then their words decide."
     return Finding(slug, Grade.UNSURE, what, fix)
-
-
-def _read(config: Config) -> list[UnknownCode]:
-    with collections_of(config) as collections:
-        return [UnknownCode(**each) for each in listed(collections.unknown_codes)]

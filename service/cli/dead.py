@@ -8,18 +8,23 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from service.cli.catalogue import Catalogue
 from service.cli.exit_codes import Exit, UsageError
 from service.cli.output import agreed, moment, say, say_json, table
 from service.cli.settings import loaded
-from service.client.buried import buried_job, delete_buried
+from service.client.catalogue import Catalogue
 from service.client.connections import Collections, collections_of
-from service.client.kick import NotKicked, kick
+from service.client.dead import (
+    Document,
+    Filter,
+    NotKicked,
+    count_by_reason,
+    delete_dead,
+    find,
+    put_again,
+)
 from service.client.producer import Producer
 from service.config.schema import Config
-from service.results.connection import Document
-from service.results.dead import Filter, count_by_reason, delete, find
-from tracking.errors import StoreError
+from tracking.errors import MalformedJob, StoreError
 
 DETAIL_SHOWN = 60
 
@@ -30,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     """Do what is asked; 1 when nothing was found or not all of it was done."""
     setting = loaded(options)
     if getattr(options, "slug", None):
-        options.slug = _meant(options.slug, Catalogue(setting))
+        options.slug = _meant(options.slug, Catalogue(setting.config))
     with collections_of(setting.config) as stores:
         return _ACTIONS[options.action](options, setting.config, stores)
 
@@ -38,9 +43,9 @@ def run(options: argparse.Namespace) -> int:
 def _meant(text: str, couriers: Catalogue) -> str:
     """Resolve an alias. A courier that nobody has is no error: requests for it die too."""
     try:
-        return couriers.slug(text)
-    except UsageError as error:
-        sys.stderr.write(f"worker.py: {error}\n")
+        return couriers.resolve(text)[0]
+    except MalformedJob as error:
+        sys.stderr.write(f"worker.py: {error.detail}\n")
         return text
 
 
@@ -104,9 +109,7 @@ def _kick(options: argparse.Namespace, config: Config, stores: Collections) -> i
     with Producer(config.beanstalkd.servers) as producer:
         for document in documents:
             try:
-                # Put before anything is deleted: better twice than never.
-                identity = kick(document, producer)
-                delete(stores.dead, Filter(ids=(document["_id"],)))
+                identity = put_again(document, stores.dead, producer)
             except (NotKicked, StoreError) as error:
                 failed += 1
                 sys.stderr.write(f"worker.py: {document['_id']}: {error}\n")
@@ -126,9 +129,7 @@ def _delete(options: argparse.Namespace, config: Config, stores: Collections) ->
     with Producer(config.beanstalkd.servers) as producer:
         for document in documents:
             try:
-                if buried := buried_job(document, producer):
-                    delete_buried(buried, producer)
-                done += delete(stores.dead, Filter(ids=(document["_id"],)))
+                done += delete_dead(document, stores.dead, producer)
             except StoreError as error:
                 failed += 1
                 sys.stderr.write(f"worker.py: {document['_id']}: {error}\n")

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from couriers.detection import Candidate, Sign, detect
-from service.cli.catalogue import Catalogue
-from service.cli.exit_codes import Exit, UsageError
+from service.cli.exit_codes import Exit
 from service.cli.output import say, say_json, table
 from service.cli.settings import loaded
-from tracking.errors import MalformedJob
+from service.client.catalogue import Candidate, Catalogue, Sign
 
 
 def run(options: argparse.Namespace) -> int:
     """List the couriers, the likeliest first; 1 when none of them can be asked."""
-    registry = Catalogue(loaded(options)).registry
-    try:
-        found = detect(options.number, registry)
-    except MalformedJob as error:
-        raise UsageError(error.detail) from error
+    found = Catalogue(loaded(options).config).candidates(options.number)
     if options.json:
         for rank, each in enumerate(found, 1):
             say_json({"rank": rank, "slug": each.slug, "name": each.name, "why": _word(each)})

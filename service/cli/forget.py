@@ -1,73 +1,30 @@
-"""`forget`: everything that is stored about parcels is deleted, and what comes of earlier calls.
-
-Redis first: from that instant on, answers of earlier calls are told apart. Then the mark by which
-writers to MongoDB know it, then what is stored, then once more for calls that ran meanwhile. Each
-step may be repeated, and so may the whole: whatever dies in between, `forget` again.
-"""
+"""`forget`: everything that is stored about parcels is deleted, and what comes of earlier calls."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import functools
 import sys
-import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
-from limits.forgetting import MARK_SECONDS, Forgetter
-from service.cli.catalogue import Catalogue
 from service.cli.exit_codes import Exit, UsageError
 from service.cli.output import agreed, say, say_json
 from service.cli.rows import rows
 from service.cli.settings import loaded
-from service.client.buried import buried_job, delete_buried
-from service.client.connections import Collections, collections_of, redis_of
-from service.client.producer import Producer
-from service.config.handover import rules_for
-from service.config.schema import Config
-from service.results.dead import Filter, delete, find
-from service.results.forgetting import SEEN_SECONDS, Parcel, clear, mark
-from tracking.errors import StoreError
+from service.client.catalogue import Catalogue
+from service.client.forget import NOT_REACHED, Found, forget
+from tracking.errors import MalformedJob
 from tracking.request import Number, Slug
-
-NOT_REACHED = (
-    "jobs that wait in the tubes: they are answered and stored; forget again when they are through",
-    "Redis' append-only file until it is rewritten, which `redis-cli BGREWRITEAOF` does now",
-    "MongoDB's journal and oplog, until they are overwritten",
-    "backups, logs, and what other programs have read",
-)
-
-POLL_SECONDS = 0.1
-MARKED_AT_ONCE = 1_000
-"""Written well within the time that one operation may take."""
-
-
-@dataclass(slots=True)
-class Found:
-    """What was known about a parcel: how much of each kind, and what could not be deleted."""
-
-    parcel: Parcel
-    call: str
-    counts: dict[str, int]
-    failed: list[str] = field(default_factory=list)
-
-    @property
-    def is_known(self) -> bool:
-        """Whether there was anything."""
-        return any(self.counts.values()) or bool(self.failed)
 
 
 def run(options: argparse.Namespace) -> int:
     """Forget; 1 when nothing was known, or not all of it could be deleted."""
     setting = loaded(options)
-    named = list(dict.fromkeys(_named(options, Catalogue(setting))))
+    named = list(dict.fromkeys(_named(options, Catalogue(setting.config))))
     which = f"{len(named)} parcels" if len(named) > 1 else " ".join(named[0])
     question = f"Forget {which}: end what is asked about it and delete all that is stored?"
     if not agreed(question, yes=options.yes):
         return Exit.NEGATIVE
-    found = _forget(setting.config, named)
+    found = forget(setting.config, named)
     for each in found:
         if options.json:
             say_json(_json(each))
@@ -89,77 +46,9 @@ def _named(options: argparse.Namespace, couriers: Catalogue) -> Iterator[tuple[S
         raise UsageError("say which: SLUG NUMBER..., or --csv FILE")
     for row in rows(options):
         try:
-            yield couriers.named(row.texts.get("slug", ""), row.texts.get("number", ""))
-        except UsageError as error:
-            raise UsageError(f"{row.where}: {error}; nothing was forgotten") from error
-
-
-def _forget(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:
-    found = asyncio.run(_in_redis(config, named))
-    parcels = [each.parcel for each in found]
-    with collections_of(config) as stores, Producer(config.beanstalkd.servers) as producer:
-        for begin in range(0, len(parcels), MARKED_AT_ONCE):
-            mark(stores.forgotten, parcels[begin : begin + MARKED_AT_ONCE], MARK_SECONDS)
-        for each in found:
-            each.counts |= clear(stores.tracking, stores.past, stores.unreadable, each.parcel)
-            _forget_dead(each, stores, producer)
-        outputs = asyncio.run(_outputs(config, parcels))
-        for each in found:
-            each.counts["outputs"] = outputs.get(each.parcel.name, 0)
-        running = [each for each in found if each.call]
-        asyncio.run(_until_over(config, running))
-        for each in running:
-            clear(stores.tracking, stores.past, stores.unreadable, each.parcel)
-    return found
-
-
-async def _in_redis(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:
-    found = []
-    async with _forgetter_of(config) as forgetter:
-        for slug, number in named:
-            forgot = await forgetter.forget(slug, number)
-            counts = {"cancelled": forgot.ended, "calls": int(bool(forgot.call))}
-            counts["answers"] = int(forgot.answered)
-            found.append(Found(Parcel(slug, number, forgot.at_us), forgot.call, counts))
-    return found
-
-
-def _forget_dead(found: Found, stores: Collections, producer: Producer) -> None:
-    """Delete its dead requests; the record of one whose buried job cannot be deleted stays."""
-    parcel = found.parcel
-    found.counts["dead"] = 0
-    for document in find(stores.dead, Filter(slug=parcel.slug, number=parcel.number)):
-        try:
-            if buried := buried_job(document, producer):
-                delete_buried(buried, producer)
-        except StoreError as error:
-            found.failed.append(f"{document['_id']} stays in dead: {error}")
-            continue
-        found.counts["dead"] += delete(stores.dead, Filter(ids=(document["_id"],)))
-
-
-async def _outputs(config: Config, parcels: Sequence[Parcel]) -> dict[str, int]:
-    async with _forgetter_of(config) as forgetter:
-        return await forgetter.clear_outputs({each.name: each.at_us for each in parcels})
-
-
-async def _until_over(config: Config, running: Sequence[Found]) -> None:
-    """Wait for calls that run; longer is not needed, because writers know the marks by then."""
-    if not running:
-        return
-    deadline = time.monotonic() + SEEN_SECONDS
-    async with _forgetter_of(config) as forgetter:
-        for each in running:
-            while await forgetter.runs(Slug(each.parcel.slug), each.call):
-                if time.monotonic() > deadline:
-                    return
-                await asyncio.sleep(POLL_SECONDS)
-
-
-@asynccontextmanager
-async def _forgetter_of(config: Config) -> AsyncIterator[Forgetter]:
-    async with redis_of(config) as redis:
-        yield Forgetter(redis, functools.partial(rules_for, config))
+            yield couriers.parcel(row.texts.get("slug", ""), row.texts.get("number", ""))
+        except MalformedJob as error:
+            raise UsageError(f"{row.where}: {error.detail}; nothing was forgotten") from error
 
 
 def _json(found: Found) -> dict[str, object]:

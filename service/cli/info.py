@@ -9,28 +9,21 @@ import argparse
 import asyncio
 import dataclasses
 import datetime as dt
-import functools
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from limits.view import SlugView, View
-from limits.workers import LiveWorker
 from service.cli import codes, living
-from service.cli.catalogue import Catalogue
 from service.cli.exit_codes import Exit
 from service.cli.output import drawn, say, say_json, span, table
 from service.cli.settings import loaded
 from service.cli.standing import cell
-from service.client.connections import view_of
-from service.client.producer import Producer, Tubes
+from service.client.catalogue import Catalogue
+from service.client.look import Look, SlugView, Tubes, looking
 from service.config.load import Loaded
-from service.config.schema import Config
-from tracking.request import Slug
 
 SHORTEST_WATCH_SECONDS = 0.2
 
@@ -40,55 +33,26 @@ _TUBES = ("beanstalkd", "ready", "reserved", "delayed", "buried", "drains")
 Rows = list[list[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Everything at one moment. `unknown_codes` is None while MongoDB does not answer."""
-
-    couriers: Sequence[SlugView]
-    tubes: Sequence[Tubes]
-    workers: Sequence[LiveWorker]
-    unknown_codes: Sequence[codes.UnknownCode] | None
-
-
 def run(options: argparse.Namespace) -> int:
     """Show once, or with --watch until interrupted."""
     return asyncio.run(_run(options, loaded(options)))
 
 
 async def _run(options: argparse.Namespace, setting: Loaded) -> int:
-    known = Catalogue(setting).registry.slugs
-    with Producer(setting.config.beanstalkd.servers) as producer:
-        async with view_of(setting.config) as view:
-            look = functools.partial(_look, setting.config, view, known, producer)
-            if options.watch is None:
+    async with looking(setting.config, Catalogue(setting.config).slugs) as look:
+        if options.watch is None:
+            _show(await look(), as_json=options.json)
+            return Exit.DONE
+        pace = max(SHORTEST_WATCH_SECONDS, options.watch)
+        if options.json or not sys.stdout.isatty():
+            while True:
                 _show(await look(), as_json=options.json)
-                return Exit.DONE
-            pace = max(SHORTEST_WATCH_SECONDS, options.watch)
-            if options.json or not sys.stdout.isatty():
-                while True:
-                    _show(await look(), as_json=options.json)
-                    sys.stdout.flush()
-                    await asyncio.sleep(pace)
-            with Live(console=Console(), screen=True, auto_refresh=False) as live:
-                while True:
-                    live.update(_drawn(await look(), pace), refresh=True)
-                    await asyncio.sleep(pace)
-
-
-async def _look(config: Config, view: View, known: Sequence[Slug], producer: Producer) -> Look:
-    views, workers, tubes, unknown = await asyncio.gather(
-        view.slugs(known),
-        view.workers(),
-        asyncio.to_thread(lambda: list(producer.tubes())),
-        codes.unknown_codes(config),
-    )
-    return Look([each for each in views if _tells(each)], tubes, workers, unknown)
-
-
-def _tells(view: SlugView) -> bool:
-    """Leave out couriers that nobody ever asked."""
-    waiting = view.waiting_manual or view.waiting_automatic or view.waiting_later
-    return bool(view.running or waiting or view.bound_by or view.counts)
+                sys.stdout.flush()
+                await asyncio.sleep(pace)
+        with Live(console=Console(), screen=True, auto_refresh=False) as live:
+            while True:
+                live.update(_drawn(await look(), pace), refresh=True)
+                await asyncio.sleep(pace)
 
 
 def _show(look: Look, *, as_json: bool) -> None:

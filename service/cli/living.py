@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
-from limits.workers import LIVES_SECONDS, LiveWorker
 from service.cli.output import moment
+from service.client.look import LIVES_SECONDS, LiveWorker
 
 HEADERS = ("worker", "pid", "version", "since", "calls")
 NOBODY = (

@@ -12,15 +12,13 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from service.cli.bar import Bar
-from service.cli.bodies import Bad, Sendable, sendables
-from service.cli.catalogue import Catalogue
 from service.cli.exit_codes import Exit, UsageError
 from service.cli.rows import rows
 from service.cli.settings import loaded
-from service.cli.standing import lacking
 from service.cli.waiting import wait_for
-from service.client.producer import Producer
-from service.tubes.connection import Placing
+from service.client.catalogue import Catalogue
+from service.client.producer import Placing, Producer
+from service.client.put import Bad, Sendable, sendables
 from tracking.errors import TubesDown
 
 _COMPLAINTS_MOST = 20
@@ -30,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     """Put them; 0 when all were put (and with --wait: all succeeded)."""
     setting = loaded(options)
     _check(options)
-    catalogue = Catalogue(setting)
+    catalogue = Catalogue(setting.config)
     made = list(sendables(rows(options), catalogue))
     good = [each for each in made if isinstance(each, Sendable)]
     bad = [each for each in made if isinstance(each, Bad)]
@@ -76,7 +74,7 @@ def _complain(bad: Sequence[Bad], *, skipped: bool) -> None:
 def _warn(good: Iterable[Sendable], catalogue: Catalogue) -> None:
     """Say what is missing while there is somebody to read it; the requests wait for it."""
     for slug in dict.fromkeys(each.slug for each in good):
-        if missing := lacking(catalogue, slug):
+        if missing := catalogue.lacking(slug):
             _note(f"warning: {missing}. Until a worker has them, requests wait; a day at most")
 
 

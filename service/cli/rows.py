@@ -10,28 +10,15 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from service.cli.exit_codes import UsageError
+from service.client.put import Row
 from tracking.request import FIELDS
 
 COLUMNS = ("slug", "number", "id", "origin", "max_age", "expires_in", *FIELDS)
 _PREFIX = "tracking_"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One request as somebody wrote it; `where` says where, for complaints.
-
-    `index` is its line, its row of the file with the header as the first one, or its place among
-    the numbers of the command line.
-    """
-
-    where: str
-    texts: dict[str, str]
-    index: int = 0
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:

@@ -9,38 +9,41 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Any
 
-from limits.view import Place, SlugView
-from service.cli.catalogue import Catalogue
 from service.cli.exit_codes import Exit, UsageError
 from service.cli.living import NOBODY
 from service.cli.output import moment, say, say_json, span, table
 from service.cli.settings import loaded
-from service.cli.standing import lacking, looked_at, members, reason, stands, summary
-from service.client.connections import collections_of, view_of
+from service.cli.standing import reason, stands, summary
+from service.client.catalogue import Catalogue
+from service.client.look import (
+    Document,
+    Place,
+    SlugView,
+    members,
+    operation_of,
+    place_of,
+    stored_tracking,
+)
 from service.config.schema import Config
-from service.results.connection import Document
-from service.results.queries import find_tracking
 from tracking.errors import LimitsDown
 from tracking.operation import State
-from tracking.request import Number, Slug
 
 
 def run(options: argparse.Namespace) -> int:
     """Show it; 1 when nothing is known."""
     setting = loaded(options)
-    catalogue = Catalogue(setting)
+    catalogue = Catalogue(setting.config)
     if options.id:
         if options.slug:
             raise UsageError("give either SLUG NUMBER or --id ID")
-        return asyncio.run(_show_operation(options, setting.config, catalogue))
+        return _show_operation(options, setting.config, catalogue)
     if not options.number:
         raise UsageError("say which: SLUG NUMBER, or --id ID")
-    slug, number = catalogue.named(options.slug, options.number)
-    with collections_of(setting.config) as stores:
-        document = find_tracking(stores.tracking, slug, number)
+    slug, number = catalogue.parcel(options.slug, options.number)
+    document = stored_tracking(setting.config, slug, number)
     place = seen = away = None
     try:
-        place, seen = asyncio.run(_place(setting.config, slug, number))
+        place, seen = asyncio.run(place_of(setting.config, slug, number))
     except LimitsDown as error:
         # What is stored is worth showing all the same.
         away = error
@@ -67,18 +70,14 @@ def _is_kept(place: Place | None, seen: SlugView | None, document: Document | No
 def _binding(seen: SlugView | None, catalogue: Catalogue) -> str:
     if not seen:
         return ""
-    missing = lacking(catalogue, seen.slug) if seen.paused_why == "no_credentials" else ""
+    missing = catalogue.lacking(seen.slug) if seen.paused_why == "no_credentials" else ""
     return ". ".join(filter(None, (reason(seen), missing)))
 
 
-async def _show_operation(options: argparse.Namespace, config: Config, catalogue: Catalogue) -> int:
-    async with view_of(config) as view:
-        operation, seen = await view.operation(options.id), None
-        if operation and operation["status"] == State.WAITING:
-            slug = Slug(operation["tracking"].partition(":")[0])
-            seen = (await looked_at(view, [slug]))[slug]
-        nobody = not await view.workers()
-    binding = _binding(seen, catalogue) or (NOBODY if not operation and nobody else "")
+def _show_operation(options: argparse.Namespace, config: Config, catalogue: Catalogue) -> int:
+    found = asyncio.run(operation_of(config, options.id))
+    operation, seen = found.operation, found.seen
+    binding = _binding(seen, catalogue) or (NOBODY if not operation and found.nobody else "")
     if options.json:
         line = {"id": options.id, "operation": operation}
         say_json(line | (members(seen) if seen else {"bound_by": "no_worker"} if binding else {}))
@@ -92,12 +91,6 @@ async def _show_operation(options: argparse.Namespace, config: Config, catalogue
     if binding and not options.json:
         say(f"  {'bound by':<11} {binding}")
     return Exit.NEGATIVE if operation is None else Exit.DONE
-
-
-async def _place(config: Config, slug: Slug, number: Number) -> tuple[Place | None, SlugView]:
-    async with view_of(config) as view:
-        seen = await looked_at(view, [slug])
-        return await view.place(slug, number), seen[slug]
 
 
 def _print(name: str, document: Document | None, place: Place | None, binding: str) -> None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from couriers.http.settings import environment_name
-from limits.view import Place, SlugView, View
-from service.cli.catalogue import Catalogue
 from service.cli.living import NOBODY
 from service.cli.output import span
+from service.client.look import Place, SlugView
 from tracking.operation import State
-from tracking.request import Slug
 
 _PAUSES = {
     "no_credentials": "it has no credentials",
@@ -48,29 +44,6 @@ def stands(place: Place) -> str:
     return f"waits in the {place.list} list{ahead}{eta}{attempts}"
 
 
-async def looked_at(view: View, slugs: Iterable[Slug]) -> dict[Slug, SlugView]:
-    """Look at couriers of requests that have not ended. Raises LimitsDown.
-
-    Without a worker that is what keeps also those that are still in the tube.
-    """
-    found = {slug: await view.slug(slug) for slug in slugs}
-    if await view.workers():
-        return found
-    return {
-        slug: dataclasses.replace(seen, bound_by="no_worker", until_seconds=None)
-        for slug, seen in found.items()
-    }
-
-
-def lacking(catalogue: Catalogue, slug: Slug) -> str:
-    """Say which credentials of a courier are missing here and where to get them; "" for none."""
-    names = [environment_name(slug, key) for key in catalogue.missing_credentials(slug)]
-    if not names:
-        return ""
-    source = catalogue.registry.courier(slug).CREDENTIALS_FROM
-    return f"{slug} needs {', '.join(names)} (or these with _FILE), from {source}"
-
-
 def cell(view: SlugView) -> str:
     """Name what binds a courier, for a column."""
     if not view.bound_by:
@@ -93,15 +66,6 @@ def reason(view: SlugView) -> str:
         case "rate":
             return f"{view.per_second} calls a second are allowed"
     return f"the quota {view.bound_by.replace('_', ' ')} is used up{_until(view)}"
-
-
-def members(view: SlugView) -> dict[str, Any]:
-    """Say the same to machines."""
-    return {
-        "bound_by": view.bound_by,
-        "paused_why": view.paused_why,
-        "until_seconds": view.until_seconds,
-    }
 
 
 def _until(view: SlugView) -> str:

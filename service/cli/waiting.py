@@ -1,32 +1,19 @@
-"""What became of requests that were just put: asked for until all have ended."""
+"""What became of requests that were just put, as `put --wait` prints it."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from limits.view import SlugView, View
-from service.cli.bodies import Sendable
 from service.cli.exit_codes import Exit
-from service.cli.standing import looked_at, members, reason, stands, summary
-from service.client.connections import view_of
+from service.cli.standing import reason, stands, summary
+from service.client.follow import Binding, End, Left, follow
+from service.client.look import members
+from service.client.put import Sendable
 from service.config.schema import Config
-from tracking.operation import ENDS, State
-from tracking.request import Number, Slug
-
-FIRST_SECONDS = 0.1
-PACE_CAP_SECONDS = 1.0
-AT_ONCE = 200
-"""Operations asked for per round: a million must not keep Redis busy with our curiosity."""
-
-FIRST_LOOK_SECONDS, LOOK_SECONDS = 1.0, 5.0
-"""When to tell what keeps the requests: most have ended after a second."""
-
-COURIERS_LOOKED_AT = 20
+from tracking.operation import State
 
 
 async def wait_for(
@@ -36,71 +23,43 @@ async def wait_for(
 
     What keeps the others is told meanwhile on standard error, and with each of them at the end.
     """
-    pending = {each.id: each for each in requests}
-    began = time.monotonic()
-    look_at, pace = began + FIRST_LOOK_SECONDS, FIRST_SECONDS
-    failed, told = False, dict[str, str]()
-    async with view_of(config) as view:
-        while True:
-            for identity, operation in (await _ended(view, list(pending))).items():
-                _tell(pending.pop(identity), operation, summary(operation), as_json=as_json)
-                failed |= operation["status"] != State.SUCCESS
-            now = time.monotonic()
-            left = began + patience - now
-            if pending and (now >= look_at or left <= 0):
-                _tell_what_binds(await _bound(view, pending.values()), told)
-                look_at = now + LOOK_SECONDS
-            if not pending or left <= 0:
-                break
-            await asyncio.sleep(min(pace, left))
-            pace = min(PACE_CAP_SECONDS, pace * 1.5)
-        await _tell_the_rest(view, pending.values(), as_json=as_json)
-    if pending:
-        return Exit.WAITED
-    return Exit.NEGATIVE if failed else Exit.DONE
+    code, told = Exit.DONE, dict[str, str]()
+    async for event in follow(requests, config, patience):
+        match event:
+            case End(request, operation):
+                _tell(request, operation, summary(operation), as_json=as_json)
+                if operation["status"] != State.SUCCESS and code is Exit.DONE:
+                    code = Exit.NEGATIVE
+            case Binding():
+                _tell_what_binds(event, told)
+            case Left(request, operation, _, seen):
+                code = Exit.WAITED
+                shown = dict(operation or {"status": "NOT YET"}) | (members(seen) if seen else {})
+                _tell(request, shown, _words(event), as_json=as_json)
+    return code
 
 
-async def _ended(view: View, identities: Sequence[str]) -> dict[str, dict[str, Any]]:
-    found = {}
-    misses = 0
-    for identity in identities:
-        operation = await view.operation(identity)
-        if operation and operation["status"] in ENDS:
-            found[identity] = operation
-        elif (misses := misses + 1) >= AT_ONCE:
-            # They end about in the order in which they were put.
-            break
-    return found
+def _tell_what_binds(binding: Binding, told: dict[str, str]) -> None:
+    """Say what keeps a courier's requests, when that is another thing than before."""
+    seen = binding.seen
+    # One sentence will do for all couriers.
+    name = "" if seen.bound_by == "no_worker" else f"{binding.slug}: "
+    what = f"{seen.bound_by} {seen.paused_why}"
+    if seen.bound_by and told.get(name) != what:
+        sys.stderr.write(f"worker.py: {name}{reason(seen)}\n")
+    told[name] = what
 
 
-async def _bound(view: View, requests: Iterable[Sendable]) -> dict[Slug, SlugView]:
-    slugs = list(dict.fromkeys(each.slug for each in requests))
-    return await looked_at(view, slugs[:COURIERS_LOOKED_AT])
-
-
-def _tell_what_binds(bound: Mapping[Slug, SlugView], told: dict[str, str]) -> None:
-    """Say what keeps each courier's requests, when that is another thing than before."""
-    for slug, seen in bound.items():
-        # One sentence will do for all couriers.
-        name = "" if seen.bound_by == "no_worker" else f"{slug}: "
-        what = f"{seen.bound_by} {seen.paused_why}"
-        if seen.bound_by and told.get(name) != what:
-            sys.stderr.write(f"worker.py: {name}{reason(seen)}\n")
-        told[name] = what
-
-
-async def _tell_the_rest(view: View, requests: Collection[Sendable], *, as_json: bool) -> None:
-    bound = await _bound(view, requests)
-    for each in requests:
-        operation = await view.operation(each.id) or {"status": "NOT YET"}
-        seen = bound.get(each.slug)
-        words = "no worker has taken it from the tube"
-        if operation["status"] != "NOT YET" and len(requests) <= AT_ONCE:
-            place = await view.place(each.slug, Number(each.number))
-            words = stands(place) if place else summary(operation)
-            if place and place.state is State.WAITING and seen and seen.bound_by:
-                words += f"; {reason(seen)}"
-        _tell(each, operation | (members(seen) if seen else {}), words, as_json=as_json)
+def _words(left: Left) -> str:
+    place, seen = left.place, left.seen
+    if left.operation is None:
+        return "no worker has taken it from the tube"
+    if place is None:
+        return summary(left.operation)
+    words = stands(place)
+    if place.state is State.WAITING and seen and seen.bound_by:
+        words += f"; {reason(seen)}"
+    return words
 
 
 def _tell(each: Sendable, operation: Mapping[str, Any], words: str, *, as_json: bool) -> None:

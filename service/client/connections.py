@@ -14,13 +14,10 @@ from pymongo.errors import PyMongoError
 from pymongo.write_concern import WriteConcern
 from redis.asyncio import Redis
 
-from limits.cancelling import Canceller
 from limits.connect import open_redis
 from limits.view import View
 from service.config.handover import redis_address, rules_for
 from service.config.schema import Config
-from service.preflight.judgement import Finding
-from service.preflight.survey import survey
 from service.results.connection import FORGOTTEN, UNKNOWN_CODES, Document
 from service.results.failure import mongodb_down
 
@@ -79,17 +76,3 @@ def collections_of(config: Config) -> Iterator[Collections]:
             )
     except PyMongoError as error:
         raise mongodb_down(error) from error
-
-
-async def findings_of(config: Config) -> list[Finding]:
-    """Ask all servers about themselves."""
-    with collections_of(config) as collections:
-        async with redis_of(config) as redis:
-            return await survey(config, redis, collections.client)
-
-
-@asynccontextmanager
-async def canceller_of(config: Config) -> AsyncIterator[Canceller]:
-    """Open what cancels. Its method raises LimitsDown."""
-    async with redis_of(config) as redis:
-        yield Canceller(redis, functools.partial(rules_for, config))

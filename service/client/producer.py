@@ -17,6 +17,8 @@ from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
 from service.tubes.failure import beanstalkd_down
 from tracking.errors import TubesDown
 
+__all__ = ["Placing", "Producer", "Tubes"]
+
 PATIENCE = Patience(connect=2.0, reply=10.0)
 """`-f 0` on a slow disk takes its time; a person sees that something happens."""
 

@@ -13,8 +13,7 @@ from command_line import Run, bodies
 
 from devstack.kinds import BEANSTALKD
 from devstack.servers import Server, running
-from service.cli.bodies import Sendable, sendables
-from service.cli.rows import Row
+from service.client.put import Row, Sendable, sendables
 from service.tubes.envelope import decode_request
 from tracking.request import Slug
 

@@ -15,10 +15,12 @@ from service.tubes.envelope import (
     decode_drain,
     decode_request,
     encode_drain,
+    encode_payload,
     encode_request,
     needs_age,
 )
-from tracking.errors import UnknownLine
+from service.tubes.payload import request_from
+from tracking.errors import MalformedJob, UnknownLine
 from tracking.request import FIELDS, Origin, Slug, TrackingRequest
 
 
@@ -57,6 +59,35 @@ def test_every_optional_member_is_read() -> None:
         fields={"tracking_postal_code": "33101", "tracking_key": "Zürich"},
         traceparent=parent,
     )
+
+
+def test_a_mapping_is_read_as_the_body_that_holds_it() -> None:
+    payload = {"slug": "hkpost", "number": NUMBER, "expires_in": 60, "tracking_key": "Zürich"}
+    meta = {"enqueued_at": NOW - 10}
+
+    read = request_from(payload, resolve, meta, clock=lambda: NOW)
+
+    assert (read.slug, read.expires_at) == ("hong-kong-post", NOW + 50)
+    assert decode(encode_payload(payload, meta)) == read
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        ({}, "bad_slug"),
+        ({"slug": ["usps"], "number": NUMBER}, "bad_slug"),
+        ({"slug": "upps", "number": NUMBER}, "unknown_slug"),
+        ({"slug": "usps", "number": "!!"}, "bad_number"),
+        ({"slug": "usps", "number": NUMBER, "max_age": float("nan")}, "bad_max_age"),
+    ],
+)
+def test_a_mapping_is_refused_for_the_reason_of_its_body(
+    payload: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(MalformedJob) as refused:
+        request_from(payload, resolve)
+
+    assert refused.value.reason == reason
 
 
 def test_the_wrapper_of_fivebeans_is_accepted() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
 import time
@@ -16,9 +17,6 @@ import pymongo
 from pymongo.database import Database
 from rich.console import Console
 
-from limits.connect import RedisAddress, open_redis
-from limits.rules import Rules
-from limits.view import SlugView, View
 from service.cli.demo import screen
 from service.cli.demo.proof import Evidence, figures, lost
 from service.cli.demo.script import (
@@ -34,9 +32,13 @@ from service.cli.demo.script import (
 )
 from service.cli.demo.stage import RunningWorker, Stage, open_stage, start_worker
 from service.cli.exit_codes import Exit
-from service.client.producer import Producer
+from service.cli.settings import HOME
+from service.client.connections import view_of
+from service.client.look import SlugView
+from service.client.producer import Placing, Producer
+from service.config.load import load
+from service.config.schema import Config
 from service.supervisor.lifeline import end_with
-from service.tubes.connection import Placing
 from tracking.request import Slug
 
 LOOK_SECONDS = 0.25
@@ -107,6 +109,7 @@ def _watch(
     """Show progress until everything has ended; returns how many processes were killed."""
     began, killed, news = time.monotonic(), 0, "All requests are put. What is over a limit waits."
     parcels = Counter(slug for slug, _ in set(put))
+    config = load(os.devnull, stage.settings, HOME).config
     with screen.Screen(console) as shown:
         while (seconds := time.monotonic() - began) < PATIENCE_SECONDS:
             worker.check()
@@ -115,7 +118,7 @@ def _watch(
                 killed, news = 1, f"kill -9 {pid}: a worker process is gone, with its calls."
             stored = _count(database, "tracking")
             dead = _count(database, "dead")
-            views = asyncio.run(_views(stage))
+            views = asyncio.run(_views(config))
             shown.show(screen.Progress(seconds, parcels, stored, dead, views, news))
             # The malformed job is no parcel.
             if sum(stored.values()) + sum(dead.values()) > sum(parcels.values()):
@@ -134,12 +137,9 @@ def _count(database: Database[Document], collection: str) -> Counter[str]:
     return Counter({group["_id"] or "": group["count"] for group in groups})
 
 
-async def _views(stage: Stage) -> list[SlugView]:
-    redis = open_redis(RedisAddress(stage.environment["TRACKER_REDIS__URL"]))
-    try:
-        return await View(redis, lambda _: Rules()).slugs(Slug(each.slug) for each in COURIERS)
-    finally:
-        await redis.aclose()
+async def _views(config: Config) -> list[SlugView]:
+    async with view_of(config) as view:
+        return await view.slugs(Slug(each.slug) for each in COURIERS)
 
 
 def _tell(

@@ -16,7 +16,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from limits.view import SlugView
 from service.cli.demo.proof import Figure
 from service.cli.demo.script import (
     CALL_TIMEOUT_SECONDS,
@@ -28,6 +27,7 @@ from service.cli.demo.script import (
     PROCESSES,
     requests,
 )
+from service.client.look import SlugView
 from tracking.request import Slug
 
 PLAIN_EVERY_SECONDS = 3.0

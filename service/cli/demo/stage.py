@@ -38,6 +38,11 @@ class Stage:
         """The root of the courier site."""
         return str(self.servers["site"]["url"])
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """What the worker is started with, as variables."""
+        return {**self.environment, **settings(self.site)}
+
     def behave(self) -> None:
         """Give every courier its character."""
         for courier in COURIERS:
@@ -154,7 +159,7 @@ def start_worker(stage: Stage) -> Iterator[RunningWorker]:
     process = subprocess.Popen(  # noqa: S603 - our own command
         [*command, "run", "--end-with", str(os.getpid())],
         cwd=HOME,
-        env={**ours, **stage.environment, **settings(stage.site)},
+        env={**ours, **stage.settings},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,

@@ -1,20 +1,32 @@
-"""Rows made into bodies of jobs, checked by the very decoder that the workers use."""
+"""Requests to be put: rows made into bodies of jobs, checked by the decoder of the workers."""
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from service.cli.rows import Row
-from service.tubes.envelope import REQUESTS_TUBE, decode_request
+from service.tubes.envelope import encode_payload
+from service.tubes.payload import request_from
 from tracking.errors import MalformedJob
 from tracking.request import Slug, TrackingRequest
 
 _SECONDS = ("max_age", "expires_in")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One request as somebody wrote it; `where` says where, for complaints.
+
+    `index` is its line, its row of the file with the header as the first one, or its place among
+    the numbers of the command line.
+    """
+
+    where: str
+    texts: dict[str, str]
+    index: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +74,8 @@ def sendables(rows: Iterable[Row], couriers: Couriers) -> Iterator[Sendable | Ba
     seen: dict[str, tuple[str, str]] = {}
     for row in rows:
         try:
-            body = _body(row.texts)
-            request = decode_request(body, resolve)
+            payload, meta = _payload(row.texts), {"enqueued_at": round(time.time(), 3)}
+            request = request_from(payload, resolve, meta)
         except MalformedJob as error:
             yield Bad(row.where, _explained(error, row.texts))
             continue
@@ -74,20 +86,18 @@ def sendables(rows: Iterable[Row], couriers: Couriers) -> Iterator[Sendable | Ba
         identity, made_up = request.id or "", not row.texts.get("id")
         if not made_up:
             seen[identity] = named
+        body = encode_payload(payload, meta)
         yield Sendable(identity, *named, body, row.index, made_up)
 
 
-def _body(texts: Mapping[str, str]) -> bytes:
+def _payload(texts: Mapping[str, str]) -> dict[str, object]:
     payload: dict[str, object] = {"number": ""}
     payload |= {name: text for name, text in texts.items() if name not in _SECONDS}
     payload.setdefault("id", str(uuid.uuid4()))
     for name in _SECONDS:
         if text := texts.get(name):
             payload[name] = _seconds(name, text)
-    meta = {"enqueued_at": round(time.time(), 3)}
-    return json.dumps(
-        {"type": REQUESTS_TUBE, "payload": payload, "meta": meta}, separators=(",", ":")
-    ).encode()
+    return payload
 
 
 def _seconds(name: str, text: str) -> float:

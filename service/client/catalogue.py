@@ -1,0 +1,58 @@
+"""The couriers that the configuration knows, and what makes a request for one of them."""
+
+from __future__ import annotations
+
+from couriers.detection import Candidate, Sign, detect
+from couriers.http.settings import environment_name
+from couriers.registry import Registry, wanted_credentials
+from service.config.handover import courier_settings
+from service.config.schema import Config
+from tracking.request import Number, Slug, parse_number
+
+__all__ = ["Candidate", "Catalogue", "Sign"]
+
+
+class Catalogue:
+    """All couriers there are."""
+
+    def __init__(self, config: Config) -> None:
+        self.registry = Registry(courier_settings(config).values())
+
+    @property
+    def slugs(self) -> tuple[Slug, ...]:
+        """Every slug that can be tracked, sorted."""
+        return self.registry.slugs
+
+    def resolve(self, text: str) -> tuple[Slug, str]:
+        """Find the slug that `text` means and the characters its numbers keep.
+
+        Raises MalformedJob with the nearest one.
+        """
+        return self.registry.named(text)
+
+    def parcel(self, slug: str, number: str) -> tuple[Slug, Number]:
+        """Read a slug and a number as people write them. Raises MalformedJob."""
+        found, keep = self.resolve(slug)
+        return found, parse_number(number, keep)
+
+    def candidates(self, number: str) -> list[Candidate]:
+        """List the couriers that may have a number, the likeliest first. Raises MalformedJob."""
+        return list(detect(number, self.registry))
+
+    def required_fields(self, slug: Slug) -> tuple[str, ...]:
+        """Name the fields that a request for this courier must carry."""
+        return self.registry.courier(slug).REQUIRED_FIELDS
+
+    def missing_credentials(self, slug: Slug) -> tuple[str, ...]:
+        """Name the keys of `[couriers.<slug>]` that are missing for it to be asked."""
+        given = self.registry.settings(slug).credentials
+        wanted = wanted_credentials(self.registry.courier(slug), given)
+        return tuple(key for key in wanted if not given.get(key))
+
+    def lacking(self, slug: Slug) -> str:
+        """Say which credentials of a courier are missing and where to get them; "" for none."""
+        names = [environment_name(slug, key) for key in self.missing_credentials(slug)]
+        if not names:
+            return ""
+        source = self.registry.courier(slug).CREDENTIALS_FROM
+        return f"{slug} needs {', '.join(names)} (or these with _FILE), from {source}"

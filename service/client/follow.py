@@ -1,0 +1,111 @@
+"""What becomes of requests that were put: looked for until all have ended, or patience has."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from limits.view import Place, SlugView, View
+from service.client.connections import view_of
+from service.client.look import looked_at
+from service.client.put import Sendable
+from service.config.schema import Config
+from tracking.operation import ENDS
+from tracking.request import Number, Slug
+
+FIRST_SECONDS = 0.1
+PACE_CAP_SECONDS = 1.0
+AT_ONCE = 200
+"""Operations asked for per round: a million must not keep Redis busy with our curiosity."""
+
+FIRST_LOOK_SECONDS, LOOK_SECONDS = 1.0, 5.0
+"""When to look what keeps the requests: most have ended after a second."""
+
+COURIERS_LOOKED_AT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A request that has ended, and its operation."""
+
+    request: Sendable
+    operation: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What keeps a courier's requests just now, told again and again while some wait."""
+
+    slug: Slug
+    seen: SlugView
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A request that has not ended when patience has.
+
+    `operation` None: no worker has taken it. `place` is where it stands, where that was looked at.
+    """
+
+    request: Sendable
+    operation: Mapping[str, Any] | None
+    place: Place | None
+    seen: SlugView | None
+
+
+async def follow(
+    requests: Sequence[Sendable], config: Config, patience: float
+) -> AsyncIterator[End | Binding | Left]:
+    """Give each request's End as it comes; after `patience` seconds each other one is Left.
+
+    Raises LimitsDown.
+    """
+    pending = {each.id: each for each in requests}
+    began = time.monotonic()
+    look_at, pace = began + FIRST_LOOK_SECONDS, FIRST_SECONDS
+    async with view_of(config) as view:
+        while True:
+            for identity, operation in (await _ended(view, list(pending))).items():
+                yield End(pending.pop(identity), operation)
+            now = time.monotonic()
+            left = began + patience - now
+            if pending and (now >= look_at or left <= 0):
+                for slug, seen in (await _bound(view, pending.values())).items():
+                    yield Binding(slug, seen)
+                look_at = now + LOOK_SECONDS
+            if not pending or left <= 0:
+                break
+            await asyncio.sleep(min(pace, left))
+            pace = min(PACE_CAP_SECONDS, pace * 1.5)
+        async for each in _left(view, pending.values()):
+            yield each
+
+
+async def _ended(view: View, identities: Sequence[str]) -> dict[str, dict[str, Any]]:
+    found = {}
+    misses = 0
+    for identity in identities:
+        operation = await view.operation(identity)
+        if operation and operation["status"] in ENDS:
+            found[identity] = operation
+        elif (misses := misses + 1) >= AT_ONCE:
+            # They end about in the order in which they were put.
+            break
+    return found
+
+
+async def _bound(view: View, requests: Iterable[Sendable]) -> dict[Slug, SlugView]:
+    slugs = list(dict.fromkeys(each.slug for each in requests))
+    return await looked_at(view, slugs[:COURIERS_LOOKED_AT])
+
+
+async def _left(view: View, requests: Collection[Sendable]) -> AsyncIterator[Left]:
+    bound = await _bound(view, requests)
+    for each in requests:
+        operation, place = await view.operation(each.id), None
+        if operation and len(requests) <= AT_ONCE:
+            place = await view.place(each.slug, Number(each.number))
+        yield Left(each, operation, place, bound.get(each.slug))

@@ -1,0 +1,106 @@
+"""Whether everything is there that a worker needs, and what to do where it is not."""
+
+from __future__ import annotations
+
+import platform
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from couriers.http.settings import environment_name
+from couriers.registry import MODULES, wanted_credentials
+from service.client.catalogue import Catalogue
+from service.client.connections import collections_of, redis_of
+from service.config.capacity import capacity_of
+from service.config.load import Loaded
+from service.config.paths import is_credential
+from service.config.per_slug import limits_for
+from service.config.schema import Config, Worker
+from service.preflight.judgement import Finding, Grade
+from service.preflight.survey import survey
+from tracking.request import Slug
+
+__all__ = [
+    "CourierHealth",
+    "Finding",
+    "Grade",
+    "courier_health",
+    "environment_name",
+    "findings_here",
+    "findings_of",
+    "worries_of",
+]
+
+_LIBRARIES = ("aiohttp", "greenstalk", "msgspec", "pymongo", "redis")
+_WORRYING = frozenset({Grade.AWAY, Grade.LOSES, Grade.UNFIT})
+
+
+@dataclass(frozen=True, slots=True)
+class CourierHealth:
+    """One courier: which credentials are missing, which it does not read, and what it allows."""
+
+    slug: Slug
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+    credentials_from: str
+    limits: str
+    verified: str
+
+
+async def findings_of(config: Config) -> list[Finding]:
+    """Ask all servers about themselves."""
+    with collections_of(config) as stores:
+        async with redis_of(config) as redis:
+            return await survey(config, redis, stores.client)
+
+
+def worries_of(findings: Sequence[Finding]) -> list[Finding]:
+    """Pick what a worker cannot work with. It can do with one beanstalkd of several."""
+    tubes = {each.server for each in findings if each.server.startswith("beanstalkd")}
+    away = {each.server for each in findings if each.grade is Grade.AWAY}
+    spared = away & tubes if tubes - away else set()
+    return [each for each in findings if each.grade in _WORRYING and each.server not in spared]
+
+
+def courier_health(config: Config, catalogue: Catalogue, slug: Slug) -> CourierHealth:
+    """Compare what a courier needs with what is set for it."""
+    courier = catalogue.registry.courier(slug)
+    given = catalogue.registry.settings(slug).credentials
+    missing = catalogue.missing_credentials(slug)
+    # A feed needs none, and passes on what it is given.
+    reads = given if courier in MODULES.values() else wanted_credentials(courier, given)
+    unused = tuple(key for key in given if key not in reads)
+    limits = limits_for(config, slug)
+    words = [f"{limits.concurrent} at once", f"{limits.per_second}/s"]
+    words += [f"{limits.per_hour}/h"] if limits.per_hour else []
+    words += [f"{limits.per_day}/day from {limits.day_resets_at}"] if limits.per_day else []
+    source = courier.CREDENTIALS_FROM
+    return CourierHealth(slug, missing, unused, source, ", ".join(words), courier.VERIFIED)
+
+
+def findings_here(setting: Loaded) -> Iterator[Finding]:
+    """Look at this program, this machine and the settings."""
+    libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
+    yield Finding("program", Grade.FINE, f"Python {platform.python_version()}, {libraries}")
+    yield _capacity(setting.config.worker)
+    if setting.file is None:
+        yield Finding("settings", Grade.FINE, "no file, all defaults or from the environment")
+        return
+    yield Finding("settings", Grade.FINE, f"{setting.file}")
+    secret = any(
+        is_credential(path) and where.startswith(str(setting.file))
+        for path, where in setting.origins.items()
+    )
+    if secret and setting.file.stat().st_mode & stat.S_IROTH:
+        fix = f"chmod o-r {setting.file}, or move them to the environment or ..._FILE."
+        what = f"{setting.file} holds credentials and everybody may read it"
+        yield Finding("settings", Grade.UNSURE, what, fix)
+
+
+def _capacity(worker: Worker) -> Finding:
+    here = capacity_of(worker)
+    what = f"{here.calls:,} calls in flight per process, bound by {here.bound_by}"
+    if here.calls == worker.concurrency:
+        return Finding("concurrency", Grade.FINE, what)
+    return Finding("concurrency", Grade.UNSURE, f"{what}, not {worker.concurrency:,}", here.fix)

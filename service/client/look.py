@@ -1,0 +1,171 @@
+"""What runs, what waits, and what is known: read, and nothing is changed."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime as dt
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from limits.view import Place, SlugView, View
+from limits.workers import LIVES_SECONDS, LiveWorker
+from service.client.connections import collections_of, view_of
+from service.client.producer import Producer, Tubes
+from service.config.schema import Config
+from service.results.code_counts import listed
+from service.results.connection import Document
+from service.results.queries import find_tracking
+from tracking.errors import LimitsDown, ResultsDown
+from tracking.operation import State
+from tracking.request import Number, Slug
+
+__all__ = [
+    "LIVES_SECONDS",
+    "Document",
+    "LiveWorker",
+    "Look",
+    "Place",
+    "SlugView",
+    "Standing",
+    "Tubes",
+    "UnknownCode",
+    "live_workers",
+    "looked_at",
+    "looking",
+    "members",
+    "operation_of",
+    "place_of",
+    "stored_tracking",
+    "unknown_codes",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownCode:
+    """A code that no table of a courier's module holds, and how often an answer had it."""
+
+    slug: str
+    code: str
+    count: int
+    first_seen: dt.datetime
+    last_seen: dt.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Everything at one moment. `unknown_codes` is None while MongoDB does not answer."""
+
+    couriers: Sequence[SlugView]
+    tubes: Sequence[Tubes]
+    workers: Sequence[LiveWorker]
+    unknown_codes: Sequence[UnknownCode] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One request by its id. `operation` None: in the tube, forgotten, or never put.
+
+    `seen` is its courier where it waits there; `nobody`: no worker lives.
+    """
+
+    operation: dict[str, Any] | None
+    seen: SlugView | None
+    nobody: bool
+
+
+@asynccontextmanager
+async def looking(
+    config: Config, known: Sequence[Slug]
+) -> AsyncIterator[Callable[[], Awaitable[Look]]]:
+    """Open what looks at everything; `known` are all couriers. A look raises LimitsDown."""
+    with Producer(config.beanstalkd.servers) as producer:
+        async with view_of(config) as view:
+            yield functools.partial(_look, config, view, known, producer)
+
+
+async def _look(config: Config, view: View, known: Sequence[Slug], producer: Producer) -> Look:
+    views, workers, tubes, unknown = await asyncio.gather(
+        view.slugs(known),
+        view.workers(),
+        asyncio.to_thread(lambda: list(producer.tubes())),
+        unknown_codes(config),
+    )
+    return Look([each for each in views if _tells(each)], tubes, workers, unknown)
+
+
+def _tells(view: SlugView) -> bool:
+    """Leave out couriers that nobody ever asked."""
+    waiting = view.waiting_manual or view.waiting_automatic or view.waiting_later
+    return bool(view.running or waiting or view.bound_by or view.counts)
+
+
+async def looked_at(view: View, slugs: Iterable[Slug]) -> dict[Slug, SlugView]:
+    """Look at couriers of requests that have not ended. Raises LimitsDown.
+
+    Without a worker that is what keeps also those that are still in the tube.
+    """
+    found = {slug: await view.slug(slug) for slug in slugs}
+    if await view.workers():
+        return found
+    return {
+        slug: dataclasses.replace(seen, bound_by="no_worker", until_seconds=None)
+        for slug, seen in found.items()
+    }
+
+
+def members(view: SlugView) -> dict[str, Any]:
+    """Say to machines what binds a courier."""
+    return {
+        "bound_by": view.bound_by,
+        "paused_why": view.paused_why,
+        "until_seconds": view.until_seconds,
+    }
+
+
+def stored_tracking(config: Config, slug: Slug, number: Number) -> Document | None:
+    """Read what is stored about a parcel. Raises ResultsDown."""
+    with collections_of(config) as stores:
+        return find_tracking(stores.tracking, slug, number)
+
+
+async def place_of(config: Config, slug: Slug, number: Number) -> tuple[Place | None, SlugView]:
+    """Find where a number's request stands, and how its courier does. Raises LimitsDown."""
+    async with view_of(config) as view:
+        seen = await looked_at(view, [slug])
+        return await view.place(slug, number), seen[slug]
+
+
+async def operation_of(config: Config, identity: str) -> Standing:
+    """Find one request by its id. Raises LimitsDown."""
+    async with view_of(config) as view:
+        operation, seen = await view.operation(identity), None
+        if operation and operation["status"] == State.WAITING:
+            slug = Slug(operation["tracking"].partition(":")[0])
+            seen = (await looked_at(view, [slug]))[slug]
+        return Standing(operation, seen, not await view.workers())
+
+
+async def live_workers(config: Config) -> list[LiveWorker] | None:
+    """List the worker processes that live. None when Redis does not answer."""
+    try:
+        async with view_of(config) as view:
+            return await view.workers()
+    except LimitsDown:
+        return None
+
+
+async def unknown_codes(config: Config) -> Sequence[UnknownCode] | None:
+    """Read all, the most frequent first. None when MongoDB does not answer: then go on without."""
+    try:
+        return await asyncio.to_thread(_read_codes, config)
+    except ResultsDown:
+        return None
+
+
+def _read_codes(config: Config) -> list[UnknownCode]:
+    with collections_of(config) as stores:
+        return [UnknownCode(**each) for each in listed(stores.unknown_codes)]

@@ -1,0 +1,152 @@
+"""The members of a request, read strictly: out of a body, or as another door was given them.
+
+The reasons for which they are refused stand in `envelope`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from service.tubes.naming import Resolve
+from tracking.errors import MalformedJob
+from tracking.request import (
+    FIELDS,
+    NO_FIELDS,
+    Origin,
+    Slug,
+    TrackingRequest,
+    parse_number,
+    parse_slug,
+)
+
+NAME_MOST = 65_536
+"""Characters of what names a courier or a line: more than any body holds."""
+
+GIVEN_MOST = 256
+"""Characters of a number as it was given, blanks and hyphens included."""
+
+FIELD_MOST = 256
+"""Characters of one of the couriers' fields."""
+
+SECONDS_MOST = 1e11
+"""Three thousand years: more than that was not meant as seconds."""
+
+_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def request_from(
+    payload: Mapping[str, Any],
+    resolve: Resolve,
+    meta: object = None,
+    age_seconds: float = 0.0,
+    clock: Callable[[], float] = time.time,
+) -> TrackingRequest:
+    """Read the members of a request, checked. Raises MalformedJob."""
+    slug, keep = resolve(slug_named(payload))
+    given = text_of(payload.get("number"), "bad_number", "number", GIVEN_MOST)
+    meta = meta if isinstance(meta, dict) else {}
+    max_age = _seconds(payload.get("max_age"), "max_age")
+    expires_in = _seconds(payload.get("expires_in"), "expires_in")
+    expires_at = None
+    if expires_in is not None:
+        now = clock()
+        enqueued_at = _instant(meta.get("enqueued_at"))
+        # A producer's clock may run ahead of ours, but nothing was put in the future.
+        put_at = now - age_seconds if enqueued_at is None else min(enqueued_at, now)
+        # Within what `_seconds` reads, so that it can be written as a job again.
+        expires_at = min(max(put_at + expires_in, 0.0), SECONDS_MOST)
+    return TrackingRequest(
+        slug=slug,
+        number=parse_number(given, keep),
+        given=given,
+        id=_id(payload.get("id")),
+        origin=_origin(payload.get("origin")),
+        max_age=max_age,
+        expires_at=expires_at,
+        fields=_fields(payload),
+        traceparent=_traceparent(meta.get("traceparent")),
+    )
+
+
+def text_of(value: Any, reason: str, name: str, most: int = NAME_MOST) -> str:
+    """Take a string of at most `most` characters. Raises MalformedJob with `reason`."""
+    if not isinstance(value, str):
+        raise MalformedJob(reason, f"`{name}` is {kind_of(value)}: write a string, in quotes")
+    if len(value) > most:
+        raise MalformedJob(reason, f"`{name}` has {len(value)} characters: write {most} at most")
+    return value
+
+
+def slug_named(payload: Mapping[str, Any]) -> Slug:
+    """Read the slug as it was written, aliases unresolved. Raises MalformedJob."""
+    return parse_slug(text_of(payload.get("slug"), "bad_slug", "slug"))
+
+
+def _id(value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        raise MalformedJob("bad_id", "`id` must be a string of 1 to 128 of A-Z a-z 0-9 . _ : -")
+    return value
+
+
+def _origin(value: Any) -> Origin:
+    if value is None:
+        return Origin.MANUAL
+    try:
+        return Origin(value)
+    except ValueError as error:
+        raise MalformedJob("bad_origin", '`origin` must be "MANUAL" or "AUTOMATIC"') from error
+
+
+def _seconds(value: Any, name: str) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not 0 <= value <= SECONDS_MOST:
+        wanted = "must be a number of seconds, 0 or more, without quotes"
+        raise MalformedJob(f"bad_{name}", f"`{name}` {wanted}")
+    return float(value)
+
+
+def _instant(value: Any) -> float | None:
+    """Read Unix time in seconds, or in milliseconds as JavaScript has it, or ISO 8601."""
+    if type(value) in (int, float) and 0 <= value <= SECONDS_MOST * 1000:
+        return float(value) / 1000 if value > SECONDS_MOST else float(value)
+    if isinstance(value, str):
+        try:
+            read = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        return read.timestamp() if read.tzinfo else None
+    return None
+
+
+def _fields(payload: Mapping[str, Any]) -> Mapping[str, str]:
+    found = {}
+    for name in FIELDS:
+        value = payload.get(name)
+        if value is None:
+            continue
+        text = text_of(value, "bad_field", name, FIELD_MOST)
+        if _UNFIT.search(text):
+            raise MalformedJob("bad_field", f"`{name}` holds control characters: leave them out")
+        if text.strip():
+            found[name] = text
+    return MappingProxyType(found) if found else NO_FIELDS
+
+
+def _traceparent(value: Any) -> str | None:
+    return value if isinstance(value, str) and _TRACEPARENT.fullmatch(value) else None
+
+
+def kind_of(value: Any) -> str:
+    """Say which kind of JSON value it is."""
+    names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
+    return "missing" if value is None else names.get(type(value), "a number")

@@ -9,6 +9,15 @@ ARGV     behind the reports, see lib/batch.lua:
   stored   JSON: state, output (JSON text), tracking, observed (ms) -- an answer that is fresh enough
            for this request; or empty
 
+Uses     context: quiet_until
+         memory: count, drop_ended
+         record: join, read_record, record_of, write_record
+         operations: end_anonymous, end_operation, fresh
+         lanes: opening
+         waiting: move_due, nobody_waits, promote, put_behind, put_head, put_tail, waits
+         flight: grant, granted_before, wait_again
+         draining: call_drainer, drainer, raise_flag
+
 Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "parked", why, put}      it waits; put 1: put a drain job
          {now, "ended", state}          it ended before, expired, or a fresh answer was at hand

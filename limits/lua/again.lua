@@ -6,6 +6,10 @@ ARGV     behind the reports, see lib/batch.lua:
   id       of the start, new for every request of the call
   call_id
 
+Uses     context: digits, quiet_until
+         memory: drop_ended
+         lanes: free_lane, start
+
 Returns  {now, "granted", at}   send it at this instant, in µs
          {now, "wait", ask}     no lane is free; ask again at this instant, in µs
          {now, "gone"}          the call's lease is over: nobody counts it, so it must end

@@ -6,6 +6,12 @@ ARGV     behind the reports, see lib/batch.lua:
   number   whose operations end
   id       of one operation that waits for the number, or empty for all that do
 
+Uses     record: read_record, write_record
+         operations: end_operation, end_where, everyone, state_of
+         waiting: drop, end_waiting
+         flight: running
+         draining: at_rest
+
 Returns  {now, "cancelled", ended, more}  operations that ended now; more 1: more than 100 end, so
                                           send it again
 for an id that is left alone:

@@ -10,6 +10,15 @@ ARGV     behind the reports, see lib/batch.lua:
   base     of the calls that are taken next, as in take.lua
   room     as in take.lua
 
+Uses     memory: average_time, drop_ended, expect_no_calm, set_average
+         record: read_record, write_record
+         operations: end_where, everyone, nobody_left
+         brake: calls_alone, lift_breaker
+         waiting: nobody_waits, put_tail, unlist
+         flight: land
+         draining: each_us
+         taking: is_in_hand, turn
+
 Returns  {now, more, grants, why, ask, put}
          more      1: more than 100 operations end; send it again, nothing was taken yet
          the rest  as in take.lua; why: also "named", when nobody lacked the slot and somebody is

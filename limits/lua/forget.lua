@@ -7,6 +7,14 @@ ARGV     behind the reports, see lib/batch.lua:
   number
   keep_ms  how long calls that were granted before are told apart
 
+Uses     context: digits
+         memory: counted
+         record: read_record, write_record
+         operations: end_where, everyone
+         waiting: end_waiting
+         flight: running
+         draining: at_rest
+
 Returns  {now, ended, more, call, answers}
          ended    operations that ended now
          more     1: more than 100 operations end; send it again, nothing else was done yet

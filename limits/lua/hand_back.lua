@@ -10,6 +10,11 @@ ARGV     behind the reports, see lib/batch.lua:
   base     as in take.lua
   room     as in take.lua
 
+Uses     brake: pause
+         lanes: give_start_back
+         waiting: put_head
+         taking: end_unanswered
+
 Returns  {now, grants, why, ask, put}, as in take.lua
 ]]
 return function(id, unsent, pause_ms, reason, base, room)

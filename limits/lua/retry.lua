@@ -8,6 +8,10 @@ ARGV     behind the reports, see lib/batch.lua:
   base     as in take.lua
   room     as in take.lua
 
+Uses     memory: count
+         waiting: put_later
+         taking: end_unanswered
+
 Returns  {now, grants, why, ask, put}, as in take.lua
 ]]
 return function(id, delay_ms, base, room)

@@ -5,6 +5,12 @@ KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   who      new for every sweep
 
+Uses     memory: clamp, count, drop_ended
+         record: read_record, write_record
+         waiting: move_due, nobody_waits, put_head, put_tail, waits
+         flight: go_on_without, granted_before, land, running, wait_again
+         draining: at_rest, call_drainer, raise_flag
+
 Returns  {now, swept, dying, put}
          swept     calls whose lease ended without a word, now back at the head of their list
          dying     grants of calls over which too many workers vanished: record, then finish them

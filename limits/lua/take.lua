@@ -8,6 +8,9 @@ ARGV     behind the reports, see lib/batch.lua:
            now, but this process keeps the duty to ask
   claims   1: came with a job of the tube wait_list, 0: by its own clock
 
+Uses     memory: drop_ended, expect_no_calm
+         taking: turn
+
 Returns  {now, grants, why, ask, put}
          grants    list of grants, see lib/flight.lua
          why       what binds: rate, concurrency, paused, quiet, per_hour, per_day, empty, room, full

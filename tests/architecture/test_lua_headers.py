@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from lupa.lua51 import LuaRuntime, LuaSyntaxError
+
+from limits.script_file import BATCH, OF_LINE, load
 
 LUA = Path(__file__).resolve().parents[2] / "limits" / "lua"
 OF_THE_SLUG = "KEYS     of the slug, see lib/context.lua"
@@ -68,6 +72,63 @@ def _drift_of_arguments(header: str, body: str) -> dict[str, set[str]]:
 @pytest.mark.parametrize("path", operations(), ids=lambda path: path.name)
 def test_a_script_documents_exactly_the_indices_it_uses(path: Path) -> None:
     assert drift(path.read_text()) == {}
+
+
+def said_of_library(header: str) -> dict[str, set[str]]:
+    """The functions that a header names, by their file in the library."""
+    rows = header.partition("\nUses     ")[2].partition("\n\n")[0]
+    parts = re.split(r"^\s*(\w+):", re.sub(r"^nothing$", "", rows), flags=re.MULTILINE)[1:]
+    return {
+        file: set(re.findall(r"\w+", names))
+        for file, names in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def used_of_library(body: str) -> dict[str, set[str]]:
+    code = without_comments(body)
+    words = set(re.findall(r"(?<![.\w])\w+", code)) - set(re.findall(r"function (\w+)", code))
+    found = {}
+    for path in (LUA / "lib").glob("*.lua"):
+        names = re.findall(r"^local function (\w+)", path.read_text(), re.MULTILINE)
+        if called := words & set(names):
+            found[path.stem] = called
+    return found
+
+
+def without_comments(body: str) -> str:
+    return re.sub(r"--\[\[.*?\]\]|--[^\n]*|'[^'\n]*'", "", body, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("name", OF_LINE)
+def test_an_operation_says_which_functions_of_the_library_it_uses(name: str) -> None:
+    header, body = split((LUA / f"{name}.lua").read_text())
+
+    assert re.search(r"^Uses     \w", header, re.MULTILINE)
+    assert said_of_library(header) == used_of_library(body)
+
+
+LOCALS_MOST = 170
+"""Lua allows 200 in one chunk, and does not run what has more."""
+
+
+def locals_in(text: str) -> int:
+    """How many local names a chunk has, found by how many more it may have."""
+    lua = LuaRuntime()
+    for more in range(1, 201):
+        names = ",".join(f"x{each}" for each in range(more))
+        with suppress(LuaSyntaxError):
+            lua.compile(f"local {names}\n{text}")
+            continue
+        return 201 - more
+    return 0
+
+
+def test_locals_are_counted() -> None:
+    assert locals_in("local a, b = 1, 2\nlocal function c() local d = 1 return d end") == 3
+
+
+def test_the_one_script_is_far_from_luas_limit_of_locals() -> None:
+    assert locals_in(load()[BATCH].text) < LOCALS_MOST
 
 
 @pytest.mark.parametrize("path", operations(), ids=lambda path: path.name)

@@ -28,11 +28,13 @@ local LINES, EPOCH, STATUS = 'wait_slugs', 'tracking:epoch', 'tracking:status:'
 local FORGOTTEN = 'tracking:forgotten:'
 local line, slug, rules, known
 
-local time = call('TIME')
-local now = time[1] * 1000000 + time[2]
+local now
+do
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
 local now_ms = math.floor(now / 1000)
 
-local LIST = 'wait_list:'
 local lines, rules_at = {}, {}
 
 -- The rules in ARGV[at]: JSON, and the same for many lines.
@@ -62,7 +64,7 @@ local function turn_to(list, at)
   if MANUAL == list then return end
   known = lines[list]
   if not known then
-    local name = string.sub(list, #LIST + 1)
+    local name = string.sub(list, #'wait_list:' + 1)
     -- A line is a slug, or a slug, an @ and an account; answers are the courier's.
     local courier = string.match(name, '^[^@]*')
     known = { line = name, slug = courier, at = at, names = names_of(list, name, courier) }

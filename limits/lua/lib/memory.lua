@@ -169,26 +169,6 @@ end
 -- Lines that have calls now, for wait_slugs.
 local leased = {}
 
-local function project_calls()
-  local calls = members(LEASES)
-  if calls == 0 then
-    call('DEL', CALLS)
-  elseif known.leased or not call('SET', CALLS, calls, 'XX', 'KEEPTTL') then
-    call('SET', CALLS, calls, 'PX', 60000)
-  end
-end
-
-local function project_starts()
-  local starts = members(STARTS)
-  if starts == 0 then
-    call('DEL', SECOND)
-  elseif known.started then
-    call('SET', SECOND, starts, 'PX', 1000)
-  else
-    call('SET', SECOND, starts, 'XX', 'KEEPTTL')
-  end
-end
-
 -- The counters that operators read, and the ends of what expires; once for each line, at the end.
 local function close()
   if known.leased then
@@ -199,7 +179,23 @@ local function close()
   if known.started then
     call('PEXPIRE', STARTS, math.ceil((rules.ahead_us + rules.late_us + rules.window_us) / 1000))
   end
-  if known.changed[LEASES] then project_calls() end
-  if known.changed[STARTS] then project_starts() end
+  if known.changed[LEASES] then
+    local calls = members(LEASES)
+    if calls == 0 then
+      call('DEL', CALLS)
+    elseif known.leased or not call('SET', CALLS, calls, 'XX', 'KEEPTTL') then
+      call('SET', CALLS, calls, 'PX', 60000)
+    end
+  end
+  if known.changed[STARTS] then
+    local starts = members(STARTS)
+    if starts == 0 then
+      call('DEL', SECOND)
+    elseif known.started then
+      call('SET', SECOND, starts, 'PX', 1000)
+    else
+      call('SET', SECOND, starts, 'XX', 'KEEPTTL')
+    end
+  end
   for name, by in pairs(known.counts) do call('HINCRBY', COUNTS, name, by) end
 end

@@ -24,7 +24,12 @@ from couriers.reading.answer import decode, text
 from couriers.reading.check_digits import mod_37_36
 from couriers.reading.checkpoints import Scan, history, scan, unknown_codes
 from couriers.reading.number_forms import NumberForm, form
-from couriers.reading.status_phrases import recognise, unless_denied, whole
+from couriers.reading.status_phrases import (
+    recognise,
+    recognise_end,
+    unless_denied,
+    whole,
+)
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
@@ -206,7 +211,8 @@ def _known(code: str | int | None, what: str | None) -> Status | None:
     by_sentence = next((status for form, status in _SENTENCES if form.fullmatch(said)), None)
     if known := _CODES.get(text(code) or ""):
         return unless_denied(by_sentence or known, said)
-    return by_sentence or recognise(said)
+    end = None if text(code) else recognise_end(said)
+    return by_sentence or end or recognise(said)
 
 
 def _bare(number: str) -> str:

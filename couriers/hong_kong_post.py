@@ -28,7 +28,7 @@ from couriers.reading.answer import decode, text
 from couriers.reading.checkpoints import Place, Scan, history, scan
 from couriers.reading.countries import country
 from couriers.reading.number_forms import NumberForm, s10
-from couriers.reading.status_phrases import recognise, whole
+from couriers.reading.status_phrases import recognise, recognise_end, whole
 from couriers.reading.statuses import Status
 from couriers.reading.times import Moment, read_day_first, read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
@@ -163,7 +163,8 @@ def _tracking(listed: list[_Event]) -> Tracking:
 
 def _scan(event: _Event) -> Scan:
     said = text(event.what) or ""
-    known = _SENTENCES.get(whole(said)) or recognise(said)
+    end = None if text(event.code) else recognise_end(said)
+    known = _SENTENCES.get(whole(said)) or end or recognise(said)
     place = Place(country(text(event.land)), location=event.place)
     return scan(_moment(event), said, known, event.code, place)
 

@@ -42,7 +42,12 @@ from couriers.reading.countries import Country, country
 from couriers.reading.details import inside, others
 from couriers.reading.multi_piece import latest, together
 from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise, unless_sent_back, whole
+from couriers.reading.status_phrases import (
+    recognise,
+    recognise_end,
+    unless_sent_back,
+    whole,
+)
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
@@ -146,8 +151,7 @@ def _meaning(status: str | None) -> Status | None:
 
 def _tracking(item: Item) -> Tracking:
     by_status = _meaning(item.status)
-    arrived = by_status == statuses.DELIVERED
-    scans = (_scan(event, _known(event, arrived)) for event in item.events or ())
+    scans = (_scan(event, _known(event, by_status)) for event in item.events or ())
     events, last = history(scans, newest_first=True)
     if by_status is None and not events:
         raise UnreadableAnswer("an article with neither a status nor an event")
@@ -188,10 +192,15 @@ def _scan(event: Event, known: Status | None) -> Scan:
     return scan(read_iso(event.date or ""), event.description, known, place=place)
 
 
-def _known(event: Event, arrived: bool) -> Status | None:  # noqa: FBT001 - of the article
-    """Read an event's sentence. "Delivered - …" is one where the article's status says so too."""
+def _known(event: Event, of_article: Status | None) -> Status | None:
+    """Read an event's sentence, which ends nothing where the article's status says otherwise.
+
+    "Delivered - …" is a delivery where that status says so too.
+    """
     said = whole(event.description or "")
-    by_words = SENTENCES.get(said) or recognise(said)
+    arrived = of_article == statuses.DELIVERED
+    end = recognise_end(said) if arrived or of_article is None else None
+    by_words = SENTENCES.get(said) or end or recognise(said)
     if by_words is None and arrived and said.startswith("delivered"):
         return statuses.DELIVERED
     return by_words

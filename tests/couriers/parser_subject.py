@@ -17,6 +17,14 @@ NUMBER = "15509990000007"
 Event = tuple[str, str, str]
 """Its time, its text, a code or none."""
 
+WHOLE = (
+    "delivered",
+    "has been delivered",
+    "your parcel delivered",
+    "your parcel has been delivered",
+)
+"""Sentences that say a delivery from the first word to the last, of the generated ones."""
+
 
 def as_json(value: object) -> bytes:
     return json.dumps(value).encode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parser_subject import NUMBER, Event, Subject, said
+from parser_subject import NUMBER, WHOLE, Event, Subject, said
 
 from couriers import australia_post
 
@@ -13,4 +13,4 @@ def answer(events: list[Event]) -> object:
     return {"tracking_results": [{"tracking_id": NUMBER, "trackable_items": [item]}]}
 
 
-SUBJECT = Subject(australia_post, answer, said("delivered"), ("",))
+SUBJECT = Subject(australia_post, answer, said(*WHOLE), ("",))

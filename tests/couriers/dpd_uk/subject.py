@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parser_subject import Event, Subject, coded, rows, said
+from parser_subject import WHOLE, Event, Subject, coded, rows, said
 
 from couriers import dpd_uk
 
@@ -12,9 +12,10 @@ def answer(events: list[Event]) -> object:
 
 
 RULES = coded("001"), said("your parcel has been delivered")
+NO_CODE = said(*WHOLE)
 SUBJECT = Subject(
     dpd_uk,
     answer,
-    lambda event: any(rule(event) for rule in RULES),
+    lambda event: any(rule(event) for rule in RULES) or (not event[2] and NO_CODE(event)),
     ("001", "009", "015", "??", ""),
 )

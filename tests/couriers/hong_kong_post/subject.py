@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parser_subject import NUMBER, Event, Subject, said
+from parser_subject import NUMBER, WHOLE, Event, Subject, said
 
 from couriers import hong_kong_post
 
@@ -12,4 +12,4 @@ def answer(events: list[Event]) -> object:
     return {"items": [{"itemNo": NUMBER, "events": listed}]}
 
 
-SUBJECT = Subject(hong_kong_post, answer, said("delivered"), ("",))
+SUBJECT = Subject(hong_kong_post, answer, said(*WHOLE), ("",))

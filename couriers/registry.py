@@ -6,7 +6,7 @@ Only `service.wiring` imports this: the modules bring aiohttp with them, which `
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
@@ -84,17 +84,17 @@ class Registry:
         """Return the module of a resolved slug."""
         return self._couriers[slug]
 
-    async def track(self, fetch: Fetch, request: TrackingRequest) -> Tracking:
+    def track(self, fetch: Fetch, request: TrackingRequest) -> Awaitable[Tracking]:
         """Ask the courier of `request`, once it carries what that courier needs.
 
-        `fetch` has the settings of the same slug. Raises CourierError (MissingField before any
-        request), NotStarted, LimitsDown.
+        `fetch` has the settings of the same slug. Raises MissingField at once; CourierError,
+        NotStarted, LimitsDown where it is awaited.
         """
         courier = self.courier(request.slug)
         for name in courier.REQUIRED_FIELDS:
             if not request.fields.get(name):
                 raise MissingField(name, f"{courier.NAME} needs {name} besides the number")
-        return await courier.track(fetch, request)
+        return courier.track(fetch, request)
 
 
 def _why_unknown(text: str, slugs: Sequence[Slug]) -> str:

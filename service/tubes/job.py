@@ -7,13 +7,32 @@ import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 
+from service.ports import Job
 from service.tubes.connection import Verb
+from service.tubes.envelope import decode_drain, decode_request, needs_age
+from service.tubes.naming import Resolve
 from service.tubes.pipeline import Order
 from service.tubes.reservation import Reservation
 from tracking.errors import TubesDown
+from tracking.line import Line
+from tracking.request import TrackingRequest
 
 KEY_BYTES = 12
 """96 bits: 16 characters, and no two jobs will ever share them."""
+
+
+async def request_in(job: Job, resolve: Resolve) -> TrackingRequest:
+    """Read a job of the tube `requests_flow`.
+
+    Raises MalformedJob, or TubesDown when the job is not ours any more.
+    """
+    age = await job.age() if needs_age(job.body) else 0.0
+    return decode_request(job.body, resolve, age)
+
+
+def line_in(job: Job, resolve: Resolve) -> Line:
+    """Read a job of the tube `wait_list`. Raises MalformedJob, UnknownLine."""
+    return decode_drain(job.body, resolve)
 
 
 class ReservedJob:

@@ -8,44 +8,30 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import aiohttp
-
-from couriers.http.fetch import Fetch
-from couriers.http.tokens import TokenCache
-from couriers.registry import Registry
+from couriers.tracker import Tracker
 from service.config.per_slug import recheck_for
 from service.config.schema import Config
-from service.flow.call import Asker, Spare, Stores, Track
+from service.flow.call import Asker, Spare, Stores
 from service.flow.call_room import CallRoom
 from service.flow.dispatch import Dispatcher
 from service.flow.drain import Drainer
 from service.flow.failure_policy import RetryRules
-from service.flow.handle import Decode, Handler
+from service.flow.handle import Handler
 from service.flow.receive import Receiver
 from service.flow.tasks import Tasks
 from service.observe.failpoints import FailPoints
-from service.ports import Job
 from service.results.code_counts import CodeCounts
 from service.results.dead import Dead
 from service.results.trackings import Trackings
 from service.tubes.connection import HELD_MOST
-from service.tubes.envelope import (
-    DRAINS_TUBE,
-    REQUESTS_TUBE,
-    decode_drain,
-    decode_request,
-    encode_request,
-    needs_age,
-)
+from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_request
 from service.tubes.intake import Intake
-from service.tubes.job import ReservedJob
+from service.tubes.job import ReservedJob, line_in, request_in
 from service.tubes.pool import Source
 from service.upkeep.recheck import Recheck
 from service.upkeep.sweeper import Sweeper
 from service.wiring.connect import Parts
-from tracking.call import Call
-from tracking.checkpoint import Tracking
-from tracking.request import Slug, TrackingRequest
+from tracking.request import Slug
 
 JOBS_ADMITTED = 400
 """Jobs between a reserve and their grant or delete: with fewer the batches get small, and more only
@@ -99,15 +85,14 @@ def assemble(config: Config, parts: Parts) -> Worker:
     codes = CodeCounts(parts.store)
     stores = Stores(parts.limiter, results, Dead(parts.store), codes)
     retry = RetryRules(config.retry.attempts, config.retry.first_seconds, config.retry.cap_seconds)
-    track = _track(parts.registry, parts.http)
-    asker = Asker(track, stores, retry, encode_request, Spare(room, reach))
+    tracker = Tracker(parts.registry, parts.http)
+    asker = Asker(tracker.track, stores, retry, encode_request, Spare(room, reach))
     drainer = Drainer(parts.limiter, results.available, room, reach)
     dispatcher = Dispatcher(asker, tasks, parts.putter, drainer.look_again, reach)
-    resolve = parts.registry.named
-    handler = Handler(_decode(resolve), stores, asker, dispatcher, reach)
-    receiver = Receiver(
-        handler, drainer, dispatcher, tasks, lambda job: decode_drain(job.body, resolve)
-    )
+    decode = functools.partial(request_in, resolve=parts.registry.named)
+    handler = Handler(decode, stores, asker, dispatcher, reach)
+    decode_drain = functools.partial(line_in, resolve=parts.registry.named)
+    receiver = Receiver(handler, drainer, dispatcher, tasks, decode_drain)
     sweeper = Sweeper(parts.limiter, dispatcher, parts.registry.slugs, reach)
     background = [sweeper.run(), codes.run()]
     rechecked = [slug for slug in parts.registry.slugs if recheck_of(slug).enabled]
@@ -138,22 +123,3 @@ def _intake(
     connections = math.ceil((room + config.worker.concurrency) / HELD_MOST) + 1
     sources = [Source(server, tube, connections) for server in config.beanstalkd.servers]
     return Intake(sources, room, parts.secret, on_jobs)
-
-
-def _track(registry: Registry, http: aiohttp.ClientSession) -> Track:
-    tokens = TokenCache()
-
-    async def track(call: Call) -> Tracking:
-        slug = call.request.slug
-        fetch = Fetch(http, registry.settings(slug), call.permit, tokens)
-        return await registry.courier(slug).track(fetch, call.request)
-
-    return track
-
-
-def _decode(resolve: Callable[[str], tuple[Slug, str]]) -> Decode:
-    async def decode(job: Job) -> TrackingRequest:
-        age = await job.age() if needs_age(job.body) else 0.0
-        return decode_request(job.body, resolve, age)
-
-    return decode

@@ -9,10 +9,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+import aiohttp
 import pytest
 from aiohttp import web
 from loopback import Courier as AnyCourier
-from loopback import FetchFor, RecordingPermit
+from loopback import RecordingPermit
 
 from couriers import json_feed, usps
 from couriers.courier import Courier
@@ -20,6 +21,8 @@ from couriers.http.settings import CourierSettings, environment_name
 from couriers.reading.number_forms import NumberForm
 from couriers.registry import COURIERS, MODULES, Registry
 from couriers.slugs import ALIASES, FEEDS, SLUGS
+from couriers.tracker import Tracker
+from tracking.call import Call
 from tracking.errors import MalformedJob, MissingField
 from tracking.request import FIELDS, Number, Slug, TrackingRequest, parse_slug
 
@@ -27,7 +30,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 EVERY: dict[str, Courier] = {str(slug): courier for slug, courier in COURIERS.items()}
 EVERY.update(MODULES)
 PARSE = ["status", "headers", "body", "number"]
-SHARED = {"courier", "detection", "http", "reading", "registry", "slugs"}
+SHARED = {"courier", "detection", "http", "reading", "registry", "slugs", "tracker"}
 
 
 def section(slug: str, **more: object) -> CourierSettings:
@@ -168,19 +171,20 @@ def test_the_countries_are_not_loaded_before_they_are_needed() -> None:
 
 
 async def test_what_a_courier_needs_besides_the_number_is_checked_before_it_is_asked(
-    fetch_for: FetchFor, permit: RecordingPermit, monkeypatch: pytest.MonkeyPatch
+    http: aiohttp.ClientSession, permit: RecordingPermit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(usps, "REQUIRED_FIELDS", ("tracking_postal_code",))
     request = TrackingRequest(Slug("usps"), Number("9400100000000000000017"), "9400")
+    tracker = Tracker(Registry(), http)
     with pytest.raises(MissingField) as failed:
-        await Registry().track(fetch_for("http://127.0.0.1:1"), request)
+        await tracker.track(Call("c1", request, permit, granted_us=1, waiting_since=0.0))
 
     assert failed.value.field == "tracking_postal_code"
     assert permit.steps == []
 
 
-async def test_the_registry_asks_the_courier_of_the_request(
-    courier: AnyCourier, fetch_for: FetchFor
+async def test_the_courier_of_the_request_is_asked(
+    courier: AnyCourier, http: aiohttp.ClientSession, permit: RecordingPermit
 ) -> None:
     async def site(_: web.BaseRequest) -> web.Response:
         return web.json_response({"tag": "InTransit", "checkpoints": []})
@@ -188,6 +192,7 @@ async def test_the_registry_asks_the_courier_of_the_request(
     url = await courier(site)
     registry = Registry([section("my-courier", module="json_feed", base_url=url)])
     request = TrackingRequest(Slug("my-courier"), Number("ABCD1"), "ABCD1")
-    told = await registry.track(fetch_for(url, slug="my-courier"), request)
+    call = Call("c1", request, permit, granted_us=1, waiting_since=0.0)
+    told = await Tracker(registry, http).track(call)
 
     assert told.tag == "InTransit"

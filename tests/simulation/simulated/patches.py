@@ -12,7 +12,7 @@ service.observe.log._process       the trace
 service.wiring.assemble.Intake     simulated.intake
 service.wiring.assemble.Trackings  simulated.mongodb
 service.wiring.assemble.Dead       simulated.mongodb
-service.wiring.assemble._track     simulated.courier
+service.wiring.assemble.Tracker    simulated.courier
 service.wiring.assemble.FailPoints counts the fail points that were reached, and kills there
 ================================== ==============================================================
 """

@@ -164,7 +164,7 @@ class World:
             "Intake": intake,
             "Trackings": SimulatedResults,
             "Dead": SimulatedDead,
-            "_track": lambda _, __: self.couriers.track,
+            "Tracker": lambda _, __: self.couriers,
             "FailPoints": points,
         }
         return self._breakage.parts(parts)

@@ -122,6 +122,23 @@ def test_show_prints_the_newest_checkpoint_first(run: Run, collections: Any) -> 
     assert "\x1b" not in done.out
 
 
+def test_show_tells_the_details_of_a_parcel_and_none_that_it_lacks(
+    run: Run, collections: Any
+) -> None:
+    told = {"service": "Ground", "reference": "Order 7", "weight_grams": 1250}
+    tracked(
+        collections, **told, sub_parcels=["B", "C"], proof_of_delivery="https://proof.example/7"
+    )
+    collections.tracking.insert_one({"_id": "usps:OLDER", "tag": "InTransit", "checkpoints": []})
+
+    lines = [line.strip() for line in run("show", "usps", NUMBER).lines]
+    assert "weight       1.25 kg" in lines
+    assert "parcels      B, C" in lines
+    assert "proof        https://proof.example/7" in lines
+    older = run("show", "usps", "OLDER").out
+    assert not {"weight", "parcels", "proof", "service"} & set(older.split())
+
+
 def test_show_tells_where_a_request_waits(run: Run, store: redis.Redis) -> None:
     store.rpush("wait_list:usps", "94000001", NUMBER)
     done = run("show", "usps", NUMBER, "--json")

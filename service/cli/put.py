@@ -17,11 +17,14 @@ from service.cli.rows import rows
 from service.cli.settings import loaded
 from service.cli.waiting import wait_for
 from service.client.catalogue import Catalogue
-from service.client.producer import Placing, Producer
+from service.client.producer import NotPut, Placed, Placing, Producer, batches
 from service.client.put import Bad, Sendable, sendables
 from tracking.errors import TubesDown
 
 _COMPLAINTS_MOST = 20
+
+TOGETHER = 128
+"""Requests put in one go: Ctrl-C waits for them, so that it is known how many were put."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -83,20 +86,31 @@ def _put(good: Sequence[Sendable], servers: Sequence[str], options: argparse.Nam
     placing = Placing(priority=options.priority, ttr=options.ttr)
     done = 0
     with Producer(servers) as producer, between_puts() as interrupted, Bar(len(good)) as bar:
-        try:
-            for each in good:
-                server, job = producer.put(each.body, placing)
-                done += 1
-                bar.count(*_line(each, server, job, options))
-                if interrupted():
-                    break
-        except TubesDown as error:
-            raise TubesDown(f"{_how_to_go_on(good, done)}; {error.message}", error.fix) from error
+        for batch in batches(good, TOGETHER):
+            failed: NotPut | None = None
+            try:
+                placed: Sequence[Placed | None] = producer.put([e.body for e in batch], placing)
+            except NotPut as error:
+                failed, placed = error, error.placed
+            for each, place in zip(batch, placed, strict=True):
+                if place:
+                    bar.count(*_line(each, place, options))
+            if failed:
+                count = sum(place is not None for place in placed)
+                done += placed.index(None)
+                told = _how_to_go_on(good, done, count - placed.index(None))
+                raise TubesDown(f"{told}; {failed.message}", failed.fix) from failed
+            done += len(batch)
+            if interrupted():
+                break
     return done
 
 
-def _how_to_go_on(good: Sequence[Sendable], done: int) -> str:
-    told = f"{done} of {len(good)} were put; put the rest with --from-row {good[done].row}"
+def _how_to_go_on(good: Sequence[Sendable], done: int, behind: int = 0) -> str:
+    """Say where to begin again; `behind`: so many after that one were put already."""
+    told = f"{done + behind} of {len(good)} were put; put the rest with --from-row {good[done].row}"
+    if behind:
+        told += f", which puts {behind} of them again"
     if any(each.made_up for each in good):
         return told
     return f"{told}, or all once more: they have their own ids, so that none is asked twice"
@@ -104,7 +118,7 @@ def _how_to_go_on(good: Sequence[Sendable], done: int) -> str:
 
 @contextmanager
 def between_puts() -> Iterator[Callable[[], bool]]:
-    """Let Ctrl-C wait for the put at hand, so that it is known how many were put.
+    """Let Ctrl-C wait for the puts at hand, so that it is known how many were put.
 
     A second one ends it at once.
     """
@@ -122,7 +136,7 @@ def between_puts() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _line(each: Sendable, server: str, job: int, options: argparse.Namespace) -> tuple[TextIO, str]:
+def _line(each: Sendable, place: Placed, options: argparse.Namespace) -> tuple[TextIO, str]:
     """Tell where a request's line goes, and the line; it may be empty."""
     text = f"{each.id}  {each.slug} {each.number}\n"
     if options.wait is not None:
@@ -130,5 +144,5 @@ def _line(each: Sendable, server: str, job: int, options: argparse.Namespace) ->
         return sys.stderr, text if each.made_up else ""
     if options.json:
         line = {"id": each.id, "slug": each.slug, "number": each.number}
-        text = json.dumps(line | {"server": server, "job": job}) + "\n"
+        text = json.dumps(line | place._asdict()) + "\n"
     return sys.stdout, text

@@ -33,7 +33,7 @@ def kick(document: Document, producer: Producer) -> str | None:
     if not buried and len(body) >= BODY_MOST:
         raise NotKicked(f"only its first {BODY_MOST} bytes were kept; its producer must put it")
     request, identity = renewed(body)
-    producer.put(request, Placing())
+    producer.put([request], Placing())
     if buried:
         delete_buried(buried, producer)
     return identity

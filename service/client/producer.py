@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,18 +10,16 @@ from typing import Self
 
 import greenstalk
 
-from service.tubes.connection import Connection, Patience, Placing, PutRefused
+from service.tubes.connection import Connection, Patience, Placing, batches
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
 from service.tubes.failure import beanstalkd_down
+from service.tubes.outlets import NotPut, Outlets, Placed
 from tracking.errors import TubesDown
 
-__all__ = ["Placing", "Producer", "Tubes"]
+__all__ = ["NotPut", "Placed", "Placing", "Producer", "Tubes", "batches"]
 
 PATIENCE = Patience(connect=2.0, reply=10.0)
 """`-f 0` on a slow disk takes its time; a person sees that something happens."""
-
-AVOIDED_SECONDS = 5.0
-"""A server that is away costs its time-out; not again for each of a million puts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,39 +36,36 @@ class Tubes:
 
 
 class Producer:
-    """Puts on the servers in turn, past those that are away; one connection to each at most."""
+    """Puts on the servers in turn, and asks them. A context manager."""
 
     def __init__(self, servers: Sequence[str]) -> None:
-        self._servers = list(servers)
-        self._turn = itertools.cycle(range(len(self._servers)))
-        self._open: dict[str, Connection] = {}
-        self._avoid_until: dict[str, float] = {}
+        self._outlets = Outlets(servers, PATIENCE)
 
-    def put(self, body: bytes, placing: Placing) -> tuple[str, int]:
-        """Put a request; tells the server that took it and the id of the job.
+    def put(self, bodies: Sequence[bytes], placing: Placing) -> list[Placed]:
+        """Put requests, spread over the servers; gives where each is.
 
-        Raises TubesDown when none does; a job whose reply was lost may be there all the same, so
-        only bodies with an `id` of their own may be put again.
+        Raises NotPut when no server takes some of them. What became of a job whose reply was lost
+        nobody knows, so only bodies with an `id` of their own may be put again.
         """
-        first = next(self._turn)
-        errors: list[TubesDown] = []
-        for offset in range(len(self._servers)):
-            server = self._servers[(first + offset) % len(self._servers)]
+        placed: list[Placed | None] = []
+        for share in batches(bodies, max(1, -(-len(bodies) // len(self._outlets.all)))):
             try:
-                return server, self._put(server, body, placing)
-            except TubesDown as error:
-                errors.append(error)
-        told = "; ".join(each.message for each in errors)
-        raise TubesDown(f"no beanstalkd took the job: {told}", errors[-1].fix)
+                placed += self._outlets.put(REQUESTS_TUBE, share, placing)
+            except NotPut as error:
+                left = [None] * (len(bodies) - len(placed) - len(share))
+                told = f"no beanstalkd took the job: {error.message}"
+                raise NotPut(told, error.fix, [*placed, *error.placed, *left]) from error
+        return [each for each in placed if each is not None]
 
     def serves(self, server: str) -> bool:
         """Tell whether the configuration still knows this server."""
-        return server in self._servers
+        return any(each.server == server for each in self._outlets.all)
 
     @contextmanager
     def asking(self, server: str) -> Iterator[Connection]:
         """Lend the connection to a server; what goes wrong in the `with` block raises TubesDown."""
-        connection = self._connection(server)
+        (outlet,) = (each for each in self._outlets.all if each.server == server)
+        connection = outlet.connection(REQUESTS_TUBE)
         try:
             yield connection
         except (greenstalk.Error, OSError, AssertionError, ValueError) as error:
@@ -82,11 +75,11 @@ class Producer:
 
     def tubes(self) -> Iterator[Tubes]:
         """Count what lies in the tubes of each server."""
-        for server in self._servers:
+        for outlet in self._outlets.all:
             try:
-                yield self._tubes(server)
+                yield self._tubes(outlet.server)
             except TubesDown as error:
-                yield Tubes(server, error=error.message)
+                yield Tubes(outlet.server, error=error.message)
 
     def __enter__(self) -> Self:
         return self
@@ -97,40 +90,13 @@ class Producer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for connection in self._open.values():
-            connection.close()
-
-    def _put(self, server: str, body: bytes, placing: Placing) -> int:
-        known = server in self._open
-        try:
-            (result,) = self._connection(server).put(REQUESTS_TUBE, [body], placing)
-        except TubesDown:
-            if not known:
-                raise
-            # It was restarted since the last put.
-            (result,) = self._connection(server).put(REQUESTS_TUBE, [body], placing)
-        if isinstance(result, PutRefused):
-            raise result
-        return result
+        self._outlets.close()
 
     def _tubes(self, server: str) -> Tubes:
         with self.asking(server) as connection:
             requests = _counts(connection.client, REQUESTS_TUBE)
             drains = _counts(connection.client, DRAINS_TUBE)
         return Tubes(server, "", *requests, drains=drains[0] + drains[1] + drains[2])
-
-    def _connection(self, server: str) -> Connection:
-        found = self._open.get(server)
-        if found and found.alive:
-            return found
-        if time.monotonic() < self._avoid_until.get(server, 0.0):
-            raise TubesDown(f"beanstalkd {server} was away a moment ago")
-        try:
-            found = self._open[server] = Connection.open(server, REQUESTS_TUBE, PATIENCE)
-        except TubesDown:
-            self._avoid_until[server] = time.monotonic() + AVOIDED_SECONDS
-            raise
-        return found
 
 
 def _counts(client: greenstalk.Client[bytes], tube: str) -> tuple[int, int, int, int]:

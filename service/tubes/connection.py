@@ -170,19 +170,27 @@ class Connection:
         return replies
 
     def put(self, tube: str, bodies: Iterable[bytes], placing: Placing) -> list[int | PutRefused]:
-        """Put jobs in few round trips: the id of each, or why the server will not run it."""
-        results: list[int | PutRefused] = []
-        with self._talk():
-            self.client.use(tube)
-            for batch in batches(bodies):
-                self.wire.send_ahead([_put_command(body, placing) for body in batch])
-                answers = [self._put(body, placing) for body in batch]
-                self._delete_buried(answers)
-                results += [
-                    each if isinstance(each, int) else PutRefused(*told(self.server, each))
-                    for each in answers
-                ]
-        return results
+        """Put jobs in few round trips: the id of each, or why the server will not run it.
+
+        Fewer results than bodies: the connection ended in between, and what became of the others
+        nobody knows. Raises TubesDown when there is no result at all.
+        """
+        answers: list[int | greenstalk.Error] = []
+        try:
+            with self._talk():
+                self.client.use(tube)
+                for batch in batches(bodies):
+                    self.wire.send_ahead([_put_command(body, placing) for body in batch])
+                    for body in batch:
+                        answers.append(self._put(body, placing))  # noqa: PERF401 - kept if one fails
+                    self._delete_buried(answers[-len(batch) :])
+        except TubesDown:
+            if not answers:
+                raise
+        return [
+            each if isinstance(each, int) else PutRefused(*told(self.server, each))
+            for each in answers
+        ]
 
     def close(self) -> None:
         """End the connection: beanstalkd makes what it held ready for others at once."""

@@ -19,12 +19,12 @@ import redis
 from command_line import Run, bodies
 
 from service.cli import put
-from service.client.producer import Producer
-from tracking.errors import TubesDown
+from service.client.producer import NotPut, Placed, Producer
 
 ROOT = Path(__file__).parents[2]
 USPS = ("9405903699300184125060", "9405903699300184125077")
-MANY = [f"94{n:020}" for n in range(1_000)]
+MANY = [f"94{n:020}" for n in range(2_000)]
+"""Their lines fill a pipe twice that nobody reads: a put of them cannot end unnoticed."""
 COLUMNS = "TRACKER_COURIERS__USPS__"
 
 
@@ -92,7 +92,7 @@ def test_ctrl_c_tells_how_many_were_put_and_from_where_to_go_on(
     assert putting.returncode == 130, err
     assert 0 < len(before) < len(MANY)
     assert len((first + out).splitlines()) == len(before)
-    assert f"{len(before)} of 1000 were put" in err
+    assert f"{len(before)} of 2000 were put" in err
     row = err.rpartition("--from-row ")[2].split()[0]
     assert run("put", "--csv", str(file), "--from-row", row).code == 0
     assert before + numbers(tube) == MANY
@@ -115,12 +115,9 @@ def test_servers_that_go_away_tell_from_where_to_go_on(
     offline: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    taken = iter([("server", 1), ("server", 2)])
-
-    def took(*_: Any) -> tuple[str, int]:
-        for each in taken:
-            return each
-        raise TubesDown("no beanstalkd took the job")
+    def took(*_: Any) -> list[Placed]:
+        taken = [Placed("server", 1), Placed("server", 2), None, None, None]
+        raise NotPut("no beanstalkd took the job", "Start one.", taken)
 
     monkeypatch.setattr(Producer, "put", took)
     rows = [f"usps,{number},{f'id-{n}' if own_ids else ''}" for n, number in enumerate(MANY[:5])]
@@ -129,6 +126,20 @@ def test_servers_that_go_away_tell_from_where_to_go_on(
     assert "2 of 5 were put" in done.err
     assert "--from-row 4" in done.err
     assert ("own ids" in done.err) == own_ids
+
+
+def test_what_was_put_behind_a_request_that_no_server_took_is_counted_and_named(
+    offline: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def took(*_: Any) -> list[Placed]:
+        taken = [Placed("server", 1), None, Placed("server", 3), Placed("server", 4), None]
+        raise NotPut("no beanstalkd took the job", "Start one.", taken)
+
+    monkeypatch.setattr(Producer, "put", took)
+    done = offline("put", "usps", *MANY[:5])
+    assert done.code == 3
+    assert [line.rpartition(" ")[2] for line in done.lines] == [MANY[0], MANY[2], MANY[3]]
+    assert "3 of 5 were put; put the rest with --from-row 2, which puts 2 of them again" in done.err
 
 
 @pytest.mark.parametrize("lines_go_to", ["a file", "the terminal"])
@@ -153,7 +164,7 @@ def test_a_large_put_shows_its_rate_and_the_time_left_and_loses_no_id(
     assert putting.returncode == 0, shown
     told = shown if lines_go_to == "the terminal" else ids.read_text()
     assert [number for number in MANY if f"  usps {number}" not in told] == []
-    assert "1000/1000" in shown
+    assert "2000/2000" in shown
     assert "/s" in shown
     assert "0:00:00" in shown, "the time that is left"
 

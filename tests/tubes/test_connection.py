@@ -215,6 +215,11 @@ def test_each_of_many_puts_has_its_reply_and_a_buried_job_goes_so_that_nobody_ki
         assert connection.alive
 
 
+def test_of_many_puts_those_that_were_acknowledged_count_when_the_connection_ends() -> None:
+    with scripted(USE, (PUT * 4, b"INSERTED 8\r\nINSERTED 9\r\n")) as connection:
+        assert connection.put("t", [b"ab"] * 4, Placing(priority=0)) == [8, 9]
+
+
 @pytest.mark.parametrize("greeting", [b"HTTP/1.1 400\r\n", b"", b"\r\n", b"USING t\r\nWHAT\r\n"])
 def test_whatever_else_listens_there_is_no_beanstalkd(greeting: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from devstack.kinds import BEANSTALKD, Durability
 from devstack.servers import Server, free_port, running
 from service.tubes.connection import Patience, Placing
 from service.tubes.envelope import DRAINS_TUBE, decode_request
+from service.tubes.outlets import NotPut, Outlets
 from service.tubes.putter import RECHECK, Putter
 from tracking.errors import TubesDown
 from tracking.request import Number, Origin, Slug, TrackingRequest
@@ -131,6 +133,19 @@ async def test_many_of_which_no_server_takes_one_are_an_error(
         await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, bodies, Placing())
 
     assert jobs_in(DRAINS_TUBE, beanstalkd) == [b"x", b"x"]
+
+
+def test_of_many_that_are_not_all_put_it_is_known_which_were(beanstalkd: Server) -> None:
+    outlets = Outlets([beanstalkd.url], Patience())
+    with closing(outlets), pytest.raises(NotPut) as failed:
+        outlets.put(DRAINS_TUBE, [b"a", b"x" * 70_000, b"b"], Placing())
+
+    assert [place and place.server for place in failed.value.placed] == [
+        beanstalkd.url,
+        None,
+        beanstalkd.url,
+    ]
+    assert jobs_in(DRAINS_TUBE, beanstalkd) == [b"a", b"b"]
 
 
 async def test_a_server_that_dies_in_the_middle_of_many_leaves_none_behind(

@@ -90,12 +90,9 @@ def _show(console: Console, closing: ExitStack) -> int:
 
 
 def _put(stage: Stage) -> list[Request]:
-    put = []
     with Producer([stage.servers["beanstalkd"]["url"]]) as producer:
-        for request in requests():
-            producer.put(body(request), Placing())
-            put.append(request)
-        producer.put(MALFORMED, Placing())
+        put = list(requests())
+        producer.put([*map(body, put), MALFORMED], Placing())
     return put
 
 

@@ -1,0 +1,124 @@
+"""Where jobs are put: servers in turn, past those that are away or refuse, in few round trips."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from service.tubes.connection import Connection, Patience, Placing, PutRefused
+from tracking.errors import TubesDown
+
+AVOIDED = 5.0
+"""Seconds for which a server that is away or refuses is not asked again."""
+
+
+class Placed(NamedTuple):
+    """Where a job is: its server, and its id there."""
+
+    server: str
+    job: int
+
+
+class NotPut(TubesDown):
+    """No server took some of several jobs; `placed` has an entry for each, None for those."""
+
+    def __init__(self, message: str, fix: str, placed: Sequence[Placed | None]) -> None:
+        super().__init__(message, fix)
+        self.placed = placed
+
+
+class Outlet:
+    """One server to put on, with at most one connection."""
+
+    def __init__(self, server: str, patience: Patience) -> None:
+        self.server = server
+        self.error = TubesDown(f"beanstalkd {server} was not asked yet")
+        self._patience = patience
+        self._connection: Connection | None = None
+        self._avoid_until = 0.0
+
+    def connection(self, tube: str) -> Connection:
+        """Lend the connection, opened for `tube` if need be. Raises TubesDown."""
+        if not self._is_open():
+            if time.monotonic() < self._avoid_until:
+                raise TubesDown(self.error.message, self.error.fix)
+            try:
+                self._connection = Connection.open(self.server, tube, self._patience)
+            except TubesDown as error:
+                self._avoid(error)
+                raise
+        if self._connection is None:
+            raise self.error
+        return self._connection
+
+    def put(self, tube: str, bodies: Sequence[bytes], placing: Placing) -> list[int | None]:
+        """Put jobs: the id of each, None where it did not take one, and `error` says why.
+
+        A job whose reply was lost is put again, and may be there twice.
+        """
+        results: list[int | PutRefused] = []
+        while len(results) < len(bodies) and time.monotonic() >= self._avoid_until:
+            # It may have been restarted since it was last used.
+            was_open = self._is_open()
+            try:
+                connection = self.connection(tube)
+                results += connection.put(tube, bodies[len(results) :], placing)
+            except TubesDown as error:
+                if not was_open:
+                    self._avoid(error)
+        for each in results:
+            if isinstance(each, PutRefused):
+                self._avoid(each)
+        ids = [each if isinstance(each, int) else None for each in results]
+        return ids + [None] * (len(bodies) - len(ids))
+
+    def close(self) -> None:
+        """End the connection, if there is one."""
+        if self._connection:
+            self._connection.close()
+
+    def _is_open(self) -> bool:
+        return self._connection is not None and self._connection.alive
+
+    def _avoid(self, error: TubesDown) -> None:
+        self.error = error
+        self._avoid_until = time.monotonic() + AVOIDED
+
+
+class Outlets:
+    """All servers to put on. For one thread."""
+
+    def __init__(self, servers: Sequence[str], patience: Patience) -> None:
+        self.all = [Outlet(server, patience) for server in servers]
+        self._next = 0
+
+    def put(self, tube: str, bodies: Sequence[bytes], placing: Placing) -> list[Placed]:
+        """Put jobs, all on the next server if it takes them; gives where each is.
+
+        Raises NotPut. What is put again because a reply was lost may be there twice.
+        """
+        self._next += 1
+        placed: list[Placed | None] = [None] * len(bodies)
+        left = list(range(len(bodies)))
+        errors: list[TubesDown] = []
+        for turn in range(len(self.all)):
+            outlet = self.all[(self._next + turn) % len(self.all)]
+            for index, job in zip(
+                left, outlet.put(tube, [bodies[each] for each in left], placing), strict=True
+            ):
+                if job is not None:
+                    placed[index] = Placed(outlet.server, job)
+            left = [index for index in left if placed[index] is None]
+            if not left:
+                break
+            errors.append(outlet.error)
+        done = [each for each in placed if each is not None]
+        if left:
+            raise NotPut("; ".join(each.message for each in errors), errors[-1].fix, placed)
+        return done
+
+    def close(self) -> None:
+        """End all connections."""
+        for outlet in self.all:
+            outlet.close()

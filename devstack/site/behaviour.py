@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from enum import StrEnum
 
@@ -46,13 +47,15 @@ class Fault(StrEnum):
 class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the courier of one slug behaves from now on.
 
-    Every answer is held back by `latency`, and by up to `jitter` more (seconds). The `fault`
+    Every answer is held back by `latency`, and by up to `jitter` more (seconds); with `held`, until
+    the courier is told to behave in another way. The `fault`
     befalls calls, or token requests where `at` says so: only those for `numbers` if any are named,
     of these only the first `first`, and of these only the `share` (0 to 1), drawn by `seed`.
     """
 
     latency: float = 0.0
     jitter: float = 0.0
+    held: bool = False
     fault: Fault | None = None
     status: int = 500
     retry_after: str | None = None
@@ -68,12 +71,15 @@ class Temper:
 
     def __init__(self, behaviour: Behaviour) -> None:
         self.behaviour = behaviour
+        self.replaced = asyncio.Event()
         self._met = 0
         self._random = random.Random(behaviour.seed)
 
-    def delay(self) -> float:
-        """Draw how long the next answer is held back, in seconds."""
-        return self.behaviour.latency + self._random.random() * self.behaviour.jitter
+    async def hold_back(self) -> None:
+        """Return when the next answer may go out."""
+        if self.behaviour.held:
+            await self.replaced.wait()
+        await asyncio.sleep(self.behaviour.latency + self._random.random() * self.behaviour.jitter)
 
     def fault(self, kind: Kind, number: str) -> Fault | None:
         """Draw what befalls the next request of this kind and number."""

@@ -120,7 +120,8 @@ class Site:
         try:
             temper = self._tempers[reply.slug]
             entry.fault = temper.fault(reply.kind, reply.number)
-            await asyncio.sleep(temper.delay() if reply.kind is Kind.CALL else 0)
+            if reply.kind is Kind.CALL:
+                await temper.hold_back()
             response = await play(request, reply, entry.fault, temper.behaviour)
         finally:
             if response is None:
@@ -141,6 +142,8 @@ class Site:
                 return _json(self.ledger.summary(per_second))
             case "POST", ("_reset",):
                 self.ledger.entries.clear()
+                for temper in self._tempers.values():
+                    temper.replaced.set()
                 self._tempers.clear()
                 return _json({})
             case "GET" | "POST", ("_control", slug):
@@ -150,9 +153,11 @@ class Site:
     def _behave(self, method: str, slug: str, body: bytes) -> web.Response:
         if method == "POST":
             try:
-                self._tempers[slug] = Temper(msgspec.json.decode(body, type=Behaviour))
+                behaviour = msgspec.json.decode(body, type=Behaviour)
             except msgspec.DecodeError as error:
                 return _json({"error": str(error)}, 400)
+            self._tempers[slug].replaced.set()
+            self._tempers[slug] = Temper(behaviour)
         return _json(msgspec.to_builtins(self._tempers[slug].behaviour))
 
 

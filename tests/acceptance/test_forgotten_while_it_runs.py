@@ -13,8 +13,8 @@ NUMBER = "AB123456"
 def test_a_running_calls_answer_is_discarded_and_a_later_request_is_answered_and_stored(
     plant: Plant,
 ) -> None:
-    plant.settings |= {"limits.call_timeout_seconds": 20.0, "limits.lease_seconds": 40.0}
-    slug = plant.courier(latency=10.0, first=1)
+    plant.settings |= {"limits.call_timeout_seconds": 30.0, "limits.lease_seconds": 60.0}
+    slug = plant.courier(held=True)
     plant.hire(processes=2).ready()
     plant.producer.put(slug, NUMBER, id="before")
     until(lambda: plant.calls(slug), 5.0, "the call arrives")
@@ -24,6 +24,7 @@ def test_a_running_calls_answer_is_discarded_and_a_later_request_is_answered_and
     assert (told["calls"], told["cancelled"]) == (1, 1)
     assert plant.endings.state("before") == "CANCELLED"
     plant.producer.put(slug, NUMBER, id="after")
+    plant.site.behave(slug)
 
     until(lambda: plant.endings.state("after") == "SUCCESS", 20.0, "it is asked again")
     first, second = plant.calls(slug)

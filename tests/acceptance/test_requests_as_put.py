@@ -125,9 +125,8 @@ def test_a_request_that_expires_in_line_is_cancelled_without_a_call(plant: Plant
 
 
 def test_what_waits_can_be_cancelled_and_what_runs_goes_on(plant: Plant) -> None:
-    # The call outlasts the command line's start on a busy machine.
-    plant.settings |= {"limits.call_timeout_seconds": 10.0, "limits.lease_seconds": 20.0}
-    slug = plant.courier(concurrent=1, latency=8.5)
+    plant.settings |= {"limits.call_timeout_seconds": 30.0, "limits.lease_seconds": 60.0}
+    slug = plant.courier(concurrent=1, held=True)
     plant.hire().ready()
     plant.producer.put(slug, "AB000001", id="runs")
     until(lambda: plant.calls(slug), 5.0, "the slot is taken")
@@ -136,6 +135,7 @@ def test_what_waits_can_be_cancelled_and_what_runs_goes_on(plant: Plant) -> None
     cancelled = plant.command("cancel", slug, "AB000002", "--json")
     assert cancelled.returncode == 0, cancelled.stderr
     assert json.loads(cancelled.stdout)["cancelled"] == 1
+    plant.site.behave(slug)
     plant.endings.come(15.0)
 
     assert plant.endings.state("waits") == "CANCELLED"

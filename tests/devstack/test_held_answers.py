@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
 import threading
-import urllib.request
 
 from devstack.site.remote import CourierSite
 
@@ -13,8 +13,10 @@ def test_a_held_answer_goes_out_when_the_courier_is_told_to_behave(site: Courier
     statuses: list[int] = []
 
     def call() -> None:
-        with urllib.request.urlopen(f"{site.url}/feed/dhl/LX100000001", timeout=30) as answer:
-            statuses.append(answer.status)
+        connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=30)
+        connection.request("GET", "/feed/dhl/LX100000001")
+        statuses.append(connection.getresponse().status)
+        connection.close()
 
     caller = threading.Thread(target=call)
     caller.start()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from service import REFUSED
+
 
 class Exit(IntEnum):
     """The exit codes; `--help` prints EXPLAINED."""
 
     DONE = 0
     NEGATIVE = 1
-    WRONG = 2
+    WRONG = REFUSED
     AWAY = 3
     WAITED = 4
     INTERRUPTED = 130

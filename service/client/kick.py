@@ -10,7 +10,7 @@ from service.client.buried import buried_job, delete_buried
 from service.client.producer import Producer
 from service.results.connection import Document
 from service.results.dead import BODY_MOST, body_of
-from service.tubes.connection import Placing
+from service.tubes.commands import Placing
 from service.tubes.envelope import REQUESTS_TUBE
 
 ID_MOST = 128

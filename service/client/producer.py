@@ -10,7 +10,8 @@ from typing import Self
 
 import greenstalk
 
-from service.tubes.connection import Connection, Patience, Placing, batches
+from service.tubes.commands import Placing
+from service.tubes.connection import Connection, Patience, batches
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
 from service.tubes.failure import beanstalkd_down
 from service.tubes.outlets import NotPut, Outlets, Placed

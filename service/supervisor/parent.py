@@ -29,13 +29,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from service import VERSION
+from service import REFUSED, VERSION
 from service.observe.events import Event
 from service.observe.writer import Emit
 from service.supervisor.child import Child, start
 from service.supervisor.pulse import Pulse, answer, open_door
 
-REFUSED = 2
 CLEAN = frozenset({0, -signal.SIGTERM})
 """A child that was asked to stop before it could listen ends of SIGTERM, and held nothing yet."""
 STOP_MARGIN_SECONDS = 5.0
@@ -107,7 +106,7 @@ class Parent:
                 for number in _taken(arrived):
                     if number != signal.SIGCHLD:
                         self._stop()
-                self._reap()
+                self._close_ended()
                 self._judge()
                 self._fill()
             self._selector.close()
@@ -152,7 +151,7 @@ class Parent:
             times += [slot.start_at for slot in self._slots if slot.child is None]
         return min(times)
 
-    def _reap(self) -> None:
+    def _close_ended(self) -> None:
         for slot in self._slots:
             child = slot.child
             if child is None or (code := child.process.poll()) is None:

@@ -12,15 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import islice
 from typing import TypeVar, assert_never
 
 import greenstalk
 
 from service.config.address import host_and_port
+from service.tubes.commands import DONE, RESERVE_NOW, Placing, Reply, Verb, command, put_command
 from service.tubes.failure import beanstalkd_down, told
-from service.tubes.reservation import Reservation
 from service.tubes.wire import AHEAD_MOST, Wire
 from tracking.errors import TubesDown
 
@@ -35,39 +34,6 @@ _REFUSALS = (
     greenstalk.JobTooBigError,
     greenstalk.OutOfMemoryError,
 )
-_RESERVE_NOW = b"reserve-with-timeout 0\r\n"
-
-
-class Verb(StrEnum):
-    """What may be done to a held job."""
-
-    DELETE = "delete"
-    BURY = "bury"
-    RELEASE = "release"
-    TOUCH = "touch"
-
-
-class Reply(StrEnum):
-    """How beanstalkd answered.
-
-    ======= ========================================================================================
-    DONE    as asked
-    MISSING we do not hold the job any more (its TTR ran out), or nobody has it
-    STUCK   beanstalkd had no room; it now counts the job as reserved, by nobody, until it restarts
-    ======= ========================================================================================
-    """
-
-    DONE = "done"
-    MISSING = "missing"
-    STUCK = "stuck"
-
-
-_DONE = {
-    Verb.DELETE: b"DELETED\r\n",
-    Verb.BURY: b"BURIED\r\n",
-    Verb.RELEASE: b"RELEASED\r\n",
-    Verb.TOUCH: b"TOUCHED\r\n",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +44,28 @@ class Patience:
     reply: float = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Placing:
-    """How a job is put. `delay` and `ttr` are seconds; a lower `priority` comes first."""
-
-    priority: int = greenstalk.DEFAULT_PRIORITY
-    delay: int = greenstalk.DEFAULT_DELAY
-    ttr: int = greenstalk.DEFAULT_TTR
-
-
 class PutRefused(TubesDown):
     """A server that answers, but does not take this job."""
+
+
+@dataclass(slots=True, eq=False)
+class Reservation:
+    """One job that we hold; belongs to the thread of its connection.
+
+    `ttr` (seconds) and `priority` are not part of a reserve: None until `Connection.read_facts`.
+    `age` is seconds since the put; at `touch_at` (`time.monotonic()`) it is to be touched.
+    `lost`: it is not ours any more, because its TTR ran out or its connection ended. `roomless`: it
+    has given its room back already; set by the event loop, before the job is settled.
+    """
+
+    raw: greenstalk.Job[bytes]
+    connection: Connection
+    ttr: int | None = None
+    priority: int | None = None
+    age: float = 0.0
+    touch_at: float = 0.0
+    lost: bool = False
+    roomless: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -128,7 +105,7 @@ class Connection:
         """Reserve up to `most` jobs (at most AHEAD_MOST) that are ready now; never waits."""
         found = []
         with self._talk():
-            self.wire.send_ahead([_RESERVE_NOW] * most)
+            self.wire.send_ahead([RESERVE_NOW] * most)
             for _ in range(most):
                 job = self._reserved(0)
                 if job is not None:
@@ -162,8 +139,8 @@ class Connection:
         replies: list[Reply] = []
         with self._talk():
             for batch in batches(reservations):
-                self.wire.send_ahead([_command(verb, each) for each in batch])
-                if len(batch) > 1 and self.wire.take_replies(_DONE[verb]):
+                self.wire.send_ahead([command(verb, each.raw.id, each.priority) for each in batch])
+                if len(batch) > 1 and self.wire.take_replies(DONE[verb]):
                     replies += [Reply.DONE] * len(batch)
                 else:
                     replies += [self._told(verb, each) for each in batch]
@@ -180,7 +157,7 @@ class Connection:
             with self._talk():
                 self.client.use(tube)
                 for batch in batches(bodies):
-                    self.wire.send_ahead([_put_command(body, placing) for body in batch])
+                    self.wire.send_ahead([put_command(body, placing) for body in batch])
                     for body in batch:
                         answers.append(self._put(body, placing))  # noqa: PERF401 - kept if one fails
                     self._delete_buried(answers[-len(batch) :])
@@ -276,25 +253,3 @@ def batches(items: Iterable[T], most: int = AHEAD_MOST) -> Iterator[Sequence[T]]
     left = iter(items)
     while batch := list(islice(left, most)):
         yield batch
-
-
-def _put_command(body: bytes, placing: Placing) -> bytes:
-    """Write what greenstalk writes for a put."""
-    head = b"put %d %d %d %d" % (placing.priority, placing.delay, placing.ttr, len(body))
-    return b"%b\r\n%b\r\n" % (head, body)
-
-
-def _command(verb: Verb, reservation: Reservation) -> bytes:
-    """Write the line that greenstalk writes for `verb`."""
-    number, priority = reservation.raw.id, reservation.priority or 0
-    match verb:
-        case Verb.DELETE:
-            return b"delete %d\r\n" % number
-        case Verb.BURY:
-            return b"bury %d %d\r\n" % (number, priority)
-        case Verb.RELEASE:
-            return b"release %d %d 0\r\n" % (number, priority)
-        case Verb.TOUCH:
-            return b"touch %d\r\n" % number
-        case _:
-            assert_never(verb)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from service.tubes.capacity import Capacity
+from service.tubes.connection import Reservation
 from service.tubes.job import ReservedJob
 from service.tubes.mailbox import Mailbox
 from service.tubes.pool import Source
-from service.tubes.reservation import Reservation
 from service.tubes.reserver import Mode, Reserver
 
 LEAVE_SECONDS = 0.01

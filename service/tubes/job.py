@@ -8,11 +8,11 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable
 
 from service.ports import Job
-from service.tubes.connection import Verb
+from service.tubes.commands import Verb
+from service.tubes.connection import Reservation
 from service.tubes.envelope import decode_drain, decode_request, needs_age
 from service.tubes.naming import Resolve
 from service.tubes.pipeline import Order
-from service.tubes.reservation import Reservation
 from tracking.errors import TubesDown
 from tracking.line import Line
 from tracking.request import TrackingRequest

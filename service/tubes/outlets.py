@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from service.tubes.connection import Connection, Patience, Placing, PutRefused
+from service.tubes.commands import Placing
+from service.tubes.connection import Connection, Patience, PutRefused
 from tracking.errors import TubesDown
 
 AVOIDED = 5.0

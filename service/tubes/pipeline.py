@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from service.observe.events import Event
 from service.observe.log import emit
-from service.tubes.connection import Connection, Reply, Verb
-from service.tubes.reservation import Reservation, by_connection, forget
+from service.tubes.commands import Reply, Verb
+from service.tubes.connection import Connection, Reservation
+from service.tubes.held import by_connection, forget
 from tracking.errors import TubesDown
 
 _NEEDS_PRIORITY = frozenset({Verb.BURY, Verb.RELEASE})

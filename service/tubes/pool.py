@@ -66,7 +66,7 @@ class Pool:
         self._forget(connection)
         connection.close()
 
-    def prune(self) -> bool:
+    def drop_ended(self) -> bool:
         """Take out the connections that have ended; whether there were any."""
         ended = [each for each in self._open if not each.alive]
         for connection in ended:

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from service.tubes.connection import Patience, Placing, batches
+from service.tubes.commands import Placing
+from service.tubes.connection import Patience, batches
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_drain, encode_request
 from service.tubes.outlets import Outlets
 from tracking.line import Line

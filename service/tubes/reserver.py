@@ -23,11 +23,12 @@ from enum import StrEnum
 
 from service.observe.log import emit_unexpected
 from service.tubes.capacity import Capacity
-from service.tubes.connection import HELD_MOST, Connection, Verb
+from service.tubes.commands import Verb
+from service.tubes.connection import HELD_MOST, Connection, Reservation
+from service.tubes.held import forget
 from service.tubes.mailbox import Events, Mailbox, answer
 from service.tubes.pipeline import Order, carry_out, resolve
 from service.tubes.pool import Pool, Source
-from service.tubes.reservation import Reservation, forget
 from service.tubes.touches import Touches
 from service.tubes.wire import AHEAD_MOST
 from tracking.errors import TubesDown
@@ -134,10 +135,10 @@ class Reserver:
         self._carry_out(orders)
         self._read(events)
         self._touches.touch_due(time.monotonic())
-        self._prune()
+        self._drop_ended()
         with suppress(TubesDown):  # the connection that failed has closed itself
             self._take()
-        self._prune()
+        self._drop_ended()
         if visits:
             self.mailbox.call(answer, visits)
 
@@ -232,9 +233,9 @@ class Reserver:
         self._pool.drop_all()
         self._forget_wait()
 
-    def _prune(self) -> None:
+    def _drop_ended(self) -> None:
         self._forget_wait()
-        if self.mode is not Mode.CLOSED and self._pool.prune():
+        if self.mode is not Mode.CLOSED and self._pool.drop_ended():
             self._look_at = time.monotonic()
             if not self._pool:
                 self._room.leave(self)  # a place kept for a server that is away is lost to others

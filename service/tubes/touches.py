@@ -15,8 +15,9 @@ from itertools import count
 
 from service.observe.events import Event
 from service.observe.log import emit
-from service.tubes.connection import Connection, Verb
-from service.tubes.reservation import Reservation, by_connection, is_held
+from service.tubes.commands import Verb
+from service.tubes.connection import Connection, Reservation
+from service.tubes.held import by_connection, is_held
 from tracking.errors import TubesDown
 
 YOUNG = 0.3

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
+from service import REFUSED
 from service.config.capacity import Capacity, capacity_of, raise_open_files
 from service.config.per_slug import silence_seconds
 from service.config.schema import Config
@@ -24,8 +25,6 @@ BEATS = 6
 
 BEAT_MOST_SECONDS = 5.0
 COLLECTOR_THRESHOLDS = (100_000, 50, 100)
-REFUSED = 2
-"""The exit code that tells the parent that starting again would not help."""
 
 
 def run_worker(config: Config, beat: Callable[[], None]) -> int:

@@ -14,8 +14,8 @@ import greenstalk
 import pytest
 
 from devstack.servers import Server
-from service.tubes.connection import Connection, Patience, Placing, PutRefused, Reply, Verb
-from service.tubes.reservation import Reservation
+from service.tubes.commands import Placing, Reply, Verb
+from service.tubes.connection import Connection, Patience, PutRefused, Reservation
 from service.tubes.wire import AHEAD_MOST, TOGETHER_MS
 from tracking.errors import TubesDown
 

@@ -18,7 +18,8 @@ from tubes_hands import SOON, Producer
 
 from devstack.kinds import BEANSTALKD, Durability
 from devstack.servers import Server, free_port, running
-from service.tubes.connection import Patience, Placing
+from service.tubes.commands import Placing
+from service.tubes.connection import Patience
 from service.tubes.envelope import DRAINS_TUBE, decode_request
 from service.tubes.outlets import NotPut, Outlets
 from service.tubes.putter import RECHECK, Putter

@@ -1,37 +1,13 @@
-"""What a thread knows of a job that it holds."""
+"""Whether a job is still held, and over which connection."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-import greenstalk
-
-if TYPE_CHECKING:
-    from service.tubes.connection import Connection
+from service.tubes.connection import Connection, Reservation
 
 Item = TypeVar("Item")
-
-
-@dataclass(slots=True, eq=False)
-class Reservation:
-    """One job that we hold; belongs to the thread of its connection.
-
-    `ttr` (seconds) and `priority` are not part of a reserve: None until `Connection.read_facts`.
-    `age` is seconds since the put; at `touch_at` (`time.monotonic()`) it is to be touched.
-    `lost`: it is not ours any more, because its TTR ran out or its connection ended. `roomless`: it
-    has given its room back already; set by the event loop, before the job is settled.
-    """
-
-    raw: greenstalk.Job[bytes]
-    connection: Connection
-    ttr: int | None = None
-    priority: int | None = None
-    age: float = 0.0
-    touch_at: float = 0.0
-    lost: bool = False
-    roomless: bool = False
 
 
 def is_held(reservation: Reservation) -> bool:

@@ -75,9 +75,11 @@ async def test_a_frozen_server_does_not_stop_the_event_loop(
 
     assert turns > 10  # one per 10 ms, for the second that the reply was waited for
     assert job.lost
-    (again,) = (await hands.have(2))[1:]
-    assert again.id == job.id
-    await again.delete()
+    # The delete may have left before the connection ended: then the job does not come again.
+    producer.put(b"next")
+    await until(lambda: b"next" in [each.body for each in hands.jobs])
+    for each in hands.jobs[1:]:
+        await each.delete()
 
 
 async def test_closing_does_not_wait_for_a_frozen_server(

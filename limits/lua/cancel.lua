@@ -22,11 +22,12 @@ for an id that is left alone:
 ]]
 local BY_HAND = { state = 'CANCELLED', output = '{"reason":"cancelled"}' }
 
--- Of more than 100 operations of a call only the newest say RUNNING; all came before its grant.
+-- Of more than 100 operations of a call only the newest say RUNNING; all came before its grant. One that
+-- came in the grant's own millisecond and does not say RUNNING waits: `at` has no finer part.
 local function runs(state, operation)
   local call_id = running(operation.n)
   local flying = call_id and read_record(INFLIGHT, call_id)
-  return state == 'RUNNING' or flying and operation.at * 1000 <= tonumber(flying.granted)
+  return state == 'RUNNING' or flying and (operation.at + 1) * 1000 <= tonumber(flying.granted)
 end
 
 local function cancel_one(number, id)

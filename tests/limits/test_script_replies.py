@@ -72,20 +72,6 @@ async def test_admit_tells_an_end_with_its_state(worker: Worker) -> None:
     assert reply == ["ended", "CANCELLED"]
 
 
-async def test_who_came_in_the_millisecond_of_a_grant_and_after_it_waits_and_can_be_cancelled(
-    worker: Worker, redis: Redis
-) -> None:
-    call = await granted(worker, "b")
-    await worker.raw_admit("c", id="op-1")
-    waiting = json.loads(str(await redis.hget(KEYS.wait_requests, "#op-1")))
-    waiting["at"] = int(call[2]) // 1000
-    await redis.hset(KEYS.wait_requests, "#op-1", json.dumps(waiting))
-
-    _, word, *_ = await worker.raw("cancel", "N001", "op-1")
-
-    assert word == "cancelled"
-
-
 async def test_admit_tells_that_too_many_wait_and_changes_nothing(hire: Hire, redis: Redis) -> None:
     worker = await hire(replace(ONE, max_waiting=1))
     await granted(worker)

@@ -21,9 +21,9 @@ from couriers.reading import statuses
 from couriers.reading.checkpoints import (
     Place,
     Scan,
-    delivery_in,
     history,
     scan,
+    tracking_of,
     unknown_codes,
 )
 from couriers.reading.details import grams
@@ -110,17 +110,10 @@ def _judge(status: int, exception: Element) -> Tracking:
 
 
 def _tracking(parcel: Element, listed: list[Element]) -> Tracking:
-    told = history(map(_scan, listed), newest_first=False)
-    status = told.status or statuses.IN_TRANSIT
-    delivery = delivery_in(told.checkpoints, status)
+    past = history(map(_scan, listed), newest_first=False)
     window, item = parcel.first("deliveryTimeWindow"), parcel.first("itemDetail")
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=told.checkpoints,
+    return tracking_of(past)._replace(
         expected_delivery=window.text("plannedDeliveryDateWindowEnd") if window else None,
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
         origin=parcel.text("cityOrCountryOfdeparture"),
         destination=parcel.text("cityOrCountryOfDestination"),
         weight_grams=grams(item.text("weightInGrams"), "g") if item else None,

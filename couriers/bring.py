@@ -21,7 +21,7 @@ from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
 from couriers.reading.check_digits import gs1
-from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
+from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of, unknown_codes
 from couriers.reading.countries import country
 from couriers.reading.details import address, grams, inside, others
 from couriers.reading.multi_piece import latest, together
@@ -208,23 +208,17 @@ def _tracking(package: _Package) -> Tracking:
     listed = package.events or []
     if not listed:
         raise UnreadableAnswer("a package without a single event")
-    told = history(map(_scan, listed), newest_first=True)
-    status = told.status or statuses.IN_TRANSIT
-    delivery = delivery_in(told.checkpoints, status)
+    past = history(map(_scan, listed), newest_first=True)
+    answer = tracking_of(past)
     signatures = [
         event.signature
         for event in listed
-        if event.signature and _known(event) == statuses.DELIVERED and delivery
+        if event.signature and _known(event) == statuses.DELIVERED and answer.delivered_at
     ]
     names = (text(each.name) for each in signatures)
     images = (address(inside(each.image)) for each in signatures)
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=told.checkpoints,
+    return answer._replace(
         expected_delivery=text(package.expected),
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
         signed_by=next(filter(None, names), None),
         proof_of_delivery=next(filter(None, images), None),
         weight_grams=grams(inside(package.weight)),

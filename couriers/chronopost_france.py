@@ -19,9 +19,9 @@ from couriers.reading.check_digits import mod_37_36, s10_checks
 from couriers.reading.checkpoints import (
     Place,
     Scan,
-    delivery_in,
     history,
     scan,
+    tracking_of,
     unknown_codes,
 )
 from couriers.reading.number_forms import NumberForm, form
@@ -126,15 +126,8 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
 
 
 def _tracking(listed: list[Element]) -> Tracking:
-    told = history(map(_scan, listed), newest_first=False)
-    status = told.status or statuses.IN_TRANSIT
-    delivery = delivery_in(told.checkpoints, status)
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=told.checkpoints,
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+    past = history(map(_scan, listed), newest_first=False)
+    return tracking_of(past)._replace(
         unknown_codes=unknown_codes((each.text("code") for each in listed), CODES, SILENT),
     )
 

@@ -22,9 +22,9 @@ from couriers.reading.check_digits import mod_37_36
 from couriers.reading.checkpoints import (
     Place,
     Scan,
-    delivery_in,
     history,
     scan,
+    tracking_of,
     unknown_codes,
 )
 from couriers.reading.number_forms import NumberForm, form
@@ -166,15 +166,8 @@ def _says_unknown(fault: Element) -> bool:
 
 
 def _tracking(happened: list[Element]) -> Tracking:
-    told = history(map(_scan, happened), newest_first=False)
-    status = told.status or statuses.IN_TRANSIT
-    delivery = delivery_in(told.checkpoints, status)
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=told.checkpoints,
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+    past = history(map(_scan, happened), newest_first=False)
+    return tracking_of(past)._replace(
         unknown_codes=unknown_codes(
             code for each in happened if _plain(code := each.text("status")) not in STEPS
         ),

@@ -22,10 +22,10 @@ from couriers.reading.answer import decode, text
 from couriers.reading.checkpoints import (
     Place,
     Scan,
-    delivery_in,
     history,
     refined,
     scan,
+    tracking_of,
     unknown_codes,
 )
 from couriers.reading.countries import country
@@ -202,16 +202,12 @@ def _meaning(parcel: _Parcel) -> Status | None:
 def _tracking(parcel: _Parcel) -> Tracking:
     listed, arrived = parcel.events or [], _meaning(parcel) == statuses.DELIVERED
     scans = (_scan(event, _known(event, arrived)) for event in listed)
-    events, last = history(scans, newest_first=True)
-    status = _status(parcel, last)
-    since = read_iso(parcel.since) if arrived and parcel.since else None
-    delivery = delivery_in(events, status)
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=events,
-        delivered_at=delivery.checkpoint_time if delivery else (since.local if since else None),
-        delivered_at_utc=delivery.checkpoint_utc if delivery else (since.utc if since else None),
+    past = history(scans, newest_first=True)
+    answer = tracking_of(past, _status(parcel, past.last))
+    if arrived and parcel.since and not answer.delivered_at:
+        since = read_iso(parcel.since)
+        answer = answer._replace(delivered_at=since.local, delivered_at_utc=since.utc)
+    return answer._replace(
         unknown_codes=unknown_codes([parcel.status], STATUSES, SILENT)
         + unknown_codes((event.code for event in listed), CODES, _WISHES),
     )

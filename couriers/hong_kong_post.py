@@ -25,13 +25,13 @@ from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import Place, Scan, history, scan
+from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of
 from couriers.reading.countries import country
 from couriers.reading.number_forms import NumberForm, s10
 from couriers.reading.status_phrases import recognise, recognise_end, whole
 from couriers.reading.statuses import Status
 from couriers.reading.times import Moment, read_day_first, read_iso
-from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
+from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
 
@@ -149,16 +149,8 @@ def _tracking(listed: list[_Event]) -> Tracking:
     scans = [_scan(event) for event in listed]
     # One day's events carry the same date and no time: then as the original saw them, newest first.
     backwards = scans[0].checkpoint.checkpoint_time >= scans[-1].checkpoint.checkpoint_time
-    told = history(scans, newest_first=backwards)
-    status = told.status or statuses.IN_TRANSIT
-    delivered = told.last if status.tag is Tag.DELIVERED else None
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=told.checkpoints,
-        delivered_at=delivered.checkpoint_time if delivered else None,
-        delivered_at_utc=delivered.checkpoint_utc if delivered else None,
-    )
+    past = history(scans, newest_first=backwards)
+    return tracking_of(past)
 
 
 def _scan(event: _Event) -> Scan:

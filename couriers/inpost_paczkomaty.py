@@ -18,7 +18,7 @@ from couriers.http.fetch import Fetch
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
+from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of, unknown_codes
 from couriers.reading.details import inside
 from couriers.reading.number_forms import NumberForm, form
 from couriers.reading.statuses import Status
@@ -144,19 +144,13 @@ def _tracking(reply: _Reply, number: str) -> Tracking:
     if text(reply.number) != number:
         raise WrongNumber(f"asked for {number}, answered about another parcel")
     listed = reply.events or []
-    told = history(map(_scan, listed), newest_first=True)
+    past = history(map(_scan, listed), newest_first=True)
     # The status is that of the newest event; a new parcel has one before it has any event.
-    status = told.status or CODES.get(text(reply.status) or "")
+    status = past.status or CODES.get(text(reply.status) or "")
     if status is None and not listed:
         raise UnreadableAnswer("a parcel with neither a known status nor an event")
-    status = status or statuses.IN_TRANSIT
-    delivery = delivery_in(told.checkpoints, status)
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=told.checkpoints,
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+    answer = tracking_of(past, status)
+    return answer._replace(
         destination=text(reply.attributes.target) if reply.attributes else None,
         service=inside(reply.service),
         unknown_codes=unknown_codes((event.status for event in listed), CODES, SILENT),

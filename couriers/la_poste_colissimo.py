@@ -18,7 +18,7 @@ from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode_each, text
-from couriers.reading.checkpoints import Scan, delivery_in, history, scan, unknown_codes
+from couriers.reading.checkpoints import Scan, history, scan, tracking_of, unknown_codes
 from couriers.reading.countries import country
 from couriers.reading.details import inside
 from couriers.reading.multi_piece import latest
@@ -159,17 +159,10 @@ def _number(reply: _Reply) -> str | None:
 
 def _tracking(shipment: _Shipment) -> Tracking:
     listed = shipment.events or []
-    told = history(map(_scan, listed), newest_first=True)
-    status = told.status or statuses.IN_TRANSIT
-    delivery = delivery_in(told.checkpoints, status)
+    past = history(map(_scan, listed), newest_first=True)
     context = shipment.context or _Context()
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=told.checkpoints,
+    return tracking_of(past)._replace(
         expected_delivery=text(shipment.expected),
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
         origin=_country(context.origin),
         destination=_country(context.arrival),
         service=inside(shipment.product),

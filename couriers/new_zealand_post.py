@@ -21,7 +21,7 @@ from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import Scan, delivery_in, history, scan, unknown_codes
+from couriers.reading.checkpoints import Scan, history, scan, tracking_of, unknown_codes
 from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
@@ -178,21 +178,15 @@ def _tracking(results: _Results, number: str) -> Tracking:
     listed = results.events or []
     scans = [_scan(event) for event in listed]
     backwards = scans[0].checkpoint.checkpoint_time > scans[-1].checkpoint.checkpoint_time
-    told = history(scans, newest_first=backwards)
-    status = told.status or statuses.IN_TRANSIT
-    delivery = delivery_in(told.checkpoints, status)
+    past = history(scans, newest_first=backwards)
+    answer = tracking_of(past)
     signatures = [
         text(event.signature.name)
         for event in listed
         if event.signature and _known(event) == statuses.DELIVERED
     ]
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=told.checkpoints,
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
-        signed_by=next((name for name in signatures if name), None) if delivery else None,
+    return answer._replace(
+        signed_by=next(filter(None, signatures), None) if answer.delivered_at else None,
         unknown_codes=unknown_codes((event.code for event in listed), CODES, SILENT),
     )
 

@@ -19,7 +19,7 @@ from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.check_digits import luhn
-from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
+from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of, unknown_codes
 from couriers.reading.multi_piece import latest
 from couriers.reading.number_forms import NumberForm, form
 from couriers.reading.status_phrases import recognise, unless_denied
@@ -131,20 +131,15 @@ def _tracking(parcel: Element) -> Tracking:
     listed = list(parcel.each("Scan"))
     scans = [_scan(each) for each in listed]
     backwards = scans[0].checkpoint.checkpoint_time >= scans[-1].checkpoint.checkpoint_time
-    told = history(scans, newest_first=backwards)
-    status = told.status or statuses.IN_TRANSIT
-    delivery = delivery_in(told.checkpoints, status)
+    past = history(scans, newest_first=backwards)
+    answer = tracking_of(past)
     signatures = (
         details.text("DeliverySignature")
         for each in listed
         if _known(each) == statuses.DELIVERED and (details := each.first("ScanDetails"))
     )
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=told.checkpoints,
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        signed_by=next((name for name in signatures if name), None) if delivery else None,
+    return answer._replace(
+        signed_by=next(filter(None, signatures), None) if answer.delivered_at else None,
         unknown_codes=unknown_codes(map(_kind, listed), CODES, WORDED),
     )
 

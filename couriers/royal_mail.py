@@ -20,13 +20,13 @@ from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import Place, Scan, history, scan, unknown_codes
+from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of, unknown_codes
 from couriers.reading.details import inside
 from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, unless_denied
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
-from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
+from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import (
     CourierDown,
     InvalidNumber,
@@ -228,18 +228,13 @@ def _tracking(piece: _Piece) -> Tracking:
     listed = piece.listed
     scans = [_scan(event) for event in listed]
     backwards = scans[0].checkpoint.checkpoint_time >= scans[-1].checkpoint.checkpoint_time
-    told = history(scans, newest_first=backwards)
+    past = history(scans, newest_first=backwards)
     category = CATEGORIES.get((text(summary.category) or "").upper())
-    status = told.status or category or statuses.IN_TRANSIT
-    delivery = told.last if status.tag is Tag.DELIVERED else None
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=told.checkpoints,
+    status = past.status or category or statuses.IN_TRANSIT
+    answer = tracking_of(past, status)
+    return answer._replace(
         expected_delivery=text(piece.expected.date) if piece.expected else None,
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
-        signed_by=text(piece.signature.by) if delivery and piece.signature else None,
+        signed_by=text(piece.signature.by) if answer.delivered_at and piece.signature else None,
         origin=text(summary.origin),
         destination=text(summary.destination),
         service=inside(summary.product),

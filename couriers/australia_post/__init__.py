@@ -32,10 +32,10 @@ from couriers.reading.answer import decode, text
 from couriers.reading.checkpoints import (
     Place,
     Scan,
-    delivery_in,
     history,
     refined,
     scan,
+    tracking_of,
     unknown_codes,
 )
 from couriers.reading.countries import Country, country
@@ -152,7 +152,7 @@ def _meaning(status: str | None) -> Status | None:
 def _tracking(item: Item) -> Tracking:
     by_status = _meaning(item.status)
     scans = (_scan(event, _known(event, by_status)) for event in item.events or ())
-    events, last = history(scans, newest_first=True)
+    past = events, last = history(scans, newest_first=True)
     if by_status is None and not events:
         raise UnreadableAnswer("an article with neither a status nor an event")
     status = by_status or (Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT)
@@ -161,13 +161,7 @@ def _tracking(item: Item) -> Tracking:
         status = statuses.RETURNED
     elif status.tag is Tag.DELIVERED and last and last.tag is Tag.AVAILABLE_FOR_PICKUP:
         status = statuses.FOR_PICKUP  # abroad, a post office that has it counts as a delivery
-    delivery = delivery_in(events, status)
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=events,
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+    return tracking_of(past, status)._replace(
         service=inside(item.product),
         unknown_codes=unknown_codes([item.status and whole(item.status)], STATUSES, SILENT),
     )

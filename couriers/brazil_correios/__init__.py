@@ -26,9 +26,9 @@ from couriers.reading.checkpoints import (
     NOWHERE,
     Place,
     Scan,
-    delivery_in,
     history,
     scan,
+    tracking_of,
     unknown_codes,
 )
 from couriers.reading.countries import country
@@ -170,21 +170,16 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
 def _tracking(ours: _Object, listed: Sequence[_Event]) -> Tracking:
     revoked = [False, *(event.event == REVOKES for event in listed[:-1])]
     scans = (_scan(event, back) for event, back in zip(listed, revoked, strict=True))
-    told = history(scans, newest_first=True)
-    status = told.status or statuses.IN_TRANSIT
-    delivery = delivery_in(told.checkpoints, status)
+    past = history(scans, newest_first=True)
+    answer = tracking_of(past)
     receivers = [
         text(event.receiver.name)
         for event in listed
         if event.receiver and (known := _known(event)) and known.tag is Tag.DELIVERED
     ]
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=told.checkpoints,
+    return answer._replace(
         expected_delivery=text(ours.expected),
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        signed_by=next((name for name in receivers if name), None) if delivery else None,
+        signed_by=next(filter(None, receivers), None) if answer.delivered_at else None,
         unknown_codes=unknown_codes((event.code for event in listed), CODES, SILENT),
     )
 

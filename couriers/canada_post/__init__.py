@@ -30,7 +30,15 @@ from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
 from couriers.reading.check_digits import gs1
-from couriers.reading.checkpoints import Place, Scan, delivery_in, history, scan, unknown_codes
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    history,
+    newest,
+    scan,
+    tracking_of,
+    unknown_codes,
+)
 from couriers.reading.countries import Country, country
 from couriers.reading.number_forms import NumberForm, form, s10
 from couriers.reading.status_phrases import recognise, unless_sent_back
@@ -128,18 +136,13 @@ def _tracking(detail: Element, number: str) -> Tracking:
     listed = list(detail.each("occurrence"))
     if not listed:
         raise UnreadableAnswer("a parcel without a single event")
-    told = history(map(_scan, listed), newest_first=True)
-    status = told.status or statuses.IN_TRANSIT
-    delivery = delivery_in(told.checkpoints, status)
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=told.checkpoints,
+    past = history(map(_scan, listed), newest_first=True)
+    answer = tracking_of(past)
+    delivery = newest(past.checkpoints, Tag.DELIVERED) if answer.delivered else None
+    return answer._replace(
         expected_delivery=(
             detail.text("changed-expected-date") or detail.text("expected-delivery-date")
         ),
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
         signed_by=_signatory(detail, delivery) if delivery else None,
         destination=detail.text("destination-postal-id"),
         service=detail.text("service-name"),

@@ -16,9 +16,9 @@ from couriers.reading.answer import decode, text
 from couriers.reading.checkpoints import (
     Place,
     Scan,
-    delivery_in,
     history,
     scan,
+    tracking_of,
     unknown_codes,
 )
 from couriers.reading.countries import country
@@ -165,19 +165,14 @@ def _tracking(shipment: _Shipment, number: str) -> Tracking:
     listed = _events(shipment, number)
     if not listed and text(shipment.status) != "Success":
         raise UnreadableAnswer("a shipment without events that is no success")
-    told = history(map(_scan, listed), newest_first=False)
+    past = history(map(_scan, listed), newest_first=False)
     # DHL knows it, and nobody has scanned it yet.
-    status = told.status or (statuses.IN_TRANSIT if listed else statuses.INFO_RECEIVED)
-    delivery = delivery_in(told.checkpoints, status)
+    status = past.status or (statuses.IN_TRANSIT if listed else statuses.INFO_RECEIVED)
+    answer = tracking_of(past, status)
     signed = [name for each in listed if (name := text(each.signed_by))]
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=told.checkpoints,
+    return answer._replace(
         expected_delivery=text(shipment.expected),
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
-        signed_by=signed[-1] if delivery and signed else None,
+        signed_by=signed[-1] if answer.delivered_at and signed else None,
         origin=_area(shipment.shipper.areas) if shipment.shipper else None,
         destination=_area(shipment.receiver.areas) if shipment.receiver else None,
         weight_grams=grams(inside(shipment.weight), inside(shipment.units)),

@@ -39,9 +39,9 @@ from couriers.reading.check_digits import gs1, weights_4_and_9
 from couriers.reading.checkpoints import (
     Place,
     Scan,
-    delivery_in,
     history,
     scan,
+    tracking_of,
     unknown_codes,
 )
 from couriers.reading.countries import country
@@ -184,17 +184,11 @@ def _dated(within: Element) -> list[Element]:
 
 def _tracking(parcel: Element, listed: list[Element]) -> Tracking:
     goes_back = _is_return(parcel)
-    told = history((_scan(each, goes_back=goes_back) for each in listed), newest_first=False)
-    status = told.status or statuses.IN_TRANSIT
-    delivery = delivery_in(told.checkpoints, status)
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=told.checkpoints,
+    past = history((_scan(each, goes_back=goes_back) for each in listed), newest_first=False)
+    answer = tracking_of(past)
+    return answer._replace(
         expected_delivery=parcel.attribute("delivery-date"),
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
-        signed_by=parcel.attribute("recipient-name") if delivery else None,
+        signed_by=parcel.attribute("recipient-name") if answer.delivered_at else None,
         origin=_country(parcel.attribute("origin-country")),
         destination=_country(parcel.attribute("dest-country")),
         weight_grams=grams(parcel.attribute("shipment-weight")),

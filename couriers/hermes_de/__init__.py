@@ -29,14 +29,13 @@ from couriers.http.fetch import Fetch
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
-from couriers.reading import statuses
 from couriers.reading.answer import decode, place, text
 from couriers.reading.checkpoints import (
     Place,
     Scan,
-    delivery_in,
     history,
     scan,
+    tracking_of,
     unknown_codes,
 )
 from couriers.reading.countries import country
@@ -163,17 +162,10 @@ def _judge(status: int, told: Mapping[str | None, str | None]) -> Tracking:
 
 def _tracking(shipment: _Shipment) -> Tracking:
     listed, receiver = shipment.events or [], shipment.receiver or _Unit()
-    told = history(map(_scan, listed), newest_first=True)
-    status = told.status or statuses.IN_TRANSIT
-    delivery = delivery_in(told.checkpoints, status)
+    past = history(map(_scan, listed), newest_first=True)
     to = country(text(receiver.country))
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=told.checkpoints,
+    return tracking_of(past)._replace(
         expected_delivery=text(shipment.forecast.date) if shipment.forecast else None,
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
         destination=place(receiver.city, to.name if to else None),
         reference=inside(shipment.reference),
         unknown_codes=unknown_codes(each.code for each in listed if not _means(each.code)),

@@ -21,10 +21,10 @@ from couriers.reading import statuses
 from couriers.reading.answer import decode
 from couriers.reading.checkpoints import (
     Scan,
-    delivery_in,
     history,
     refined,
     scan,
+    tracking_of,
     unknown_codes,
 )
 from couriers.reading.details import grams, inside, others
@@ -101,21 +101,17 @@ def _tracking(shipment: Shipment) -> Tracking:
     states = [shipment.status] if shipment.status else []
     scans = [_scan(event, _known(event)) for event in listed]
     scans = scans or [_scan(state, _meaning(state)) for state in states if said(state.at)]
-    events, last = history(scans, newest_first=True)
+    past = events, last = history(scans, newest_first=True)
     status = _status(shipment.status, last)
     if status is None and not events:
         raise UnreadableAnswer("a shipment with neither a known status nor an event")
     status = refined(status or statuses.IN_TRANSIT, last)
-    arrived = status.tag is Tag.DELIVERED
-    delivery = delivery_in(events, status)
-    since = said(shipment.status.at) if arrived and shipment.status else None
+    answer = tracking_of(past, status)
+    since = said(shipment.status.at) if answer.delivered and shipment.status else None
     expected = shipment.expected
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=events,
+    return answer._replace(
         expected_delivery=(said(expected.until) if expected else None) or said(shipment.day),
-        delivered_at=(delivery.checkpoint_time if delivery else since and _moment(since).local),
+        delivered_at=answer.delivered_at or (since and _moment(since).local),
         origin=_city(shipment, _SENDER),
         destination=_city(shipment, _RECEIVER),
         weight_grams=grams(inside(shipment.dimension, "Weight"), "g"),

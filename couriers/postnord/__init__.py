@@ -33,10 +33,10 @@ from couriers.reading.check_digits import gs1
 from couriers.reading.checkpoints import (
     Place,
     Scan,
-    delivery_in,
     history,
     refined,
     scan,
+    tracking_of,
     unknown_codes,
 )
 from couriers.reading.countries import country
@@ -172,22 +172,16 @@ def _tracking(item: Item, shipment: Shipment) -> Tracking:
     listed = item.events or []
     scans = [_scan(event) for event in listed]
     times = [each.checkpoint.checkpoint_time for each in scans]
-    events, last = history(scans, newest_first=times[:1] > times[-1:])
+    past = events, last = history(scans, newest_first=times[:1] > times[-1:])
     status = _status(item, last)
     if status is None and not events:
         raise UnreadableAnswer("an item with neither a status nor an event")
     status = status if status == statuses.RETURNED else refined(status or statuses.IN_TRANSIT, last)
-    delivery = delivery_in(events, status)
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=events,
+    answer = tracking_of(past, status)
+    return answer._replace(
         expected_delivery=text(item.expected) or text(shipment.expected),
-        delivered_at=delivery.checkpoint_time if delivery else _since(item, status),
-        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
-        signed_by=(
-            text(item.acceptor.name) if status.tag is Tag.DELIVERED and item.acceptor else None
-        ),
+        delivered_at=answer.delivered_at or _since(item, status),
+        signed_by=text(item.acceptor.name) if answer.delivered and item.acceptor else None,
         origin=_city(shipment.consignor),
         destination=_city(shipment.consignee),
         weight_grams=_grams(item.assessed) or _grams(item.stated),

@@ -10,7 +10,7 @@ from couriers.reading.answer import text
 from couriers.reading.countries import Country
 from couriers.reading.statuses import IN_TRANSIT, RETURNED, Status
 from couriers.reading.times import Moment
-from tracking.checkpoint import Checkpoint, Tag
+from tracking.checkpoint import Checkpoint, Tag, Tracking
 
 _LOCAL = attrgetter("checkpoint_time")
 _UTC = attrgetter("checkpoint_utc")
@@ -118,9 +118,21 @@ def decisive(events: Sequence[Checkpoint], bearing: Container[Checkpoint]) -> Ch
     return next((event for event in reversed(events) if event in bearing), None)
 
 
-def delivery_in(events: Sequence[Checkpoint], status: Status) -> Checkpoint | None:
-    """Return the last delivery among the events of a parcel that is delivered, else None."""
-    return newest(events, Tag.DELIVERED) if status.tag is Tag.DELIVERED else None
+def tracking_of(past: History, status: Status | None = None) -> Tracking:
+    """Make the answer about a parcel; a module adds what else it knows with `_replace`.
+
+    `status` is what the courier says of the parcel as a whole; without one the newest event says
+    it. A delivered parcel was delivered at its last delivery, where an event tells one.
+    """
+    tag, subtag = status or past.status or IN_TRANSIT
+    delivery = newest(past.checkpoints, Tag.DELIVERED) if tag is Tag.DELIVERED else None
+    return Tracking(
+        tag,
+        subtag,
+        past.checkpoints,
+        delivered_at=delivery.checkpoint_time if delivery else None,
+        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
+    )
 
 
 def newest(events: Sequence[Checkpoint], tag: Tag | None = None) -> Checkpoint | None:

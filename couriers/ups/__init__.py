@@ -25,9 +25,9 @@ from couriers.reading.check_digits import weights_1_and_2
 from couriers.reading.checkpoints import (
     Place,
     Scan,
-    delivery_in,
     history,
     scan,
+    tracking_of,
     unknown_codes,
     unless_returned,
 )
@@ -147,24 +147,18 @@ def _judge(complaints: list[Complaint], status: int) -> Tracking:
 
 
 def _tracking(package: Package) -> Tracking:
-    told = history(map(_scan, package.activity or ()), newest_first=True)
-    events, last = told
-    status = _known(package.now) or told.status
+    past = history(map(_scan, package.activity or ()), newest_first=True)
+    events, last = past
+    status = _known(package.now) or past.status
     if status is None and not events:
         raise UnreadableAnswer("a package with neither activity nor a status")
-    status = status or statuses.IN_TRANSIT
-    status = unless_returned(status, last)
+    status = unless_returned(status or statuses.IN_TRANSIT, last)
     if last and last.tag is status.tag:
         status = Status(last.tag, last.subtag)
-    delivery = delivery_in(events, status)
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=events,
+    answer = tracking_of(past, status)
+    return answer._replace(
         expected_delivery=_expected(package.days or []),
-        delivered_at=delivery.checkpoint_time if delivery else None,
-        delivered_at_utc=delivery.checkpoint_utc if delivery else None,
-        signed_by=text(package.receipt.by) if delivery and package.receipt else None,
+        signed_by=text(package.receipt.by) if answer.delivered_at and package.receipt else None,
         origin=_city(package, "ORIGIN"),
         destination=_city(package, "DESTINATION"),
         weight_grams=grams(

@@ -26,10 +26,10 @@ from couriers.reading.check_digits import gs1
 from couriers.reading.checkpoints import (
     Place,
     Scan,
-    delivery_in,
     history,
     newest,
     scan,
+    tracking_of,
     unknown_codes,
 )
 from couriers.reading.countries import country
@@ -159,19 +159,13 @@ def _judge(error: Error | str, status: str) -> Tracking:
 
 
 def _tracking(item: Item) -> Tracking:
-    events = history(map(_scan, item.events or ()), newest_first=True).checkpoints
-    status = _overall(item, events)
-    at_last = delivery_in(events, status)
+    past = history(map(_scan, item.events or ()), newest_first=True)
+    answer = tracking_of(past, _overall(item, past.checkpoints))
     receivers = [event.name for event in item.events or () if _status(event).tag is Tag.DELIVERED]
     expected = item.expected or (item.expectation.date if item.expectation else None)
-    return Tracking(
-        tag=status.tag,
-        subtag=status.subtag,
-        checkpoints=events,
+    return answer._replace(
         expected_delivery=text(expected),
-        delivered_at=at_last.checkpoint_time if at_last else None,
-        delivered_at_utc=at_last.checkpoint_utc if at_last else None,
-        signed_by=text(receivers[0]) if at_last and receivers else None,
+        signed_by=text(receivers[0]) if answer.delivered_at and receivers else None,
         origin=place(item.origin_city, item.origin_state),
         destination=place(item.destination_city, item.destination_state),
         service=_plain(inside(item.mail_class)),

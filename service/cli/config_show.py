@@ -12,7 +12,7 @@ from msgspec import structs, to_builtins
 from service.cli.exit_codes import Exit
 from service.cli.output import say, say_json, table
 from service.cli.settings import loaded
-from service.config.capacity import capacity_of
+from service.config.call_budget import call_budget
 from service.config.load import Loaded
 from service.config.paths import Path, values
 from service.config.schema import Config, Courier
@@ -24,7 +24,7 @@ DEFAULT = "default"
 def run(options: argparse.Namespace) -> int:
     """Print the effective configuration."""
     setting = loaded(options)
-    here = capacity_of(setting.config.worker)
+    here = call_budget(setting.config.worker)
     found = [*_effective(setting), (("here", "concurrency"), here.calls, here.bound_by)]
     if options.json:
         say_json({".".join(path): _entry(value, origin, options) for path, value, origin in found})

@@ -12,7 +12,7 @@ from couriers.http.settings import environment_name
 from couriers.registry import MODULES, wanted_credentials
 from service.client.catalogue import Catalogue
 from service.client.connections import collections_of, redis_of
-from service.config.capacity import capacity_of
+from service.config.call_budget import call_budget
 from service.config.load import Loaded
 from service.config.paths import is_credential
 from service.config.per_slug import limits_for
@@ -99,7 +99,7 @@ def findings_here(setting: Loaded) -> Iterator[Finding]:
 
 
 def _capacity(worker: Worker) -> Finding:
-    here = capacity_of(worker)
+    here = call_budget(worker)
     what = f"{here.calls:,} calls in flight per process, bound by {here.bound_by}"
     if here.calls == worker.concurrency:
         return Finding("concurrency", Grade.FINE, what)

@@ -1,12 +1,11 @@
-"""How many calls this process has in flight: never more than it may, whoever asks for them.
+"""How many calls this process has in flight: never more than `most`, over all its tasks.
 
 Redis grants, so a task takes places before it asks Redis, for as many calls as may be granted.
 A place belongs to the task that took it, and is free again when that task leaves or ends, however
 it ends; a task that is started for a granted call gets its place from the one that starts it.
 
-A slug that could call and finds no place stands in line; as long as somebody does, nobody else is
-given a place, not even the slug whose call just ended. So all slugs of a full process get their
-turns.
+A line that could call and finds no place waits here; as long as one waits, no other is given a
+place, not even the line whose call just ended. So all lines of a full process get their turns.
 """
 
 from __future__ import annotations
@@ -15,48 +14,48 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from tracking import line
 from tracking.call import NO_ROOM
+from tracking.line import Line
 
 Task = asyncio.Task[Any]
 
 MOST_FOLLOWERS = 2
-"""Of a call that ends: one in its place, and one more, or a slug that is behind would stay so."""
+"""Of a call that ends: one in its place, and one more, or a line that is behind would stay so."""
 
 
-class Line:
-    """The slugs that could call and found no place, in the order in which they came."""
+class WaitingLines:
+    """The lines that could call and found no place, in the order in which they came."""
 
     def __init__(self) -> None:
-        self.tell: Callable[[], None] = lambda: None
-        self._slugs: dict[line.Line, None] = {}
+        self.wake: Callable[[], None] = lambda: None
+        self._lines: dict[Line, None] = {}
 
     def __len__(self) -> int:
-        return len(self._slugs)
+        return len(self._lines)
 
-    def stand(self, slug: line.Line) -> bool:
-        """Let `slug` have the next place that nobody waits longer for. False: it stands there."""
-        new = slug not in self._slugs
-        self._slugs[slug] = None
-        self.tell()
+    def add(self, line: Line) -> bool:
+        """Give `line` the first place that no other waits longer for. False: it waits already."""
+        new = line not in self._lines
+        self._lines[line] = None
+        self.wake()
         return new
 
-    def leave(self, slug: line.Line) -> None:
-        """Let `slug` wait no more; nothing happens to one that does not."""
-        self._slugs.pop(slug, None)
+    def leave(self, line: Line) -> None:
+        """Let `line` wait no more; does nothing to one that does not."""
+        self._lines.pop(line, None)
 
-    def pop(self) -> line.Line:
-        """Take out whoever has waited longest."""
-        slug = next(iter(self._slugs))
-        del self._slugs[slug]
-        return slug
+    def pop(self) -> Line:
+        """Take out the line that has waited longest."""
+        line = next(iter(self._lines))
+        del self._lines[line]
+        return line
 
 
 class CallRoom:
-    """One per process. `most`: calls at once. `line.tell` is called when `call_in` may succeed."""
+    """One per process. `most`: calls at once. Calls `waiting.wake` when `call_in` may succeed."""
 
     def __init__(self, most: int) -> None:
-        self.line = Line()
+        self.waiting = WaitingLines()
         self._most = self._free = most
         self._held: dict[Task, int] = {}
         self._stopping = False
@@ -74,14 +73,14 @@ class CallRoom:
         if self._stopping:
             return 0
         held = self._held.get(_this_task(), 0)
-        if not self.line and (more := min(most - held, self._free)) > 0:
+        if not self.waiting and (more := min(most - held, self._free)) > 0:
             self._give(_this_task(), more)
             held += more
         return held or NO_ROOM
 
     def take_to_follow(self) -> int:
         """Take places for what may follow the call that this task ends; returned as by `take`."""
-        return NO_ROOM if self.line and not self._stopping else self.take(MOST_FOLLOWERS)
+        return NO_ROOM if self.waiting and not self._stopping else self.take(MOST_FOLLOWERS)
 
     def pass_on(self, task: Task) -> None:
         """Give one place of this task to another one, which carries a call."""
@@ -94,12 +93,12 @@ class CallRoom:
         """Give back what this task still has."""
         self._left(_this_task())
 
-    def call_in(self) -> line.Line | None:
-        """Whoever has waited longest, if there is room for it; `place` its task then."""
-        return self.line.pop() if self.line and self._free > 0 else None
+    def call_in(self) -> Line | None:
+        """The line that has waited longest, if there is room for it; `place` its task then."""
+        return self.waiting.pop() if self.waiting and self._free > 0 else None
 
     def place(self, task: Task) -> None:
-        """Give a place to the task of whoever was called in."""
+        """Give a place to the task of the line that was called in."""
         self._give(task, 1)
 
     def stop(self) -> None:
@@ -117,8 +116,8 @@ class CallRoom:
         if places := self._held.get(task):
             self._held[task] = 0
             self._free += places
-            if self.line:
-                self.line.tell()
+            if self.waiting:
+                self.waiting.wake()
         if task.done():
             self._held.pop(task, None)
 

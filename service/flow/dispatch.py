@@ -33,18 +33,18 @@ class Dispatcher:
         self._look_again = look_again
         self._reach = reach
 
-    async def go_on(self, slug: Line, turn: Turn) -> None:
+    async def go_on(self, line: Line, turn: Turn) -> None:
         """Do what a turn says, and give back what room it left. Never waits for its calls."""
         for call in turn.calls:
             self._room.pass_on(self._tasks.start(self.carry(call)))
         self._room.leave()
         if turn.full:
-            self._room.line.stand(slug)
+            self._room.waiting.add(line)
         if turn.ask_again is not None:
-            self._look_again(slug, turn.ask_again)
+            self._look_again(line, turn.ask_again)
         if turn.put_drain:
             try:
-                await self._drains.put_drain(slug)
+                await self._drains.put_drain(line)
             except TubesDown:
                 return  # the sweeper puts it when the tubes are back
             self._reach(FailPoint.AFTER_PUT_DRAIN)

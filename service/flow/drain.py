@@ -1,14 +1,14 @@
 """Draining: this process asks for waiting requests exactly when the next one may start.
 
-One heap of (instant, slug), one timer; all slugs that are due are asked for together, and their
+One heap of (instant, line), one timer; all lines that are due are asked for together, and their
 scripts share one way to Redis. The job of the tube `wait_list` stays reserved for as long as this
-process drains its slug: when the process vanishes, beanstalkd gives the job to another one at once.
-A drained slug is shared: after a minute its job is released, and any process may take it on. Any
+process drains its line: when the process vanishes, beanstalkd gives the job to another one at once.
+A drained line is shared: after a minute its job is released, and any process may take it on. Any
 number of drainers is harmless, because every `take` is safe by itself; none at all is repaired by
 the sweeper.
 
-A slug that finds this process full stands in line for a place, and is asked for once it has one;
-meanwhile Redis is told now and then that somebody has the duty.
+A line that finds this process full waits for a place, and is asked for once it has one; meanwhile
+this process tells Redis now and then that it drains the line.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from tracking.line import Line
 
 SHARE_AFTER_SECONDS = 60.0
 SHARE_SPREAD = 0.25
-"""Slugs that began together do not change hands together: that would hold all of them up."""
+"""Lines that began together do not change hands together: that would hold all of them up."""
 
 FEWEST_IN_ONE_TAKE = 4
 MOST_IN_ONE_TAKE = 64
 """A take may bring twice as many calls as the last one brought, and a few more than a courier's
 usual two, so that the next one is not due at once."""
 
-UNTOLD_SECONDS = 1.0
-"""So long a slug may stand in line before Redis hears of it: nearly all have a place sooner. Redis
+UNREPORTED_SECONDS = 1.0
+"""So long a line may wait for a place before Redis hears of it: nearly all have one sooner. Redis
 waits three seconds for a drainer that is late."""
 
 
 class Drainer:
-    """The slugs that this process drains, by the instant at which each is to be asked for."""
+    """The lines that this process drains, by the instant at which each is to be asked for."""
 
     def __init__(
         self,
@@ -65,42 +65,42 @@ class Drainer:
         self._brought: dict[Line, int] = {}
         self._sooner = asyncio.Event()
         self._retired = False
-        room.line.tell = self._sooner.set
+        room.waiting.wake = self._sooner.set
 
-    def look_again(self, slug: Line, at: float) -> None:
-        """Ask for `slug` at this instant of `time.monotonic()`; the sooner instant holds."""
-        if at >= self._due.get(slug, float("inf")):
+    def look_again(self, line: Line, at: float) -> None:
+        """Ask for `line` at this instant of `time.monotonic()`; the sooner instant holds."""
+        if at >= self._due.get(line, float("inf")):
             return
-        self._due[slug] = at
-        if slug not in self._since:
+        self._due[line] = at
+        if line not in self._since:
             spread = SHARE_SPREAD * SHARE_AFTER_SECONDS * random.uniform(-1.0, 1.0)
-            self._since[slug] = time.monotonic() + spread
-        heapq.heappush(self._heap, (at, slug))
-        if self._heap[0] == (at, slug):
+            self._since[line] = time.monotonic() + spread
+        heapq.heappush(self._heap, (at, line))
+        if self._heap[0] == (at, line):
             self._sooner.set()
 
-    async def claim(self, slug: Line, job: Job, dispatcher: Dispatcher) -> None:
-        """Begin to drain `slug`, because `job` of the tube `wait_list` says so; settles the job."""
+    async def claim(self, line: Line, job: Job, dispatcher: Dispatcher) -> None:
+        """Begin to drain `line`, because `job` of the tube `wait_list` says so; settles the job."""
         self._reach(FailPoint.AFTER_DRAIN_RESERVE)
         await self._available()
         # A full process keeps the job: to refuse it would send it round without end.
         room = self._room.take(FEWEST_IN_ONE_TAKE)
-        turn = await keep_trying(lambda: self._limits.take(slug, room, claims=True))
+        turn = await keep_trying(lambda: self._limits.take(line, room, claims=True))
         self._reach(FailPoint.AFTER_TAKE)
-        await self._go_on(slug, turn, dispatcher, job)
+        await self._go_on(line, turn, dispatcher, job)
 
     async def run(self, dispatcher: Dispatcher) -> None:
-        """Ask for every slug when it is due, until `retire`."""
+        """Ask for every line when it is due, until `retire`."""
         async with asyncio.TaskGroup() as asking:
             while not self._retired:
-                while slug := self._room.call_in():
-                    self._due.pop(slug, None)
+                while line := self._room.call_in():
+                    self._due.pop(line, None)
                     self._room.place(
-                        asking.create_task(self._ask(slug, dispatcher, called_in=True))
+                        asking.create_task(self._ask(line, dispatcher, called_in=True))
                     )
-                for slug in self._pop_due():
-                    # Nobody waits for the slowest: the next slugs are due meanwhile.
-                    asking.create_task(self._ask(slug, dispatcher))
+                for line in self._pop_due():
+                    # Nobody waits for the slowest: the next lines are due meanwhile.
+                    asking.create_task(self._ask(line, dispatcher))
                 self._sooner.clear()
                 wait = self._heap[0][0] - time.monotonic() if self._heap else None
                 with suppress(TimeoutError):
@@ -113,13 +113,13 @@ class Drainer:
         self._sooner.set()
 
     async def hand_over(self, dispatcher: Dispatcher) -> None:
-        """Give all slugs back to the tube, because this process stops."""
-        slugs = list(self._due)
+        """Give all lines back to the tube, because this process stops."""
+        lines = list(self._due)
         self._due.clear()
         self._heap.clear()
-        for slug in slugs:
+        for line in lines:
             try:
-                await self._go_on(slug, await self._limits.take(slug, 0), dispatcher)
+                await self._go_on(line, await self._limits.take(line, 0), dispatcher)
             except StoreError:
                 return  # the jobs go back with their connections
             self._reach(FailPoint.AFTER_HAND_OVER)
@@ -127,43 +127,43 @@ class Drainer:
     def _pop_due(self) -> list[Line]:
         now, due = time.monotonic(), []
         while self._heap and self._heap[0][0] <= now:
-            at, slug = heapq.heappop(self._heap)
+            at, line = heapq.heappop(self._heap)
             # An entry that a sooner one replaced is passed over.
-            if self._due.get(slug) == at:
-                del self._due[slug]
-                due.append(slug)
+            if self._due.get(line) == at:
+                del self._due[line]
+                due.append(line)
         return due
 
-    async def _ask(self, slug: Line, dispatcher: Dispatcher, *, called_in: bool = False) -> None:
+    async def _ask(self, line: Line, dispatcher: Dispatcher, *, called_in: bool = False) -> None:
         await self._available()
         now = time.monotonic()
         room = 0
-        if called_in or now - self._since.get(slug, 0.0) < SHARE_AFTER_SECONDS:
-            most = max(FEWEST_IN_ONE_TAKE, 2 * self._brought.get(slug, 1))
+        if called_in or now - self._since.get(line, 0.0) < SHARE_AFTER_SECONDS:
+            most = max(FEWEST_IN_ONE_TAKE, 2 * self._brought.get(line, 1))
             room = self._room.take(min(most, MOST_IN_ONE_TAKE))
-        if room == NO_ROOM and self._room.line.stand(slug):
-            self.look_again(slug, now + UNTOLD_SECONDS)
+        if room == NO_ROOM and self._room.waiting.add(line):
+            self.look_again(line, now + UNREPORTED_SECONDS)
             return
-        turn = await keep_trying(lambda: self._limits.take(slug, room))
+        turn = await keep_trying(lambda: self._limits.take(line, room))
         if room > 0:
-            self._brought[slug] = max(1, len(turn.calls))
+            self._brought[line] = max(1, len(turn.calls))
         if turn.ask_again is None:
-            self._since.pop(slug, None)
-            self._brought.pop(slug, None)
-        if room and not turn.full:  # handed over it stays in line: its job may well come back
-            self._room.line.leave(slug)
-        await self._go_on(slug, turn, dispatcher)
+            self._since.pop(line, None)
+            self._brought.pop(line, None)
+        if room and not turn.full:  # handed over it goes on waiting: its job may come back
+            self._room.waiting.leave(line)
+        await self._go_on(line, turn, dispatcher)
 
     async def _go_on(
-        self, slug: Line, turn: Turn, dispatcher: Dispatcher, job: Job | None = None
+        self, line: Line, turn: Turn, dispatcher: Dispatcher, job: Job | None = None
     ) -> None:
-        """Do what the turn says; keep the slug's job while we drain it, else let go of it."""
-        jobs = [each for each in (self._jobs.pop(slug, None), job) if each is not None]
+        """Do what the turn says; keep the line's job while we drain it, else let go of it."""
+        jobs = [each for each in (self._jobs.pop(line, None), job) if each is not None]
         if turn.ask_again is not None and jobs:
-            self._jobs[slug] = jobs.pop(0)
+            self._jobs[line] = jobs.pop(0)
         # A job at hand that is released does what one that is put would do.
         handed = jobs.pop(0) if turn.put_drain and jobs else None
-        await dispatcher.go_on(slug, turn._replace(put_drain=turn.put_drain and handed is None))
+        await dispatcher.go_on(line, turn._replace(put_drain=turn.put_drain and handed is None))
         if handed is not None:
             await handed.release()
         for other in jobs:

@@ -55,7 +55,7 @@ class Receiver:
 
     async def _drain(self, job: Job) -> None:
         try:
-            slug = self._decode_drain(job)
+            line = self._decode_drain(job)
         except UnknownLine as error:
             emit(Event.UNKNOWN_LINE, job=job.id, server=job.server, line=error.line)
             await job.delete()
@@ -64,7 +64,7 @@ class Receiver:
             await self._handler.set_aside(job, error)
             return
         try:
-            await self._drainer.claim(slug, job, self._dispatcher)
+            await self._drainer.claim(line, job, self._dispatcher)
         except Exception as error:  # noqa: BLE001 - a defect of ours must not keep the job
             await self._hand_back(job, error)
 

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from service.tubes.capacity import Capacity
 from service.tubes.connection import Reservation
+from service.tubes.held_jobs import HeldJobs
 from service.tubes.job import ReservedJob
 from service.tubes.mailbox import Mailbox
 from service.tubes.pool import Source
@@ -49,7 +49,7 @@ class Intake:
     ) -> None:
         """`secret` makes the jobs' keys unguessable; all workers must have the same."""
         self._sources = sources
-        self._room = Capacity(room)
+        self._room = HeldJobs(room)
         self._secret = secret
         self._on_jobs = on_jobs
         self._reservers: list[Reserver] = []

@@ -22,10 +22,10 @@ from contextlib import suppress
 from enum import StrEnum
 
 from service.observe.log import emit_unexpected
-from service.tubes.capacity import Capacity
 from service.tubes.commands import Verb
 from service.tubes.connection import HELD_MOST, Connection, Reservation
 from service.tubes.held import forget
+from service.tubes.held_jobs import HeldJobs
 from service.tubes.mailbox import Events, Mailbox, answer
 from service.tubes.pipeline import Order, carry_out, resolve
 from service.tubes.pool import Pool, Source
@@ -70,7 +70,7 @@ class Reserver:
     def __init__(
         self,
         source: Source,
-        room: Capacity,
+        room: HeldJobs,
         mailbox: Mailbox,
         deliver: Callable[[Mailbox, list[Reservation]], None],
     ) -> None:

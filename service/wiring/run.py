@@ -11,7 +11,7 @@ from collections.abc import Callable
 from msgspec import structs
 
 from service import REFUSED
-from service.config.capacity import Capacity, capacity_of, raise_open_files
+from service.config.call_budget import CallBudget, call_budget, raise_open_files
 from service.config.per_slug import silence_seconds
 from service.config.schema import Config
 from service.observe.events import Event
@@ -37,7 +37,7 @@ def run_worker(config: Config, beat: Callable[[], None]) -> int:
 
 
 async def _run(config: Config, beat: Callable[[], None]) -> int:
-    config, capacity = _fitting(config)
+    config, budget = _fitting(config)
     stopped = _on_signals()
     async with contextlib.AsyncExitStack() as closing:
         closing.callback(asyncio.create_task(_beat(beat, silence_seconds(config))).cancel)
@@ -58,8 +58,8 @@ async def _run(config: Config, beat: Callable[[], None]) -> int:
         emit(
             Event.STARTED,
             slugs=len(worker.slugs),
-            concurrency=capacity.calls,
-            bound_by=capacity.bound_by,
+            concurrency=budget.calls,
+            bound_by=budget.bound_by,
         )
         await stopping
         emit(Event.STOPPING)
@@ -68,12 +68,12 @@ async def _run(config: Config, beat: Callable[[], None]) -> int:
     return 0
 
 
-def _fitting(config: Config) -> tuple[Config, Capacity]:
+def _fitting(config: Config) -> tuple[Config, CallBudget]:
     """Lower the concurrency to what this machine carries, with as many open files as it allows."""
     raise_open_files(config.worker)
-    capacity = capacity_of(config.worker)
-    worker = structs.replace(config.worker, concurrency=capacity.calls)
-    return structs.replace(config, worker=worker), capacity
+    budget = call_budget(config.worker)
+    worker = structs.replace(config.worker, concurrency=budget.calls)
+    return structs.replace(config, worker=worker), budget
 
 
 async def _start(config: Config, closing: contextlib.AsyncExitStack) -> Worker:

@@ -14,7 +14,7 @@ import redis
 from command_line import Run
 
 from service.cli.output import moment, span
-from service.config.capacity import capacity_of
+from service.config.call_budget import call_budget
 from service.config.schema import Worker
 
 NUMBER = "9405903699300184125060"
@@ -259,7 +259,7 @@ def test_config_show_tells_where_each_value_was_set(offline: Run, tmp_path: Path
     (told,) = offline("config", "show", "--sources", "--json", "--config", str(file)).json
     assert told["limits.per_second"] == {"value": 1, "source": f"{file}:4"}
     assert told["limits.concurrent"] == {"value": 20, "source": "default"}
-    here = capacity_of(Worker())
+    here = call_budget(Worker())
     assert told["here.concurrency"] == {"value": here.calls, "source": here.bound_by}
     assert told["redis.url"]["source"] == "TRACKER_REDIS__URL"
     assert told["couriers.usps.client_id"]["value"] == "***"

@@ -144,7 +144,7 @@ async def test_a_call_that_ends_in_a_full_process_is_followed_by_one() -> None:
 async def test_while_a_slug_stands_in_line_nobody_else_gets_a_place() -> None:
     room = CallRoom(2)
     room.take(1)
-    room.line.stand(USPS)
+    room.waiting.add(USPS)
 
     assert await by_another(lambda: room.take(1)) == NO_ROOM
     assert room.take_to_follow() == NO_ROOM, "its place is for the slug that waits"
@@ -154,8 +154,8 @@ async def test_places_go_to_slugs_in_the_order_in_which_they_came() -> None:
     room = CallRoom(1)
     busy = await holding(room, 1)
     for slug in (USPS, UPS, DHL):
-        room.line.stand(slug)
-    room.line.leave(UPS)
+        room.waiting.add(slug)
+    room.waiting.leave(UPS)
     assert room.call_in() is None
 
     await end(busy)
@@ -171,15 +171,15 @@ async def test_places_go_to_slugs_in_the_order_in_which_they_came() -> None:
 async def test_a_slug_stands_in_line_once() -> None:
     room = CallRoom(1)
 
-    assert (room.line.stand(USPS), room.line.stand(USPS)) == (True, False)
+    assert (room.waiting.add(USPS), room.waiting.add(USPS)) == (True, False)
 
 
 async def test_whoever_calls_slugs_in_is_told_of_each_chance() -> None:
     room, told = CallRoom(1), list[str]()
-    room.line.tell = lambda: told.append("free")
+    room.waiting.wake = lambda: told.append("free")
     busy = await holding(room, 1)
 
-    room.line.stand(USPS)
+    room.waiting.add(USPS)
     assert told == ["free"], "there may be room already"
     await end(busy)
 

@@ -48,7 +48,7 @@ class Nobody:
     async def go_on(self, slug: Slug, turn: Turn) -> None:
         self.room.leave()
         if turn.full:
-            self.room.line.stand(slug)
+            self.room.waiting.add(slug)
         if turn.ask_again is not None:
             self.look_again(slug, turn.ask_again)
 
@@ -145,7 +145,7 @@ async def test_a_slug_that_finds_the_process_full_is_asked_for_when_a_place_is_f
 async def test_redis_hears_who_has_the_duty_while_a_slug_stands_in_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(drain, "UNTOLD_SECONDS", 0.001)
+    monkeypatch.setattr(drain, "UNREPORTED_SECONDS", 0.001)
     takes, room = Takes(), CallRoom(1)
     calling = asyncio.create_task(asyncio.Event().wait())
     room.place(calling)
@@ -177,7 +177,7 @@ async def test_a_slug_that_was_called_in_is_asked_for_before_it_is_shared(
     takes, room = Takes(), CallRoom(1)
     calling = asyncio.create_task(asyncio.Event().wait())
     room.place(calling)
-    room.line.stand(USPS)
+    room.waiting.add(USPS)
 
     async with draining(takes, room):
         calling.cancel()
@@ -196,5 +196,5 @@ async def test_a_full_process_keeps_the_drain_jobs_that_it_claims() -> None:
 
     assert takes.asked == [(USPS, NO_ROOM)]
     assert job.journal.steps == []
-    assert not room.line.stand(USPS), "it stands there"
+    assert not room.waiting.add(USPS), "it stands there"
     calling.cancel()

@@ -29,7 +29,7 @@ MUTANTS = (
         name="nobody looks again when the next one is due",
         breaks="I7 F7",
         where="service/flow/dispatch.py",
-        old="            self._look_again(slug, turn.ask_again)\n",
+        old="            self._look_again(line, turn.ask_again)\n",
         new="            pass\n",
         tests=(DUTY + "test_a_drain_job_is_kept_while_its_slug_is_drained",),
     ),

@@ -30,7 +30,7 @@ OWN_CGROUPS = Path("/proc/self/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class CallBudget:
     """`calls` in flight at once, what keeps it from being more, and how to have more, in words."""
 
     calls: int
@@ -38,7 +38,7 @@ class Capacity:
     fix: str
 
 
-def capacity_of(worker: Worker) -> Capacity:
+def call_budget(worker: Worker) -> CallBudget:
     """Tell what a worker process has here, once it has called `raise_open_files`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return least(worker, max(soft, min(hard, _files_wanted(worker))), memory_bytes())
@@ -51,13 +51,13 @@ def raise_open_files(worker: Worker) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
 
 
-def least(worker: Worker, files: int, memory: int) -> Capacity:
+def least(worker: Worker, files: int, memory: int) -> CallBudget:
     """Judge: pure. `files` may be open in one process; `memory` (bytes) is for all processes."""
     share = memory // 2 // worker.processes
     bounds = (
-        Capacity(worker.concurrency, "worker.concurrency", "Raise worker.concurrency."),
-        Capacity(files // 2, f"half of {files:,} open files", MORE_FILES),
-        Capacity(share // CALL_BYTES, f"half of {memory // 2**20:,} MiB of memory", MORE_MEMORY),
+        CallBudget(worker.concurrency, "worker.concurrency", "Raise worker.concurrency."),
+        CallBudget(files // 2, f"half of {files:,} open files", MORE_FILES),
+        CallBudget(share // CALL_BYTES, f"half of {memory // 2**20:,} MiB of memory", MORE_MEMORY),
     )
     bound = min(bounds, key=lambda each: each.calls)
     return bound if bound.calls else replace(bound, calls=1)

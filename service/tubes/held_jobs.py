@@ -13,7 +13,7 @@ class Guest(Protocol):
         """Try to take again."""
 
 
-class Capacity:
+class HeldJobs:
     """A count that several threads take from and give back to.
 
     Who finds no room stands in a queue until it takes some or leaves. What comes free belongs to

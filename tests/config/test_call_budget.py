@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from service.config import capacity
-from service.config.capacity import CALL_BYTES, least, memory_bytes
+from service.config import call_budget
+from service.config.call_budget import CALL_BYTES, least, memory_bytes
 from service.config.schema import Worker
 
 GIB = 2**30
@@ -45,11 +45,11 @@ def in_a_process(soft: int, hard: int) -> list[int]:
     """Calls before and after the limit is raised, and the soft limit then."""
     program = (
         "import resource\n"
-        "from service.config.capacity import capacity_of, raise_open_files\n"
+        "from service.config.call_budget import call_budget, raise_open_files\n"
         "from service.config.schema import Worker\n"
-        "before = capacity_of(Worker()).calls\n"
+        "before = call_budget(Worker()).calls\n"
         "raise_open_files(Worker())\n"
-        "print(before, capacity_of(Worker()).calls, *resource.getrlimit(resource.RLIMIT_NOFILE))\n"
+        "print(before, call_budget(Worker()).calls, *resource.getrlimit(resource.RLIMIT_NOFILE))\n"
     )
     limited = ["prlimit", f"--nofile={soft}:{hard}", sys.executable, "-c", program]
     done = subprocess.run(limited, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -91,9 +91,9 @@ def test_the_limit_of_a_cgroup_counts_for_the_memory(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     (tmp_path / "own").write_text(own + "\n")
-    monkeypatch.setattr(capacity, "OWN_CGROUPS", tmp_path / "nothing")
+    monkeypatch.setattr(call_budget, "OWN_CGROUPS", tmp_path / "nothing")
     physical = memory_bytes()
-    monkeypatch.setattr(capacity, "OWN_CGROUPS", tmp_path / "own")
-    monkeypatch.setattr(capacity, "CGROUPS", tmp_path)
+    monkeypatch.setattr(call_budget, "OWN_CGROUPS", tmp_path / "own")
+    monkeypatch.setattr(call_budget, "CGROUPS", tmp_path)
 
     assert memory_bytes() == (expected or physical)

@@ -14,9 +14,9 @@ from limits import keys
 from limits.failure import redis_down
 from limits.rules import RulesOf
 from limits.workers import LiveWorker, live_workers
-from tracking.line import Line, courier_line, slug_of
+from tracking.line import Line, slug_of
 from tracking.operation import State
-from tracking.request import Number, Slug
+from tracking.request import Number
 
 HOUR_MS = 3_600_000
 PLACES_READ = 1_000_000
@@ -24,13 +24,13 @@ PLACES_READ = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class SlugView:
-    """One courier at this moment. Times in seconds; None: nobody waits, or nothing binds.
+class LineView:
+    """One line at this moment. Times in seconds; None: nobody waits, or nothing binds.
 
     `bound_by` is one of "", "no_worker", "paused", "per_hour", "per_day", "concurrency", "rate".
     """
 
-    slug: Slug
+    line: Line
     running: int
     concurrent: int
     started_last_second: int
@@ -66,18 +66,18 @@ class View:
         self._redis = redis
         self._rules_of = rules_of
 
-    async def slugs(self, known: Iterable[Slug] = ()) -> list[SlugView]:
-        """All couriers with something to tell, and all of `known`; by slug."""
+    async def lines(self, known: Iterable[Line] = ()) -> list[LineView]:
+        """All lines that Redis holds something of, and all of `known`; by name."""
         try:
-            active = {Slug(str(slug)) for slug in await self._redis.smembers(keys.LINES)}
-            return [await self._slug(slug) for slug in sorted(active | set(known))]
+            active = {Line(str(name)) for name in await self._redis.smembers(keys.LINES)}
+            return [await self._line(line) for line in sorted(active | set(known))]
         except (RedisError, OSError) as error:
             raise redis_down(error) from error
 
-    async def slug(self, slug: Slug) -> SlugView:
-        """One courier, whether it has something to tell or not."""
+    async def line(self, line: Line) -> LineView:
+        """One line, whether Redis holds something of it or not."""
         try:
-            return await self._slug(slug)
+            return await self._line(line)
         except (RedisError, OSError) as error:
             raise redis_down(error) from error
 
@@ -110,15 +110,15 @@ class View:
             raise redis_down(error) from error
         return None
 
-    async def place(self, slug: Slug, number: Number) -> Place | None:
+    async def place(self, line: Line, number: Number) -> Place | None:
         """Where a number stands, None when nobody waits for it."""
         try:
-            return await self._place(slug, number)
+            return await self._place(line, number)
         except (RedisError, OSError) as error:
             raise redis_down(error) from error
 
-    async def _place(self, slug: Slug, number: Number) -> Place | None:
-        names = keys.of_line(courier_line(slug))
+    async def _place(self, line: Line, number: Number) -> Place | None:
+        names = keys.of_line(line)
         if call := await self._redis.hget(names.wait_inflight, f"={number}"):
             record = json.loads(await self._redis.hget(names.wait_inflight, call) or "{}")
             return Place(State.RUNNING, "", attempts=record.get("attempts", 0))
@@ -142,7 +142,7 @@ class View:
         pause = max(0, await self._redis.pttl(names.calls_paused)) / 1000
         others = await self._redis.llen(names.wait_list if automatic else names.wait_list_automatic)
         turns = ahead + 1 + (min(others, 3 * (ahead + 1)) if automatic else min(others, ahead // 3))
-        each = await self._seconds_each(slug)
+        each = await self._seconds_each(line)
         return Place(
             State.WAITING,
             "automatic" if automatic else "manual",
@@ -151,8 +151,8 @@ class View:
             attempts=attempts,
         )
 
-    async def _slug(self, slug: Slug) -> SlugView:
-        names, rules = keys.of_line(courier_line(slug)), self._rules_of(courier_line(slug))
+    async def _line(self, line: Line) -> LineView:
+        names, rules = keys.of_line(line), self._rules_of(line)
         pipeline = self._redis.pipeline(transaction=False)
         now_ms = await self._now_ms()
         pipeline.zcount(names.calls_leases, now_ms * 1000, "+inf")
@@ -168,9 +168,9 @@ class View:
         first, first_automatic, why, counts = rest
         heads = [number for number in (first, first_automatic) if number]
         oldest = await self._oldest_age(names, heads, now_ms) if heads else None
-        bound_by, until = await self._binds(slug, running, manual + automatic, later)
-        return SlugView(
-            slug=slug,
+        bound_by, until = await self._binds(line, running, manual + automatic, later)
+        return LineView(
+            line=line,
             running=running,
             concurrent=rules.concurrent,
             started_last_second=min(started, rules.per_second),
@@ -191,10 +191,10 @@ class View:
         return max(0.0, (now_ms - min(since, default=now_ms)) / 1000)
 
     async def _binds(
-        self, slug: Slug, running: int, waiting: int, later: int
+        self, line: Line, running: int, waiting: int, later: int
     ) -> tuple[str, float | None]:
         """What those who wait are waiting for, and for how many seconds."""
-        names, rules = keys.of_line(courier_line(slug)), self._rules_of(courier_line(slug))
+        names, rules = keys.of_line(line), self._rules_of(line)
         if waiting + later and not await self._redis.exists(keys.WORKERS):
             return "no_worker", None
         pause_ms = await self._redis.pttl(names.calls_paused)
@@ -212,12 +212,11 @@ class View:
             if hour_ends_ms > now_ms:
                 return "per_hour", (hour_ends_ms - now_ms) / 1000
         bound_by = "concurrency" if running >= rules.concurrent else "rate"
-        return bound_by, waiting * await self._seconds_each(slug)
+        return bound_by, waiting * await self._seconds_each(line)
 
-    async def _seconds_each(self, slug: Slug) -> float:
-        rules = self._rules_of(courier_line(slug))
-        counts = keys.of_line(courier_line(slug)).counts
-        average_us = float(await self._redis.hget(counts, "call_us") or 0)
+    async def _seconds_each(self, line: Line) -> float:
+        rules = self._rules_of(line)
+        average_us = float(await self._redis.hget(keys.of_line(line).counts, "call_us") or 0)
         rate = rules.window_us / 1_000_000 / rules.per_second
         return max(rate, average_us / 1_000_000 / rules.concurrent)
 

@@ -22,7 +22,7 @@ from service.cli.output import drawn, say, say_json, span, table
 from service.cli.settings import loaded
 from service.cli.standing import cell
 from service.client.catalogue import Catalogue
-from service.client.look import Look, SlugView, Tubes, looking
+from service.client.look import LineView, Look, Tubes, looking
 from service.config.load import Loaded
 
 SHORTEST_WATCH_SECONDS = 0.2
@@ -57,7 +57,9 @@ async def _run(options: argparse.Namespace, setting: Loaded) -> int:
 
 def _show(look: Look, *, as_json: bool) -> None:
     if as_json:
-        say_json(dataclasses.asdict(look))
+        shown = dataclasses.asdict(look)
+        couriers = [{"slug": each.pop("line"), **each} for each in shown["couriers"]]
+        say_json(shown | {"couriers": couriers})
         return
     table(_COURIERS, courier_rows(look.couriers))
     if not look.couriers:
@@ -88,11 +90,11 @@ def _drawn(look: Look, pace: float) -> Group:
     return Group(*parts, "", drawn(codes.HEADERS, codes.code_rows(look.unknown_codes)))
 
 
-def courier_rows(views: Sequence[SlugView]) -> Rows:
+def courier_rows(views: Sequence[LineView]) -> Rows:
     """Word each courier as a row; the age of the oldest tells more than any length."""
     return [
         [
-            view.slug,
+            view.line,
             f"{view.running}/{view.concurrent}",
             f"{view.started_last_second}/{view.per_second}",
             str(view.waiting_manual),

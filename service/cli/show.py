@@ -17,8 +17,8 @@ from service.cli.standing import reason, stands, summary
 from service.client.catalogue import Catalogue
 from service.client.look import (
     Document,
+    LineView,
     Place,
-    SlugView,
     members,
     operation_of,
     place_of,
@@ -26,6 +26,7 @@ from service.client.look import (
 )
 from service.config.schema import Config
 from tracking.errors import LimitsDown
+from tracking.line import slug_of
 from tracking.operation import State
 
 
@@ -60,17 +61,17 @@ def run(options: argparse.Namespace) -> int:
     return Exit.DONE if document or place else Exit.NEGATIVE
 
 
-def _is_kept(place: Place | None, seen: SlugView | None, document: Document | None) -> bool:
+def _is_kept(place: Place | None, seen: LineView | None, document: Document | None) -> bool:
     """Whether what binds the courier is what keeps this request, which may be in the tube still."""
     if place:
         return place.state is State.WAITING
     return document is None and seen is not None and seen.bound_by == "no_worker"
 
 
-def _binding(seen: SlugView | None, catalogue: Catalogue) -> str:
+def _binding(seen: LineView | None, catalogue: Catalogue) -> str:
     if not seen:
         return ""
-    missing = catalogue.lacking(seen.slug) if seen.paused_why == "no_credentials" else ""
+    missing = catalogue.lacking(slug_of(seen.line)) if seen.paused_why == "no_credentials" else ""
     return ". ".join(filter(None, (reason(seen), missing)))
 
 

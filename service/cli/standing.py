@@ -8,7 +8,7 @@ from typing import Any
 
 from service.cli.living import NOBODY
 from service.cli.output import span
-from service.client.look import Place, SlugView
+from service.client.look import LineView, Place
 from tracking.operation import State
 
 _PAUSES = {
@@ -44,7 +44,7 @@ def stands(place: Place) -> str:
     return f"waits in the {place.list} list{ahead}{eta}{attempts}"
 
 
-def cell(view: SlugView) -> str:
+def cell(view: LineView) -> str:
     """Name what binds a courier, for a column."""
     if not view.bound_by:
         return "-"
@@ -52,7 +52,7 @@ def cell(view: SlugView) -> str:
     return f"{view.bound_by}{why}{_until(view)}"
 
 
-def reason(view: SlugView) -> str:
+def reason(view: LineView) -> str:
     """Say why the requests of a courier wait; "" when nothing keeps them."""
     match view.bound_by:
         case "":
@@ -68,7 +68,7 @@ def reason(view: SlugView) -> str:
     return f"the quota {view.bound_by.replace('_', ' ')} is used up{_until(view)}"
 
 
-def _until(view: SlugView) -> str:
+def _until(view: LineView) -> str:
     if view.until_seconds is None:
         return ""
     until = dt.datetime.now().astimezone() + dt.timedelta(seconds=view.until_seconds)

@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 from dataclasses import dataclass
 from typing import Any
 
-from limits.view import Place, SlugView, View
+from limits.view import LineView, Place, View
 from service.client.connections import view_of
 from service.client.look import looked_at
 from service.client.put import Sendable
 from service.config.schema import Config
+from tracking.line import courier_line
 from tracking.operation import ENDS
 from tracking.request import Number, Slug
 
@@ -40,7 +41,7 @@ class Binding:
     """What keeps a courier's requests just now, told again and again while some wait."""
 
     slug: Slug
-    seen: SlugView
+    seen: LineView
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Left:
     request: Sendable
     operation: Mapping[str, Any] | None
     place: Place | None
-    seen: SlugView | None
+    seen: LineView | None
 
 
 async def follow(
@@ -97,7 +98,7 @@ async def _ended(view: View, identities: Sequence[str]) -> dict[str, dict[str, A
     return found
 
 
-async def _bound(view: View, requests: Iterable[Sendable]) -> dict[Slug, SlugView]:
+async def _bound(view: View, requests: Iterable[Sendable]) -> dict[Slug, LineView]:
     slugs = list(dict.fromkeys(each.slug for each in requests))
     return await looked_at(view, slugs[:COURIERS_LOOKED_AT])
 
@@ -107,5 +108,5 @@ async def _left(view: View, requests: Collection[Sendable]) -> AsyncIterator[Lef
     for each in requests:
         operation, place = await view.operation(each.id), None
         if operation and len(requests) <= AT_ONCE:
-            place = await view.place(each.slug, Number(each.number))
+            place = await view.place(courier_line(each.slug), Number(each.number))
         yield Left(each, operation, place, bound.get(each.slug))

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from limits.view import Place, SlugView, View
+from limits.view import LineView, Place, View
 from limits.workers import LIVES_SECONDS, LiveWorker
 from service.client.connections import collections_of, view_of
 from service.client.producer import Producer, Tubes
@@ -20,16 +20,17 @@ from service.results.code_counts import listed
 from service.results.connection import Document
 from service.results.queries import find_tracking
 from tracking.errors import LimitsDown, ResultsDown
+from tracking.line import courier_line
 from tracking.operation import State
 from tracking.request import Number, Slug
 
 __all__ = [
     "LIVES_SECONDS",
     "Document",
+    "LineView",
     "LiveWorker",
     "Look",
     "Place",
-    "SlugView",
     "Standing",
     "Tubes",
     "UnknownCode",
@@ -59,7 +60,7 @@ class UnknownCode:
 class Look:
     """Everything at one moment. `unknown_codes` is None while MongoDB does not answer."""
 
-    couriers: Sequence[SlugView]
+    couriers: Sequence[LineView]
     tubes: Sequence[Tubes]
     workers: Sequence[LiveWorker]
     unknown_codes: Sequence[UnknownCode] | None
@@ -73,7 +74,7 @@ class Standing:
     """
 
     operation: dict[str, Any] | None
-    seen: SlugView | None
+    seen: LineView | None
     nobody: bool
 
 
@@ -89,7 +90,7 @@ async def looking(
 
 async def _look(config: Config, view: View, known: Sequence[Slug], producer: Producer) -> Look:
     views, workers, tubes, unknown = await asyncio.gather(
-        view.slugs(known),
+        view.lines(map(courier_line, known)),
         view.workers(),
         asyncio.to_thread(lambda: list(producer.tubes())),
         unknown_codes(config),
@@ -97,18 +98,18 @@ async def _look(config: Config, view: View, known: Sequence[Slug], producer: Pro
     return Look([each for each in views if _tells(each)], tubes, workers, unknown)
 
 
-def _tells(view: SlugView) -> bool:
+def _tells(view: LineView) -> bool:
     """Leave out couriers that nobody ever asked."""
     waiting = view.waiting_manual or view.waiting_automatic or view.waiting_later
     return bool(view.running or waiting or view.bound_by or view.counts)
 
 
-async def looked_at(view: View, slugs: Iterable[Slug]) -> dict[Slug, SlugView]:
+async def looked_at(view: View, slugs: Iterable[Slug]) -> dict[Slug, LineView]:
     """Look at couriers of requests that have not ended. Raises LimitsDown.
 
     Without a worker that is what keeps also those that are still in the tube.
     """
-    found = {slug: await view.slug(slug) for slug in slugs}
+    found = {slug: await view.line(courier_line(slug)) for slug in slugs}
     if await view.workers():
         return found
     return {
@@ -117,7 +118,7 @@ async def looked_at(view: View, slugs: Iterable[Slug]) -> dict[Slug, SlugView]:
     }
 
 
-def members(view: SlugView) -> dict[str, Any]:
+def members(view: LineView) -> dict[str, Any]:
     """Say to machines what binds a courier."""
     return {
         "bound_by": view.bound_by,
@@ -132,11 +133,11 @@ def stored_tracking(config: Config, slug: Slug, number: Number) -> Document | No
         return find_tracking(stores.tracking, slug, number)
 
 
-async def place_of(config: Config, slug: Slug, number: Number) -> tuple[Place | None, SlugView]:
+async def place_of(config: Config, slug: Slug, number: Number) -> tuple[Place | None, LineView]:
     """Find where a number's request stands, and how its courier does. Raises LimitsDown."""
     async with view_of(config) as view:
         seen = await looked_at(view, [slug])
-        return await view.place(slug, number), seen[slug]
+        return await view.place(courier_line(slug), number), seen[slug]
 
 
 async def operation_of(config: Config, identity: str) -> Standing:

@@ -11,11 +11,12 @@ from redis.asyncio import Redis
 
 from limits import keys
 from limits.rules import Rules
-from limits.view import Place, SlugView, View
+from limits.view import LineView, Place, View
 from tracking.call import Pause
 from tracking.errors import LimitsDown
+from tracking.line import Line
 from tracking.operation import State
-from tracking.request import Number, Origin, Slug
+from tracking.request import Number, Origin
 
 N001 = Number("N001")
 
@@ -30,13 +31,13 @@ def view_of(redis: Redis, rules: Rules = FAST) -> View:
     return View(redis, lambda _: rules)
 
 
-async def slug_view(redis: Redis, rules: Rules = FAST) -> SlugView:
-    (view,) = await view_of(redis, rules).slugs([USPS])
+async def line_view(redis: Redis, rules: Rules = FAST) -> LineView:
+    (view,) = await view_of(redis, rules).lines([Line(USPS)])
     return view
 
 
 async def test_a_courier_at_rest_shows_nothing_but_its_limits(redis: Redis) -> None:
-    view = await slug_view(redis, Rules())
+    view = await line_view(redis, Rules())
 
     assert (view.running, view.concurrent, view.per_second) == (0, 20, 2)
     assert (view.bound_by, view.until_seconds, view.oldest_age_seconds) == ("", None, None)
@@ -47,7 +48,7 @@ async def test_a_courier_shows_what_runs_and_what_waits_where(busy: Worker, redi
     await busy.parked("N002", origin=Origin.AUTOMATIC)
     await redis.zadd(KEYS.wait_later, {"N003": 9e15})
 
-    view = await slug_view(redis, busy.rules)
+    view = await line_view(redis, busy.rules)
 
     assert (view.running, view.started_last_second) == (1, 1)
     assert (view.waiting_manual, view.waiting_automatic, view.waiting_later) == (1, 1, 1)
@@ -62,30 +63,30 @@ async def test_all_couriers_with_work_are_shown_by_name_and_those_asked_for(
     await worker.granted("N001", slug="zeta")
     await worker.granted("N001", slug="alpha")
 
-    views = await view_of(redis).slugs([Slug("gls"), Slug("zeta")])
+    views = await view_of(redis).lines([Line("gls"), Line("zeta")])
 
-    assert [view.slug for view in views] == ["alpha", "gls", "zeta"]
+    assert [view.line for view in views] == ["alpha", "gls", "zeta"]
 
 
 async def test_without_a_worker_that_is_what_binds(busy: Worker, redis: Redis) -> None:
     await busy.parked("N001")
     await redis.delete(keys.WORKERS)
 
-    assert (await slug_view(redis, busy.rules)).bound_by == "no_worker"
-    assert (await view_of(redis).slug(Slug("gls"))).bound_by == "", "nobody waits for it"
+    assert (await line_view(redis, busy.rules)).bound_by == "no_worker"
+    assert (await view_of(redis).line(Line("gls"))).bound_by == "", "nobody waits for it"
 
 
 async def test_a_slot_binds(busy: Worker, redis: Redis) -> None:
     await busy.parked("N001")
 
-    assert (await slug_view(redis, busy.rules)).bound_by == "concurrency"
+    assert (await line_view(redis, busy.rules)).bound_by == "concurrency"
 
 
 async def test_the_rate_binds_until_the_last_that_waits_is_due(usps: Worker, redis: Redis) -> None:
     for n in range(6):
         await usps.admit(f"N{n:03}")
 
-    view = await slug_view(redis, usps.rules)
+    view = await line_view(redis, usps.rules)
 
     assert (view.bound_by, view.until_seconds) == ("rate", pytest.approx(4 * 0.51))
 
@@ -93,7 +94,7 @@ async def test_the_rate_binds_until_the_last_that_waits_is_due(usps: Worker, red
 async def test_a_pause_binds_and_says_why(worker: Worker, redis: Redis) -> None:
     await worker.limiter.hand_back(await worker.granted(), 0, Pause("429", seconds=40.0))
 
-    view = await slug_view(redis)
+    view = await line_view(redis)
 
     assert (view.bound_by, view.paused_why) == ("paused", "429")
     assert view.until_seconds == pytest.approx(40.0, abs=5.0)
@@ -110,7 +111,7 @@ async def test_a_quota_binds_until_it_ends(
     await worker.granted("N001")
     await worker.parked("N002")
 
-    view = await slug_view(redis, worker.rules)
+    view = await line_view(redis, worker.rules)
 
     assert view.bound_by == name
     assert view.until_seconds is not None
@@ -120,7 +121,7 @@ async def test_a_quota_binds_until_it_ends(
 async def test_a_number_that_runs_has_no_place_in_line(worker: Worker, redis: Redis) -> None:
     await worker.granted()
 
-    assert await view_of(redis).place(USPS, N001) == Place(State.RUNNING, "")
+    assert await view_of(redis).place(Line(USPS), N001) == Place(State.RUNNING, "")
 
 
 async def test_a_number_in_line_shows_how_many_are_ahead_and_when_it_is_due(
@@ -130,7 +131,7 @@ async def test_a_number_in_line_shows_how_many_are_ahead_and_when_it_is_due(
         await busy.parked(number)
     await busy.parked("AUTO", origin=Origin.AUTOMATIC)
 
-    place = await view_of(redis, Rules()).place(USPS, N001)
+    place = await view_of(redis, Rules()).place(Line(USPS), N001)
 
     assert place == Place(State.WAITING, "manual", ahead=4, eta_seconds=pytest.approx(5 * 0.51))
 
@@ -140,7 +141,7 @@ async def test_an_automatic_request_lets_three_others_go_first(busy: Worker, red
         await busy.parked(f"M{n:03}")
     await busy.parked("N001", origin=Origin.AUTOMATIC)
 
-    place = await view_of(redis).place(USPS, N001)
+    place = await view_of(redis).place(Line(USPS), N001)
 
     assert place is not None
     assert (place.list, place.ahead) == ("automatic", 3)
@@ -149,7 +150,7 @@ async def test_an_automatic_request_lets_three_others_go_first(busy: Worker, red
 async def test_a_retry_shows_when_it_is_due(worker: Worker, redis: Redis) -> None:
     await worker.limiter.retry(await worker.granted(), 90.0, 0)
 
-    place = await view_of(redis).place(USPS, N001)
+    place = await view_of(redis).place(Line(USPS), N001)
 
     eta = pytest.approx(90.0, abs=5.0)
     assert place == Place(State.WAITING, "later", eta_seconds=eta, attempts=1)
@@ -158,7 +159,7 @@ async def test_a_retry_shows_when_it_is_due(worker: Worker, redis: Redis) -> Non
 async def test_a_number_pushed_by_hand_has_its_place(busy: Worker, redis: Redis) -> None:
     await redis.rpush(KEYS.wait_list, "N000", "N001")
 
-    place = await view_of(redis).place(USPS, N001)
+    place = await view_of(redis).place(Line(USPS), N001)
 
     assert place is not None
     assert (place.state, place.ahead) == (State.WAITING, 1)
@@ -166,7 +167,7 @@ async def test_a_number_pushed_by_hand_has_its_place(busy: Worker, redis: Redis)
 
 
 async def test_a_number_that_nobody_waits_for_has_no_place(redis: Redis) -> None:
-    assert await view_of(redis).place(USPS, N001) is None
+    assert await view_of(redis).place(Line(USPS), N001) is None
 
 
 async def test_an_operation_is_followed_from_waiting_to_its_end(
@@ -201,8 +202,8 @@ async def test_reading_changes_nothing(busy: Worker, redis: Redis) -> None:
     before = await everything(redis)
     view = view_of(redis, Rules(per_hour=5, per_day=5))
 
-    await view.slugs([USPS])
-    await view.place(USPS, N001)
+    await view.lines([Line(USPS)])
+    await view.place(Line(USPS), N001)
     await view.operation("op-1")
 
     assert await everything(redis) == before
@@ -211,7 +212,7 @@ async def test_reading_changes_nothing(busy: Worker, redis: Redis) -> None:
 async def test_without_redis_every_view_says_so() -> None:
     async with Redis.from_url("redis://127.0.0.1:1/0", decode_responses=True) as away:
         view = view_of(away)
-        of_parcel = (view.operation("op-1"), view.place(USPS, N001))
-        for reading in (view.slugs(), view.slug(USPS), view.workers(), *of_parcel):
+        of_parcel = (view.operation("op-1"), view.place(Line(USPS), N001))
+        for reading in (view.lines(), view.line(Line(USPS)), view.workers(), *of_parcel):
             with pytest.raises(LimitsDown):
                 await reading

@@ -34,11 +34,12 @@ from service.cli.demo.stage import RunningWorker, Stage, open_stage, start_worke
 from service.cli.exit_codes import Exit
 from service.cli.settings import HOME
 from service.client.connections import view_of
-from service.client.look import SlugView
+from service.client.look import LineView
 from service.client.producer import Placing, Producer
 from service.config.load import load
 from service.config.schema import Config
 from service.supervisor.lifeline import end_with
+from tracking.line import courier_line
 from tracking.request import Slug
 
 LOOK_SECONDS = 0.25
@@ -134,9 +135,9 @@ def _count(database: Database[Document], collection: str) -> Counter[str]:
     return Counter({group["_id"] or "": group["count"] for group in groups})
 
 
-async def _views(config: Config) -> list[SlugView]:
+async def _views(config: Config) -> list[LineView]:
     async with view_of(config) as view:
-        return await view.slugs(Slug(each.slug) for each in COURIERS)
+        return await view.lines(courier_line(Slug(each.slug)) for each in COURIERS)
 
 
 def _tell(

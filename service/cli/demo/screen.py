@@ -27,8 +27,8 @@ from service.cli.demo.script import (
     PROCESSES,
     requests,
 )
-from service.client.look import SlugView
-from tracking.request import Slug
+from service.client.look import LineView
+from tracking.line import Line
 
 PLAIN_EVERY_SECONDS = 3.0
 SAMPLES = 5
@@ -47,7 +47,7 @@ class Progress:
     put: Mapping[str, int]
     stored: Mapping[str, int]
     dead: Mapping[str, int]
-    slugs: Sequence[SlugView]
+    lines: Sequence[LineView]
     news: str
 
 
@@ -81,8 +81,8 @@ class Screen:
             self._console.print(f"{progress.seconds:5.1f} s  {progress.news}")
         if time.monotonic() - self._said_at >= PLAIN_EVERY_SECONDS:
             self._said_at = time.monotonic()
-            waiting = sum(view.waiting_manual + view.waiting_later for view in progress.slugs)
-            running = sum(view.running for view in progress.slugs)
+            waiting = sum(view.waiting_manual + view.waiting_later for view in progress.lines)
+            running = sum(view.running for view in progress.lines)
             self._console.print(
                 f"{progress.seconds:5.1f} s  stored {sum(progress.stored.values())} of "
                 f"{sum(progress.put.values())}, dead {sum(progress.dead.values())}, "
@@ -124,10 +124,10 @@ def _table(progress: Progress) -> Table:
     for name in ("parcels", "stored", "dead", "waiting", "running", "starts/s"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column()
-    views = {view.slug: view for view in progress.slugs}
+    views = {view.line: view for view in progress.lines}
     for courier in COURIERS:
         slug = courier.slug
-        view = views[Slug(slug)]
+        view = views[Line(slug)]
         put, stored = progress.put.get(slug, 0), progress.stored.get(slug, 0)
         dead = progress.dead.get(slug, 0)
         waiting = view.waiting_manual + view.waiting_later

@@ -52,7 +52,7 @@ def drawn(what: RenderableType) -> list[str]:
 def progress(news: str = "All requests are put.") -> screen.Progress:
     full = {"running": 20, "concurrent": 20, "started_last_second": 2, "per_second": 2}
     views = [
-        SimpleNamespace(slug=each.slug, waiting_manual=24, waiting_later=0, **full)
+        SimpleNamespace(line=each.slug, waiting_manual=24, waiting_later=0, **full)
         for each in COURIERS
     ]
     parcels = {each.slug: each.parcels for each in COURIERS}

@@ -1,4 +1,4 @@
-"""The courier stub as whoever started it sees it."""
+"""The courier stub as its starter sees it."""
 
 from __future__ import annotations
 

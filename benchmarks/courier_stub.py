@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
             self._answer(index)
 
     def _answer(self, index: int) -> None:
-        # Stamped before the write: whoever it wakes may run before this line is reached again.
+        # Stamped before the write: the process it wakes may run before this line is reached again.
         if index < len(self._ledger.ended):
             self._ledger.ended[index] = monotonic_ns()
         self._write(FEED)

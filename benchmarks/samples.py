@@ -1,7 +1,7 @@
 """Where a process spends its time: py-spy's samples of its stacks, summed up by part of the worker.
 
 A sample belongs to the innermost frame that is not the standard library's: what asyncio writes for
-aiohttp is aiohttp's. Sampled is whoever holds the interpreter, so neither waiting nor the kernel.
+aiohttp is aiohttp's. Sampled is the thread that holds the interpreter: neither waiting nor kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "flow from step to step": ("service/flow/", "service/wiring/", "tracking/"),
     "log": ("service/observe/",),
 }
-"""What the names of each part's files begin with: folders of packages, or of ours."""
+"""What the names of each part's files begin with: folders of packages, or of this repository."""
 
 LOOP = "the event loop's own"
 

@@ -1,4 +1,4 @@
-"""The worker under test: `worker.py run` as an operator starts it, with a configuration of ours."""
+"""The worker under test: `worker.py run` as an operator starts it, with its own configuration."""
 
 from __future__ import annotations
 

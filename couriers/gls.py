@@ -99,7 +99,7 @@ _WISHES = frozenset({"CHANGD.MONEWADDR", "CHANGD.PARCELBOX"})
 """Codes that say nothing of where a parcel is: what the addressee wished has been noted."""
 
 _DELIVERIES = "DELIVD."
-"""How the codes of all deliveries begin, to whomever: a locker, too."""
+"""How the codes of all deliveries begin, to any receiver: a locker, too."""
 
 NOT_YET = frozenset({"E_404_01"})
 INVALID = frozenset({"E_400_01"})

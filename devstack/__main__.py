@@ -66,7 +66,7 @@ def _stop_signals() -> threading.Event:
 
 
 def _stop_at_eof(stop: threading.Event) -> None:
-    """Stop when whoever holds the other end of standard input is gone, killed or not."""
+    """Stop when the process at the other end of standard input is gone, killed or not."""
     while os.read(sys.stdin.fileno(), 4096):
         pass
     stop.set()

@@ -1,8 +1,8 @@
 """jemalloc for a Redis-compatible server from a wheel.
 
 Redis, Valkey and their official images are built with jemalloc; the wheel's server is not, and
-spends a third of its CPU in the C library's allocator. Whoever measures calls `fetch` first; all
-others take what is there.
+spends a third of its CPU in the C library's allocator. A program that measures calls `fetch`
+first; all others take what is there.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import struct
 import bson
 
 PATIENCE = 1.0
-"""Seconds for one answer on loopback; whoever asks repeats the probe."""
+"""Seconds for one answer on loopback; the caller repeats the probe."""
 
 _OP_MSG = 2013
 _HEADER = struct.Struct("<iiii")  # length, request id, response to, opcode

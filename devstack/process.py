@@ -1,4 +1,4 @@
-"""One program of ours that may be stopped, killed, frozen and started again."""
+"""One child program that may be stopped, killed, frozen and started again."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ class Server:
     """One server of the stack.
 
     `backing` says which program serves and why; `log` is the file with its output. A server at a
-    configured address is not `ours`: it has no log and no pid, and whoever starts, stops, kills or
-    freezes it gets a StackError.
+    configured address is not `ours`: it has no log and no pid, and a call that would start, stop,
+    kill or freeze it raises StackError.
     """
 
     def __init__(self, kind: Kind, url: str, backing: str, process: Process | None = None) -> None:

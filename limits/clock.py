@@ -3,7 +3,7 @@
 Around every exchange: `before` and `after` on our monotonic clock, and Redis' own TIME in between.
 So Redis minus monotonic lies in [time - after, time - before]. The intersection over the last two
 spans of five seconds is kept; on loopback it is about 0.2 ms wide. An empty intersection means
-that a clock stepped: the knowledge is thrown away and gathered anew.
+that a clock stepped: what is known is thrown away and gathered again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether this Redis still knows what it knew.
 
 A worker remembers the epoch it found at its start. When Redis comes back with another one, or with
-none, it has lost its state: leases, starts, and whoever waited. Then nobody starts for one call
+none, it has lost its state: leases, starts, and what waited. Then nobody starts for one call
 time-out, because calls may run that nobody counts any more.
 """
 

@@ -76,7 +76,7 @@ local function go_on(id, request, old, record)
 end
 
 -- Nobody has asked for this number yet. `flying`: the record of its call, if one runs.
-local function ask_anew(id, number, request, flying)
+local function ask_courier(id, number, request, flying)
   local idle = nobody_waits()
   if not idle and waits() >= rules.max_waiting then return { now, 'full', waits() } end
   local record = record_of(request)
@@ -127,5 +127,5 @@ return function(id, asked, stored)
     write_record(REQUESTS, number, record)
     return parked(id, record.state or 'queue')
   end
-  return ask_anew(id, number, request, flying)
+  return ask_courier(id, number, request, flying)
 end

@@ -1,6 +1,6 @@
 --[[
-finish: a call is over. Its operations end, whoever waits for its number and finds the answer fresh
-enough ends with them, and the freed slot goes to the next in line.
+finish: a call is over. Its operations end, and with them those that wait for its number and find
+the answer fresh enough; the freed slot goes to the next in line.
 
 KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:

@@ -17,7 +17,7 @@ local function score(key, index)
   return tonumber(call('ZRANGE', key, index, index, 'WITHSCORES')[2])
 end
 
--- Whoever waits has a drainer and a flag, and no retry is overdue.
+-- What waits has a drainer and a flag, and no retry is overdue.
 local function is_drained(line)
   local found = call('MGET', 'wait_drainer:' .. line, 'wait_list_activated:' .. line)
   if not found[1] or not found[2] then return false end

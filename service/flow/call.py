@@ -88,7 +88,7 @@ class Asker:
             )
         except asyncio.CancelledError:
             # This worker stops. The request waits in Redis now, so what follows a turn is due:
-            # a drain job for whoever goes on, and the end of its own job.
+            # a drain job for the next worker, and the end of its own job.
             return await self.hand_back(call)
         self._reach(FailPoint.AFTER_ANSWER)
         outcome = "answered" if tracking.checkpoints else "not_found"

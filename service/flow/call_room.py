@@ -24,7 +24,7 @@ MOST_FOLLOWERS = 2
 
 
 class WaitingLines:
-    """The lines that could call and found no place, in the order in which they came."""
+    """The lines that could call and wait for a place, in the order in which they came."""
 
     def __init__(self) -> None:
         self.wake: Callable[[], None] = lambda: None

@@ -34,7 +34,7 @@ class Deadlines:
         try:
             return await work
         except asyncio.CancelledError:
-            # Whoever else cancelled the task as well wants it to end.
+            # Another one who cancelled the task as well wants it to end.
             if task in self._over and task.uncancel() == 0:
                 raise TimeoutError from None
             raise

@@ -60,7 +60,7 @@ class Handler:
             await self.set_aside(job, error)
             return
         except TubesDown:
-            await job.release()  # it is not ours any more, and whoever has it reads it
+            await job.release()  # this process lost it, and the next holder reads it
             return
         await self._results.available()
         kept = await self._stored_answer(request)

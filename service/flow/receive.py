@@ -1,4 +1,4 @@
-"""Jobs as they come from the tubes: each one a task, and none left behind by a defect of ours."""
+"""Jobs as they come from the tubes: each one a task, and no defect in the code keeps a job."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Receiver:
     async def _request(self, job: Job) -> None:
         try:
             await self._handler.handle(job)
-        except Exception as error:  # noqa: BLE001 - a defect of ours must not keep the job
+        except Exception as error:  # noqa: BLE001 - a defect in the code must not keep the job
             await self._hand_back(job, error)
 
     async def _drain(self, job: Job) -> None:
@@ -65,7 +65,7 @@ class Receiver:
             return
         try:
             await self._drainer.claim(line, job, self._dispatcher)
-        except Exception as error:  # noqa: BLE001 - a defect of ours must not keep the job
+        except Exception as error:  # noqa: BLE001 - a defect in the code must not keep the job
             await self._hand_back(job, error)
 
     async def _hand_back(self, job: Job, error: Exception) -> None:

@@ -114,7 +114,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.AUTH_FAILED: "The courier refused our credentials; its requests wait.",
         Event.UNREADABLE: "The courier's answer has a new form; its module must be corrected.",
         Event.UNKNOWN_CODE: "The courier's module has no meaning for `code`; told once a process.",
-        Event.BAD_DOCUMENT: "`document` of `tracking` is none of ours; its re-checks have ended.",
+        Event.BAD_DOCUMENT: "`document` was not written by this service; its re-checks have ended.",
         Event.JOBS_LOST: "Held too long, or the connection ended; beanstalkd gives them to others.",
         Event.JOB_STUCK: "beanstalkd had no room to put it back; it returns when that restarts.",
         Event.AWAY: "beanstalkd, Redis or MongoDB does not answer; it is tried again.",

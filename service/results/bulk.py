@@ -1,4 +1,4 @@
-"""Writes to `tracking` in bulk, so that the newest observation wins whoever else writes.
+"""Writes to `tracking` in bulk, so that the newest observation wins over every other writer.
 
 Most documents are new, and an insert costs the server a fifth of an upsert: so all are inserted at
 first. Those that were there already are read, merged and replaced, each only if it is still what
@@ -189,7 +189,7 @@ def _merged(document: Document | None, write: Write, recheck: Recheck) -> Merged
     try:
         return merge(document, write, recheck)
     except (KeyError, TypeError, ValueError) as error:
-        raise _Unstorable(f"the stored document is none of ours: {error!r}") from error
+        raise _Unstorable(f"this service did not write the stored document: {error!r}") from error
 
 
 def _encoded(document: Document) -> RawBSONDocument:

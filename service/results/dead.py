@@ -83,7 +83,7 @@ def withdraw(
 ) -> None:
     """Delete again what calls left that were granted before their parcel was forgotten.
 
-    Afterwards, not before: whoever forgets makes the mark first and then deletes what is there.
+    Afterwards, not before: `forget` makes the mark first and then deletes what is there.
     """
     calls = [letter for letter in letters if letter.granted_us is not None]
     if not calls:

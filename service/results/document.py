@@ -1,7 +1,7 @@
 """One document of the collection `tracking` (docs/interface.md §3), and what goes into it.
 
-Besides the contract's members there are two of ours: `observed_us`, the grant of the call whose
-answer this is (Redis' time in microseconds, 0 before the first answer), which decides what is
+Besides the contract's members there are two internal ones: `observed_us`, the grant of the call
+whose answer this is (Redis' time in microseconds, 0 before the first answer), which decides what is
 newer; and `revision`, one more with each write, which tells whether somebody wrote in between.
 """
 

@@ -10,8 +10,8 @@ until        the end of the mark: no such call can be left. MongoDB deletes it t
 ============ =======================================================================================
 
 A writer looks for marks before it writes. It looks seldom while there are none, and a mark may be
-made right after it has looked: so whoever forgets while a call runs clears once more, when that
-call is over or every writer has looked again (SEEN_SECONDS).
+made right after it has looked: so `forget` during a call clears once more, when that call is over
+or every writer has looked again (SEEN_SECONDS).
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def clear(
 
     A document that was begun after `parcel.at_us` stays: somebody has asked again.
     """
-    # A document that has no such member is none of ours, and goes.
+    # This service did not write a document without such a member: it goes.
     before = {"created_at": {"$not": {"$gt": parcel.at}}}
     named = {"slug": parcel.slug, "tracking_number": parcel.number}
     observed = {"observed_us": {"$not": {"$gt": Int64(parcel.at_us)}}}

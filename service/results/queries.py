@@ -47,7 +47,7 @@ def put_off_checks(
 
 
 def give_up_check(tracking: Collection[Document], name: object, now: dt.datetime, why: str) -> None:
-    """Note what is wrong with a document that is none of ours, and check it no more."""
+    """Note what is wrong with a document that this service did not write; check it no more."""
     error = {"code": "bad_document", "message": why, "at": now}
     change = {"$set": {"next_check_at": None, "error": error}}
     tracking.update_one({"_id": {"$eq": name}}, change)

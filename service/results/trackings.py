@@ -20,8 +20,8 @@ from tracking.request import TrackingRequest
 from tracking.summary import summary
 
 CLOCKS_APART = 5.0
-"""Seconds that Redis' clock may be ahead of ours. An answer from further in our future has an age
-that we cannot know."""
+"""Seconds that Redis' clock may be ahead of this machine's. An answer from further ahead has an age
+that nobody can know."""
 
 _FRESH = {
     "tag": 1,

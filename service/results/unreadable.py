@@ -73,7 +73,7 @@ def each(unreadable: Collection[Document], slug: str | None = None) -> Iterator[
 
 
 def unread_of(document: Document) -> Unread:
-    """Read a kept answer back. Raises KeyError, TypeError for a document that is none of ours."""
+    """Read a kept answer back. Raises KeyError, TypeError for one that no worker wrote."""
     body = document["body"]
     return Unread(
         number=document["asked"],

@@ -94,7 +94,7 @@ class Connection:
             raise beanstalkd_down(server, error) from error
         try:
             client = greenstalk.Client(wire, encoding=None, use=tube, watch=tube)
-            # Job ids begin anew when a server without its binlog restarts; this id never repeats.
+            # Job ids start from 1 when a server without its binlog restarts; this id never repeats.
             instance = str(client.stats()["id"])
         except (greenstalk.Error, OSError, AssertionError, ValueError) as error:
             wire.drop()
@@ -221,7 +221,7 @@ class Connection:
     def _delete_buried(self, answers: Iterable[int | greenstalk.Error]) -> None:
         for answer in answers:
             if isinstance(answer, greenstalk.BuriedError):
-                # It exists all the same, and whoever kicks it some day would repeat our work.
+                # It exists all the same, and a later kick would repeat the work.
                 with suppress(greenstalk.NotFoundError):
                     self.client.delete(answer.id or 0)
 

@@ -58,7 +58,7 @@ def request_from(
     if expires_in is not None:
         now = clock()
         enqueued_at = _instant(meta.get("enqueued_at"))
-        # A producer's clock may run ahead of ours, but nothing was put in the future.
+        # A producer's clock may run ahead of this one, but nothing was put in the future.
         put_at = now - age_seconds if enqueued_at is None else min(enqueued_at, now)
         # Within what `_seconds` reads, so that it can be written as a job again.
         expires_at = min(max(put_at + expires_in, 0.0), SECONDS_MOST)

@@ -65,8 +65,8 @@ class Wire(socket.socket):
         True: they are taken, and nothing is left for greenstalk. False: all are left to it.
         """
         replies = reply * len(self._ahead)
-        # beanstalkd writes each reply by itself: whoever reads them as they come waits for each of
-        # them, and each time for a turn at the interpreter.
+        # beanstalkd writes each reply by itself: a thread that reads them as they come waits for
+        # each of them, and each time for a turn at the interpreter.
         self.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, len(replies))
         self._readable.poll(TOGETHER_MS)
         self.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)

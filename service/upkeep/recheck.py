@@ -99,7 +99,7 @@ class Recheck:
 
 
 def _request(document: dict[str, Any], moment: dt.datetime) -> TrackingRequest:
-    """Read as a worker will read it. Raises MalformedJob, TypeError, ValueError: none of ours."""
+    """Read as a worker will. Raises MalformedJob, TypeError, ValueError for another's document."""
     name = document["_id"]
     slug: Any = document.get("slug")
     number: Any = document.get("tracking_number")

@@ -56,7 +56,7 @@ class Sweeper:
             await self._put_right(swept)
 
     async def _put_right(self, swept: Swept) -> None:
-        # Whoever knows the line puts the job; nobody here could drain it.
+        # A worker that knows the line puts the job; this one could not drain it.
         put_drain = swept.put_drain and swept.line in self._lines
         if swept.swept or put_drain or swept.dying:
             emit(

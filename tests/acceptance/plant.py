@@ -169,7 +169,7 @@ class Plant:
         }
         return {
             "TRACKER_CONFIG": str(REPOSITORY / "config.toml"),
-            "PYTHONDONTWRITEBYTECODE": "",  # compiling anew is a third of what a start costs
+            "PYTHONDONTWRITEBYTECODE": "",  # compiling again is a third of what a start costs
             **{_variable(path): _text(value) for path, value in settings.items()},
         }
 

@@ -110,7 +110,7 @@ class RunningWorker:
         return [pid for pid in self.children if _alive(pid)]
 
     def defects(self) -> list[Line]:
-        """What no run may log: tracebacks of ours, and complaints of libraries."""
+        """What no run may log: tracebacks, and complaints of libraries."""
         return [
             line
             for line in self.lines

@@ -59,8 +59,8 @@ DEATHS = {
     FailPoint.AFTER_DRAIN_RESERVE: Death(),
     FailPoint.AFTER_TAKE: Death(),
     FailPoint.AFTER_HAND_OVER: Death(stopped=True),
-    # Only a courier that needs it is swept, and only by whoever comes first. Every 0.4 s one of
-    # these has come to rest, so there is one for this worker while the others' requests wait.
+    # Only a courier that needs it is swept, and only by the worker that comes first. Every 0.4 s
+    # one of these has come to rest: there is one for this worker while the others' requests wait.
     FailPoint.AFTER_SWEEP: Death(couriers=12, every_seconds=0.4),
 }
 

@@ -26,6 +26,13 @@ MEANS_SOMETHING_ELSE = {
 }
 """Words that cannot be refused, by the reason."""
 
+OLD_FORMS = re.compile(
+    r"\b(who(so)?ever|whomever|anew|whence|thereof|thereby|wherein|lest|in[ _]vain|of[ _]ours)\b"
+    r"|_(whoever|anew)\b|\b(\w+_)?(whoever|anew)_",
+    re.IGNORECASE,
+)
+"""Riddles and words that nobody says: name who does it instead, or say "again"."""
+
 _ROW = re.compile(r"^\| \*\*[^|]+\|[^|]*\| ([^|]*) \|$", re.MULTILINE)
 _SAID = re.compile(r"\*\*(\w+)\*\*")
 """A word that has a meaning of its own is not refused for the sake of another one."""
@@ -89,6 +96,35 @@ def test_no_name_in_the_code_holds_a_word_that_the_glossary_says_not_to_say() ->
     }
 
     assert found == set()
+
+
+def texts() -> list[Path]:
+    """Everything that people read here, but for this file."""
+    folders = (*PACKAGES, "benchmarks", "devstack", "docs", "examples", "tests")
+    below = [path for folder in folders for path in (REPOSITORY / folder).rglob("*.*")]
+    texts = [*REPOSITORY.glob("*.*"), *below]
+    return [path for path in texts if path.suffix in _READ and path != Path(__file__)]
+
+
+_READ = {*_CODE, ".md", ".toml"}
+
+
+def test_no_text_holds_a_word_of_an_old_form() -> None:
+    found = [
+        f"{path.relative_to(REPOSITORY)}:{at}: {match[0]!r}"
+        for path in texts()
+        for at, line in enumerate(path.read_text().splitlines(), start=1)
+        for match in OLD_FORMS.finditer(line)
+    ]
+
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text", ["Whoever asks", "made anew", "a defect of ours", "test_whoever_asks", "is_named_anew"]
+)
+def test_a_planted_old_form_is_found(text: str) -> None:
+    assert OLD_FORMS.search(text)
 
 
 def test_every_word_that_is_spared_stands_in_the_glossary() -> None:

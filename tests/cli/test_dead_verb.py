@@ -189,7 +189,7 @@ def test_a_body_that_was_cut_cannot_be_kicked(
 
 @pytest.mark.parametrize("which", [["--all"], ["--slug", "usps"], ["--reason", "courier_down"]])
 @pytest.mark.parametrize(("verb", "done"), [("kick", "kicked"), ("delete", "deleted")])
-def test_whoever_means_many_is_asked(
+def test_a_command_that_means_many_asks_first(
     run: Run, collections: Any, verb: str, done: str, which: list[str]
 ) -> None:
     record(collections, "a")

@@ -170,7 +170,7 @@ def test_the_parent_sleeps_while_nothing_happens(start: Start) -> None:
     assert ticks() - before <= 2
 
 
-def test_the_delay_doubles_and_begins_anew_after_a_healthy_minute() -> None:
+def test_the_delay_doubles_and_starts_again_after_a_healthy_minute() -> None:
     plan = Plan(command=[], processes=1, silence=1.0, grace=1.0)
     slot = Slot(0)
     delays = [slot.fell_empty(plan, lived=1.0, now=0.0) for _ in range(9)]

@@ -97,7 +97,7 @@ def test_a_worker_answers_what_is_put_and_stops_in_good_order(
     assert run("info", "--json").json[0]["workers"] == []
 
 
-def test_a_request_that_lacks_credentials_is_told_to_whoever_waits_for_it(
+def test_a_request_that_lacks_credentials_is_reported_to_the_command_that_waits(
     started: tuple[Started, Path], addresses: dict[str, str]
 ) -> None:
     start, log = started

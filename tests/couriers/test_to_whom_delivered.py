@@ -29,7 +29,7 @@ CODED = [
     (subject, code)
     for subject in SUBJECTS
     for code in subject.codes
-    # The feed's codes are tags of our own: whoever writes one means it.
+    # The feed's codes are tags of our own: a feed that writes one means it.
     if subject.delivered(("", "", code)) and subject.module is not json_feed
     if subject.in_english
 ]

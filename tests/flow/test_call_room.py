@@ -174,7 +174,7 @@ async def test_a_slug_stands_in_line_once() -> None:
     assert (room.waiting.add(USPS), room.waiting.add(USPS)) == (True, False)
 
 
-async def test_whoever_calls_slugs_in_is_told_of_each_chance() -> None:
+async def test_each_free_place_wakes_who_calls_lines_in() -> None:
     room, told = CallRoom(1), list[str]()
     room.waiting.wake = lambda: told.append("free")
     busy = await holding(room, 1)

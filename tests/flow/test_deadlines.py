@@ -57,7 +57,7 @@ async def test_a_task_that_is_cancelled_is_cancelled() -> None:
         await task
 
 
-async def test_whoever_stops_a_task_at_its_deadline_is_obeyed() -> None:
+async def test_a_task_that_is_cancelled_at_its_deadline_ends() -> None:
     deadlines = Deadlines()
 
     async def stubborn() -> None:

@@ -85,7 +85,7 @@ def test_the_last_attempt_is_followed_by_death(error: CourierError) -> None:
 
 
 @pytest.mark.parametrize("error", WAITING, ids=lambda error: error.code)
-def test_whoever_could_not_be_asked_for_a_day_is_dead(error: CourierError) -> None:
+def test_a_request_that_failed_for_a_day_is_dead(error: CourierError) -> None:
     assert isinstance(decided(error, waited=GIVE_UP_SECONDS - 60), HandBack)
     assert decided(error, waited=GIVE_UP_SECONDS + 1) == Die()
 

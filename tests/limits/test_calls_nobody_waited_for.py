@@ -1,4 +1,4 @@
-"""A call ends whose slot nobody lacked: those who wait stay in the hands of whoever drains."""
+"""A call ends whose slot nobody lacked: those who wait are left to the drainer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def calls(usps: Worker) -> list[Call]:
     return running
 
 
-async def test_finish_leaves_the_line_to_whoever_is_named(
+async def test_finish_leaves_the_line_to_the_named_drainer(
     usps: Worker, calls: list[Call], redis: Redis
 ) -> None:
     drainer = await redis.get(KEYS.wait_drainer)

@@ -186,7 +186,7 @@ async def test_what_runs_is_not_touched(worker: Worker, redis: Redis) -> None:
     assert await counted(redis, "SUCCESS", "CANCELLED") == (1, 0)
 
 
-async def test_whoever_waits_behind_a_running_call_can_be_cancelled(
+async def test_a_request_behind_a_running_call_can_be_cancelled(
     worker: Worker, redis: Redis
 ) -> None:
     call = await worker.granted("N001", id="op-1")

@@ -166,7 +166,7 @@ async def test_a_drainer_whose_next_instant_is_near_stays_named_as_it_is(
     assert 0 <= int(ask) - first <= 20_000
 
 
-async def test_a_drainer_is_named_anew_for_an_instant_that_is_not_near(
+async def test_a_drainer_is_named_again_for_an_instant_that_is_not_near(
     crowd: Worker, redis: Redis
 ) -> None:
     await crowd.raw("take", "t1", 5, 1)
@@ -201,7 +201,7 @@ async def test_flag_and_duty_end_with_the_last_that_waits(crowd: Worker, redis: 
     assert await redis.exists(KEYS.wait_drainer, KEYS.wait_list_activated) == 0
 
 
-async def test_who_parks_after_the_last_one_left_asks_for_a_drain_job_anew(
+async def test_who_parks_after_the_last_one_left_asks_for_a_drain_job(
     crowd: Worker,
 ) -> None:
     wide = replace(crowd, rules=FAST)

@@ -178,7 +178,7 @@ async def test_of_joined_requests_the_strictest_max_age_counts(
     assert [second.requests for second in turn.calls] == [2]
 
 
-async def test_when_the_running_call_dies_whoever_waits_behind_it_gets_in_line(
+async def test_when_the_running_call_dies_what_waits_behind_it_gets_in_line(
     worker: Worker, redis: Redis
 ) -> None:
     call = await worker.granted(id="op-1")
@@ -190,7 +190,7 @@ async def test_when_the_running_call_dies_whoever_waits_behind_it_gets_in_line(
     assert await state(redis, "op-1") == "ERROR"
 
 
-async def test_whoever_waits_behind_a_call_that_is_repeated_waits_for_the_retry(
+async def test_a_request_behind_a_call_that_is_repeated_waits_for_the_retry(
     worker: Worker,
 ) -> None:
     call = await worker.granted(id="op-1")

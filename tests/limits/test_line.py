@@ -148,7 +148,7 @@ async def test_a_number_pushed_by_hand_is_a_plain_manual_request(
     assert await counted(redis, "SUCCESS") == (1,)
 
 
-async def test_whoever_comes_finds_a_number_pushed_by_hand_waiting(
+async def test_a_new_request_finds_a_number_pushed_by_hand_waiting(
     worker: Worker, redis: Redis
 ) -> None:
     await redis.rpush(KEYS.wait_list, "N001")

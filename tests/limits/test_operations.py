@@ -70,7 +70,7 @@ async def test_an_id_put_again_for_another_number_is_still_the_same_operation(
     assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N001"]
 
 
-async def test_an_id_whose_record_is_lost_is_admitted_anew(worker: Worker, redis: Redis) -> None:
+async def test_an_id_whose_record_is_lost_is_admitted_again(worker: Worker, redis: Redis) -> None:
     await redis.hset(KEYS.wait_requests, "#op-1", '{"n":"GONE","at":1}')
 
     call = await worker.granted("N001", id="op-1")

@@ -77,7 +77,7 @@ async def test_the_flag_never_exists_without_its_expiry(busy: Worker, redis: Red
 async def test_a_flag_that_is_up_for_ever_stops_nobody(
     busy: Worker, free: Worker, redis: Redis
 ) -> None:
-    """F6, F7: whoever found the flag up went away, and nothing set the list going again."""
+    """F6, F7: a worker that found the flag up went away, and nothing drained the list again."""
     await redis.set(KEYS.wait_list_activated, "2")
 
     parked = await busy.parked("N001")
@@ -204,7 +204,7 @@ async def test_the_second_slides_and_is_not_a_second_of_the_calendar(
 async def test_starts_at_the_end_of_a_calendar_second_keep_their_lanes_in_the_next(
     usps: Worker, redis: Redis
 ) -> None:
-    """F15, at the very boundary: a counter of calendar seconds would begin anew there."""
+    """F15, at the very boundary: a counter of calendar seconds would start from zero."""
     await usps.raw_admit("a", "N001")
     await usps.raw_admit("b", "N002")
     while (now := await redis_us(redis)) % 1_000_000 > 300_000:  # noqa: ASYNC110 - a clock

@@ -118,7 +118,7 @@ async def test_two_lanes_go_to_two_calls_each_at_its_own_instant(
     assert [int(at) for _, at, *_ in grants] == [free, free + 40_000]
 
 
-async def test_whoever_waits_for_an_unreported_lane_asks_when_the_report_may_be_there(
+async def test_a_drainer_that_waits_for_an_unreported_lane_asks_when_the_report_may_be_there(
     usps: Worker,
 ) -> None:
     await usps.raw_admit("a", "N001")

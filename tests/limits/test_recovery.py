@@ -164,7 +164,7 @@ async def test_what_lost_its_worker_is_first_in_line_again_the_oldest_first(
     assert await redis.exists(KEYS.wait_inflight, KEYS.calls_leases, KEYS.calls_number) == 0
 
 
-async def test_what_lost_its_worker_meets_whoever_came_meanwhile_in_one_entry(
+async def test_what_lost_its_worker_meets_later_requests_in_one_entry(
     worker: Worker, redis: Redis
 ) -> None:
     call = await worker.granted("N001", id="op-1", origin=Origin.AUTOMATIC)
@@ -236,9 +236,7 @@ async def test_a_job_that_kills_its_workers_is_dying(hire: Hire, redis: Redis) -
     assert await worker.admit("N001", job="job-1", id="op-1") == Ended(State.ERROR)
 
 
-async def test_whoever_waits_behind_a_dying_call_is_called_after_it(
-    hire: Hire, redis: Redis
-) -> None:
+async def test_a_request_behind_a_dying_call_is_called_after_it(hire: Hire, redis: Redis) -> None:
     worker = await hire(policy=Policy(deaths=0))
     call = await worker.granted("N001", id="op-1")
     await worker.parked("N001", id="op-2")

@@ -79,7 +79,7 @@ async def test_leases_that_nobody_ends_leave_redis(worker: Worker, redis: Redis)
     assert 0 < await redis.pttl(KEYS.calls_leases) <= 60_000
 
 
-async def test_whoever_waits_for_a_slot_asks_when_the_oldest_lease_ends(
+async def test_a_drainer_without_a_slot_asks_when_the_oldest_lease_ends(
     hire: Hire, redis: Redis
 ) -> None:
     worker = await hire(replace(FAST, concurrent=2))

@@ -229,7 +229,7 @@ class Walk(Sender):
         self.leaps += [(key, member) for member in self.redis.zrange(key, 0, -1)]
 
     @invariant()
-    def whoever_waits_will_be_asked_for(self) -> None:
+    def what_waits_will_be_asked_for(self) -> None:
         """A retry that is not due may be left to the sweep, which comes every few seconds."""
         waits = self.redis.exists(KEYS.wait_list, KEYS.wait_list_automatic)
         assert not waits or self.drain_jobs or self.asking or self.queue

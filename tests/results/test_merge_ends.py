@@ -30,7 +30,7 @@ LATE = scan("2026-04-20T10:00:00", "Accepted", city="SEATTLE")
 
 
 @pytest.mark.parametrize(
-    ("first", "gap", "anew"),
+    ("first", "gap", "again"),
     [
         (delivered(FIRST, THIRD), 29, False),
         (delivered(FIRST, THIRD), 31, True),
@@ -41,7 +41,7 @@ LATE = scan("2026-04-20T10:00:00", "Accepted", city="SEATTLE")
     ],
 )
 def test_a_number_is_used_again_when_a_new_journey_begins_long_after_the_old_one(
-    first: Tracking, gap: float, *, anew: bool
+    first: Tracking, gap: float, *, again: bool
 ) -> None:
     old = stored(first)
     begins = dt.datetime.fromisoformat(THIRD.checkpoint_time) + days(gap)
@@ -49,13 +49,13 @@ def test_a_number_is_used_again_when_a_new_journey_begins_long_after_the_old_one
 
     merged = merge(old, answer(call(days(gap + 2)), on_its_way(new_scan)))
 
-    assert (times(merged.document) == [new_scan.checkpoint_time]) is anew
+    assert (times(merged.document) == [new_scan.checkpoint_time]) is again
     assert [each["_id"] for each in merged.past] == (
-        [f"{NAME}:{FIRST.checkpoint_time}"] if anew else []
+        [f"{NAME}:{FIRST.checkpoint_time}"] if again else []
     )
 
 
-def test_a_number_that_is_used_again_starts_anew_and_the_old_parcel_is_kept() -> None:
+def test_a_number_that_is_used_again_starts_again_and_the_old_parcel_is_kept() -> None:
     old = stored(delivered(FIRST, THIRD))
 
     merged = merge(old, answer(call(days(60)), on_its_way(LATE)))

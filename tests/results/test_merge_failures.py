@@ -53,7 +53,7 @@ def test_a_failure_touches_neither_checkpoints_nor_tag_nor_plan() -> None:
     assert [each["outcome"] for each in new["attempts"]] == ["answered", "courier_down"]
 
 
-def test_a_final_failure_is_shown_and_the_next_check_is_planned_anew() -> None:
+def test_a_final_failure_is_shown_and_the_next_check_is_planned_again() -> None:
     new = merge(stored(), failure(call(hours(9)), CourierDown("no route"), final=True)).document
 
     assert new["error"] == {

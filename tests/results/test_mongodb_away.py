@@ -141,7 +141,7 @@ async def test_closing_ends_the_look_for_a_mongodb_that_is_away(stack: Stack, ha
     stack.mongodb.start()
 
 
-async def test_whoever_writes_after_the_end_is_told(hasty: Store) -> None:
+async def test_a_write_after_the_end_is_refused(hasty: Store) -> None:
     trackings = Trackings(hasty, recheck_of)
     of = call()
     await hasty.close()

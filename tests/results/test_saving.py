@@ -253,7 +253,7 @@ async def test_only_the_bad_one_of_two_answers_about_a_number_is_refused(
 
 
 @pytest.mark.parametrize("foreign", [{}, {"observed_us": 0, "revision": 0, "checkpoints": None}])
-async def test_a_document_that_is_none_of_ours_stops_only_its_own_number(
+async def test_a_document_that_no_worker_wrote_stops_only_its_own_number(
     store: Store, trackings: Trackings, foreign: dict[str, Any]
 ) -> None:
     store.tracking.insert_one({"_id": NAME} | foreign)

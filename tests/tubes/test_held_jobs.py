@@ -1,4 +1,4 @@
-"""Room is shared: whoever found none comes first when there is some."""
+"""Room is shared: a guest that found none comes first when there is some."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def selector() -> Iterator[selectors.BaseSelector]:
         yield opened
 
 
-async def test_whoever_is_woken_before_it_sleeps_does_not_sleep(
+async def test_a_thread_that_is_woken_before_it_sleeps_does_not_sleep(
     selector: selectors.BaseSelector,
 ) -> None:
     mailbox = Mailbox(asyncio.get_running_loop())
@@ -56,7 +56,7 @@ async def test_ten_thousand_round_trips_miss_no_wake(selector: selectors.BaseSel
     await asyncio.to_thread(thread.join)
 
 
-async def test_whoever_waits_when_the_thread_ends_waits_no_more() -> None:
+async def test_a_caller_that_waits_when_the_thread_ends_waits_no_more() -> None:
     mailbox = Mailbox(asyncio.get_running_loop())
     visiting = asyncio.create_task(mailbox.round_trip())
     await asyncio.sleep(0)

@@ -92,7 +92,7 @@ async def test_only_the_first_settling_counts(
     assert intake.held == 0
 
 
-async def test_whoever_stops_waiting_for_a_delete_does_not_undo_it(
+async def test_a_caller_that_stops_waiting_for_a_delete_does_not_undo_it(
     begin: Begin, source: Source, producer: Producer
 ) -> None:
     producer.put(b"")

@@ -245,7 +245,7 @@ BAD: list[tuple[Document, str]] = [
 
 
 @pytest.mark.parametrize("case", BAD, ids=lambda case: case[1])
-async def test_a_document_that_is_none_of_ours_is_recorded_and_passed_over(
+async def test_a_document_that_no_worker_wrote_is_recorded_and_passed_over(
     store: Store, putter: Putter, beanstalkd: Server, told: Told, case: tuple[Document, str]
 ) -> None:
     bad, why = case

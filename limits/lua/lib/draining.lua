@@ -4,7 +4,7 @@ draining: which process asks next for those who wait, and the flag that tells op
 local ASK_AT_LEAST_US = 30000000
 local DRAINER_SPARE_MS = 3000
 local TUBE_MS = 4000
--- Instants so near to each other are the same to whoever waits for them.
+-- Instants so near to each other count as the same one.
 local NEAR_US = 20000
 
 -- µs that each one in line waits behind the one before, where calls take so long.
@@ -13,7 +13,7 @@ local function each_us(took)
 end
 
 -- The flag's TTL is the estimate of when the last one that waits is due. It runs down by itself, so it
--- is made anew only for a line that has changed.
+-- is estimated again only for a line that has changed.
 local function raise_flag(waiting)
   if signs()[IS_FLAGGED] and not lists_changed() then return end
   local due_us = waiting * each_us(average_time() or 0) + paused_us()
@@ -45,7 +45,7 @@ local function call_drainer(who)
   return 1
 end
 
--- Nobody waits: flag and drainer go in this same step, so that the next one parked calls anew.
+-- Nobody waits: flag and drainer go in this same step, so that the next one parked asks for a drain job.
 local function at_rest()
   if not nobody_waits() then return false end
   delete_signs(DRAINER, FLAG)
@@ -53,8 +53,8 @@ local function at_rest()
   return true
 end
 
--- Ends every script that may leave somebody waiting. `claims`: this process came with the line's job
--- of the tube, which whoever drains holds: the one before vanished, or lost it.
+-- Ends every script that may leave somebody waiting. `claims`: this process holds the line's drain
+-- job, so the previous drainer is gone, or lost it.
 -- Returns ask (µs at which this process must ask again, 0 for never) and put (1: put a drain job).
 local function settle(who, why, ask, claims)
   if at_rest() then return 0, 0 end

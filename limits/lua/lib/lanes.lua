@@ -52,7 +52,7 @@ local function free_lane()
   if free <= now + rules.ahead_us then return math.max(now, free), lane end
   ask = free - rules.ahead_us
   -- Not reported yet: the report will move it forward by up to late_us, and by less if the send was
-  -- late. Who asks a little later than needed seldom asks in vain.
+  -- late. Asking slightly late is cheaper than being refused.
   if free > now + rules.window_us then
     ask = math.max(now + 50000, ask - rules.late_us + SEND_SPARE_US)
   end

@@ -65,10 +65,10 @@ local function taken_before(base)
 end
 
 -- What take does, and every step that frees a slot does next. Sent again it answers the same.
--- anew: the call that ends was still in flight, so this step has taken nothing before.
-local function turn(base, room, claims, anew)
+-- first: the call that ends was still in flight, so this step has taken nothing before.
+local function turn(base, room, claims, first)
   room = tonumber(room)
-  local grants = anew and {} or taken_before(base)
+  local grants = first and {} or taken_before(base)
   local why, look_again = 'more', now
   local nothing_left = nobody_waits() and not signs()[DRAINS] and not signs()[IS_FLAGGED]
   if #grants == 0 and nothing_left then
@@ -94,7 +94,7 @@ local function is_in_hand(room)
 end
 
 -- What every step does that ends a call unanswered: its request goes back into line where `put_back`
--- puts it, and the slot to whoever is next. Does nothing to a call that is not ours (any more).
+-- puts it, and the slot to the next in line. Does nothing to a call that this process lost.
 local function end_unanswered(id, base, room, put_back)
   drop_ended(LEASES)
   local number, record = land_to_wait(id)

@@ -101,7 +101,7 @@ def test_a_delivered_shipment() -> None:
         ("pre-transit", "", "InfoReceived_001"),
         ("transit", "Customs clearance status updated", "InTransit_006"),
         ("transit", "Available for pickup at the service point", "AvailableForPickup_001"),
-        ("transit", "Delivered to whoever", "InTransit_001"),
+        ("transit", "Delivered to somebody", "InTransit_001"),
         ("failure", "Delivery attempted; nobody was at home", "AttemptFail_002"),
         ("failure", "The consignee refused the shipment", "Exception_003"),
         ("failure", "", "Exception_001"),

@@ -55,7 +55,7 @@ MUTANTS = (
         where="limits/lua/lib/record.lua",
         old="ipairs({ old.kept or {}, new.heads or {}, new.kept or {} })",
         new="ipairs({ old.kept or {} })",
-        tests=(RECOVERY + "test_what_lost_its_worker_meets_whoever_came_meanwhile_in_one_entry",),
+        tests=(RECOVERY + "test_what_lost_its_worker_meets_later_requests_in_one_entry",),
     ),
     Mutant(
         name="any answer that is remembered is fresh",

@@ -40,7 +40,7 @@ MUTANTS = (
         tests=(FLAWS + "test_everything_about_a_request_waits_with_it",),
     ),
     Mutant(
-        name="whoever comes goes before those who wait",
+        name="a new request goes before those that wait",
         breaks="I11",
         where="limits/lua/admit.lua",
         old="  local idle = nobody_waits()",
@@ -135,7 +135,7 @@ MUTANTS = (
         where="limits/lua/lib/draining.lua",
         old="math.abs(at - ask) <= NEAR_US",
         new="true",
-        tests=(DRAINER + "test_a_drainer_is_named_anew_for_an_instant_that_is_not_near",),
+        tests=(DRAINER + "test_a_drainer_is_named_again_for_an_instant_that_is_not_near",),
     ),
     Mutant(
         name="nobody drains while the flag is up",
@@ -147,7 +147,7 @@ MUTANTS = (
         tests=(FLAWS + "test_a_flag_that_is_up_for_ever_stops_nobody",),
     ),
     Mutant(
-        name="whoever drains has that duty for ever",
+        name="a drainer has that duty for ever",
         breaks="I7 F8",
         where="limits/lua/lib/draining.lua",
         old="  set_sign(DRAINS, DRAINER, token .. ' ' .. digits(at),\n"
@@ -165,7 +165,7 @@ MUTANTS = (
         where="limits/lua/lib/draining.lua",
         old="  delete_signs(DRAINER, FLAG)\n",
         new="",
-        tests=(DRAINER + "test_who_parks_after_the_last_one_left_asks_for_a_drain_job_anew",),
+        tests=(DRAINER + "test_who_parks_after_the_last_one_left_asks_for_a_drain_job",),
     ),
     Mutant(
         name="a cancel touches what runs",

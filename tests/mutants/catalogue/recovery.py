@@ -81,7 +81,7 @@ MUTANTS = (
         name="a take that is sent again takes others",
         breaks="I2 I8",
         where="limits/lua/lib/taking.lua",
-        old="local grants = anew and {} or taken_before(base)",
+        old="local grants = first and {} or taken_before(base)",
         new="local grants = {}",
         tests=(REPLIES + "test_a_take_grants_the_same_calls_with_the_same_duty",),
     ),

@@ -44,7 +44,7 @@ MUTANTS = (
         tests=(ROOM + "test_the_places_of_a_task_come_back_however_it_ends",),
     ),
     Mutant(
-        name="whoever comes finds a place before those who stand in line",
+        name="a newcomer finds a place before those that wait for one",
         breaks="I7",
         where="service/flow/call_room.py",
         old="        if not self.waiting and (more",
@@ -57,7 +57,7 @@ MUTANTS = (
         where="service/flow/call_room.py",
         old="            if self.waiting:\n                self.waiting.wake()\n",
         new="",
-        tests=(ROOM + "test_whoever_calls_slugs_in_is_told_of_each_chance",),
+        tests=(ROOM + "test_each_free_place_wakes_who_calls_lines_in",),
     ),
     Mutant(
         name="a slug that stood in line for a minute is handed over instead of called",

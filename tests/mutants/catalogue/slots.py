@@ -61,7 +61,7 @@ MUTANTS = (
         tests=(FLAWS + "test_a_call_that_failed_in_any_way_gives_its_slot_back",),
     ),
     Mutant(
-        name="calls_number is not written anew after it expired",
+        name="calls_number is not written again after it expired",
         breaks="I6 F11",
         where="limits/lua/lib/memory.lua",
         old="elseif known.leased or not call('SET', CALLS, calls, 'XX', 'KEEPTTL') then",
@@ -86,7 +86,7 @@ MUTANTS = (
         tests=(FLAWS + "test_the_calls_of_the_last_second_never_lose_their_expiry",),
     ),
     Mutant(
-        name="the last slot is left to whoever drains",
+        name="the last slot is left to the drainer",
         breaks="I7",
         where="limits/lua/lib/taking.lua",
         old=" or members(LEASES) + 1 >= rules.concurrent then",

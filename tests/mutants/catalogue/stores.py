@@ -51,7 +51,7 @@ MUTANTS = (
         tests=(SAVING + "test_a_newer_answer_replaces_an_older_one_and_never_the_reverse",),
     ),
     Mutant(
-        name="whoever writes in between is overwritten",
+        name="a write in between is overwritten",
         breaks="I8",
         where="service/results/bulk.py",
         old='return {"_id": self.name, "revision": (self.stored or {})["revision"]}',

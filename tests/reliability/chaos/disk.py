@@ -1,6 +1,6 @@
 """A small disk that can be filled; only root may have one.
 
-It is mounted in a mount namespace of its own, which a process of ours holds open: when that dies,
+It is mounted in a mount namespace of its own, which a child process holds open: when that dies,
 by whatever cause, the disk is gone and nothing stays mounted.
 """
 

@@ -71,7 +71,7 @@ def extra_calls(found: Evidence) -> float:
     """The share of calls that were repeated although the courier had answered the one before.
 
     Only numbers that were asked for once are looked at: every call of theirs after the first whole
-    answer is one that a fault of ours caused. In percent of these numbers' calls.
+    answer is one that an injected fault caused. In percent of these numbers' calls.
     """
     asked = Counter((put.wish.slug, put.wish.number) for put in found.puts)
     again = {Kind.TWICE, Kind.SAME, Kind.AGAIN, Kind.REPEATED, Kind.CROWD}

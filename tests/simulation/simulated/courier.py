@@ -180,7 +180,7 @@ class Couriers:
 
 def _error_of(visit: Visit, chance: Chance) -> Exception | None:
     if visit.number.startswith(REFUSED):
-        return InvalidNumber("never one of ours")
+        return InvalidNumber("never a number of this courier")
     if chance.strikes("courier answers 500", visit.slug, visit.number):
         return CourierDown("500", http_status=500)
     if chance.strikes("courier answers 429", visit.slug, visit.number):

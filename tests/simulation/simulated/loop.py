@@ -95,7 +95,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def outside(self, delay: float, callback: Callable[..., Any], *args: Any) -> asyncio.Handle:
-        """Have the world do something in `delay` seconds, whoever asks for it."""
+        """Have the world do something in `delay` seconds, outside of every worker."""
         return self.call_later(delay, callback, *args, context=self._outside)
 
     def inside(self, process: Process, callback: Callable[..., Any], *args: Any) -> None:

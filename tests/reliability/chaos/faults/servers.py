@@ -55,7 +55,7 @@ def _forget_scripts(arena: Arena, _: random.Random) -> Undo:
 
 
 def _wrong_policy(name: str) -> Do:
-    """Whoever runs goes on; a worker that is started now must refuse."""
+    """Workers that run go on; a worker that is started now must refuse."""
 
     def do(arena: Arena, _: random.Random) -> Undo:
         worker = arena.workers[name]

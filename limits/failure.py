@@ -19,6 +19,9 @@ from tracking.network import network_reason
 _ASKS = ("HELLO must be called", "Authentication required", "NOAUTH")
 """How Redis tells that it got no password, to the command that redis-py greets it with."""
 
+_TOO_FEW_REPLICAS = "NOREPLICAS"
+"""How a primary tells that min-replicas-to-write asks for more replicas than it has."""
+
 _LOGIN = "redis.url (USER:PASSWORD@ before the host, signs like @ written as %40)"
 _FAILURES: tuple[tuple[type[Exception], str, str], ...] = (
     (AuthenticationError, "refuses the user name or the password", f"Correct them in {_LOGIN}."),
@@ -41,11 +44,19 @@ _FAILURES: tuple[tuple[type[Exception], str, str], ...] = (
 """The first that fits holds; `text` is Redis' own."""
 
 
+def takes_no_writes(error: Exception) -> bool:
+    """Whether this Redis is not, or not any more, the one that takes writes."""
+    return isinstance(error, ReadOnlyError) or str(error).startswith(_TOO_FEW_REPLICAS)
+
+
 def redis_down(error: Exception) -> LimitsDown:
     """Word an error of redis-py or of the network; raise it `from error`."""
     text = str(error).rstrip(".")
     if isinstance(error, AuthenticationError) and text.startswith(_ASKS):
         return LimitsDown("Redis asks for a password", f"Set it in {_LOGIN}.")
+    if text.startswith(_TOO_FEW_REPLICAS):
+        fix = "Start its replicas: its min-replicas-to-write asks for them."
+        return LimitsDown("Redis has too few replicas and takes no writes", fix)
     for kind, what, fix in _FAILURES:
         if isinstance(error, kind):
             return LimitsDown(f"Redis {what.format(text=text)}", fix)

@@ -9,8 +9,9 @@ script has done nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
 from limits.clock import Clock
-from limits.failure import redis_down
+from limits.failure import redis_down, takes_no_writes
 from limits.script_file import ALONE, BATCH, Script, load
 
 MOST_AT_ONCE = 200
@@ -116,9 +117,20 @@ class Pipeline:
                 for step in group:
                     step.reply.cancel()
             raise
-        self._tell(None)
-        for group, reply in zip(groups, replies, strict=True):
-            _settle(group, reply)
+        refusals = [
+            error
+            for group, reply in zip(groups, replies, strict=True)
+            for error in _settle(group, reply)
+            if takes_no_writes(error)
+        ]
+        self._tell(refusals[0] if refusals else None)
+        if refusals:
+            await self._leave()
+
+    async def _leave(self) -> None:
+        """Close the connections: another Redis may take the writes, at the same address."""
+        with contextlib.suppress(RedisError, OSError):
+            await self._redis.connection_pool.disconnect(inuse_connections=False)
 
     def _tell(self, error: Exception | None) -> None:
         if self._away != (error is not None):
@@ -192,14 +204,17 @@ def _instant(reply: Any) -> int | None:
     return reply if isinstance(reply, int) else None
 
 
-def _settle(group: Sequence[_Step], reply: Any) -> None:
+def _settle(group: Sequence[_Step], reply: Any) -> Iterator[Exception]:
+    """Hand each step its reply. What Redis refused is yielded as well."""
     if isinstance(reply, Exception):
         _fail(group, reply)
+        yield reply
         return
     for step, own in zip(group, reply if _batches(group) else [reply], strict=True):
         # What Redis will not do for one of them must not take the others along.
         if isinstance(own, Exception):
             _fail([step], own)
+            yield own
         elif not step.reply.done():
             step.reply.set_result(own)
 

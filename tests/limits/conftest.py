@@ -49,8 +49,9 @@ async def hire(redis_url: str) -> AsyncIterator[Hire]:
             policy: Policy = PLAIN,
             quiet_seconds: float = 30.0,
             notice: Notice = lambda _: None,
+            url: str = redis_url,
         ) -> Worker:
-            client = open_redis(RedisAddress(redis_url))
+            client = open_redis(RedisAddress(url))
             closing.push_async_callback(client.aclose)
             clock = Clock()
             pipeline = Pipeline(client, clock, notice)

@@ -14,6 +14,7 @@ from redis.exceptions import (
     NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
+    ResponseError,
 )
 
 from devstack.kinds import REDIS
@@ -81,6 +82,7 @@ async def test_another_service_at_the_address_is_told_as_that() -> None:
         (AuthenticationError("WRONGPASS invalid"), "refuses the user name", "redis.url"),
         (NoPermissionError("no permissions to run 'set'"), "forbids a command (no p", "+@all"),
         (ReadOnlyError("read only replica"), "is a replica", "redis.sentinels"),
+        (ResponseError("NOREPLICAS Not enough good replicas"), "too few replicas", "Start its"),
         (OutOfMemoryError("used memory > 'maxmemory'"), "has no memory left", "maxmemory"),
         (MasterNotFoundError("No master: <redis.asyncio<…>>"), "no primary that", "redis.service"),
         (InvalidResponse("Protocol error"), "is not what answers there", "redis.url"),

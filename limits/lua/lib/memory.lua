@@ -140,10 +140,9 @@ local function remove_start(id)
   known.changed[STARTS] = true
 end
 
--- Every change of the starts of an hour. Returns what the command does.
+-- Every change of the starts of an hour.
 local function change_hour(...)
-  known.sizes[HOUR] = nil
-  return call(...)
+  if call(...) > 0 then known.sizes[HOUR] = nil end
 end
 
 -- µs that a call has lately taken, nil before the first one.

@@ -147,7 +147,7 @@ MUTANTS = (
         breaks="I7",
         where="limits/lua/survey.lua",
         old="if not found[line]\n",
-        new="if found[slug]\n",
+        new="if found[line]\n",
         tests=("limits/test_scripts_of_all_slugs.py",),
     ),
     Mutant(

@@ -17,6 +17,7 @@ wait_list:<line>              list   numbers, oldest first              empty
 wait_list_automatic:<line>    list   the same, AUTOMATIC requests       empty
 wait_later:<line>             zset   number → due, ms                   empty
 wait_requests:<line>          hash   number → record; #id → operation   empty
+wait_operations:<line>:<no>   list   ids of a record with more than 16   empty
 wait_inflight:<line>          hash   call id → record; =number → call   empty
 wait_drainer:<line>           string who asks next, and when (µs)       that instant + 3 s
 wait_list_activated:<line>    string "1"                                when the last one is due
@@ -50,7 +51,7 @@ FORGOTTEN = "tracking:forgotten:"
 
 
 class LineKeys(NamedTuple):
-    """All keys of one line; the last three are prefixes."""
+    """All keys of one line; the last four are prefixes."""
 
     calls_number: str
     sec_calls: str
@@ -72,6 +73,7 @@ class LineKeys(NamedTuple):
     epoch: str
     status: str
     forgotten: str
+    operations: str
     answer: str
 
 
@@ -103,6 +105,7 @@ def of_line(line: Line) -> LineKeys:
         epoch=EPOCH,
         status=STATUS,
         forgotten=FORGOTTEN,
+        operations=f"wait_operations:{line}:",
         answer=f"tracking:answer:{slug_of(line)}:",
     )
 

@@ -11,17 +11,18 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Uses     context: quiet_until
          memory: count, drop_ended
-         record: join, read_record, record_of, write_record
+         record: carried, join, read_record, record_of, write_record
          operations: end_anonymous, end_operation, fresh
          lanes: opening
-         waiting: move_due, nobody_waits, promote, put_behind, put_head, put_tail, waits
+         waiting: move_due, nobody_waits, operations_waiting, promote, put_behind, put_head,
+           put_tail, waits
          flight: grant, granted_before, wait_again
          draining: call_drainer, drainer, raise_flag
 
 Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "parked", why, put}      it waits; put 1: put a drain job
          {now, "ended", state}          it ended before, expired, or a fresh answer was at hand
-         {now, "full", waiting}         max_waiting are waiting; nothing was changed
+         {now, "full", waiting}         max_waiting operations are waiting; nothing was changed
          {now, "dying", grant}          too many workers vanished over it: record it, then finish
          {now, "epoch"}                 this Redis lost its state: agree on an epoch first
 ]]
@@ -78,7 +79,9 @@ end
 -- Nobody has asked for this number yet. `flying`: the record of its call, if one runs.
 local function ask_courier(id, number, request, flying)
   local idle = nobody_waits()
-  if not idle and waits() >= rules.max_waiting then return { now, 'full', waits() } end
+  if not idle and operations_waiting() >= rules.max_waiting then
+    return { now, 'full', operations_waiting() }
+  end
   local record = record_of(request)
   if not join(record, request) then return parked(id, 'known') end
   if flying then
@@ -122,6 +125,10 @@ return function(id, asked, stored)
   end
   local record = read_record(REQUESTS, number)
   if record then
+    if request.id and operations_waiting() >= rules.max_waiting
+      and not carried(read_record(REQUESTS, '#' .. request.id)) then
+      return { now, 'full', operations_waiting() }
+    end
     promote(number, record, request)
     join(record, request)
     write_record(REQUESTS, number, record)

@@ -42,10 +42,10 @@ local function cancel_one(number, id)
   if record then
     record.ids = (record.ids or 1) - 1
     local deserted = record.ids <= 0 and not record.anon
-    if deserted and end_where(record, BY_HAND, everyone) then
+    if deserted and end_where(number, record, BY_HAND, everyone) then
       drop(number, record)
     else
-      -- Of a long chain the rest goes when its turn comes, without a call.
+      -- Of many the rest goes when its turn comes, without a call.
       write_record(REQUESTS, number, record)
     end
   end

@@ -35,7 +35,7 @@ end
 local function answer_waiting(id, verdict, number, runs)
   local record = read_record(REQUESTS, number)
   if not record then return true end
-  local looked = not verdict.answered or end_where(record, verdict, serves_by(verdict))
+  local looked = not verdict.answered or end_where(number, record, verdict, serves_by(verdict))
   if not looked then
     write_record(REQUESTS, number, record)
   elseif nobody_left(record) then
@@ -86,7 +86,7 @@ return function(id, text, number, base, room)
   if is_forgotten(number, record, verdict) then verdict.answered = false end
   if verdict.answered then remember(number, verdict, text, not record) end
   if lifted then lift_breaker() end
-  local ended = not record or end_where(record, verdict, everyone)
+  local ended = not record or end_where(record.n, record, verdict, everyone)
   if not ended or not answer_waiting(id, verdict, number, runs) then
     -- The lease stays until all have ended, so that no sweep takes the call for a lost one.
     if record then write_record(INFLIGHT, id, record) end

@@ -26,7 +26,7 @@ local BY_HAND = { state = 'CANCELLED', output = '{"reason":"forgotten"}' }
 -- Of the call's record stays what its slot and its end need; the fields of its requests go.
 local function end_running(id, record)
   local before = counted('CANCELLED')
-  local looked = end_where(record, BY_HAND, everyone)
+  local looked = end_where(record.n, record, BY_HAND, everyone)
   if looked then
     record = {
       n = record.n, since = record.since, at = record.at, granted = record.granted,

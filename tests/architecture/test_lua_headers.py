@@ -89,7 +89,7 @@ def used_of_library(body: str) -> dict[str, set[str]]:
     words = set(re.findall(r"(?<![.\w])\w+", code)) - set(re.findall(r"function (\w+)", code))
     found = {}
     for path in (LUA / "lib").glob("*.lua"):
-        names = re.findall(r"^local function (\w+)", path.read_text(), re.MULTILINE)
+        names = re.findall(r"^(?:local |  )function (\w+)", path.read_text(), re.MULTILINE)
         if called := words & set(names):
             found[path.stem] = called
     return found

@@ -17,7 +17,7 @@ def waiting(store: redis.Redis) -> None:
     """Thirty numbers that wait for usps, with the ids order-0 to order-29."""
     fields = {}
     for n, number in enumerate(NUMBERS):
-        fields[number] = json.dumps({"since": 1, "heads": [f"order-{n}"], "ids": 1})
+        fields[number] = json.dumps({"since": 1, "newest": [f"order-{n}"], "ids": 1})
         fields[f"#order-{n}"] = json.dumps({"n": number, "at": 1})
     store.hset("wait_requests:usps", mapping=fields)
     store.rpush("wait_list:usps", *NUMBERS)

@@ -27,7 +27,7 @@ def test_nothing_that_waits_is_a_negative_finding(run: Run) -> None:
 
 def waits(store: redis.Redis, slug: str, number: str, operation: str) -> None:
     """A request with an id, parked as lua/lib/record.lua describes it."""
-    record = {"since": 1, "heads": [operation], "ids": 1}
+    record = {"since": 1, "newest": [operation], "ids": 1}
     operations = {number: json.dumps(record), f"#{operation}": json.dumps({"n": number, "at": 1})}
     store.hset(f"wait_requests:{slug}", mapping=operations)
     store.rpush(f"wait_list:{slug}", number)

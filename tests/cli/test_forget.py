@@ -31,7 +31,7 @@ def store_all(collections: Any, store: redis.Redis, number: str, **dead: Any) ->
     collections.unreadable.insert_one(kept)
     letter = {"slug": "usps", "number": number, "reason": "courier_down", "body": BODY, "at": AT}
     collections.dead.insert_one(letter | {"_id": f"{name}:1", "server": None, "job": None} | dead)
-    record = {"since": 1, "heads": [f"waits-{number}"], "ids": 1}
+    record = {"since": 1, "newest": [f"waits-{number}"], "ids": 1}
     operation = json.dumps({"n": number, "at": 1})
     waiting = {number: json.dumps(record), f"#waits-{number}": operation}
     store.hset("wait_requests:usps", mapping=waiting)

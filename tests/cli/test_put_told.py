@@ -240,7 +240,7 @@ def waits(store: redis.Redis, identity: str) -> None:
     """A worker lives, and parked the request of this id because of a pause."""
     who = {"token": "t", "host": "host-1", "pid": 11, "version": "9.9.9", "since": 0.0}
     store.zadd("tracking:workers", {json.dumps(who): time.time() * 1000 + 10_000})
-    record = {"n": USPS[0], "heads": [identity], "since": time.time() * 1000}
+    record = {"n": USPS[0], "newest": [identity], "since": time.time() * 1000}
     store.hset("wait_requests:usps", USPS[0], json.dumps(record))
     store.hset("wait_requests:usps", f"#{identity}", json.dumps({"n": USPS[0]}))
     store.rpush("wait_list:usps", USPS[0])

@@ -14,6 +14,7 @@ from limits.rules import Rules
 
 ENDS = ("SUCCESS", "ERROR", "CANCELLED")
 DAY_MS = 86_400_000
+INLINE = 16
 
 LIVES_AT_MOST_MS = {
     KEYS.calls_number: 60_000,
@@ -51,6 +52,7 @@ class Snapshot:
     index: dict[str, str]
     leases: list[str]
     starts: list[str]
+    rest: dict[str, list[str]]
 
 
 def take_snapshot(redis: Redis) -> Snapshot:
@@ -68,7 +70,8 @@ def take_snapshot(redis: Redis) -> Snapshot:
     flying = {n: json.loads(text) for n, text in inflight.items() if n[0] != "="}
     index = {n[1:]: text for n, text in inflight.items() if n[0] == "="}
     lists = {"manual": manual, "automatic": automatic}
-    return Snapshot(lists, later, records, operations, flying, index, leases, starts)
+    rest = {key: redis.lrange(key, 0, -1) for key in redis.keys(f"{KEYS.operations}*")}
+    return Snapshot(lists, later, records, operations, flying, index, leases, starts, rest)
 
 
 def check(redis: Redis, rules: Rules, by_hand: set[str], *, flag_is_new: bool) -> None:
@@ -120,14 +123,14 @@ def _everybody_waits_in_one_place(seen: Snapshot, by_hand: set[str]) -> None:
 
 
 def _operations_hang_on_one_record(seen: Snapshot) -> None:
-    reached: Counter[str] = Counter()
-    for record in (*seen.records.values(), *seen.flying.values()):
-        heads = [*(record.get("heads") or ()), *(record.get("kept") or ())]
-        while heads:
-            operation = heads.pop()
-            reached[operation] += 1
-            if previous := seen.operations[operation].get("prev"):
-                heads.append(previous)
+    carried = {f"{KEYS.operations}{number}": record for number, record in seen.records.items()}
+    carried |= {f"{KEYS.operations}={each['n']}": each for each in seen.flying.values()}
+    listed = {key: record["listed"] for key, record in carried.items() if record.get("listed")}
+    inline = [record.get("newest") or () for record in carried.values()]
+
+    assert {key: len(ids) for key, ids in seen.rest.items()} == listed
+    assert all(len(ids) <= INLINE for ids in inline)
+    reached = Counter(operation for ids in (*inline, *seen.rest.values()) for operation in ids)
     assert reached == Counter(seen.operations.keys())
 
 
@@ -143,7 +146,7 @@ def _keys_live_as_long_as_documented(redis: Redis) -> None:
     for name in names:
         pipeline.pttl(name)
     for name, left_ms in zip(names, pipeline.execute(), strict=True):
-        if name in NEVER_EXPIRES:
+        if name in NEVER_EXPIRES or name.startswith(KEYS.operations):
             assert left_ms == -1, name
         else:
             most_ms = LIVES_AT_MOST_MS.get(name, DAY_MS)

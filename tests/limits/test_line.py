@@ -122,7 +122,7 @@ async def test_an_automatic_retry_that_somebody_wants_too_is_manual_when_due(
     assert (await worker.taken()).request.origin is Origin.MANUAL
 
 
-async def test_a_full_list_takes_no_new_number_but_more_requests_for_its_own(
+async def test_a_full_list_takes_no_new_operation_but_more_requests_without_an_id(
     hire: Hire, redis: Redis
 ) -> None:
     worker = await hire(replace(ONE, max_waiting=2))
@@ -133,6 +133,17 @@ async def test_a_full_list_takes_no_new_number_but_more_requests_for_its_own(
     assert await worker.admit("N003") == Full(2)
     await worker.parked("N001")
     assert not await redis.hexists(KEYS.wait_requests, "N003")
+
+
+async def test_operations_of_one_number_count_against_the_most_that_may_wait(hire: Hire) -> None:
+    worker = await hire(replace(ONE, max_waiting=3))
+    await worker.granted("BUSY")
+    for n in range(3):
+        await worker.parked("N001", id=f"op-{n}")
+
+    assert await worker.admit("N001", id="op-3") == Full(3)
+    assert await worker.admit("N002", id="op-4") == Full(3)
+    await worker.parked("N001", id="op-2")
 
 
 async def test_a_number_pushed_by_hand_is_a_plain_manual_request(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from typing import Any
 
@@ -21,8 +22,11 @@ from limits_bench import (
 from redis.asyncio import Redis
 
 
-async def crowd(worker: Worker, count: int, number: str = "N001", **fields: Any) -> None:
-    asked = (worker.parked(number, id=f"{number}-{n}", **fields) for n in range(count))
+async def crowd(
+    worker: Worker, count: int, number: str = "N001", prefix: str = "", **fields: Any
+) -> None:
+    names = (f"{prefix or number}-{n}" for n in range(count))
+    asked = (worker.parked(number, id=name, **fields) for name in names)
     await asyncio.gather(*asked)
 
 
@@ -155,3 +159,36 @@ async def test_the_time_for_ids_on_one_number_grows_no_faster_than_their_count(
 
     assert await counted(redis, "SUCCESS") == (11_002,)
     assert seconds[1] < 40 * seconds[0]
+
+
+async def test_a_record_holds_sixteen_ids_and_a_list_the_others(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await crowd(busy, 40)
+    waiting = json.loads(str(await redis.hget(KEYS.wait_requests, "N001")))
+    assert (len(waiting["newest"]), waiting["listed"], waiting["ids"]) == (16, 24, 40)
+    assert await redis.llen(f"{KEYS.operations}N001") == 24
+
+    call = await free.taken()
+    await crowd(busy, 20, prefix="late")
+
+    assert len(set(call.operations)) == call.requests == 40
+    assert await redis.llen(f"{KEYS.operations}=N001") == 24
+    assert await redis.llen(f"{KEYS.operations}N001") == 4
+
+
+async def test_a_call_that_goes_back_brings_all_its_operations_to_those_that_wait(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await crowd(busy, 40)
+    call = await free.taken()
+    await crowd(busy, 20, prefix="late")
+
+    await free.limiter.hand_back(call, 0)
+
+    assert await redis.llen(f"{KEYS.operations}N001") == 44
+    again = await free.taken()
+    assert again.requests == 60
+    await free.finish(again)
+    assert await counted(redis, "SUCCESS") == (60,)
+    assert await redis.keys(f"{KEYS.operations}*") == []

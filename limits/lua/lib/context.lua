@@ -14,7 +14,7 @@ rules    of the line: epoch, token (of this process), concurrent, per_second, wi
 known    what is known of the line: lib/memory.lua alone reads and writes it
 now      µs, by Redis' clock; now_ms: the same in ms
 
-`STATUS`, `ANSWER` and `FORGOTTEN` are prefixes, completed with what only the script learns. Names that are
+`STATUS`, `ANSWER`, `FORGOTTEN` and `OPERATIONS` are prefixes, completed with what only the script learns. Names that are
 not in KEYS are why the project wants one Redis and no Cluster.
 
 Of a step's cost most is what Lua throws away, and each redis.call: so names and texts are made once,
@@ -23,7 +23,7 @@ and nothing is asked twice.
 local call = redis.call
 local CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER
 local REQUESTS, INFLIGHT, DRAINER, FLAG, PAUSED, BREAKER, HOUR, DAY
-local COUNTS, ANSWER
+local COUNTS, OPERATIONS, ANSWER
 local LINES, EPOCH, STATUS = 'wait_slugs', 'tracking:epoch', 'tracking:status:'
 local FORGOTTEN = 'tracking:forgotten:'
 local line, slug, rules, known
@@ -35,74 +35,78 @@ do
 end
 local now_ms = math.floor(now / 1000)
 
-local lines, rules_at = {}, {}
+local lines, turn_to = {}
+do
+  local rules_at = {}
 
--- The rules in ARGV[at]: JSON, and the same for many lines.
-local function rules_in(at)
-  if not rules_at[at] then rules_at[at] = cjson.decode(ARGV[at]) end
-  return rules_at[at]
-end
-
--- In the order in which turn_to binds them.
-local function names_of(list, line, slug)
-  return {
-    'calls_number:' .. line, 'sec_calls:' .. line,
-    'calls_leases:' .. line, 'call_starts:' .. line,
-    list, 'wait_list_automatic:' .. line, 'wait_later:' .. line,
-    'wait_requests:' .. line, 'wait_inflight:' .. line,
-    'wait_drainer:' .. line, 'wait_list_activated:' .. line,
-    'calls_paused:' .. line, 'calls_breaker:' .. line,
-    'calls_hour:' .. line, 'calls_day:' .. line,
-    'tracking:counts:' .. line, 'tracking:answer:' .. slug .. ':',
-  }
-end
-
--- list: of KEYS; at: where the line's rules stand in ARGV. A line is there twice when its rules have
--- just changed; what is known of it is known once.
-local function turn_to(list, at)
-  rules = rules_in(at)
-  if MANUAL == list then return end
-  known = lines[list]
-  if not known then
-    local name = string.sub(list, #'wait_list:' + 1)
-    -- A line is a slug, or a slug, an @ and an account; answers are the courier's.
-    local courier = string.match(name, '^[^@]*')
-    known = { line = name, slug = courier, at = at, names = names_of(list, name, courier) }
-    known.counts, known.sizes, known.clamped, known.dropped, known.changed = {}, {}, {}, {}, {}
-    lines[list] = known
+  -- The rules in ARGV[at]: JSON, and the same for many lines.
+  local function rules_in(at)
+    if not rules_at[at] then rules_at[at] = cjson.decode(ARGV[at]) end
+    return rules_at[at]
   end
-  line, slug = known.line, known.slug
-  CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER, REQUESTS, INFLIGHT, DRAINER, FLAG,
-    PAUSED, BREAKER, HOUR, DAY, COUNTS, ANSWER = unpack(known.names)
+
+  -- In the order in which turn_to binds them.
+  local function names_of(list, line, slug)
+    return {
+      'calls_number:' .. line, 'sec_calls:' .. line,
+      'calls_leases:' .. line, 'call_starts:' .. line,
+      list, 'wait_list_automatic:' .. line, 'wait_later:' .. line,
+      'wait_requests:' .. line, 'wait_inflight:' .. line,
+      'wait_drainer:' .. line, 'wait_list_activated:' .. line,
+      'calls_paused:' .. line, 'calls_breaker:' .. line,
+      'calls_hour:' .. line, 'calls_day:' .. line,
+      'tracking:counts:' .. line, 'wait_operations:' .. line .. ':', 'tracking:answer:' .. slug .. ':',
+    }
+  end
+
+  -- list: of KEYS; at: where the line's rules stand in ARGV. A line is there twice when its rules have
+  -- just changed; what is known of it is known once.
+  function turn_to(list, at)
+    rules = rules_in(at)
+    if MANUAL == list then return end
+    known = lines[list]
+    if not known then
+      local name = string.sub(list, #'wait_list:' + 1)
+      -- A line is a slug, or a slug, an @ and an account; answers are the courier's.
+      local courier = string.match(name, '^[^@]*')
+      known = { line = name, slug = courier, at = at, names = names_of(list, name, courier) }
+      known.counts, known.sizes, known.clamped, known.dropped, known.changed = {}, {}, {}, {}, {}
+      lines[list] = known
+    end
+    line, slug = known.line, known.slug
+    CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER, REQUESTS, INFLIGHT, DRAINER, FLAG,
+      PAUSED, BREAKER, HOUR, DAY, COUNTS, OPERATIONS, ANSWER = unpack(known.names)
+  end
 end
 
-local written = {}
+local digits, quiet_until
+do
+  local written, quiet_of = {}, {}
 
--- 14 digits are all that .. and tostring keep of a number: microseconds need 16.
-local function digits(number)
-  local text = written[number]
-  if not text then
-    text = string.format('%.0f', number)
-    written[number] = text
+  -- 14 digits are all that .. and tostring keep of a number: microseconds need 16.
+  function digits(number)
+    local text = written[number]
+    if not text then
+      text = string.format('%.0f', number)
+      written[number] = text
+    end
+    return text
   end
-  return text
-end
 
-local quiet_of = {}
-
--- quiet: µs until which nobody starts, or nil when this Redis is not the one the worker knew.
-local function quiet_until()
-  if quiet_of[rules.epoch] then return quiet_of[rules.epoch] end
-  local name, text = string.match(call('GET', EPOCH) or '', '^(%S+) (%d+)$')
-  if name ~= rules.epoch then return nil end
-  local quiet = tonumber(text)
-  -- It is shorter than a lease, so further ahead it lies only because the clock stepped back.
-  if quiet > now + rules.lease_us then
-    quiet = now + rules.lease_us
-    call('SET', EPOCH, name .. ' ' .. digits(quiet))
+  -- quiet: µs until which nobody starts, or nil when this Redis is not the one the worker knew.
+  function quiet_until()
+    if quiet_of[rules.epoch] then return quiet_of[rules.epoch] end
+    local name, text = string.match(call('GET', EPOCH) or '', '^(%S+) (%d+)$')
+    if name ~= rules.epoch then return nil end
+    local quiet = tonumber(text)
+    -- It is shorter than a lease, so further ahead it lies only because the clock stepped back.
+    if quiet > now + rules.lease_us then
+      quiet = now + rules.lease_us
+      call('SET', EPOCH, name .. ' ' .. digits(quiet))
+    end
+    quiet_of[name] = quiet
+    return quiet
   end
-  quiet_of[name] = quiet
-  return quiet
 end
 
 -- A lane that went to another call since is left alone (XX); up or down, the report is the truth.

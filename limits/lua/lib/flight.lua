@@ -16,11 +16,13 @@ local function grant(id, number, record, at, lane)
   start(id, at, lane)
   add_lease(id)
   count('calls')
+  local waited = not record.n and record.listed and rest_of(number, record)
   record.state, record.n, record.at, record.granted = nil, number, digits(at), digits(now)
+  if waited then move_rest(waited, rest_of(number, record)) end
   local text = cjson.encode(record)
   call('HSET', INFLIGHT, id, text, '=' .. number, id)
-  if not record.heads then return reply_of(id, record, text) end
-  local ids = ids_of(record)
+  if not record.ids then return reply_of(id, record, text) end
+  local ids = ids_of(number, record)
   for _, operation in ipairs(ids) do
     if not ENDED[state_of(operation)] then
       local status = status_text('RUNNING', { started = now_ms })
@@ -35,7 +37,7 @@ local function granted_before(id)
   local text = call('HGET', INFLIGHT, id)
   if not text then return nil end
   local record = cjson.decode(text)
-  return reply_of(id, record, text, record.heads and ids_of(record))
+  return reply_of(id, record, text, record.ids and ids_of(record.n, record))
 end
 
 -- Takes a call out of flight. `runs`: its number's call, if that is known. Returns whether its lease
@@ -69,7 +71,7 @@ end
 
 -- Waiting again: `show` reads WAITING from the hash, so RUNNING must not stand in its way.
 local function wait_again(record)
-  for _, id in ipairs(ids_of(record)) do
+  for _, id in ipairs(ids_of(record.n, record)) do
     if state_of(id) == 'RUNNING' then call('DEL', STATUS .. id) end
   end
 end

@@ -5,21 +5,24 @@ record: everybody who waits for one number, as one JSON value.
   anon      requests without an id, as one operation: id (key of the first job), last (key of the
             newest one), count, at (ms, the newest arrival), age (ms, the strictest max_age),
             till (ms, the last expiry)
-  heads     ids of operations; each field #<id> of wait_requests links to the one before it
-  ids       how many operations with an id there are
+  newest    ids of the newest operations, at most 16, the newest first
+  listed    how many ids more there are, in the list of `rest_of`, the newest first
+  ids       how many operations with an id there are, but for those that were cancelled one by one
   job       key of the job that still stands in the tube for this record (granted directly)
   given, fields, auto, trace     of the request: later values fill gaps, the newest wins; fields of
             AUTOMATIC requests only fill gaps where there is a MANUAL one
   attempts, deaths               answers to be repeated, workers that vanished
   tills     some operation has an expiry, so all are looked at before a call
-  kept      heads of operations that were looked at and stay, while more are to be looked at
+  todo      how many of the list are still to be looked at; those that stay go to its end
   dying     too many workers vanished over it: a worker records it as dead, then finishes it
   forgotten its operations ended when the parcel was forgotten: its answer is nobody's
   state     nil: listed; "later": in wait_later; "behind": its number runs
   n, at, granted                 while in flight: number, start and grant in µs (as text)
 
-An operation, field #<id> of wait_requests: n (number), at (ms), age (ms), till (ms), prev (id).
+An operation, field #<id> of wait_requests: n (number), at (ms), age (ms), till (ms).
 ]]
+local INLINE = 16
+
 local function read_record(key, field)
   local text = call('HGET', key, field)
   return text and cjson.decode(text) or nil
@@ -49,15 +52,39 @@ local function take_fields(record, newer)
   end
 end
 
+-- Where the ids stand that have no place in the record. A number may wait while it runs: those of its
+-- call have a list of their own.
+local function rest_of(number, record)
+  return OPERATIONS .. (record.n and '=' or '') .. number
+end
+
+-- Takes an operation on the record, as the newest of them.
+local function carry(number, record, id)
+  record.newest = record.newest or {}
+  table.insert(record.newest, 1, id)
+  if #record.newest <= INLINE then return end
+  call('LPUSH', rest_of(number, record), table.remove(record.newest))
+  record.listed = (record.listed or 0) + 1
+  record.todo = record.todo and record.todo + 1
+end
+
+-- A thousand at once: Lua's stack holds no more than a few thousand.
+local function move_rest(from, to)
+  if call('EXISTS', to) == 0 and call('EXISTS', from) == 1 then return call('RENAME', from, to) end
+  local ids = call('LPOP', from, 1000)
+  while ids and #ids > 0 do
+    call('RPUSH', to, unpack(ids))
+    ids = call('LPOP', from, 1000)
+  end
+end
+
 -- Returns false when this very request was in already: the same id, or the same job again.
 local function join(record, request)
   if request.id then
     local field = '#' .. request.id
     if carried(read_record(REQUESTS, field)) then return false end
     local operation = { n = request.number, at = now_ms, age = request.age, till = request.till }
-    record.heads = record.heads or {}
-    operation.prev = record.heads[1]
-    record.heads[1] = request.id
+    carry(request.number, record, request.id)
     record.ids = (record.ids or 0) + 1
     record.tills = record.tills or request.till ~= nil or nil
     write_record(REQUESTS, field, operation)
@@ -77,15 +104,14 @@ local function join(record, request)
   return true
 end
 
--- One record out of two for the same number; what is newer wins, what is older keeps its place.
-local function merged(old, new)
-  local heads = old.heads or {}
-  for _, more in ipairs({ old.kept or {}, new.heads or {}, new.kept or {} }) do
-    for _, head in ipairs(more) do table.insert(heads, head) end
-  end
-  old.heads, old.kept = #heads > 0 and heads or nil, nil
-  old.ids = (old.ids or 0) + (old.kept_ids or 0) + (new.ids or 0) + (new.kept_ids or 0)
-  old.ids, old.kept_ids = old.heads and old.ids or nil, nil
+-- One record out of two for the same number; what is newer wins, what is older keeps its place. The
+-- lists of both are one already.
+local function merged(number, old, new)
+  local listed = (old.listed or 0) + (new.listed or 0)
+  old.listed, old.todo = listed > 0 and listed or nil, nil
+  for i = #(new.newest or {}), 1, -1 do carry(number, old, new.newest[i]) end
+  local ids = (old.ids or 0) + (new.ids or 0)
+  old.ids = ids > 0 and ids or nil
   old.tills = old.tills or new.tills
   if old.anon and new.anon then
     local anon = old.anon

@@ -17,8 +17,8 @@ local function wanted(number, base)
   if record.state == 'later' then change_list('ZREM', LATER, number) end
   local anon = record.anon
   local cancelled = not anon and (record.ids or 0) <= 0
-  local doubt = cancelled or record.tills or record.kept or (anon and anon.till)
-  if doubt and not end_where(record, EXPIRED, expired) then
+  local doubt = cancelled or record.tills or record.todo or (anon and anon.till)
+  if doubt and not end_where(number, record, EXPIRED, expired) then
     record.state = nil
     write_record(REQUESTS, number, record)
     change_list('LPUSH', list_of(record), number)

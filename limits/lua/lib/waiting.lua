@@ -14,7 +14,13 @@ local function waits()
   return manual() + automatic()
 end
 
--- The same question, about those too who wait for the end of a backoff.
+-- At least so many operations wait, or run and may wait again: a field of wait_requests is an operation
+-- with an id, or the record of a number, of which each that waits has one.
+local function operations_waiting()
+  return math.max(waits(), call('HLEN', REQUESTS) - waits() - later())
+end
+
+-- The same question as `waits`, about those too who wait for the end of a backoff.
 local function nobody_waits()
   return manual() == 0 and automatic() == 0 and later() == 0
 end
@@ -35,14 +41,16 @@ end
 -- The record with whatever was parked for its number in the meantime.
 local function with_parked(number, record)
   local parked = read_record(REQUESTS, number)
+  local flown = record.listed and rest_of(number, record)
   record.n, record.at, record.granted, record.job, record.dying = nil, nil, nil, nil, nil
+  if flown then move_rest(flown, rest_of(number, record)) end
   if not parked then return record end
   if parked.state == 'later' then
     change_list('ZREM', LATER, number)
   elseif not parked.state then
     change_list('LREM', list_of(parked), 1, number)
   end
-  return merged(record, parked)
+  return merged(number, record, parked)
 end
 
 local function put_head(number, record)
@@ -98,7 +106,7 @@ local function end_waiting(number, verdict)
   if not record then
     end_pushed(number, verdict)
   else
-    looked = end_where(record, verdict, everyone)
+    looked = end_where(number, record, verdict, everyone)
     if looked then drop(number, record) else write_record(REQUESTS, number, record) end
   end
   return counted(verdict.state) - before, looked

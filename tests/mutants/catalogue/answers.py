@@ -50,11 +50,19 @@ MUTANTS = (
         tests=(LINE + "test_a_number_pushed_by_hand_that_waits_already_never_runs_twice_at_once",),
     ),
     Mutant(
+        name="ids beyond sixteen stay behind when their call goes back to wait",
+        breaks="I1",
+        where="limits/lua/lib/waiting.lua",
+        old="  if flown then move_rest(flown, rest_of(number, record)) end\n",
+        new="",
+        tests=(MANY + "test_a_call_that_goes_back_brings_all_its_operations_to_those_that_wait",),
+    ),
+    Mutant(
         name="of two entries for a number the operations of one are dropped",
         breaks="I1",
         where="limits/lua/lib/record.lua",
-        old="ipairs({ old.kept or {}, new.heads or {}, new.kept or {} })",
-        new="ipairs({ old.kept or {} })",
+        old="  for i = #(new.newest or {}), 1, -1 do carry(number, old, new.newest[i]) end\n",
+        new="",
         tests=(RECOVERY + "test_what_lost_its_worker_meets_later_requests_in_one_entry",),
     ),
     Mutant(

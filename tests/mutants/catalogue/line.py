@@ -101,9 +101,9 @@ MUTANTS = (
         name="the list may grow without end",
         breaks="I9",
         where="limits/lua/admit.lua",
-        old="waits() >= rules.max_waiting",
-        new="waits() < 0",
-        tests=(LINE + "test_a_full_list_takes_no_new_number_but_more_requests_for_its_own",),
+        old="not idle and operations_waiting() >= rules.max_waiting",
+        new="false",
+        tests=(LINE + "test_a_full_list_takes_no_new_operation_but_more_requests_without_an_id",),
     ),
     Mutant(
         name="the flag is written without its expiry",

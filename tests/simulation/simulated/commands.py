@@ -85,9 +85,18 @@ def _pop(space: Keyspace, args: Sequence[str], at: int) -> Reply:
     items = space.of(Items, args[0])
     if items is None:
         return None
-    value = items.pop(at)
+    if len(args) == 1:
+        value: Reply = items.pop(at)
+    else:
+        value = [items.pop(at) for _ in range(min(_integer(args[1]), len(items)))]
     space.tidy(args[0])
     return value
+
+
+def _rename(space: Keyspace, args: Sequence[str]) -> Reply:
+    if not space.rename(*args):
+        raise RefusedError("ERR no such key")
+    return Status()
 
 
 def _lrem(space: Keyspace, args: Sequence[str]) -> Reply:
@@ -260,6 +269,7 @@ COMMANDS: dict[str, Command] = {
     "HINCRBY": _hincrby,
     "LPUSH": lambda s, a: _push(s, a, left=True),
     "RPUSH": lambda s, a: _push(s, a, left=False),
+    "RENAME": _rename,
     "LPOP": lambda s, a: _pop(s, a, 0),
     "RPOP": lambda s, a: _pop(s, a, -1),
     "LLEN": lambda s, a: len(s.of(Items, a[0]) or ()),

@@ -113,6 +113,18 @@ class Keyspace:
         self.written[key] = None
         return self._values.pop(key, None) is not None
 
+    def rename(self, key: str, other: str) -> bool:
+        value = self.find(key)
+        if value is None:
+            return False
+        ends = self._ends.get(key)
+        self.drop(key)
+        self.drop(other)
+        self._values[other] = value
+        if ends is not None:
+            self._ends[other] = ends
+        return True
+
     def tidy(self, key: str) -> None:
         """Something was taken away: empty collections do not exist."""
         self.written[key] = None

@@ -117,6 +117,10 @@ class Limits(Protocol):
 class Results(Protocol):
     """The collection `tracking`. Both writes are idempotent; the newest observation wins."""
 
+    @property
+    def is_available(self) -> bool:
+        """Whether MongoDB was there when it was last spoken to."""
+
     async def available(self) -> None:
         """Wait while MongoDB is away: no call is asked for whose answer could not be kept."""
 

@@ -76,11 +76,22 @@ class Asker:
 
     async def ask(self, call: Call) -> Turn:
         """Spend the call's permit. What comes back is whose turn it is next."""
+        try:
+            return await self._ask(call)
+        except ResultsDown as error:
+            # The lease ends soon, and an outcome that is not durable is none: ask again later.
+            if not self._results.is_available:
+                return await self._back_to_head(call, error)
+            # It is this answer that cannot be stored: asking again must have an end.
+            said = _said("results_down", error.message)
+            return await self._repeat(call, self._retry.first_seconds, said)
+
+    async def _ask(self, call: Call) -> Turn:
         began, at = time.monotonic(), dt.datetime.now(dt.UTC)
         try:
             tracking = await self._courier(call)
         except NotStarted as error:
-            return await self._not_started(call, error)
+            return await self._back_to_head(call, error)
         except CourierError as error:
             ms = round((time.monotonic() - began) * 1000)
             return await self._failed(
@@ -132,10 +143,6 @@ class Asker:
             )
         except UnreadableAnswer as error:
             return await self._failed(call, error, attempt)
-        except ResultsDown as error:
-            # The lease ends soon, and a result that is not durable is none: ask again later.
-            said = _said("results_down", error.message)
-            return await self._repeat(call, self._retry.first_seconds, said)
         self._reach(FailPoint.AFTER_STORE)
         request = call.request
         verdict = Verdict(State.SUCCESS, output_of(tracking), f"{request.slug}:{request.number}")
@@ -157,8 +164,15 @@ class Asker:
         decision = decide(error, call, time.time(), self._retry)
         final = isinstance(decision, Refuse | Die)
         if call.permit.started or final:
-            await keep_trying(lambda: self._results.fail(call, error, attempt, final=final))
-            self._reach(FailPoint.AFTER_FAILURE_STORED)
+            try:
+                await keep_trying(
+                    lambda: self._results.fail(call, error, attempt, final=final),
+                    until=call.permit.deadline,
+                )
+                self._reach(FailPoint.AFTER_FAILURE_STORED)
+            except ResultsDown:
+                if final:
+                    raise
         match decision:
             case Refuse():
                 emit(Event.REFUSED, **_names(call), **said)
@@ -190,10 +204,10 @@ class Asker:
         )
         return turn
 
-    async def _not_started(self, call: Call, error: NotStarted) -> Turn:
+    async def _back_to_head(self, call: Call, why: Exception) -> Turn:
         room = self.room.take_to_follow()
         turn = await keep_trying(lambda: self._limits.hand_back(call, room))
-        emit(Event.HANDED_BACK, **_names(call), why=str(error))
+        emit(Event.HANDED_BACK, **_names(call), why=str(why))
         return turn
 
     async def _end(self, call: Call, verdict: Verdict) -> Turn:

@@ -6,6 +6,9 @@ it ends; a task that is started for a granted call gets its place from the one t
 
 A line that could call and finds no place waits here; as long as one waits, no other is given a
 place, not even the line whose call just ended. So all lines of a full process get their turns.
+
+While an answer could not be stored no line is given a place, as if the process were full: the lines
+wait here meanwhile.
 """
 
 from __future__ import annotations
@@ -52,10 +55,12 @@ class WaitingLines:
 
 
 class CallRoom:
-    """One per process. `most`: calls at once. Calls `waiting.wake` when `call_in` may succeed."""
+    """One per process. Calls `waiting.wake` when `call_in` may succeed."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, may_call: Callable[[], bool] = lambda: True) -> None:
+        """`most`: calls at once. `may_call`: whether an answer could be stored just now."""
         self.waiting = WaitingLines()
+        self._may_call = may_call
         self._most = self._free = most
         self._held: dict[Task, int] = {}
         self._stopping = False
@@ -72,6 +77,8 @@ class CallRoom:
         """
         if self._stopping:
             return 0
+        if not self._may_call():
+            return NO_ROOM  # the place that this task has is not for another call
         held = self._held.get(_this_task(), 0)
         if not self.waiting and (more := min(most - held, self._free)) > 0:
             self._give(_this_task(), more)
@@ -95,7 +102,8 @@ class CallRoom:
 
     def call_in(self) -> Line | None:
         """The line that has waited longest, if there is room for it; `place` its task then."""
-        return self.waiting.pop() if self.waiting and self._free > 0 else None
+        can_call = self._free > 0 and self._may_call()
+        return self.waiting.pop() if self.waiting and can_call else None
 
     def place(self, task: Task) -> None:
         """Give a place to the task of the line that was called in."""

@@ -8,7 +8,8 @@ number of drainers is harmless, because every `take` is safe by itself; none at 
 the sweeper.
 
 A line that finds this process full waits for a place, and is asked for once it has one; meanwhile
-this process tells Redis now and then that it drains the line.
+this process tells Redis now and then that it drains the line. A process that could not store an
+answer counts as full: it keeps its drain jobs, and no others are put.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import asyncio
 import heapq
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 
 from service.flow.call_room import CallRoom
@@ -46,16 +47,8 @@ waits three seconds for a drainer that is late."""
 class Drainer:
     """The lines that this process drains, by the instant at which each is to be asked for."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        available: Callable[[], Awaitable[None]],
-        room: CallRoom,
-        reach: Callable[[FailPoint], None],
-    ) -> None:
-        """`available` waits while no answer could be kept."""
+    def __init__(self, limits: Limits, room: CallRoom, reach: Callable[[FailPoint], None]) -> None:
         self._limits = limits
-        self._available = available
         self._room = room
         self._reach = reach
         self._heap: list[tuple[float, Line]] = []
@@ -82,7 +75,6 @@ class Drainer:
     async def claim(self, line: Line, job: Job, dispatcher: Dispatcher) -> None:
         """Begin to drain `line`, because `job` of the tube `wait_list` says so; settles the job."""
         self._reach(FailPoint.AFTER_DRAIN_RESERVE)
-        await self._available()
         # A full process keeps the job: to refuse it would send it round without end.
         room = self._room.take(FEWEST_IN_ONE_TAKE)
         turn = await keep_trying(lambda: self._limits.take(line, room, claims=True))
@@ -135,7 +127,6 @@ class Drainer:
         return due
 
     async def _ask(self, line: Line, dispatcher: Dispatcher, *, called_in: bool = False) -> None:
-        await self._available()
         now = time.monotonic()
         room = 0
         if called_in or now - self._since.get(line, 0.0) < SHARE_AFTER_SECONDS:

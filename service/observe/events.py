@@ -107,7 +107,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.REFUSED: "The courier cannot answer for this number; the request ended in ERROR.",
         Event.DEAD: "No answer after all attempts: recorded in `dead`. See `dead show`.",
         Event.MALFORMED: "The job is not what producers should put: recorded in `dead`, buried.",
-        Event.HANDED_BACK: "The worker stops; the request went back to the head of its list.",
+        Event.HANDED_BACK: "Back to the head of its list, nothing charged; no `why`: a stop.",
         Event.FULL: "`max_waiting` is reached; the request is recorded in `dead`.",
         Event.PAUSED: "Nobody calls this courier for a while (see `info`); `detail` says why.",
         Event.NO_CREDENTIALS: "The courier needs settings that are not there; requests wait.",

@@ -90,6 +90,8 @@ class Store:
         self._up.set()
         self._pinger: asyncio.Task[None] | None = None
         self._closed = False
+        self.returned: Callable[[], None] = lambda: None
+        """Is called when MongoDB is back; the wiring sets it to wake the drainer."""
         self.marks = Marks(self.forgotten)
         """For the thread that writes."""
 
@@ -138,6 +140,11 @@ class Store:
     async def read(self, step: Callable[..., T], *args: Any) -> T:
         """Run `step` without waiting for a write that is under way. Raises ResultsDown."""
         return await self._run(self._reader, step, *args)
+
+    @property
+    def is_available(self) -> bool:
+        """Whether MongoDB was there when it was last spoken to."""
+        return self._up.is_set()
 
     async def available(self) -> None:
         """Wait while MongoDB is away."""
@@ -196,3 +203,4 @@ class Store:
             else:
                 self._up.set()
                 self._notice(None)
+                self.returned()

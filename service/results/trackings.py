@@ -40,6 +40,11 @@ class Trackings:
         self._writes: Batches[Write, None] = Batches(self._write)
         self._unread: Batches[Kept, None] = Batches(self._keep)
 
+    @property
+    def is_available(self) -> bool:
+        """Whether MongoDB was there when it was last spoken to."""
+        return self._store.is_available
+
     async def available(self) -> None:
         """Wait while MongoDB is away."""
         await self._store.available()

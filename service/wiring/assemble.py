@@ -79,15 +79,16 @@ class Worker:
 def assemble(config: Config, parts: Parts) -> Worker:
     """Build the flow and start what runs in the background; jobs are not taken yet."""
     reach = FailPoints.from_environment().reach
-    tasks, room = Tasks(), CallRoom(config.worker.concurrency)
     recheck_of = functools.cache(functools.partial(recheck_for, config))
     results = Trackings(parts.store, recheck_of)
+    tasks, room = Tasks(), CallRoom(config.worker.concurrency, lambda: results.is_available)
     codes = CodeCounts(parts.store)
     stores = Stores(parts.limiter, results, Dead(parts.store), codes)
     retry = RetryRules(config.retry.attempts, config.retry.first_seconds, config.retry.cap_seconds)
     tracker = Tracker(parts.registry, parts.http)
     asker = Asker(tracker.track, stores, retry, encode_request, Spare(room, reach))
-    drainer = Drainer(parts.limiter, results.available, room, reach)
+    drainer = Drainer(parts.limiter, room, reach)
+    parts.store.returned = room.waiting.wake
     dispatcher = Dispatcher(asker, tasks, parts.putter, drainer.look_again, reach)
     decode = functools.partial(request_in, resolve=parts.registry.named)
     handler = Handler(decode, stores, asker, dispatcher, reach)

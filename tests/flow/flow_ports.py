@@ -20,7 +20,7 @@ from service.flow.handle import Handler
 from service.flow.receive import Receiver
 from service.flow.tasks import Tasks
 from service.upkeep.sweeper import Sweeper
-from tracking.call import Admission, Call, Ended, Swept, Turn
+from tracking.call import Admission, Call, Ended, Pause, Swept, Turn
 from tracking.checkpoint import Tag, Tracking
 from tracking.errors import StoreError
 from tracking.operation import State
@@ -68,6 +68,8 @@ class Limits:
     remembers_seconds: float = 30.0
     turn: Turn = NOTHING_MORE
     swept: tuple[Swept, ...] = ()
+    rooms: list[int] = field(default_factory=list)
+    pauses: list[Pause | None] = field(default_factory=list)
 
     async def admit(self, *_: object, full: bool) -> Admission:
         self.journal.note("admit without room" if full else "admit")
@@ -77,16 +79,19 @@ class Limits:
         self.journal.note("take")
         return self.turn
 
-    async def finish(self, *_: object) -> Turn:
-        self.journal.note("finish")
-        return NOTHING_MORE
+    async def finish(self, _: Call, __: object, room: int) -> Turn:
+        return self._ended("finish", room)
 
-    async def retry(self, *_: object) -> Turn:
-        self.journal.note("retry")
-        return NOTHING_MORE
+    async def retry(self, _: Call, __: float, room: int) -> Turn:
+        return self._ended("retry", room)
 
-    async def hand_back(self, *_: object) -> Turn:
-        self.journal.note("hand back")
+    async def hand_back(self, _: Call, room: int, pause: Pause | None = None) -> Turn:
+        self.pauses.append(pause)
+        return self._ended("hand back", room)
+
+    def _ended(self, how: str, room: int) -> Turn:
+        self.journal.note(how)
+        self.rooms.append(room)
         return NOTHING_MORE
 
     async def sweep(self, slugs: Sequence[Slug]) -> Sequence[Swept]:
@@ -97,6 +102,7 @@ class Limits:
 @dataclass
 class Results:
     journal: Journal
+    is_available: bool = True
 
     async def available(self) -> None:
         self.journal.note("available")
@@ -164,11 +170,12 @@ class Scene:
     def __init__(self, admission: Admission = ENDED) -> None:
         self.journal = Journal()
         self.limits = Limits(self.journal, admission)
-        self.tasks, self.room = Tasks(), CallRoom(5)
+        self.results = Results(self.journal)
+        self.tasks, self.room = Tasks(), CallRoom(5, lambda: self.results.is_available)
         self.track: Callable[[Call], Tracking] = lambda _: TRACKING
         self.decode: Callable[[object], TrackingRequest] = lambda _: REQUEST
         self.drains: Callable[[object], Slug] = lambda _: USPS
-        stores = Stores(self.limits, Results(self.journal), Dead(self.journal), Codes())
+        stores = Stores(self.limits, self.results, Dead(self.journal), Codes())
         reach: Callable[[object], None] = lambda _: None  # noqa: E731 - does nothing
         self.asker = Asker(
             self._track, stores, RetryRules(), lambda _: b"{}", Spare(self.room, reach)
@@ -182,7 +189,7 @@ class Scene:
             reach,
         )
         self.handler = Handler(self._decode, stores, self.asker, self.dispatcher, reach)
-        self.drainer = Drainer(self.limits, Results(self.journal).available, self.room, reach)
+        self.drainer = Drainer(self.limits, self.room, reach)
         self.receiver = Receiver(
             self.handler, self.drainer, self.dispatcher, self.tasks, self._drains
         )

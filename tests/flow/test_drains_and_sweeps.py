@@ -27,7 +27,7 @@ async def test_a_drain_job_goes_once_somebody_was_asked_who_waits() -> None:
 
     scene.receiver.on_drains([Job(scene.journal)])
 
-    assert await scene.all_ended() == ["available", *["take"] * 3, "delete"]
+    assert await scene.all_ended() == [*["take"] * 3, "delete"]
 
 
 async def test_a_drain_job_is_kept_while_its_slug_is_drained() -> None:
@@ -36,7 +36,7 @@ async def test_a_drain_job_is_kept_while_its_slug_is_drained() -> None:
 
     scene.receiver.on_drains([Job(scene.journal)])
 
-    assert await scene.all_ended() == ["available", "take"]
+    assert await scene.all_ended() == ["take"]
     assert [slug for slug, _ in scene.again] == [USPS]
 
 
@@ -46,7 +46,7 @@ async def test_a_full_process_hands_its_drain_job_to_others() -> None:
 
     scene.receiver.on_drains([Job(scene.journal)])
 
-    assert await scene.all_ended() == ["available", "take", "release"]
+    assert await scene.all_ended() == ["take", "release"]
 
 
 async def test_a_drain_job_for_a_line_that_is_not_known_is_deleted_and_recorded_nowhere() -> None:

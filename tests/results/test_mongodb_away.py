@@ -35,7 +35,8 @@ async def until_done(step: Callable[[], Awaitable[None]], refused: asyncio.Event
 async def test_a_killed_mongodb_is_down_at_once_and_back_by_itself(
     stack: Stack, hasty: Store, notices: list[Exception | None]
 ) -> None:
-    trackings = Trackings(hasty, recheck_of)
+    trackings, told = Trackings(hasty, recheck_of), list[bool]()
+    hasty.returned = lambda: told.append(trackings.is_available)
     of = call()
     stack.mongodb.kill()
     with pytest.raises(ResultsDown):
@@ -46,6 +47,7 @@ async def test_a_killed_mongodb_is_down_at_once_and_back_by_itself(
         with pytest.raises(ResultsDown):
             await trackings.save(of, on_its_way(FIRST), attempt(of))
     refused_at_once = time.monotonic() - began
+    assert not trackings.is_available
     waiting = asyncio.create_task(trackings.available())
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -58,6 +60,7 @@ async def test_a_killed_mongodb_is_down_at_once_and_back_by_itself(
     assert hasty.tracking.count_documents({}) == 1
     assert isinstance(notices[0], Exception)
     assert notices[1:] == [None]
+    assert told == [True]
 
 
 async def test_nothing_that_was_confirmed_is_lost_when_mongodb_is_killed_between_writes(

@@ -41,8 +41,9 @@ MUTANTS = (
         name="an answer that could not be stored counts as given",
         breaks="I1",
         where="service/flow/call.py",
-        old="        except ResultsDown as error:\n",
-        new="        except ResultsDown:\n            pass\n        except KeyError as error:\n",
+        old="        except UnreadableAnswer as error:\n            return",
+        new="        except ResultsDown:\n            pass\n"
+        "        except UnreadableAnswer as error:\n            return",
         tests=(ORDER + "test_an_answer_that_cannot_be_stored_is_asked_for_again",),
     ),
     Mutant(

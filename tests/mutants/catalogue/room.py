@@ -7,6 +7,8 @@ from mutants.mutant import Mutant
 ROOM = "flow/test_call_room.py::"
 DRAINER = "flow/test_drainer_room.py::"
 RESERVING = "tubes/test_reserving.py::"
+AWAY = "flow/test_results_away.py::"
+STORE = "results/test_mongodb_away.py::"
 ORDER = "flow/test_order_of_steps.py::"
 
 MUTANTS = (
@@ -86,6 +88,47 @@ MUTANTS = (
         tests=(
             "limits/test_full_process.py::test_who_has_room_takes_the_duty_over_from_a_full_process",
         ),
+    ),
+    Mutant(
+        name="a call follows another one while no answer could be stored",
+        breaks="I1",
+        where="service/flow/call_room.py",
+        old="        if not self._may_call():\n            return NO_ROOM",
+        new="        if self._may_call() is None:\n            return NO_ROOM",
+        tests=(AWAY + "test_no_call_follows_one_that_ends",),
+        daily=True,
+    ),
+    Mutant(
+        name="who stands in line is called in while no answer could be stored",
+        breaks="I1",
+        where="service/flow/call_room.py",
+        old="self._free > 0 and self._may_call()\n",
+        new="self._free > 0\n",
+        tests=(AWAY + "test_nobody_is_given_a_place",),
+    ),
+    Mutant(
+        name="an absence of MongoDB is charged as an attempt",
+        breaks="I9",
+        where="service/flow/call.py",
+        old="            if not self._results.is_available:\n",
+        new="            if self._results.is_available is None:\n",
+        tests=(AWAY + "test_a_call_whose_outcome_cannot_be_stored_goes_back_uncharged",),
+    ),
+    Mutant(
+        name="a pause that a courier wants waits until MongoDB is back",
+        breaks="I3",
+        where="service/flow/call.py",
+        old="                if final:\n                    raise\n",
+        new="                raise\n",
+        tests=(AWAY + "test_a_courier_that_wants_a_pause_has_it_before_the_lease_ends",),
+    ),
+    Mutant(
+        name="nobody is told that MongoDB is back",
+        breaks="I7",
+        where="service/results/connection.py",
+        old="                self.returned()\n",
+        new="",
+        tests=(STORE + "test_a_killed_mongodb_is_down_at_once_and_back_by_itself",),
     ),
     Mutant(
         name="the tube waits for a call that runs",

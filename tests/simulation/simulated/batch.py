@@ -99,10 +99,15 @@ def live(seed: int, scripting: Scripting, breakage: Breakage = UNBROKEN) -> Outc
 
 def live_through(plan: Plan, scripting: Scripting, breakage: Breakage = UNBROKEN) -> Outcome:
     """The same for a plan that no seed stands for."""
+    return live_in(lambda: World(plan, scripting, breakage))
+
+
+def live_in(make: Callable[[], World]) -> Outcome:
+    """The same for a world that is made so."""
     with warnings.catch_warnings():
         # Connections of killed processes were never closed: that is what killing means.
         warnings.simplefilter("ignore", ResourceWarning)
-        outcome = _lived(World(plan, scripting, breakage))
+        outcome = _lived(make())
         # A world is full of circles, and nothing of it may end in the midst of the next one.
         gc.collect()
     return outcome

@@ -26,6 +26,7 @@ class Hand:
 
     process: Process
     tubes: Tubes
+    store: SimulatedStore
     stop: asyncio.Event
     task: asyncio.Task[None] | None = None
     stopping: bool = False
@@ -57,9 +58,9 @@ class Workers:
         process = Process(f"w{self.started}", skew)
         tubes = Tubes(self.server, self.jobs, self.puts, around, [])
         stop = asyncio.Event()
-        hand = Hand(process, tubes, stop)
+        hand = Hand(process, tubes, self.store(), stop)
         around.trace.add(process.name, "starts")
-        work = run_worker(self.plan, tubes, self.store(), stop, around)
+        work = run_worker(self.plan, tubes, hand.store, stop, around)
         hand.task = around.loop.create_task(work, context=process.context)
         hand.task.add_done_callback(lambda _: self._ended(hand), context=process.context)
         self.hands.append(hand)

@@ -57,6 +57,11 @@ class SimulatedStore:
     port: Port
     collections: Collections
     back: Callable[[], asyncio.Future[None]]
+    returned: Callable[[], None] = lambda: None
+
+    @property
+    def is_available(self) -> bool:
+        return not self.port.away
 
     @property
     def tracking(self) -> Documents:
@@ -77,6 +82,10 @@ class SimulatedResults:
 
     def __init__(self, store: SimulatedStore, _: object) -> None:
         self._store = store
+
+    @property
+    def is_available(self) -> bool:
+        return self._store.is_available
 
     async def available(self) -> None:
         await self._store.available()

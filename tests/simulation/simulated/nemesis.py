@@ -14,6 +14,7 @@ from simulated.redis_server import RedisServer
 
 LOOK_SECONDS = 0.5
 OUTAGE = (0.2, 8.0)
+LONG_OUTAGE = (20.0, 100.0)
 
 
 @dataclass(slots=True)
@@ -49,6 +50,7 @@ class Nemesis:
             "redis clock steps back": lambda: self.step_back(self.around.chance.delay()),
             "beanstalkd away": self._cut_beanstalkd,
             "mongodb away": self._cut_mongodb,
+            "mongodb away for long": lambda: self._cut_mongodb(LONG_OUTAGE),
             "list deleted": self.operator.delete,
             "number pushed by hand": self.operator.push,
             "number cancelled by hand": self.operator.cancel,
@@ -94,12 +96,12 @@ class Nemesis:
         self.workers.break_connections()
         self._later(self.beanstalkd_is_back)
 
-    def _cut_mongodb(self) -> None:
+    def _cut_mongodb(self, outage: tuple[float, float] = OUTAGE) -> None:
         self.mongodb.away = True
-        self._later(self.mongodb_is_back)
+        self._later(self.mongodb_is_back, outage)
 
-    def _later(self, step: Callable[[], None]) -> None:
-        self.around.loop.outside(self.around.chance.draw.uniform(*OUTAGE), step)
+    def _later(self, step: Callable[[], None], outage: tuple[float, float] = OUTAGE) -> None:
+        self.around.loop.outside(self.around.chance.draw.uniform(*outage), step)
 
     def _set_beanstalkd(self, *, away: bool) -> None:
         workers = self.workers

@@ -7,7 +7,7 @@ some would hide the others (swarm testing).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 PORTS = ("redis", "tubes", "putter", "mongodb")
@@ -46,10 +46,14 @@ BY_ITSELF = (
     "number pushed by hand",
     "number cancelled by hand",
     "redis clock steps back",
+    "mongodb away for long",
 )
 SLUGS = ("usps", "ups", "dhl", "gls")
 RARE = {"killed before", "killed after", "paused"}
-SEVERE = {"courier refuses credentials", "no credentials"}
+LONG = "mongodb away for long"
+SEVERE = {"courier refuses credentials", "no credentials", LONG}
+LONG_SECONDS = 100.0
+"""So much longer things break in a world with such absences."""
 KINDS = (*(f"{port}: {each}" for port in PORTS for each in AT_A_PORT), *AT_THE_COURIER, *BY_ITSELF)
 
 
@@ -90,7 +94,7 @@ def plan_for(seed: int) -> Plan:
     draw = Random(f"plan {seed}")
     timeout = draw.choice((2.0, 3.0, 5.0))
     producing = draw.choice((2.0, 10.0, 30.0))
-    return Plan(
+    plan = Plan(
         seed=seed,
         slugs=tuple(_slug(draw, number) for number in range(draw.randint(2, 4))),
         workers=draw.randint(2, 3),
@@ -108,6 +112,7 @@ def plan_for(seed: int) -> Plan:
         rates=_rates(draw),
         clock_ahead=draw.uniform(-0.4, 0.4),
     )
+    return replace(plan, faulty=plan.faulty + LONG_SECONDS) if LONG in plan.rates else plan
 
 
 def _slug(draw: Random, number: int) -> SlugPlan:

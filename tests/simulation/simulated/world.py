@@ -196,6 +196,8 @@ class World:
             if not back.done():
                 back.set_result(None)
         self._mongodb_is_back.clear()
+        for hand in self.workers.hands:
+            self.loop.inside(hand.process, hand.store.returned)
 
     def _unexpected(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

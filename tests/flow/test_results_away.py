@@ -1,0 +1,128 @@
+"""While no answer could be stored no call begins, nothing is charged, and duties stay put.
+
+How many drain jobs that makes in five minutes: tests/simulation/test_long_absences.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+import pytest
+from flow_ports import TRACKING, USPS, Job, Permit, Scene, away, call
+
+from service.flow import keep_trying
+from service.flow.call_room import CallRoom
+from tracking.call import NO_ROOM, Call, Granted, Pause, Turn
+from tracking.checkpoint import Tracking
+from tracking.errors import CourierDown, InvalidNumber, NotStarted, RateLimited, ResultsDown
+
+pytestmark = pytest.mark.usefixtures("unread_log")
+
+
+@pytest.fixture(autouse=True)
+def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keep_trying, "FIRST_WAIT_SECONDS", 0.001)
+
+
+def failing(error: Exception) -> Callable[[Call], Tracking]:
+    def fail(_: Call) -> NoReturn:
+        raise error
+
+    return fail
+
+
+async def test_nobody_is_given_a_place() -> None:
+    room = CallRoom(5, lambda: False)
+    room.waiting.add(USPS)
+
+    assert (room.take(1), room.take_to_follow()) == (NO_ROOM, NO_ROOM)
+    assert room.call_in() is None
+    room.stop()
+    assert room.take_to_follow() == 0, "a process that stops hands its lines over all the same"
+
+
+@pytest.mark.parametrize(
+    ("track", "ends"),
+    [
+        (lambda _: TRACKING, "finish"),
+        (failing(InvalidNumber("never")), "finish"),
+        (failing(CourierDown("502")), "retry"),
+        (failing(RateLimited("429")), "hand back"),
+        (failing(NotStarted("too late")), "hand back"),
+    ],
+)
+async def test_no_call_follows_one_that_ends(track: Callable[[Call], Tracking], ends: str) -> None:
+    scene = Scene(Granted(call()))
+
+    def mongodb_goes(asked: Call) -> Tracking:
+        scene.results.is_available = False
+        return track(asked)
+
+    scene.track = mongodb_goes
+    steps = await scene.handle()
+
+    assert steps[-2:] == [ends, "delete"]
+    assert scene.limits.rooms == [NO_ROOM]
+
+
+@pytest.mark.parametrize("track", [lambda _: TRACKING, failing(InvalidNumber("never"))])
+async def test_a_call_whose_outcome_cannot_be_stored_goes_back_uncharged(
+    track: Callable[[Call], Tracking],
+) -> None:
+    scene = Scene(Granted(call(permit=Permit(deadline=time.monotonic() + 0.01))))
+    scene.track = track
+    scene.results.is_available = False
+    for step in ("save", "note final failure"):
+        scene.journal.fail(step, *away(ResultsDown, 100))
+
+    steps = await scene.handle()
+
+    assert steps[-2:] == ["hand back", "delete"]
+    assert not {"retry", "finish"} & set(steps)
+
+
+async def test_a_courier_that_wants_a_pause_has_it_before_the_lease_ends() -> None:
+    scene = Scene(Granted(call(permit=Permit(deadline=time.monotonic() + 0.01))))
+    scene.track = failing(RateLimited("429"))
+    scene.results.is_available = False
+    scene.journal.fail("note failure", *away(ResultsDown, 100))
+
+    steps = await scene.handle()
+
+    assert steps[-2:] == ["hand back", "delete"]
+    assert scene.limits.pauses == [Pause("rate_limited", None)]
+
+
+async def test_a_drain_job_is_kept_by_the_first_who_comes_with_it() -> None:
+    scene = Scene()
+    scene.results.is_available = False
+    scene.limits.turn = Turn(ask_again=time.monotonic() + 30.0, full=True)
+
+    scene.receiver.on_drains([Job(scene.journal)])
+
+    assert await scene.all_ended() == ["take"], "neither put again nor deleted"
+    assert not scene.room.waiting.add(USPS), "it stands in line"
+
+
+async def test_who_stands_in_line_is_asked_for_once_answers_can_be_stored_again() -> None:
+    scene = Scene()
+    scene.results.is_available = False
+    scene.room.waiting.add(USPS)
+    draining = asyncio.create_task(scene.drainer.run(scene.dispatcher))
+    for _ in range(9):
+        await asyncio.sleep(0)
+    asked_while_away = list(scene.journal.steps)
+
+    scene.results.is_available = True
+    scene.room.waiting.wake()
+    async with asyncio.timeout(5):
+        while not scene.journal.steps:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+    scene.drainer.retire()
+    await draining
+
+    assert asked_while_away == []
+    assert scene.journal.steps == ["take"]

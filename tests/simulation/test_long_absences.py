@@ -1,0 +1,77 @@
+"""A store that is away for minutes: nothing is begun, nothing charged, no job goes round."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from simulated.batch import live_in
+from simulated.plan import Plan, SlugPlan, plan_for
+from simulated.scripting import Scripting
+from simulated.world import World
+
+from service.tubes.envelope import DRAINS_TUBE
+
+AWAY, BACK = 5.0, 305.0
+FOUND_OUT = AWAY + 3.0
+"""Calls that ran when MongoDB went have found out, and their slots are free."""
+
+SLUGS = tuple(SlugPlan(slug, 20, 1, 1_000_000) for slug in ("usps", "ups", "dhl"))
+CALM = replace(
+    plan_for(1),
+    slugs=SLUGS,
+    workers=2,
+    concurrency=20,
+    requests=120,
+    producing=20.0,
+    faulty=BACK + 5.0,
+    call_timeout=30.0,
+    lease=60.0,
+    poison=0,
+    rates={},
+)
+
+
+@dataclass(slots=True)
+class Seen:
+    """`drains`: jobs put while MongoDB was away, by their body. `calls` so far, by moment."""
+
+    drains: Counter[bytes] = field(default_factory=Counter)
+    calls: dict[float, int] = field(default_factory=dict)
+
+
+class Absence(World):
+    """A world whose MongoDB is away for five minutes."""
+
+    def __init__(self, plan: Plan, seen: Seen) -> None:
+        super().__init__(plan, Scripting())
+        self._seen = seen
+        self._store, self.server.put = self.server.put, self._put  # type: ignore[method-assign]
+        self.loop.outside(AWAY, self._cut)
+        for moment in (FOUND_OUT, BACK):
+            self.loop.outside(moment, self._count, moment)
+        self.loop.outside(BACK, self.nemesis.mongodb_is_back)
+
+    def _cut(self) -> None:
+        self.nemesis.mongodb.away = True
+
+    def _count(self, moment: float) -> None:
+        self._seen.calls[moment] = self.couriers.calls
+
+    def _put(self, tube: str, body: bytes, priority: int, ttr: float) -> int:
+        if tube == DRAINS_TUBE and self.nemesis.mongodb.away:
+            self._seen.drains[body] += 1
+        return self._store(tube, body, priority, ttr)
+
+
+def test_while_mongodb_is_away_for_five_minutes_nothing_begins_and_no_job_goes_round() -> None:
+    seen = Seen()
+
+    outcome = live_in(lambda: Absence(CALM, seen))
+
+    assert outcome.breaches == ()
+    assert seen.calls[FOUND_OUT] == seen.calls[BACK] > 0, "no call begins"
+    assert set(seen.drains.values()) <= {1}, "at most one drain job per line"
+    assert outcome.repairs["drain job put again"] == 0, "nobody had to be looked for"
+    assert (outcome.repairs["retried"], outcome.repairs["swept"]) == (0, 0), "nothing is charged"
+    assert outcome.repairs["handed back"] > 0, "some ran when it went"

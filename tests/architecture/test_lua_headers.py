@@ -12,7 +12,7 @@ from lupa.lua51 import LuaRuntime, LuaSyntaxError
 from limits.script_file import BATCH, OF_LINE, load
 
 LUA = Path(__file__).resolve().parents[2] / "limits" / "lua"
-OF_THE_SLUG = "KEYS     of the slug, see lib/context.lua"
+OF_THE_LINE = "KEYS     of the line, see lib/context.lua"
 
 HEADER = re.compile(r"\A--\[\[\n(?P<name>\w+): .+?^\]\]$", re.DOTALL | re.MULTILINE)
 ANY = "…"
@@ -44,7 +44,7 @@ def used(body: str, what: str) -> set[str]:
 def drift(text: str) -> dict[str, set[str]]:
     """Find the indices that are used and not documented, or the reverse."""
     header, body = split(text)
-    if OF_THE_SLUG in header:
+    if OF_THE_LINE in header:
         return _drift_of_arguments(header, body)
     found = {}
     for what in ("KEYS", "ARGV"):
@@ -166,7 +166,7 @@ def test_a_planted_drift_is_found(body: str, found: dict[str, set[str]]) -> None
 
 OPERATION = (
     "--[[\nplanted: an operation\n\n"
-    + OF_THE_SLUG
+    + OF_THE_LINE
     + "\nARGV     behind the reports, see lib/batch.lua:\n  id       a\n  room     b\n"
     + "           and more of b\n\nReturns  {now}\n]]\n"
 )

@@ -31,7 +31,7 @@ class Grade(StrEnum):
     FINE    as it must be
     UNREAD  nobody can tell from here: `doctor` says what to look at
     UNSURE  is unwise: every worker that starts warns of it
-    AWAY    it does not answer, or does not let us in: try again
+    AWAY    it does not answer, does not let us in, or takes no writes at the moment: try again
     LOSES   can lose acknowledged work: refused, unless `allow_loss = true`
     UNFIT   cannot work at all: refused
     ======= ====================================================================
@@ -137,7 +137,7 @@ def judge_redis(facts: RedisFacts) -> Iterator[Finding]:
         yield Finding("Redis", Grade.UNFIT, what, fix)
     if facts.role not in {"master", "primary"}:
         fix = "Set redis.url to the primary's address, or use Sentinels (redis.sentinels)."
-        yield Finding("Redis", Grade.UNFIT, f"is a {facts.role} and takes no writes", fix)
+        yield Finding("Redis", Grade.AWAY, "is a replica and takes no writes", fix)
     for name, found, wanted in (
         ("appendonly", facts.appendonly, "yes"),
         ("appendfsync", facts.appendfsync, "always"),
@@ -147,7 +147,7 @@ def judge_redis(facts: RedisFacts) -> Iterator[Finding]:
         yield _setting(name, found, wanted)
     if facts.aof_last_write not in {None, "ok"}:
         what = "could not write its append-only file"
-        yield Finding("Redis", Grade.LOSES, what, "Look at its disk and its log.")
+        yield Finding("Redis", Grade.AWAY, what, "Look at its disk and its log.")
     yield from _clock("Redis", facts.ahead)
 
 
@@ -157,7 +157,7 @@ def judge_mongodb(facts: MongodbFacts) -> Iterator[Finding]:
     yield Finding("MongoDB", Grade.FINE, f"{facts.version}, {kind}")
     if not facts.writable:
         fix = "Name all members and ?replicaSet=NAME in mongodb.uri."
-        yield Finding("MongoDB", Grade.UNFIT, "takes no writes (no primary)", fix)
+        yield Finding("MongoDB", Grade.AWAY, "takes no writes (no primary)", fix)
     if facts.persistent is False:
         fix = "Start it with --storageEngine wiredTiger."
         yield Finding("MongoDB", Grade.LOSES, "keeps data in memory only", fix)

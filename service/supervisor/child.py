@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from service.supervisor.lifeline import WORKS
+
 
 @dataclass(slots=True)
 class Child:
@@ -20,6 +22,8 @@ class Child:
     started: float
     last_beat: float
     beaten: bool = False
+    works: bool = False
+    """Whether it said that it is connected and takes jobs."""
 
     def listen(self) -> bool:
         """Take what heartbeats there are; false when there will be no more."""
@@ -30,6 +34,7 @@ class Child:
         if beats:
             self.last_beat = time.monotonic()
             self.beaten = True
+            self.works = self.works or WORKS in beats
         return bool(beats)
 
     def ask_to_stop(self) -> None:

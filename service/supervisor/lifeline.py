@@ -18,6 +18,9 @@ import os
 import signal
 import sys
 
+LIVES, WORKS = b".", b"+"
+"""What a beat says: the process lives; it is connected and takes jobs."""
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -32,12 +35,12 @@ class Lifeline:
         self._broken = False
         self._told_by_kernel = end_with(parent)
 
-    def beat(self) -> None:
-        """Tell the parent that this process does its work; each beat wakes it."""
+    def beat(self, *, works: bool = False) -> None:
+        """Tell the parent that this process lives, or that it takes jobs; each beat wakes it."""
         if self._broken:
             return
         try:
-            os.write(self._descriptor, b".")
+            os.write(self._descriptor, WORKS if works else LIVES)
         except BlockingIOError:
             # The parent reads nothing at the moment; the beats in the pipe will do.
             return

@@ -8,7 +8,8 @@ a worker process                    the parent
 =================================== =============================================================
 ends                                starts it again after 0.5 s, doubled up to 30 s; from the
                                     beginning once it lived for a minute
-ends with 2 (refused its settings)  stops the others and ends with 2: a restart would not help
+ends with 2 (a server is refused)   the same, as long as another one works or may still do so; ends
+                                    with 2 when all were refused: a restart would not help
 is silent for longer than `silence` kills it: a call of a hanging worker must not outlive its lease
 has not beaten yet                  waits for `boot`: a busy machine takes its time to start one
 =================================== =============================================================
@@ -68,6 +69,8 @@ class Slot:
     index: int
     child: Child | None = None
     failures: int = 0
+    refused: bool = False
+    """Whether the last one that ended here was refused."""
     start_at: float = 0.0
 
     def fell_empty(self, plan: Plan, lived: float, now: float) -> float:
@@ -95,7 +98,7 @@ class Parent:
         self._exit_code = 0
 
     def run(self) -> int:
-        """Run to the end; 0 after a clean stop, 2 when a worker refused its settings, else 1."""
+        """Run to the end; 0 after a clean stop, 2 when all workers were refused, else 1."""
         with _signals() as arrived:
             self._selector.register(arrived, selectors.EVENT_READ)
             if self._door is not None:
@@ -161,14 +164,19 @@ class Parent:
             child.close()
             now = time.monotonic()
             delay = slot.fell_empty(self._plan, now - child.started, now)
+            slot.refused = code == REFUSED
             if self._stop_by is not None:
                 self._exit_code = self._exit_code or int(code not in CLEAN)
-            elif code == REFUSED:
+            elif self._all_refused():
                 self._exit_code = REFUSED
                 self._stop()
             else:
                 ended = {"process": slot.index, "pid": child.process.pid, "code": code}
                 self._emit(Event.CHILD_DIED, **ended, delay_ms=round(delay * 1000))
+
+    def _all_refused(self) -> bool:
+        works = any(child.works for child in self._children())
+        return not works and all(slot.refused for slot in self._slots)
 
     def _judge(self) -> None:
         now = time.monotonic()

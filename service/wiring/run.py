@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import signal
-from collections.abc import Callable
+from typing import Protocol
 
 from msgspec import structs
 
@@ -27,16 +27,23 @@ BEAT_MOST_SECONDS = 5.0
 COLLECTOR_THRESHOLDS = (100_000, 50, 100)
 
 
-def run_worker(config: Config, beat: Callable[[], None]) -> int:
+class Beat(Protocol):
+    """A sign of life for the parent; `works`: this process is connected and takes jobs."""
+
+    def __call__(self, *, works: bool = False) -> None:
+        """Give the sign."""
+
+
+def run_worker(config: Config, beat: Beat) -> int:
     """Run one worker process until SIGTERM or SIGINT; returns its exit code.
 
-    `beat` is called every few seconds as long as the event loop turns. 2: a server was
-    refused because it can lose acknowledged work.
+    `beat` is called every few seconds as long as the event loop turns, and once with `works`.
+    2: a server was refused because it can lose acknowledged work.
     """
     return asyncio.run(_run(config, beat))
 
 
-async def _run(config: Config, beat: Callable[[], None]) -> int:
+async def _run(config: Config, beat: Beat) -> int:
     config, budget = _fitting(config)
     stopped = _on_signals()
     async with contextlib.AsyncExitStack() as closing:
@@ -61,6 +68,7 @@ async def _run(config: Config, beat: Callable[[], None]) -> int:
             concurrency=budget.calls,
             bound_by=budget.bound_by,
         )
+        beat(works=True)
         await stopping
         emit(Event.STOPPING)
         handed_back = await worker.stop(config.worker.grace_seconds)
@@ -97,7 +105,7 @@ def _calm_the_collector() -> None:
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 
-async def _beat(beat: Callable[[], None], silence: float) -> None:
+async def _beat(beat: Beat, silence: float) -> None:
     while True:
         beat()
         await asyncio.sleep(min(silence / BEATS, BEAT_MOST_SECONDS))

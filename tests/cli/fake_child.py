@@ -1,8 +1,9 @@
 """A worker process that does nothing but live: `fake_child.py HOW NOTES DESCRIPTOR PARENT`.
 
 It writes a line to the file NOTES for whatever happens to it. HOW is "well", "deaf" (does not stop
-on SIGTERM), "slow" (takes 4 s to its first beat), "refusing" (ends with 2), "dying" (ends with 1,
-four times over, and then lives), "dying-once" or "silent-once".
+on SIGTERM), "slow" (takes 4 s to its first beat), "refusing" (ends with 2), "refusing-later" (the
+third and the fourth to start end with 2), "dying" (ends with 1, four times over, and then lives),
+"dying-once" or "silent-once".
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ lifeline.beat()
 match how:
     case "refusing":
         sys.exit(2)
+    case "refusing-later" if 2 < notes.read_text().count("started") <= 4:
+        sys.exit(2)
     case "dying" if notes.read_text().count("started") <= DEATHS:
         sys.exit(1)
     case "dying-once" if first:
@@ -63,5 +66,5 @@ if silent:
 deadline = time.monotonic() + 60
 while time.monotonic() < deadline:
     if not silent:
-        lifeline.beat()
+        lifeline.beat(works=True)
     time.sleep(0.05)

@@ -119,6 +119,23 @@ def test_a_child_that_refuses_its_settings_ends_all(start: Start) -> None:
     assert len(family.noted("started")) <= 2
 
 
+def test_a_child_that_is_refused_while_another_works_is_started_until_it_is_not(
+    start: Start,
+) -> None:
+    family = start("refusing-later")
+    first, second = family.await_started(2)
+
+    os.kill(first, signal.SIGKILL)
+    last = family.await_started(5)[-1]
+
+    assert alive(second)
+    family.signal(signal.SIGTERM)
+    assert family.exit_code() == 0
+    assert sorted(family.noted("stopped")) == sorted([second, last])
+    died = [event["code"] for event in family.events() if event["event"] == "process died"]
+    assert died == [-signal.SIGKILL, 2, 2]
+
+
 def test_children_stop_when_their_parent_is_killed(start: Start) -> None:
     family = start()
     pids = family.await_started(2)

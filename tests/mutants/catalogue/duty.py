@@ -66,6 +66,16 @@ MUTANTS = (
         tests=(PARENT + "test_a_stopped_child_is_killed_after_the_silence_and_replaced",),
     ),
     Mutant(
+        name="one process that is refused stops those that work",
+        breaks="I7",
+        where="service/supervisor/parent.py",
+        old="        return not works and all(slot.refused for slot in self._slots)\n",
+        new="        return any(slot.refused for slot in self._slots)\n",
+        tests=(
+            PARENT + "test_a_child_that_is_refused_while_another_works_is_started_until_it_is_not",
+        ),
+    ),
+    Mutant(
         name="a beanstalkd without a binlog is good enough",
         breaks="I1",
         where="service/preflight/judgement.py",

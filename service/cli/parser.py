@@ -79,7 +79,7 @@ def _seconds(text: str) -> float:
 
 def _run(verbs: _Verbs) -> None:
     made = _verb(verbs, "run", "Run a worker until SIGTERM; the default verb.")
-    made.add_argument("--child", nargs=2, type=int, help=argparse.SUPPRESS)
+    made.add_argument("--child", type=int, metavar="DESCRIPTOR", help=argparse.SUPPRESS)
     _end_with(made)
 
 

@@ -20,8 +20,8 @@ from service.supervisor.parent import STOP_MARGIN_SECONDS, Parent, Plan
 def run(options: argparse.Namespace) -> int:
     """Run until a signal; 0 after a clean stop."""
     setting = loaded(options)
-    if options.child:
-        return _child(setting, *options.child)
+    if options.child is not None:
+        return _child(setting, options.child)
     if options.end_with:
         end_with(options.end_with)
     config = setting.config
@@ -38,9 +38,9 @@ def run(options: argparse.Namespace) -> int:
     return Parent(plan, emitter(config.log.level, _lines(setting))).run()
 
 
-def _child(setting: Loaded, descriptor: int, parent: int) -> int:
+def _child(setting: Loaded, descriptor: int) -> int:
     stop_seconds = setting.config.worker.grace_seconds + STOP_MARGIN_SECONDS
-    lifeline = Lifeline(descriptor, parent, stop_seconds)
+    lifeline = Lifeline(descriptor, stop_seconds)
     # By name, as the parent runs this module too and must not import what a worker needs.
     log = importlib.import_module("service.observe.log")
     log.set_up(setting.config.log.level, _lines(setting))

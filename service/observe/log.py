@@ -22,7 +22,7 @@ def set_up(level: Level, lines: Lines) -> None:
 
 
 def emit(event: Event, **fields: Any) -> None:
-    """Log one event at its level. Waits for nothing but a write, and survives its failure."""
+    """Log one event at its level. Waits for nobody, and survives that it cannot be written."""
     _process.emit(event, **fields)
 
 

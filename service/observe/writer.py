@@ -1,32 +1,21 @@
-"""Writes one line per event: JSON for machines, aligned words for eyes.
-
-Lines are written whole and in their order, those of one turn of the event loop together. A write
-costs as much as making the line, and lets another thread have the interpreter meanwhile. A process
-that is killed loses the lines of its last turn at most; warnings and errors never wait.
-"""
+"""Writes one line per event: JSON for machines, aligned words for eyes."""
 
 from __future__ import annotations
 
 import datetime as dt
 import functools
 import os
-import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from service.observe.events import LEVELS, Event, Level
+from service.observe.output import LINE_MOST, Output
 from service.observe.redact import Clean, cleaner
 from service.observe.throttle import Throttle
-
-if TYPE_CHECKING:
-    import asyncio
-
-LINE_MOST = 4_096
-"""What a pipe takes whole, in bytes: longer lines of several processes would mix."""
 
 _encoder = msgspec.json.Encoder()
 _COLOURS = {"debug": "2", "info": "32", "warning": "33", "error": "31;1"}
@@ -44,48 +33,6 @@ class Emit(Protocol):
 
     def __call__(self, event: Event, **fields: Any) -> None:
         """Log it; never fails for want of a place to write to."""
-
-
-class Output:
-    """A file descriptor. Survives a full disk and a closed pipe: the work goes on unlogged."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._waiting: list[bytes] = []
-
-    def write(self, line: bytes) -> None:
-        """Write what waits, and `line`."""
-        self._waiting.append(line)
-        self.flush()
-
-    def write_soon(self, line: bytes) -> None:
-        """Write `line` at the end of this turn of the loop; at once where no loop runs."""
-        if not self._waiting:
-            loop = _running_loop()
-            if loop is None:
-                self.write(line)
-                return
-            loop.call_soon(self.flush)
-        self._waiting.append(line)
-
-    def flush(self) -> None:
-        """Write what waits, in pieces that a pipe takes whole: other processes write to it too."""
-        piece = b""
-        waiting, self._waiting = self._waiting, []
-        for line in waiting:
-            if len(piece) + len(line) > LINE_MOST:
-                self._put(piece)
-                piece = b""
-            piece += line
-        self._put(piece)
-
-    def _put(self, piece: bytes) -> None:
-        try:
-            if piece:
-                os.write(self._descriptor, piece)
-        except OSError:
-            # A full disk or a closed pipe must not stop the work that is logged.
-            return
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +57,8 @@ class Lines:
         line |= self.everywhere
         if left_out:
             line["left_out"] = left_out
+        if dropped := self.out.take_dropped():
+            line["dropped"] = dropped
         return self.render(line)
 
 
@@ -120,21 +69,16 @@ def lines(form: str, secrets: Collection[str] = (), *, worker: str = "", out: in
 
 
 def emitter(level: Level, made: Lines) -> Emit:
-    """Make the `emit` of this process, which writes what is at least of `level`.
-
-    A warning or an error is written at once, anything else with what this turn of the loop brings.
-    """
+    """Make the `emit` of this process, which writes what is at least of `level`."""
     told = {each: of for each, of in LEVELS.items() if WEIGHTS[of] >= WEIGHTS[level]}
 
     def emit(event: Event, **fields: Any) -> None:
         level = told.get(event)
-        line = None if level is None else made.line(level, str(event), fields)
-        if line is None:
+        if level is None or not made.out.has_room():
             return
-        if level in _URGENT:
+        line = made.line(level, str(event), fields)
+        if line is not None:
             made.out.write(line)
-        else:
-            made.out.write_soon(line)
 
     return emit
 
@@ -179,12 +123,3 @@ def _now() -> str:
 def _second(unix: int) -> str:
     """Write one second in UTC: a busy worker writes hundreds of lines in it."""
     return dt.datetime.fromtimestamp(unix, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S")
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    # The parent process has no loop, and stays small without asyncio.
-    module = sys.modules.get("asyncio")
-    try:
-        return module.get_running_loop() if module else None
-    except RuntimeError:
-        return None

@@ -51,7 +51,7 @@ class Child:
 
 
 def start(command: Sequence[str]) -> Child:
-    """Start a worker process. Descriptor and our process id are appended to its arguments.
+    """Start a worker process. The descriptor for its beats is appended to its arguments.
 
     It gets a session of its own: Ctrl-C on a terminal reaches the parent only, which passes it on
     once. Otherwise the child would see two signals, and the second means "at once".
@@ -60,7 +60,7 @@ def start(command: Sequence[str]) -> Child:
     os.set_blocking(beats, False)
     try:
         process = subprocess.Popen(  # noqa: S603 - our own command
-            [*command, str(theirs), str(os.getpid())],
+            [*command, str(theirs)],
             pass_fds=(theirs,),
             stdin=subprocess.DEVNULL,
             start_new_session=True,

@@ -4,19 +4,22 @@
 what happens                 what follows
 ============================ ================================================================
 the child's loop hangs       no beat; the parent kills it
-the parent dies              the child gets one SIGTERM, and stops in good order: from the
-                             kernel, or where that cannot be had, from the beat that finds the
-                             pipe broken. Never from both: the second would mean "at once"
-its stop takes too long then the kernel ends it (SIGALRM): no parent is there any more to do so
+the parent dies              a thread sees that the pipe of the beats is broken, and asks this
+                             process once, by SIGTERM, to stop in good order
+its stop takes too long,     then the kernel ends it (SIGALRM): no parent is there any more to
+or its loop hangs            do so
 ============================ ================================================================
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import select
 import signal
 import sys
+import threading
 
 LIVES, WORKS = b".", b"+"
 """What a beat says: the process lives; it is connected and takes jobs."""
@@ -27,41 +30,36 @@ _PR_SET_PDEATHSIG = 1
 class Lifeline:
     """The tie of this process to its parent. Call `beat` from the loop that does the work."""
 
-    def __init__(self, descriptor: int, parent: int, stop_seconds: float) -> None:
+    def __init__(self, descriptor: int, stop_seconds: float) -> None:
         """`stop_seconds` is how long the stop may take once the parent is gone."""
         os.set_blocking(descriptor, False)
         self._descriptor = descriptor
         self._stop_seconds = stop_seconds
-        self._broken = False
-        self._told_by_kernel = end_with(parent)
+        # Not the loop's to see: it may hang when the parent dies.
+        threading.Thread(target=self._await_end, name="lifeline", daemon=True).start()
 
     def beat(self, *, works: bool = False) -> None:
         """Tell the parent that this process lives, or that it takes jobs; each beat wakes it."""
-        if self._broken:
-            return
-        try:
+        # Full: the parent reads nothing at the moment; the beats in the pipe will do. Broken: the
+        # thread has seen it.
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
             os.write(self._descriptor, WORKS if works else LIVES)
-        except BlockingIOError:
-            # The parent reads nothing at the moment; the beats in the pipe will do.
-            return
-        except BrokenPipeError:
-            self._broken = True
-            signal.setitimer(signal.ITIMER_REAL, self._stop_seconds)
-            if not self._told_by_kernel:
-                os.kill(os.getpid(), signal.SIGTERM)
+
+    def _await_end(self) -> None:
+        pipe = select.poll()
+        pipe.register(self._descriptor, 0)  # a broken pipe is told unasked
+        pipe.poll()
+        signal.setitimer(signal.ITIMER_REAL, self._stop_seconds)
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
-def end_with(parent: int) -> bool:
+def end_with(parent: int) -> None:
     """Get a SIGTERM when the process `parent`, which started this one, dies, or is dead already.
 
-    False where the kernel cannot do that: then nobody tells.
+    Only Linux can do that; elsewhere nobody tells.
     """
-    told = (
-        sys.platform == "linux"
-        and ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) == 0
-    )
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     # It may have died before the kernel knew that we want to be told.
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGTERM)
-        return True
-    return bool(told)

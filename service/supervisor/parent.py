@@ -186,13 +186,14 @@ class Parent:
                 continue
             named = {"process": slot.index, "pid": child.process.pid}
             if self._stop_by is not None and now >= self._stop_by:
+                child.kill()
                 event = Event.CHILD_HURRIED if self._hurried else Event.CHILD_KILLED
                 self._emit(event, **named, waited_ms=round((now - self._stopping_since) * 1000))
             elif (silent := now - child.last_beat) >= self._patience(child):
+                child.kill()
                 self._emit(Event.CHILD_SILENT, **named, silent_ms=round(silent * 1000))
             else:
                 continue
-            child.kill()
             _await_end(child.process)
 
     def _stop(self) -> None:
@@ -201,10 +202,10 @@ class Parent:
         if self._stop_by is not None:
             self._stop_by, self._hurried = now, True
             return
-        self._emit(Event.STOPPING, processes=sum(1 for _ in self._children()))
         self._stopping_since, self._stop_by = now, now + self._plan.grace + self._plan.margin
         for child in self._children():
             child.ask_to_stop()
+        self._emit(Event.STOPPING, processes=sum(1 for _ in self._children()))
 
     def _patience(self, child: Child) -> float:
         """Tell how long a child may be silent."""

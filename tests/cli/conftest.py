@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,13 +101,31 @@ def collections(mongo_uri: str, database: str) -> Iterator[Any]:
 
 
 @pytest.fixture
+def unread() -> Iterator[int]:
+    """A full pipe that nobody reads: a terminal after Ctrl-S, a log driver that hangs."""
+    ends = os.pipe()
+    os.set_blocking(ends[1], False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(ends[1], b"x" * 4096)
+    os.set_blocking(ends[1], True)
+    yield ends[1]
+    for end in ends:
+        os.close(end)
+
+
+@pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     families: list[Family] = []
 
     def made(
-        how: str = "well", processes: int = 2, silence: float = 30.0, grace: float = 10.0
+        how: str = "well",
+        processes: int = 2,
+        silence: float = 30.0,
+        grace: float = 10.0,
+        out: int | None = None,
     ) -> Family:
-        family = Family(tmp_path, how, processes=processes, silence=silence, grace=grace)
+        family = Family(tmp_path, how, (processes, silence, grace), out)
         families.append(family)
         return family
 

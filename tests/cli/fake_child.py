@@ -1,9 +1,9 @@
-"""A worker process that does nothing but live: `fake_child.py HOW NOTES DESCRIPTOR PARENT`.
+"""A worker process that does nothing but live: `fake_child.py HOW NOTES DESCRIPTOR`.
 
 It writes a line to the file NOTES for whatever happens to it. HOW is "well", "deaf" (does not stop
-on SIGTERM), "slow" (takes 4 s to its first beat), "refusing" (ends with 2), "refusing-later" (the
-third and the fourth to start end with 2), "dying" (ends with 1, four times over, and then lives),
-"dying-once" or "silent-once".
+on SIGTERM), "hanging" (deaf, and never beats again), "slow" (takes 4 s to its first beat),
+"refusing" (ends with 2), "refusing-later" (the third and the fourth to start end with 2), "dying"
+(ends with 1, four times over, and then lives), "dying-once" or "silent-once".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from service.supervisor.lifeline import Lifeline
 DEATHS = 4
 STOP_SECONDS = 4.0
 
-how, notes, descriptor, parent = sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4]
+how, notes, descriptor = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 
 
 def note(what: str) -> None:
@@ -31,7 +31,7 @@ def note(what: str) -> None:
 
 def stop(*_: object) -> None:
     note("asked")
-    if how != "deaf":
+    if how not in ("deaf", "hanging"):
         note("stopped")
         sys.exit(0)
 
@@ -46,7 +46,7 @@ def is_first() -> bool:
 
 first = is_first()
 signal.signal(signal.SIGTERM, stop)
-lifeline = Lifeline(int(descriptor), int(parent), STOP_SECONDS)
+lifeline = Lifeline(descriptor, STOP_SECONDS)
 note("started")
 if how == "slow":
     time.sleep(4.0)
@@ -60,7 +60,7 @@ match how:
         sys.exit(1)
     case "dying-once" if first:
         sys.exit(1)
-silent = how == "silent-once" and first
+silent = how == "hanging" or (how == "silent-once" and first)
 if silent:
     note("silent")
 deadline = time.monotonic() + 60

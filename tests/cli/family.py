@@ -36,15 +36,18 @@ class Family:
     """A parent and what its children noted."""
 
     def __init__(
-        self, folder: Path, how: str, *, processes: int, silence: float, grace: float
+        self, folder: Path, how: str, numbers: tuple[int, float, float], out: int | None
     ) -> None:
+        """`numbers`: processes, silence, grace; `out` is where the parent logs, else a file."""
         self.notes = folder / "notes"
         self.installation = str(folder)
-        numbers = [str(processes), str(silence), str(grace)]
         self.log = (folder / "log").open("w+b")
         self.parent = subprocess.Popen(
-            [sys.executable, str(DRIVER), *numbers, how, str(self.notes), self.installation],
-            stdout=self.log,
+            [
+                *(sys.executable, str(DRIVER), *map(str, numbers)),
+                *(how, str(self.notes), self.installation),
+            ],
+            stdout=self.log if out is None else out,
         )
 
     def noted(self, what: str) -> list[int]:

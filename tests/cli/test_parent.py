@@ -65,6 +65,15 @@ def test_a_child_that_beats_is_left_alone(start: Start) -> None:
     assert killed == family.noted("silent")
 
 
+def test_a_parent_whose_lines_nobody_reads_kills_the_silent_and_stops(
+    start: Start, unread: int
+) -> None:
+    family = start("silent-once", processes=1, silence=1.0, out=unread)
+    family.await_started(2)
+    family.signal(signal.SIGTERM)
+    assert family.exit_code() == 0
+
+
 def test_a_child_that_starts_slowly_is_left_alone(start: Start) -> None:
     family = start("slow", processes=1, silence=2.5)
     (pid,) = family.await_started(1)
@@ -157,6 +166,15 @@ def test_children_are_asked_once_when_their_parent_is_killed(start: Start) -> No
 def test_a_child_that_does_not_stop_is_ended_after_its_parent_was_killed(start: Start) -> None:
     family = start("deaf", processes=1)
     (pid,) = family.await_started(1)
+    family.signal(signal.SIGKILL)
+    until(lambda: not alive(pid), "the child ended")
+    assert family.noted("asked") == [pid]
+
+
+def test_a_child_that_hangs_is_ended_after_its_parent_was_killed(start: Start) -> None:
+    family = start("hanging", processes=1, silence=60.0)
+    until(lambda: bool(family.noted("silent")), "the child hangs")
+    (pid,) = family.noted("silent")
     family.signal(signal.SIGKILL)
     until(lambda: not alive(pid), "the child ended")
     assert family.noted("asked") == [pid]

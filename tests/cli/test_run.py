@@ -51,13 +51,13 @@ def started(
     }
     running: list[subprocess.Popen[bytes]] = []
 
-    def start(**variables: str) -> subprocess.Popen[bytes]:
+    def start(unread: int | None = None, **variables: str) -> subprocess.Popen[bytes]:
         with log.open("ab") as out:
             process = subprocess.Popen(
                 [sys.executable, "worker.py"],
                 cwd=ROOT,
                 env={**os.environ, **addresses, **courier, **variables},
-                stdout=out,
+                stdout=unread or out,
                 stderr=out,
             )
         running.append(process)
@@ -95,6 +95,22 @@ def test_a_worker_answers_what_is_put_and_stops_in_good_order(
     assert process.wait(PATIENCE) == 0
     assert all(gone(pid) for pid in pids)
     assert run("info", "--json").json[0]["workers"] == []
+
+
+def test_a_worker_whose_lines_nobody_reads_answers_what_is_put_and_stops(
+    started: tuple[Started, Path],
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    site: CourierSite,
+    unread: int,
+) -> None:
+    start, _ = started
+    monkeypatch.setenv("TRACKER_COURIERS__ACME__MODULE", "json_feed")
+    monkeypatch.setenv("TRACKER_COURIERS__ACME__BASE_URL", f"{site.url}/feed")
+    process = start(unread)
+    assert run("put", "acme", "AB12345601", "--wait", "30").code == 0
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 0
 
 
 def test_a_request_that_lacks_credentials_is_reported_to_the_command_that_waits(

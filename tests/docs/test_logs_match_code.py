@@ -12,7 +12,7 @@ from service.observe.events import Event
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "logs.md").read_text("utf-8")
 EMITTERS = {"emit", "_emit", "emit_unexpected"}
-MADE_BY_THE_LOG = {"ts", "level", "worker", "left_out"}
+MADE_BY_THE_LOG = {"ts", "level", "worker", "left_out", "dropped"}
 
 
 def trees() -> Iterator[ast.Module]:

@@ -14,24 +14,35 @@ import pytest
 from service.observe import log
 from service.observe.writer import lines
 
+PATIENCE = 10.0
+
 
 @pytest.fixture
 def written(tmp_path: Path) -> Iterator[Callable[[], list[dict[str, Any]]]]:
     """The lines of the log so far."""
     file = tmp_path / "log"
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    log.set_up("info", lines("json", worker="here:1", out=descriptor))
-    yield lambda: [json.loads(line) for line in file.read_text().splitlines()]
+    made = lines("json", worker="here:1", out=descriptor)
+    log.set_up("info", made)
+
+    def read() -> list[dict[str, Any]]:
+        assert made.out.flush(PATIENCE)
+        return [json.loads(line) for line in file.read_text().splitlines()]
+
+    yield read
     log.set_up("info", lines("json"))
     logging.basicConfig(handlers=[logging.NullHandler()], force=True)
+    made.out.flush(PATIENCE)
     os.close(descriptor)
 
 
 @pytest.fixture
 def unread_log() -> Iterator[None]:
     descriptor = os.open(os.devnull, os.O_WRONLY)
-    log.set_up("error", lines("json", out=descriptor))
+    made = lines("json", out=descriptor)
+    log.set_up("error", made)
     yield
     log.set_up("info", lines("json"))
     logging.basicConfig(handlers=[logging.NullHandler()], force=True)
+    made.out.flush(PATIENCE)
     os.close(descriptor)

@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 
 from service.observe import log
 from service.observe.events import LEVELS, MEANINGS, Event
+from service.observe.output import LINE_MOST
 from service.observe.redact import FIELD_MOST, cleaner
 from service.observe.throttle import BURST, KEYS_MOST, WINDOW_SECONDS, Throttle
-from service.observe.writer import LINE_MOST, emitter, json_line, lines, pretty_line
+from service.observe.writer import emitter, json_line, lines, pretty_line
 
 DOCS = Path(__file__).parents[2] / "docs" / "logs.md"
+PATIENCE = 10.0
 SECRETS = ("hunter22-secret", "zürich+pass")
 
 Written = Callable[[], list[str]]
@@ -31,10 +33,17 @@ Written = Callable[[], list[str]]
 def written(tmp_path: Path) -> Iterator[Written]:
     file = tmp_path / "log"
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    log.set_up("info", lines("json", SECRETS, worker="here:1", out=descriptor))
-    yield lambda: file.read_text().splitlines()
+    made = lines("json", SECRETS, worker="here:1", out=descriptor)
+    log.set_up("info", made)
+
+    def read() -> list[str]:
+        assert made.out.flush(PATIENCE)
+        return file.read_text().splitlines()
+
+    yield read
     log.set_up("info", lines("json"))
     logging.basicConfig(handlers=[logging.NullHandler()], force=True)
+    made.out.flush(PATIENCE)
     os.close(descriptor)
 
 
@@ -231,17 +240,21 @@ def test_the_memory_of_repetitions_is_bounded() -> None:
 def test_a_closed_pipe_does_not_stop_the_work() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    emit = emitter("info", lines("json", out=writer))
+    made = lines("json", out=writer)
+    emit = emitter("info", made)
     emit(Event.STARTED)
+    assert made.out.flush(PATIENCE)
     os.close(writer)
 
 
 def test_the_parents_lines_are_those_of_the_workers(written: Written, tmp_path: Path) -> None:
     log.emit(Event.STARTED, processes=2)
     with (tmp_path / "parent").open("wb") as file:
-        emit = emitter("info", lines("json", SECRETS, worker="here:1", out=file.fileno()))
+        made = lines("json", SECRETS, worker="here:1", out=file.fileno())
+        emit = emitter("info", made)
         emit(Event.STARTED, processes=2)
         emit(Event.PARKED)
+        assert made.out.flush(PATIENCE)
     parents = json.loads((tmp_path / "parent").read_text())
     assert parents.keys() == the_line(written).keys()
 

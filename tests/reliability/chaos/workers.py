@@ -15,11 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from chaos.log_reader import LogReader
 from devstack.nursery import Nursery
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 STEP = 0.05
 STOP_PATIENCE = 20.0
+LOG_PATIENCE = 2.0
 
 Line = dict[str, Any]
 
@@ -48,6 +50,7 @@ class Worker:
         self._nursery = nursery
         self._environment = environment
         self._run: subprocess.Popen[bytes] | None = None
+        self._log_reader: LogReader | None = None
         self._wanted = False
         self._lock = threading.RLock()
 
@@ -60,7 +63,10 @@ class Worker:
             self._wanted = True
             command = [sys.executable, str(REPOSITORY / "worker.py"), "run"]
             environment = {**self._environment, "FAILPOINT": failpoint}
-            self._run = self._nursery.start(command, self._log(self.starts), environment)
+            log = self._log(self.starts)
+            pipe = log.with_suffix(".pipe")
+            self._log_reader = LogReader(pipe, log)
+            self._run = self._nursery.start(command, pipe, environment)
 
     def restart_if_ended(self) -> int | None:
         """Do what a service manager does; returns the exit code, None when it runs as it should."""
@@ -93,6 +99,18 @@ class Worker:
         for pid in filter(alive, self.all_pids):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        if self._log_reader is not None:
+            self._log_reader.close(LOG_PATIENCE)
+
+    def stall_log_reader(self) -> None:
+        """Read nothing more of what this run says, until `log_reader_goes_on`."""
+        if self._log_reader is not None:
+            self._log_reader.stall()
+
+    def log_reader_goes_on(self) -> None:
+        """Read the log again."""
+        if self._log_reader is not None:
+            self._log_reader.go_on()
 
     def signal_children(self, number: signal.Signals) -> list[int]:
         """Send a signal to the worker processes; returns their ids."""

@@ -36,6 +36,7 @@ def cards(scale: Scale, deal: int, draw: random.Random) -> Iterator[Card]:
         ("process frozen for a moment", (0.4, SILENCE - 1.5), _freeze_process),
         ("parent frozen", (SILENCE, LEASE), _freeze_parent),
         ("worker frozen whole", (LEASE + 0.5, LEASE + 2.0), _freeze_whole),
+        ("log reader stalls, then a stop", (LEASE, LEASE + 2.0), _stall_log_reader),
     ]
     for kind, lasts, treat in ways:
         name = draw.choice(scale.names)
@@ -96,6 +97,18 @@ def _freeze_whole(worker: Worker) -> Undo:
 def _thaw(worker: Worker) -> None:
     worker.signal_children(signal.SIGCONT)
     worker.signal_parent(signal.SIGCONT)
+
+
+def _stall_log_reader(worker: Worker) -> Undo:
+    """It works on, and stops when it is asked to: at its end it waits a moment for the reader."""
+    worker.stall_log_reader()
+
+    def stop() -> None:
+        worker.stop()
+        worker.log_reader_goes_on()
+        worker.start()
+
+    return stop
 
 
 def _armed(name: str, point: FailPoint) -> Do:

@@ -51,7 +51,9 @@ async def _fill(redis_url: str, names: Sequence[str], numbers: range) -> None:
 
 async def _admit_all(limiter: Limiter, wanted: Iterator[TrackingRequest]) -> None:
     for request in wanted:
-        admission = await limiter.admit(request, f"job-{request.slug}-{request.number}")
+        admission = await limiter.admit(
+            next(limiter.ids), request, f"job-{request.slug}-{request.number}"
+        )
         if not isinstance(admission, Parked | Granted):
             raise NotParked(f"{request.slug}:{request.number}: {admission}")
 

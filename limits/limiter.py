@@ -8,13 +8,15 @@ Safety    holds for any number of workers, because Redis decides and because a l
 Liveness  a vanished worker's slot comes back when its lease ends, `Rules.lease_seconds` after the
           grant; its requests when the sweeper finds them without a lease.
 
-Everything here may be repeated: scripts are idempotent by the ids that are made here.
+Everything here may be repeated: scripts are idempotent by their ids. Who admits or takes draws one
+of `ids` and keeps it until the answer has come; the end of a call has its id from the call.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import itertools
 import secrets
 import time
@@ -84,7 +86,7 @@ class Limiter:
         self._epoch = epoch
         self._rules_of = rules_of
         self._policy = policy
-        self._ids = map(f"{self.token}-{{}}".format, itertools.count(1))
+        self.ids: Iterator[str] = map(f"{self.token}-{{}}".format, itertools.count(1))
         self._written: dict[Line, tuple[Rules, bytes]] = {}
         self._reports = Reports(self._started)
 
@@ -109,6 +111,7 @@ class Limiter:
 
     async def admit(
         self,
+        call_id: str,
         request: TrackingRequest,
         job_key: str,
         answer: Verdict | None = None,
@@ -116,7 +119,7 @@ class Limiter:
         full: bool = False,
     ) -> Admission:
         """Ask for a call (lua/admit.lua). `answer`: stored, and fresh enough; `full`: no room."""
-        line, call_id, asked = line_of(request), next(self._ids), time.monotonic()
+        line, asked = line_of(request), time.monotonic()
         fresh = write_verdict(answer, answer.observed_ms or 0) if answer else b""
         args = (call_id, write_request(request, job_key, full=full), fresh)
         reply = await self._run("admit", line, args)
@@ -136,14 +139,14 @@ class Limiter:
                 return Dying(self._call(line, grant, asked))
         raise LimitsDown(f"Redis changes its epoch faster than we can follow: {reply!r}")
 
-    async def take(self, line: Line, room: int, *, claims: bool = False) -> Turn:
+    async def take(self, base: str, line: Line, room: int, *, claims: bool = False) -> Turn:
         """Take up to `room` waiting requests of `line` (lua/take.lua)."""
-        return await self._turn("take", line, (next(self._ids), room, int(claims)))
+        return await self._turn("take", line, (base, room, int(claims)))
 
     async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:
         """End the call with all its operations, then take (lua/finish.lua)."""
         written = write_verdict(verdict, call.granted_us // 1000)
-        line, number, base = call.line, call.request.number, next(self._ids)
+        line, number, base = call.line, call.request.number, self._after(call)
         while True:
             asked = time.monotonic()
             args = (call.id, written, number, base, room)
@@ -153,7 +156,7 @@ class Limiter:
 
     async def retry(self, call: Call, delay: float, room: int) -> Turn:
         """Give the slot back, repeat in `delay` seconds (lua/retry.lua)."""
-        args = (call.id, round(delay * 1000), next(self._ids), room)
+        args = (call.id, round(delay * 1000), self._after(call), room)
         return await self._turn("retry", call.line, args)
 
     async def hand_back(self, call: Call, room: int, pause: Pause | None = None) -> Turn:
@@ -162,7 +165,7 @@ class Limiter:
         The start stays spent unless it is certain that nothing was sent.
         """
         unsent = int(not call.permit.started)
-        args = (call.id, unsent, *_pause(pause), next(self._ids), room)
+        args = (call.id, unsent, *_pause(pause), self._after(call), room)
         return await self._turn("hand_back", call.line, args)
 
     async def sweep(self, lines: Sequence[Line]) -> Sequence[Swept]:
@@ -177,6 +180,11 @@ class Limiter:
             swept += await asyncio.gather(*(self._sweep(line) for line in part))
         return swept
 
+    def _after(self, call: Call) -> str:
+        """The base of what is taken at the end of a call, the same however often that is told."""
+        digest = hashlib.blake2b(call.id.encode(), digest_size=9)
+        return f"{self.token}-{digest.hexdigest()}"
+
     async def _survey(self, lines: Sequence[Line], lives_seconds: float) -> list[Line]:
         args: list[str | bytes | int] = [" ".join(lines)]
         if self._policy.who:
@@ -186,7 +194,7 @@ class Limiter:
 
     async def _sweep(self, line: Line) -> Swept:
         asked = time.monotonic()
-        _, swept, dying, put = await self._run("sweep", line, (next(self._ids),))
+        _, swept, dying, put = await self._run("sweep", line, (next(self.ids),))
         calls = tuple(self._call(line, grant, asked) for grant in dying)
         return Swept(line, swept=int(swept), dying=calls, put_drain=put == 1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from tracking.call import (
@@ -70,9 +70,13 @@ class Drains(Protocol):
 class Limits(Protocol):
     """Who may call, who waits. Every method is one step that either happened whole or not at all.
 
-    All of them raise LimitsDown when Redis is silent, and may be repeated then.
+    All of them raise LimitsDown when Redis is silent, and may be repeated then as they are: what
+    was granted by one whose answer was lost is granted again. `ids` are for that: who admits or
+    takes draws one, and another one only for another question.
     `remembers_seconds`: how long answers are known here, without asking MongoDB.
     """
+
+    ids: Iterator[str]
 
     @property
     def remembers_seconds(self) -> float:
@@ -80,6 +84,7 @@ class Limits(Protocol):
 
     async def admit(
         self,
+        call_id: str,
         request: TrackingRequest,
         job_key: str,
         answer: Verdict | None = None,
@@ -91,7 +96,7 @@ class Limits(Protocol):
         `full`: this process has no room for a call; the request waits where one would be granted.
         """
 
-    async def take(self, line: Line, room: int, *, claims: bool = False) -> Turn:
+    async def take(self, base: str, line: Line, room: int, *, claims: bool = False) -> Turn:
         """Take up to `room` waiting requests of `line` whose turn it is.
 
         `claims`: a job of the tube `wait_list` told this process to drain. Room 0 hands over;

@@ -77,7 +77,7 @@ class Drainer:
         self._reach(FailPoint.AFTER_DRAIN_RESERVE)
         # A full process keeps the job: to refuse it would send it round without end.
         room = self._room.take(FEWEST_IN_ONE_TAKE)
-        turn = await keep_trying(lambda: self._limits.take(line, room, claims=True))
+        turn = await self._take(line, room, claims=True)
         self._reach(FailPoint.AFTER_TAKE)
         await self._go_on(line, turn, dispatcher, job)
 
@@ -111,7 +111,8 @@ class Drainer:
         self._heap.clear()
         for line in lines:
             try:
-                await self._go_on(line, await self._limits.take(line, 0), dispatcher)
+                turn = await self._limits.take(next(self._limits.ids), line, 0)
+                await self._go_on(line, turn, dispatcher)
             except StoreError:
                 return  # the jobs go back with their connections
             self._reach(FailPoint.AFTER_HAND_OVER)
@@ -135,7 +136,7 @@ class Drainer:
         if room == NO_ROOM and self._room.waiting.add(line):
             self.look_again(line, now + UNREPORTED_SECONDS)
             return
-        turn = await keep_trying(lambda: self._limits.take(line, room))
+        turn = await self._take(line, room)
         if room > 0:
             self._brought[line] = max(1, len(turn.calls))
         if turn.ask_again is None:
@@ -144,6 +145,11 @@ class Drainer:
         if room and not turn.full:  # handed over it goes on waiting: its job may come back
             self._room.waiting.leave(line)
         await self._go_on(line, turn, dispatcher)
+
+    async def _take(self, line: Line, room: int, *, claims: bool = False) -> Turn:
+        # One name for all tries: what was granted by one whose answer was lost comes again.
+        base = next(self._limits.ids)
+        return await keep_trying(lambda: self._limits.take(base, line, room, claims=claims))
 
     async def _go_on(
         self, line: Line, turn: Turn, dispatcher: Dispatcher, job: Job | None = None

@@ -24,7 +24,7 @@ from service.observe.events import Event
 from service.observe.failpoints import FailPoint
 from service.observe.log import emit
 from service.ports import Job
-from tracking.call import Dying, Ended, Full, Granted, Parked, Turn, Verdict
+from tracking.call import Admission, Dying, Ended, Full, Granted, Parked, Turn, Verdict
 from tracking.errors import MalformedJob, TubesDown
 from tracking.line import line_of
 from tracking.operation import State
@@ -62,12 +62,7 @@ class Handler:
         except TubesDown:
             await job.release()  # this process lost it, and the next holder reads it
             return
-        await self._results.available()
-        kept = await self._stored_answer(request)
-        full = self._room.take(1) <= 0
-        admission = await keep_trying(lambda: self._limits.admit(request, job.key, kept, full=full))
-        if not isinstance(admission, Granted):
-            self._room.leave()
+        admission = await self._admit(request, job.key)
         match admission:
             case Granted(call):
                 self._reach(FailPoint.AFTER_GRANT)
@@ -91,6 +86,20 @@ class Handler:
                 assert_never(admission)
         await job.delete()
         self._reach(FailPoint.AFTER_DELETE)
+
+    async def _admit(self, request: TrackingRequest, job_key: str) -> Admission:
+        """Ask for a call. This task has a place for it only if it is granted."""
+        await self._results.available()
+        kept = await self._stored_answer(request)
+        full = self._room.take(1) <= 0
+        # One id for all tries: what was granted by one whose reply was lost is granted again.
+        call_id = next(self._limits.ids)
+        admission = await keep_trying(
+            lambda: self._limits.admit(call_id, request, job_key, kept, full=full)
+        )
+        if not isinstance(admission, Granted):
+            self._room.leave()
+        return admission
 
     async def _stored_answer(self, request: TrackingRequest) -> Verdict | None:
         """Look for an answer that is older than what Redis remembers and still fresh enough."""

@@ -6,8 +6,9 @@ is tested on the real ones.
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,12 +71,16 @@ class Limits:
     swept: tuple[Swept, ...] = ()
     rooms: list[int] = field(default_factory=list)
     pauses: list[Pause | None] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    ids: Iterator[str] = field(default_factory=lambda: map(str, itertools.count()))
 
-    async def admit(self, *_: object, full: bool) -> Admission:
+    async def admit(self, call_id: str, *_: object, full: bool) -> Admission:
+        self.names.append(call_id)
         self.journal.note("admit without room" if full else "admit")
         return self.admission
 
-    async def take(self, *_: object, **__: object) -> Turn:
+    async def take(self, base: str, *_: object, **__: object) -> Turn:
+        self.names.append(base)
         self.journal.note("take")
         return self.turn
 

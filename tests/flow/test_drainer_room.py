@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -26,9 +27,10 @@ class Takes:
 
     bring: Callable[[int], int] = lambda _: 0
     held: set[Slug] = field(default_factory=set)
+    ids: Iterator[str] = field(default_factory=lambda: map(str, itertools.count()))
     asked: list[tuple[Slug, int]] = field(default_factory=list)
 
-    async def take(self, slug: Slug, room: int, **_: object) -> Turn:
+    async def take(self, _: str, slug: Slug, room: int, **__: object) -> Turn:
         self.asked.append((slug, room))
         if slug in self.held:
             await asyncio.Event().wait()

@@ -28,6 +28,7 @@ async def test_a_drain_job_goes_once_somebody_was_asked_who_waits() -> None:
     scene.receiver.on_drains([Job(scene.journal)])
 
     assert await scene.all_ended() == [*["take"] * 3, "delete"]
+    assert len(set(scene.limits.names)) == 1, "what a lost answer granted is granted again"
 
 
 async def test_a_drain_job_is_kept_while_its_slug_is_drained() -> None:

@@ -148,6 +148,17 @@ async def test_a_call_that_is_cut_off_is_handed_back_before_its_job_goes() -> No
     assert steps == ["available", "admit", "leave the window", "ask", "hand back", "delete"]
 
 
+async def test_an_admission_that_is_repeated_keeps_its_name() -> None:
+    """What was granted by one whose answer was lost would wait for the end of its lease."""
+    scene = Scene(Granted(call()))
+    scene.journal.fail("admit", *away(LimitsDown, 2))
+
+    await scene.handle()
+
+    assert len(scene.limits.names) == 3
+    assert len(set(scene.limits.names)) == 1
+
+
 async def test_every_step_is_repeated_until_its_server_is_back() -> None:
     scene = Scene(Granted(call()))
     for step in ("admit", "finish"):

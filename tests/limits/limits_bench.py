@@ -62,11 +62,13 @@ class Worker:
 
     async def admit(self, number: str = "N001", job: str | None = None, **fields: Any) -> Admission:
         """Ask for a call, for a job that is new unless it is named."""
-        return await self.limiter.admit(asked(number, **fields), job or f"job-{next(_jobs)}")
+        job = job or f"job-{next(_jobs)}"
+        return await self.limiter.admit(next(self.limiter.ids), asked(number, **fields), job)
 
     async def admit_with(self, answer: Verdict, number: str = "N001", **fields: Any) -> Admission:
         """Ask for a call with a stored answer in hand."""
-        return await self.limiter.admit(asked(number, **fields), f"job-{next(_jobs)}", answer)
+        job, request = f"job-{next(_jobs)}", asked(number, **fields)
+        return await self.limiter.admit(next(self.limiter.ids), request, job, answer)
 
     async def granted(self, number: str = "N001", job: str | None = None, **fields: Any) -> Call:
         admission = await self.admit(number, job, **fields)
@@ -84,7 +86,7 @@ class Worker:
         return admission.state
 
     async def take(self, room: int = 10, *, claims: bool = False) -> Turn:
-        return await self.limiter.take(USPS, room, claims=claims)
+        return await self.limiter.take(next(self.limiter.ids), USPS, room, claims=claims)
 
     async def taken(self) -> Call:
         """The one call whose turn it is."""

@@ -55,7 +55,7 @@ class Crowd:
 
     async def ask(self, worker: Worker, slug: Slug) -> None:
         while True:
-            turn = await worker.limiter.take(slug, 10, claims=True)
+            turn = await worker.limiter.take(next(worker.limiter.ids), slug, 10, claims=True)
             self.go_on(worker, turn)
             # Who has no duty would be called by the tube; here it looks in from time to time.
             wait = 0.5 if turn.ask_again is None else turn.ask_again - time.monotonic()
@@ -156,7 +156,9 @@ async def test_starts_given_out_to_new_requests_and_to_waiting_ones_share_one_ra
     async def ask_for(n: int) -> None:
         await asyncio.sleep(n * 0.2)
         worker = workers[n % 3]
-        admission = await worker.limiter.admit(asked(f"N{n:03}", slug=slug), f"job-{n}")
+        admission = await worker.limiter.admit(
+            next(worker.limiter.ids), asked(f"N{n:03}", slug=slug), f"job-{n}"
+        )
         if call := getattr(admission, "call", None):
             await crowd.make(worker, call)
 

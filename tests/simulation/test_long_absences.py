@@ -1,11 +1,11 @@
-"""A store that is away for minutes: nothing is begun, nothing charged, no job goes round."""
+"""Stores away for minutes, or with lost replies: nothing is charged, nothing stranded."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from simulated.batch import live_in
+from simulated.batch import live_in, live_through
 from simulated.plan import Plan, SlugPlan, plan_for
 from simulated.scripting import Scripting
 from simulated.world import World
@@ -75,3 +75,14 @@ def test_while_mongodb_is_away_for_five_minutes_nothing_begins_and_no_job_goes_r
     assert outcome.repairs["drain job put again"] == 0, "nobody had to be looked for"
     assert (outcome.repairs["retried"], outcome.repairs["swept"]) == (0, 0), "nothing is charged"
     assert outcome.repairs["handed back"] > 0, "some ran when it went"
+
+
+def test_where_only_replies_of_redis_are_lost_no_call_is_stranded() -> None:
+    """Also where every repetition of the client is lost, and the flow has to try again."""
+    plan = replace(CALM, seed=4, requests=60, faulty=60.0, rates={"redis: answer lost": 0.15})
+
+    outcome = live_through(plan, Scripting())
+
+    assert outcome.breaches == ()
+    assert outcome.faults["redis: answer lost"] > 20
+    assert (outcome.repairs["swept"], outcome.repairs["taken_over"]) == (0, 0)

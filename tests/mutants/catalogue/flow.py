@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
+DUTY = "flow/test_drains_and_sweeps.py::"
 ORDER = "flow/test_order_of_steps.py::"
 FLAWS = "acceptance/test_flaws_of_the_original.py::"
 FAILED = "flow/test_failed_calls.py::"
@@ -62,6 +63,22 @@ MUTANTS = (
         new="                self._reach(FailPoint.AFTER_PARK)\n"
         "                await job.delete()\n",
         tests=(ORDER + "test_a_drain_job_is_put_before_the_parked_requests_job_goes",),
+    ),
+    Mutant(
+        name="an admission that is repeated is another one",
+        breaks="I4 I9",
+        where="service/flow/handle.py",
+        old="self._limits.admit(call_id, ",
+        new="self._limits.admit(next(self._limits.ids), ",
+        tests=(ORDER + "test_an_admission_that_is_repeated_keeps_its_name",),
+    ),
+    Mutant(
+        name="a take that is repeated takes others",
+        breaks="I4 I9",
+        where="service/flow/drain.py",
+        old="self._limits.take(base, ",
+        new="self._limits.take(next(self._limits.ids), ",
+        tests=(DUTY + "test_a_drain_job_goes_once_somebody_was_asked_who_waits",),
     ),
     Mutant(
         name="malformed jobs are buried before they are recorded",

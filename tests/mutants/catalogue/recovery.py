@@ -13,6 +13,16 @@ SENDS = "limits/test_send_reports.py::"
 
 MUTANTS = (
     Mutant(
+        name="what the end of a call took is lost with the reply",
+        breaks="I4 I9",
+        where="limits/limiter.py",
+        old='        return f"{self.token}-{digest.hexdigest()}"\n',
+        new="        return next(self.ids) + digest.hexdigest()\n",
+        tests=(
+            "limits/test_stranded_calls.py::test_what_the_end_of_a_call_took_comes_again_after_a_lost_reply",
+        ),
+    ),
+    Mutant(
         name="the sweep leaves lost calls where they are",
         breaks="I1 I7",
         where="limits/lua/sweep.lua",

@@ -1,0 +1,31 @@
+"""What was granted in a reply that was lost for good is granted again to the next try."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from limits_bench import ANSWERED, FAST, KEYS, Hire
+from redis.asyncio import Redis
+
+
+@pytest.mark.parametrize("end", ["finish", "retry", "hand_back"])
+async def test_what_the_end_of_a_call_took_comes_again_after_a_lost_reply(
+    hire: Hire, redis: Redis, end: str
+) -> None:
+    """Nobody else asks for it: it would wait for the end of its lease, and be charged a death."""
+    worker = await hire(replace(FAST, concurrent=2))
+    call, other = await worker.granted("N001"), await worker.granted("N002")
+    await redis.rpush(KEYS.wait_list, "N003", "N004", "N005")
+    step = {
+        "finish": lambda: worker.limiter.finish(call, ANSWERED, 2),
+        "retry": lambda: worker.limiter.retry(call, 60.0, 2),
+        "hand_back": lambda: worker.limiter.hand_back(call, 2),
+    }[end]
+
+    lost, again = await step(), await step()
+    next_one = await worker.finish(other, room=1)
+
+    assert [each.id for each in again.calls] == [each.id for each in lost.calls]
+    assert len({each.id for turn in (again, next_one) for each in turn.calls}) == 2
+    assert await redis.zcard(KEYS.calls_leases) == 2

@@ -17,11 +17,14 @@ setup: $(READY) ## create .venv with the locked dependencies
 demo: $(READY) ## see it work: real servers, made-up couriers, a proof at the end
 	@exec $(BIN)/python worker.py demo --end-with $$PPID
 
+# Two processes test side by side, each with servers of its own; the tests of a file stay together.
+PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
+
 test: $(READY) ## run the tests, on real servers: always the same, in under six minutes
-	@PYTHONHASHSEED=0 $(BIN)/python -m pytest -m "not prove"
+	@$(PYTEST) -m "not prove"
 
 prove: $(READY) ## then the longer proofs: faults, random walks, worlds, mutants, fuzz; always the same
-	@PYTHONHASHSEED=0 PORTION=5 $(BIN)/python -m pytest -m "prove or portion"
+	@PORTION=5 $(PYTEST) -m "prove or portion"
 
 check: $(READY) ## static checks: style, types, imports, architecture
 	@$(BIN)/ruff check .

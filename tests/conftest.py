@@ -24,6 +24,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import greenstalk
 import pymongo
@@ -31,6 +32,7 @@ import pytest
 import redis
 from hypothesis import settings
 from portion import PROFILE
+from xdist.scheduler import LoadFileScheduling
 
 from devstack.kinds import BEANSTALKD
 from devstack.servers import Server, running
@@ -65,6 +67,30 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         for folder in Path(tempfile.gettempdir()).glob("pytest-of-*"):
             with suppress(OSError):  # it is not empty, or somebody else's
                 folder.rmdir()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config) -> ByFile:
+    return ByFile(config)
+
+
+class ByFile(LoadFileScheduling):
+    """Gives each process whole files; the acceptance suite, which plays side by side, to one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "acceptance" if nodeid.startswith("tests/acceptance/") else nodeid.split("::", 1)[0]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand the figures of a process that tests beside others to the one that tells them."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["measured"] = session.config.stash[MEASURED]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    for what, values in getattr(node, "workeroutput", {}).get("measured", {}).items():
+        node.config.stash[MEASURED].setdefault(what, []).extend(values)
 
 
 @pytest.fixture(scope="session")

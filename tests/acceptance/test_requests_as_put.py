@@ -154,8 +154,8 @@ def test_one_in_four_calls_is_automatic_while_both_wait(plant: Plant) -> None:
 
     # The first four started before anybody waited; then both lists were full for 12 calls.
     order = [call.number[:4] for call in plant.calls(slug)][4:16]
-    assert order.count("AUTO") == 3
-    assert all("AUTO" in order[turn : turn + 4] for turn in range(9))
+    # Four start in the same instant, and may arrive in any order.
+    assert [order[n : n + 4].count("AUTO") for n in (0, 4, 8)] == [1, 1, 1]
 
 
 def test_requests_of_one_courier_are_asked_in_the_order_in_which_they_were_put(

@@ -135,7 +135,7 @@ MUTANTS = (
         where="limits/lua/lib/draining.lua",
         old="math.abs(at - ask) <= NEAR_US",
         new="true",
-        tests=(DRAINER + "test_a_drainer_is_named_again_for_an_instant_that_is_not_near",),
+        tests=(DRAINER + "test_a_drainer_is_named_for_another_instant_that_is_not_near",),
     ),
     Mutant(
         name="nobody drains while the flag is up",

@@ -13,6 +13,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from redis.asyncio import Redis
@@ -112,10 +113,10 @@ class Pipeline:
             for group in groups:
                 _fail(group, error)
             return
-        except BaseException:
-            for group in groups:
-                for step in group:
-                    step.reply.cancel()
+        except BaseException as error:
+            _give_up(groups, error)
+            if isinstance(error, Exception):
+                return  # those who asked tell of the defect; the next steps go on
             raise
         refusals = [
             error
@@ -217,6 +218,14 @@ def _settle(group: Sequence[_Step], reply: Any) -> Iterator[Exception]:
             yield own
         elif not step.reply.done():
             step.reply.set_result(own)
+
+
+def _give_up(groups: Iterable[Sequence[_Step]], error: BaseException) -> None:
+    for step in chain.from_iterable(groups):
+        if not isinstance(error, Exception):
+            step.reply.cancel()
+        elif not step.reply.done():
+            step.reply.set_exception(error)
 
 
 def _fail(group: Sequence[_Step], error: Exception) -> None:

@@ -19,26 +19,35 @@ LIVES_SECONDS = 20.0
 """Three sweeps, 5 s ± 1 apart: one may be lost, and one late."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Who:
-    """One worker process as it tells itself. `since` is Unix time in seconds."""
+    """One worker process as it tells itself. `since` is Unix time in seconds.
+
+    `trouble`: which of its background tasks ended last, and how often.
+    """
 
     host: str
     pid: int
     version: str
     since: float
+    trouble: str = ""
+
+    def report(self, trouble: str) -> None:
+        """Have `info` tell of it, from the next look on."""
+        self.trouble = trouble
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LiveWorker(Who):
     """A worker process that was heard of, and how many calls it has in flight."""
 
-    calls: int
+    calls: int = 0
 
 
 def introduction(who: Who, token: str) -> str:
     """Write a worker for the key of all workers; the ids of its calls begin with its token."""
-    return json.dumps({"token": token, **asdict(who)}, separators=(",", ":"))
+    told = {name: value for name, value in asdict(who).items() if value != ""}
+    return json.dumps({"token": token, **told}, separators=(",", ":"))
 
 
 async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
@@ -46,9 +55,10 @@ async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
     # What lies further ahead was told before Redis' clock stepped back.
     most_ms = now_ms + round(LIVES_SECONDS * 1000)
     told = await redis.zrangebyscore(keys.WORKERS, f"({now_ms}", most_ms)
-    found = [json.loads(str(text)) for text in told]
+    # The newest of each worker: one that is in trouble tells itself once more.
+    found = {each["token"]: each for each in (json.loads(str(text)) for text in told)}
     calls = await _calls(redis, now_ms) if found else Counter[str]()
-    workers = [LiveWorker(calls=calls[each.pop("token")], **each) for each in found]
+    workers = [LiveWorker(calls=calls[each.pop("token")], **each) for each in found.values()]
     return sorted(workers, key=lambda each: (each.host, each.since, each.pid))
 
 

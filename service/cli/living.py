@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from service.cli.output import moment
 from service.client.look import LIVES_SECONDS, LiveWorker
 
-HEADERS = ("worker", "pid", "version", "since", "calls")
+HEADERS = ("worker", "pid", "version", "since", "calls", "trouble")
 NOBODY = (
     f"no worker lives: none has reported to this Redis for {LIVES_SECONDS:g} s. "
     "Start one with `python worker.py`, or look into its log"
@@ -18,7 +18,8 @@ NOBODY = (
 def worker_rows(workers: Sequence[LiveWorker]) -> list[list[str]]:
     """Word each process as a row."""
     return [
-        [each.host, str(each.pid), each.version, _since(each), str(each.calls)] for each in workers
+        [each.host, str(each.pid), each.version, _since(each), str(each.calls), each.trouble]
+        for each in workers
     ]
 
 
@@ -27,8 +28,9 @@ def worker_words(workers: Sequence[LiveWorker]) -> str:
     if not workers:
         return NOBODY
     return "live workers: " + ", ".join(
-        f"{host} {pid} ({version}, since {since}, {calls} call{'' if calls == '1' else 's'})"
-        for host, pid, version, since, calls in worker_rows(workers)
+        f"{host} {pid} ({version}, since {since}, {calls} call{'' if calls == '1' else 's'}"
+        f"{trouble and f', {trouble}'})"
+        for host, pid, version, since, calls, trouble in worker_rows(workers)
     )
 
 

@@ -25,6 +25,7 @@ from service.flow.call_room import CallRoom
 from service.flow.dispatch import Dispatcher
 from service.flow.keep_trying import keep_trying
 from service.observe.failpoints import FailPoint
+from service.observe.log import emit_unexpected
 from service.ports import Job, Limits
 from tracking.call import NO_ROOM, Turn
 from tracking.errors import StoreError
@@ -42,6 +43,9 @@ usual two, so that the next one is not due at once."""
 UNREPORTED_SECONDS = 1.0
 """So long a line may wait for a place before Redis hears of it: nearly all have one sooner. Redis
 waits three seconds for a drainer that is late."""
+
+AFTER_DEFECT_SECONDS = 5.0
+"""When a line is asked for again over which a defect came up."""
 
 
 class Drainer:
@@ -128,6 +132,13 @@ class Drainer:
         return due
 
     async def _ask(self, line: Line, dispatcher: Dispatcher, *, called_in: bool = False) -> None:
+        try:
+            await self._ask_for(line, dispatcher, called_in=called_in)
+        except Exception as error:  # noqa: BLE001 - a defect over one line must not stop the others
+            emit_unexpected(error, line=line)
+            self.look_again(line, time.monotonic() + AFTER_DEFECT_SECONDS)
+
+    async def _ask_for(self, line: Line, dispatcher: Dispatcher, *, called_in: bool) -> None:
         now = time.monotonic()
         room = 0
         if called_in or now - self._since.get(line, 0.0) < SHARE_AFTER_SECONDS:

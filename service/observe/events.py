@@ -53,6 +53,8 @@ class Event(StrEnum):
     CHILD_SILENT = "process was silent and is killed"
     CHILD_KILLED = "process did not stop and is killed"
     CHILD_HURRIED = "process is killed on request"
+    TASK_ENDED = "background task ended"
+    UNFIT = "process is unfit"
     UNEXPECTED = "unexpected error"
     LIBRARY = "library message"
 
@@ -92,6 +94,8 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.CHILD_SILENT: "error",
         Event.CHILD_KILLED: "error",
         Event.CHILD_HURRIED: "warning",
+        Event.TASK_ENDED: "error",
+        Event.UNFIT: "error",
         Event.UNEXPECTED: "error",
         Event.LIBRARY: "warning",
     }
@@ -132,6 +136,8 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.CHILD_SILENT: "A worker process gave no sign of life for `silent_ms`.",
         Event.CHILD_KILLED: "A worker process did not end within `grace_seconds` and 5 s more.",
         Event.CHILD_HURRIED: "A second signal came, `waited_ms` into the stop: it means at once.",
+        Event.TASK_ENDED: "A defect ended `task`; it is begun again after `delay_ms`.",
+        Event.UNFIT: "`task` keeps ending: the process stops, and its parent starts another.",
         Event.UNEXPECTED: "A defect of this program; `traceback` says where.",
         Event.LIBRARY: "A library warned; `logger` says which.",
     }

@@ -20,6 +20,7 @@ from pymongo import MongoClient, WriteConcern
 from pymongo.collection import Collection
 from pymongo.errors import ConnectionFailure, PyMongoError
 
+from service.observe.log import emit_unexpected
 from service.results.failure import mongodb_down
 from service.results.forgetting import Marks
 from service.results.indexes import (
@@ -198,7 +199,9 @@ class Store:
             try:
                 # Asked of the primary, so what answers takes writes.
                 await loop.run_in_executor(self._reader, ping)
-            except PyMongoError:
+            except Exception as error:  # noqa: BLE001 - everybody waits for the end of this
+                if not isinstance(error, PyMongoError):
+                    emit_unexpected(error, server="mongodb")
                 await asyncio.sleep(PING_SECONDS)
             else:
                 self._up.set()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from service.flow.dispatch import Dispatcher
 from service.observe.events import Event
 from service.observe.failpoints import FailPoint
-from service.observe.log import emit
+from service.observe.log import emit, emit_unexpected
 from service.ports import Limits
 from tracking.call import Swept, Turn
 from tracking.errors import StoreError
@@ -53,7 +53,12 @@ class Sweeper:
         """Sweep once. Raises LimitsDown, or ResultsDown while a dead one cannot be recorded."""
         for swept in await self._limits.sweep(self._lines):
             self._reach(FailPoint.AFTER_SWEEP)
-            await self._put_right(swept)
+            try:
+                await self._put_right(swept)
+            except StoreError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the other lines are to be put right too
+                emit_unexpected(error, line=swept.line)
 
     async def _put_right(self, swept: Swept) -> None:
         # A worker that knows the line puts the job; this one could not drain it.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from couriers.tracker import Tracker
 from service.config.per_slug import recheck_for
 from service.config.schema import Config
+from service.flow.background import Background
 from service.flow.call import Asker, Spare, Stores
 from service.flow.call_room import CallRoom
 from service.flow.dispatch import Dispatcher
@@ -58,18 +59,16 @@ class Worker:
     room: CallRoom
     codes: CodeCounts
     draining: asyncio.Task[None]
-    background: tuple[asyncio.Task[None], ...]
+    background: Background
 
     async def stop(self, grace_seconds: float) -> int:
         """Take nothing more, finish or hand back. Returns how many calls were handed back."""
         await asyncio.gather(self.requests.stop(), self.drains.stop())
         self.room.stop()
+        self.background.retire()
         self.drainer.retire()
         await asyncio.wait([self.draining], timeout=LAST_TAKE_SECONDS)
-        loops = (self.draining, *self.background)
-        for loop in loops:
-            loop.cancel()
-        await asyncio.gather(*loops, return_exceptions=True)
+        await self.background.stop()
         await self.drainer.hand_over(self.dispatcher)
         handed_back = await self.tasks.stop(grace_seconds)
         await self.codes.write()
@@ -95,10 +94,12 @@ def assemble(config: Config, parts: Parts) -> Worker:
     decode_drain = functools.partial(line_in, resolve=parts.registry.named)
     receiver = Receiver(handler, drainer, dispatcher, tasks, decode_drain)
     sweeper = Sweeper(parts.limiter, dispatcher, parts.registry.slugs, reach)
-    background = [sweeper.run(), codes.run()]
-    rechecked = [slug for slug in parts.registry.slugs if recheck_of(slug).enabled]
+    background = Background(parts.who.report)
+    background.start("sweeper", sweeper.run)
+    background.start("code counts", codes.run)
+    rechecked = frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled)
     if rechecked:
-        background.append(Recheck(parts.store, parts.putter, frozenset(rechecked)).run())
+        background.start("re-checks", Recheck(parts.store, parts.putter, rechecked).run)
     return Worker(
         slugs=parts.registry.slugs,
         requests=_intake(config, parts, REQUESTS_TUBE, JOBS_ADMITTED, receiver.on_requests),
@@ -108,8 +109,8 @@ def assemble(config: Config, parts: Parts) -> Worker:
         tasks=tasks,
         room=room,
         codes=codes,
-        draining=asyncio.create_task(drainer.run(dispatcher)),
-        background=tuple(asyncio.create_task(each) for each in background),
+        draining=background.start("drainer", functools.partial(drainer.run, dispatcher)),
+        background=background,
     )
 
 

@@ -53,6 +53,7 @@ class Parts:
     http: aiohttp.ClientSession
     putter: Putter
     secret: bytes
+    who: Who
 
 
 async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
@@ -66,7 +67,8 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     store = _store(config)
     closing.push_async_callback(store.close)
     await _preflight(config, redis, store)
-    limiter = _limiter(config, redis)
+    who = Who(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3))
+    limiter = _limiter(config, redis, who)
     closing.push_async_callback(limiter.close)
     await keep_trying(limiter.start)
     secret = await keep_trying(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
@@ -75,7 +77,7 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     closing.push_async_callback(http.close)
     putter = Putter(config.beanstalkd.servers)
     closing.callback(putter.close)
-    return Parts(registry, limiter, store, http, putter, secret.encode())
+    return Parts(registry, limiter, store, http, putter, secret.encode(), who)
 
 
 async def _preflight(config: Config, redis: Redis, store: Store) -> None:
@@ -101,7 +103,7 @@ async def _preflight(config: Config, redis: Redis, store: Store) -> None:
             emit(Event.DURABILITY, server=finding.server, why=finding.what, fix=finding.fix)
 
 
-def _limiter(config: Config, redis: Redis) -> Limiter:
+def _limiter(config: Config, redis: Redis, who: Who) -> Limiter:
     clock = Clock()
     pipeline = Pipeline(redis, clock, functools.partial(_notice, "redis", redis_down))
     lost = functools.partial(emit, Event.STATE_LOST, server="redis")
@@ -109,7 +111,7 @@ def _limiter(config: Config, redis: Redis) -> Limiter:
     policy = Policy(
         max_age=config.requests.max_age_seconds,
         deaths=config.retry.deaths,
-        who=Who(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3)),
+        who=who,
     )
     return Limiter(
         pipeline, clock, epoch, functools.cache(functools.partial(rules_for, config)), policy

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import signal
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import structs
 
@@ -19,6 +19,9 @@ from service.observe.log import emit
 from service.preflight.judgement import Refused
 from service.wiring.assemble import Worker, assemble
 from service.wiring.connect import connect
+
+UNFIT = 1
+"""The exit code of a process whose background tasks keep ending."""
 
 BEATS = 6
 """So many in the time after which a silent process is killed: some may be late."""
@@ -38,7 +41,8 @@ def run_worker(config: Config, beat: Beat) -> int:
     """Run one worker process until SIGTERM or SIGINT; returns its exit code.
 
     `beat` is called every few seconds as long as the event loop turns, and once with `works`.
-    2: a server was refused because it can lose acknowledged work.
+    1: a background task keeps ending. 2: a server was refused because it can lose acknowledged
+    work.
     """
     return asyncio.run(_run(config, beat))
 
@@ -69,11 +73,18 @@ async def _run(config: Config, beat: Beat) -> int:
             bound_by=budget.bound_by,
         )
         beat(works=True)
-        await stopping
-        emit(Event.STOPPING)
-        handed_back = await worker.stop(config.worker.grace_seconds)
-        emit(Event.STOPPED, handed_back=handed_back)
-    return 0
+        return await work(worker, stopping, config.worker.grace_seconds)
+
+
+async def work(worker: Worker, stopping: asyncio.Task[Literal[True]], grace: float) -> int:
+    """Work until a signal, or until this process is unfit; then stop in good order."""
+    unfit = asyncio.create_task(worker.background.unfit.wait())
+    await asyncio.wait({stopping, unfit}, return_when=asyncio.FIRST_COMPLETED)
+    unfit.cancel()
+    emit(Event.STOPPING)
+    handed_back = await worker.stop(grace)
+    emit(Event.STOPPED, handed_back=handed_back)
+    return UNFIT if worker.background.unfit.is_set() else 0
 
 
 def _fitting(config: Config) -> tuple[Config, CallBudget]:

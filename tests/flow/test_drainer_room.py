@@ -23,15 +23,22 @@ USPS, SLOW = Slug("usps"), Slug("slow")
 
 @dataclass
 class Takes:
-    """What was asked for; `bring` says what comes of it, `held` are slugs without an answer."""
+    """What was asked for; `bring` says what comes of it, `held` are slugs without an answer.
+
+    Over each of `broken` a defect comes up once.
+    """
 
     bring: Callable[[int], int] = lambda _: 0
     held: set[Slug] = field(default_factory=set)
     ids: Iterator[str] = field(default_factory=lambda: map(str, itertools.count()))
+    broken: set[Slug] = field(default_factory=set)
     asked: list[tuple[Slug, int]] = field(default_factory=list)
 
     async def take(self, _: str, slug: Slug, room: int, **__: object) -> Turn:
         self.asked.append((slug, room))
+        if slug in self.broken:
+            self.broken.discard(slug)
+            raise KeyError(slug)
         if slug in self.held:
             await asyncio.Event().wait()
         if room == NO_ROOM:
@@ -87,6 +94,20 @@ async def test_a_slug_without_an_answer_holds_up_no_other() -> None:
         await until(lambda: times(takes, USPS) >= 3)
 
     assert times(takes, SLOW) == 1
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_a_defect_over_one_slug_stops_no_other_and_that_one_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(drain, "AFTER_DEFECT_SECONDS", 0.01)
+    takes = Takes(broken={SLOW})
+    room = CallRoom(100)
+
+    async with draining(takes, room, SLOW, USPS):
+        await until(lambda: times(takes, USPS) >= 3 and times(takes, SLOW) >= 3)
+
+    assert room.taken == 0
 
 
 async def test_a_take_may_bring_a_few_more_than_most_couriers_allow() -> None:

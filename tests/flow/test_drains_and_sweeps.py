@@ -104,6 +104,16 @@ async def test_the_sweep_records_the_dying_and_asks_for_a_drainer() -> None:
     assert scene.journal.steps == ["sweep 1", "record 1", "finish", "put drain usps"]
 
 
+async def test_a_defect_over_one_line_leaves_the_others_to_be_swept() -> None:
+    scene = Scene()
+    scene.limits.swept = (Swept(USPS, dying=(call(deaths=11),)), Swept(USPS, put_drain=True))
+    scene.journal.fail("record 1", KeyError("a defect"))
+
+    await scene.sweeper.sweep()
+
+    assert scene.journal.steps == ["sweep 1", "record 1", "put drain usps"]
+
+
 async def test_no_drain_job_is_put_for_a_line_that_is_not_known() -> None:
     scene = Scene()
     scene.limits.swept = (Swept(Line("pigeon-post"), put_drain=True),)

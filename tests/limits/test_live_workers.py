@@ -55,6 +55,17 @@ async def test_each_worker_is_told_with_the_calls_that_it_has_in_flight(
     assert [each.calls for each in await live(redis)] == [1, 3]
 
 
+async def test_a_worker_in_trouble_is_told_once_with_its_trouble(hire: Hire, redis: Redis) -> None:
+    who = replace(ONE)
+    worker = await hired(hire, who)
+    who.report("sweeper ended 3x in a row")
+
+    await worker.limiter.sweep([])
+
+    (told,) = await live(redis)
+    assert (told.pid, told.trouble) == (ONE.pid, "sweeper ended 3x in a row")
+
+
 async def test_each_sweep_tells_again_that_the_worker_lives(hire: Hire, redis: Redis) -> None:
     worker = await hired(hire, ONE)
     await silent_for(redis, LIVES_MS + 1)

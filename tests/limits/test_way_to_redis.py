@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 
 from devstack.stack import Stack
 from limits.connect import RedisAddress, answers, open_redis, shared_secret
+from limits.pipeline import Pipeline
 from tracking.call import Granted
 from tracking.errors import LimitsDown
 
@@ -52,6 +53,23 @@ async def test_it_is_told_once_that_redis_is_away_and_once_that_it_is_back(
     await worker.admit("N002")
 
     assert [error is None for error in heard] == [False, True]
+
+
+async def test_a_defect_is_told_to_those_who_asked_and_the_next_steps_go_on(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+
+        async def breaks(*_: object) -> None:
+            raise KeyError("a defect")
+
+        broken.setattr(Pipeline, "_exchange", breaks)
+        both = await asyncio.gather(
+            worker.admit("N001"), worker.admit("N002"), return_exceptions=True
+        )
+
+    assert [type(each) for each in both] == [KeyError, KeyError]
+    assert isinstance(await worker.admit("N003"), Granted)
 
 
 async def test_a_probe_tells_whether_redis_answers(redis_url: str) -> None:

@@ -48,13 +48,19 @@ BY_ITSELF = (
     "redis clock steps back",
     "mongodb away for long",
 )
+IN_A_WORKER = ("background task breaks",)
 SLUGS = ("usps", "ups", "dhl", "gls")
 RARE = {"killed before", "killed after", "paused"}
 LONG = "mongodb away for long"
 SEVERE = {"courier refuses credentials", "no credentials", LONG}
 LONG_SECONDS = 100.0
 """So much longer things break in a world with such absences."""
-KINDS = (*(f"{port}: {each}" for port in PORTS for each in AT_A_PORT), *AT_THE_COURIER, *BY_ITSELF)
+KINDS = (
+    *(f"{port}: {each}" for port in PORTS for each in AT_A_PORT),
+    *AT_THE_COURIER,
+    *BY_ITSELF,
+    *IN_A_WORKER,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from limits.connect import RedisAddress, open_redis
+from limits.workers import Who
 from service.config import schema
 from service.flow.keep_trying import keep_trying
 from service.wiring.assemble import assemble
@@ -61,12 +62,13 @@ async def run_worker(
     """Live until `stop`: connect, take jobs, hand back what is held."""
     config = config_for(plan)
     redis = open_redis(RedisAddress())
-    limiter = _limiter(config, redis)
+    who = Who(around.running().name, 1, "", around.loop.now)
+    limiter = _limiter(config, redis, who)
     await keep_trying(limiter.start)
     registry: Any = SimulatedRegistry([each.slug for each in plan.slugs])
     without_http: Any = None
     putter: Any = SimulatedPutter(tubes)
-    parts = Parts(registry, limiter, store, without_http, putter, b"")  # type: ignore[arg-type]
+    parts = Parts(registry, limiter, store, without_http, putter, b"", who)  # type: ignore[arg-type]
     worker = assemble(config, parts)
     worker.requests.start()
     worker.drains.start()

@@ -26,6 +26,7 @@ from simulated.producer import Producer
 from simulated.redis_server import RedisServer
 from simulated.scripting import Scripting, Scripts
 from simulated.story import Logger, Points, parcels_under_way
+from simulated.stumbling import stumbling
 from simulated.trace import Trace
 from simulated.tubes import TubeServer
 from simulated.verdict import Judge
@@ -166,6 +167,7 @@ class World:
             "Dead": SimulatedDead,
             "Tracker": lambda _, __: self.couriers,
             "FailPoints": points,
+            **stumbling(self._around.chance),
         }
         return self._breakage.parts(parts)
 

@@ -1,0 +1,95 @@
+"""What runs in the background of a process until it stops, and is begun again when it ends.
+
+Such an end is a defect, and often one of a single document or moment: so the task is begun again.
+One that keeps ending makes the process unfit: it stops in good order, and its parent starts
+another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import time
+from collections.abc import Awaitable, Callable
+
+from service.observe.events import Event
+from service.observe.log import emit
+from service.observe.redact import traceback_of
+
+Run = Callable[[], Awaitable[None]]
+
+HEALTHY_SECONDS = 60.0
+"""A task that ran for so long ended by chance: its ends are counted from the beginning."""
+
+ENDS_MOST = 8
+"""Ends in a row, in about a minute, until the process is unfit."""
+
+FIRST_WAIT_SECONDS = 1.0
+LONGEST_WAIT_SECONDS = 15.0
+
+
+class Background:
+    """The tasks of one process that never end by themselves."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        """`report` has people told of a task that ended, beside the log."""
+        self._report = report
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self.unfit = asyncio.Event()
+        """Set when a task keeps ending."""
+
+    def start(self, name: str, run: Run) -> asyncio.Task[None]:
+        """Run it until `stop`."""
+        task = asyncio.create_task(self._keep_running(name, run), name=name)
+        self._tasks.append(task)
+        return task
+
+    def retire(self) -> None:
+        """From now on a task that returns has done what it was asked to."""
+        self._stopping = True
+
+    async def stop(self) -> None:
+        """Cancel them all, and wait for their ends."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _keep_running(self, name: str, run: Run) -> None:
+        ends = 0
+        while True:
+            began = time.monotonic()
+            error = await _end_of(run)
+            if self._stopping:
+                return
+            ends = 1 if time.monotonic() - began >= HEALTHY_SECONDS else ends + 1
+            delay = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** (ends - 1))
+            emit(
+                Event.TASK_ENDED,
+                task=name,
+                error=error,
+                traceback=traceback_of(error),
+                ends=ends,
+                delay_ms=round(delay * 1000),
+            )
+            if ends >= ENDS_MOST and not self.unfit.is_set():
+                self.unfit.set()
+                emit(Event.UNFIT, task=name, ends=ends)
+            # No text of the error: it may hold what only the log takes out.
+            at = f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M:%S}Z"
+            self._report(f"{name} ended {ends}x in a row, last at {at} ({type(error).__name__})")
+            await asyncio.sleep(delay)
+
+
+async def _end_of(run: Run) -> BaseException:
+    """Run it to its end, and tell what ended it."""
+    try:
+        await run()
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        return error  # what it waited for was cancelled, not this task
+    except Exception as error:  # noqa: BLE001 - whatever it is, the task is begun again
+        return error
+    return RuntimeError("it returned")

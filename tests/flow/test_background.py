@@ -1,0 +1,145 @@
+"""What runs in the background: begun again when it ends, and seen when it keeps ending."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from service.flow import background as module
+from service.flow.background import ENDS_MOST, Background
+from service.wiring import run
+
+Written = Callable[[], list[dict[str, Any]]]
+
+
+class Stumbling:
+    """A task that ends `ends` times, and then runs for ever."""
+
+    def __init__(self, ends: int, end: Callable[[], Awaitable[None]]) -> None:
+        self.left = ends
+        self.end = end
+        self.runs = asyncio.Event()
+
+    async def run(self) -> None:
+        if self.left:
+            self.left -= 1
+            await self.end()
+            return
+        self.runs.set()
+        await asyncio.Event().wait()
+
+
+async def breaks() -> None:
+    raise KeyError("hunter22-secret")
+
+
+async def returns() -> None: ...
+
+
+async def awaits_what_is_cancelled() -> None:
+    awaited = asyncio.get_running_loop().create_future()
+    awaited.cancel()
+    await awaited
+
+
+@pytest.fixture(autouse=True)
+def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_WAIT_SECONDS", 0.0)
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+async def background(told: list[str]) -> AsyncIterator[Background]:
+    made = Background(told.append)
+    yield made
+    await made.stop()
+
+
+@pytest.mark.parametrize("end", [breaks, returns, awaits_what_is_cancelled])
+async def test_a_task_that_ends_is_logged_and_begun_again(
+    background: Background, written: Written, end: Callable[[], Awaitable[None]]
+) -> None:
+    task = Stumbling(2, end)
+    background.start("sweeper", task.run)
+
+    await asyncio.wait_for(task.runs.wait(), 5)
+
+    lines = [line for line in written() if line["event"] == "background task ended"]
+    assert [(line["task"], line["ends"]) for line in lines] == [("sweeper", 1), ("sweeper", 2)]
+    assert all(line["traceback"] and line["error"] for line in lines)
+    assert not background.unfit.is_set()
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_people_are_told_which_task_ended_and_of_what_kind_of_error(
+    background: Background, told: list[str]
+) -> None:
+    task = Stumbling(1, breaks)
+    background.start("sweeper", task.run)
+
+    await asyncio.wait_for(task.runs.wait(), 5)
+
+    (text,) = told
+    assert text.startswith("sweeper ended 1x in a row, last at 20")
+    assert text.endswith("(KeyError)")
+    assert "secret" not in text
+
+
+async def test_a_task_that_keeps_ending_makes_the_process_unfit(
+    background: Background, written: Written
+) -> None:
+    task = Stumbling(ENDS_MOST + 1, breaks)
+    background.start("drainer", task.run)
+
+    await asyncio.wait_for(task.runs.wait(), 5)
+
+    assert background.unfit.is_set()
+    (line,) = [line for line in written() if line["event"] == "process is unfit"]
+    assert (line["task"], line["ends"]) == ("drainer", ENDS_MOST)
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_a_task_that_ends_now_and_then_leaves_the_process_fit(
+    background: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "HEALTHY_SECONDS", 0.0)
+    task = Stumbling(3 * ENDS_MOST, breaks)
+    background.start("drainer", task.run)
+
+    await asyncio.wait_for(task.runs.wait(), 5)
+
+    assert not background.unfit.is_set()
+
+
+async def test_a_task_that_was_asked_to_return_has_ended_well(
+    background: Background, written: Written
+) -> None:
+    background.retire()
+
+    await asyncio.wait_for(background.start("drainer", returns), 5)
+
+    assert written() == []
+
+
+async def test_an_unfit_process_stops_in_good_order_and_ends_with_1(
+    background: Background,
+) -> None:
+    stopped: list[float] = []
+
+    async def stop(grace: float) -> int:
+        stopped.append(grace)
+        return 0
+
+    worker: Any = SimpleNamespace(background=background, stop=stop)
+    background.unfit.set()
+    code = await run.work(worker, asyncio.create_task(asyncio.Event().wait()), 3.0)
+
+    assert (code, stopped) == (run.UNFIT, [3.0])

@@ -22,16 +22,25 @@ _SLUG = re.compile(SLUG)
 _NUMBER = re.compile(r"[A-Z0-9][A-Z0-9 ._/-]{3,99}")
 _DROPPED = " \t-"
 
-FIELDS = (
-    "tracking_postal_code",
-    "tracking_ship_date",
-    "tracking_account_number",
-    "tracking_key",
-    "tracking_origin_country",
-    "tracking_destination_country",
-    "tracking_state",
+FIELDS: Mapping[str, str] = MappingProxyType(
+    {
+        "tracking_postal_code": "the receiver's postal code",
+        "tracking_ship_date": "the day of dispatch, YYYYMMDD",
+        "tracking_account_number": "the sender's account with the courier",
+        "tracking_key": "a key that the courier gave for this parcel",
+        "tracking_origin_country": "where it comes from, ISO 3166 alpha-3",
+        "tracking_destination_country": "where it goes, ISO 3166 alpha-3",
+        "tracking_state": "the receiver's state",
+    }
 )
-"""AfterShip's names for what some couriers need besides the number."""
+"""Texts that a request may carry besides its number, and what they hold; AfterShip's names.
+
+One that stands here is decoded, merged with those of other requests for its number, handed to the
+courier, stored with the answer, put again with each re-check, and known to the command line.
+"""
+
+FIELDS_PREFIX = "tracking_"
+"""Command lines and files may leave it out."""
 
 NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from service import VERSION
 from service.cli.exit_codes import EXPLAINED
+from tracking.request import FIELDS, FIELDS_PREFIX
 
 DEVSTACK = Path(__file__).parents[2] / "devstack"
 """The servers of `demo`, which is not offered where they are not: in the image."""
@@ -160,7 +161,8 @@ def _wishes(made: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="what some couriers need besides the number, like postal_code=8000; repeatable",
+        help=f"what some couriers need besides the number, like postal_code=8000; repeatable. "
+        f"NAME is one of {', '.join(name.removeprefix(FIELDS_PREFIX) for name in FIELDS)}",
     )
 
 

@@ -15,10 +15,9 @@ from typing import TextIO
 
 from service.cli.exit_codes import UsageError
 from service.client.put import Row
-from tracking.request import FIELDS
+from tracking.request import FIELDS, FIELDS_PREFIX
 
 COLUMNS = ("slug", "number", "id", "origin", "max_age", "expires_in", *FIELDS)
-_PREFIX = "tracking_"
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
@@ -114,10 +113,10 @@ def _csv_rows(file: TextIO, name: str, *, has_slug: bool) -> Iterator[Row]:
 def _column(word: str, names: Iterable[str], where: str) -> str:
     """Find the full name of a column; the couriers' fields may lack their prefix."""
     name = word.strip().casefold().replace(" ", "_")
-    for full in (name, _PREFIX + name):
+    for full in (name, FIELDS_PREFIX + name):
         if full in names:
             return full
-    near = difflib.get_close_matches(name, [each.removeprefix(_PREFIX) for each in names], 1)
+    near = difflib.get_close_matches(name, [each.removeprefix(FIELDS_PREFIX) for each in names], 1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names)}"
     raise UsageError(f"{where}: {word.strip()!r} is not a known field; {hint}")
 

@@ -28,6 +28,7 @@ from service.config.schema import Config
 from tracking.errors import LimitsDown
 from tracking.line import slug_of
 from tracking.operation import State
+from tracking.request import FIELDS_PREFIX
 
 
 def run(options: argparse.Namespace) -> int:
@@ -121,6 +122,7 @@ def _facts(document: Document) -> Iterator[tuple[str, str]]:
     yield "proof", str(document.get("proof_of_delivery") or "")
     yield "service", str(document.get("service") or "")
     yield "reference", str(document.get("reference") or "")
+    yield "asked with", ", ".join(f"{name} {text}" for name, text in _asked_with(document))
     yield "weight", _weight(document.get("weight_grams"))
     yield "parcels", ", ".join(document.get("sub_parcels") or ())
     yield "checked", _ago(document.get("last_checked_at"))
@@ -128,6 +130,11 @@ def _facts(document: Document) -> Iterator[tuple[str, str]]:
     if error := document.get("error"):
         at = _ago(error.get("at"))
         yield "last error", f"{error.get('code')}: {error.get('message')} ({at})"
+
+
+def _asked_with(document: Document) -> Iterator[tuple[str, str]]:
+    for name, text in (document.get("fields") or {}).items():
+        yield name.removeprefix(FIELDS_PREFIX), text
 
 
 def _weight(in_grams: int | None) -> str:

@@ -11,7 +11,7 @@ from typing import Protocol
 from service.tubes.envelope import encode_payload
 from service.tubes.payload import request_from
 from tracking.errors import MalformedJob
-from tracking.request import Slug, TrackingRequest
+from tracking.request import FIELDS_PREFIX, Slug, TrackingRequest
 
 _SECONDS = ("max_age", "expires_in")
 
@@ -118,7 +118,7 @@ def _explained(error: MalformedJob, texts: Mapping[str, str]) -> str:
 def _missing(request: TrackingRequest, couriers: Couriers) -> str:
     for name in couriers.required_fields(request.slug):
         if name not in request.fields:
-            short = name.removeprefix("tracking_")
+            short = name.removeprefix(FIELDS_PREFIX)
             return f"{request.slug} needs {short}: give --field {short}=…, or that column"
     return ""
 

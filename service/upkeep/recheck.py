@@ -83,7 +83,7 @@ class Recheck:
         requests, names = [], []
         for document in documents:
             try:
-                requests.append(_request(document, moment))
+                requests.append(request_of(document, moment))
                 names.append(document["_id"])
             except (MalformedJob, TypeError, ValueError) as error:
                 await self._give_up(document["_id"], moment, error)
@@ -98,7 +98,7 @@ class Recheck:
         emit(Event.BAD_DOCUMENT, document=str(name), error=why)
 
 
-def _request(document: dict[str, Any], moment: dt.datetime) -> TrackingRequest:
+def request_of(document: dict[str, Any], moment: dt.datetime) -> TrackingRequest:
     """Read as a worker will. Raises MalformedJob, TypeError, ValueError for another's document."""
     name = document["_id"]
     slug: Any = document.get("slug")

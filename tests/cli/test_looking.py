@@ -127,13 +127,18 @@ def test_show_tells_the_details_of_a_parcel_and_none_that_it_lacks(
 ) -> None:
     told = {"service": "Ground", "reference": "Order 7", "weight_grams": 1250}
     tracked(
-        collections, **told, sub_parcels=["B", "C"], proof_of_delivery="https://proof.example/7"
+        collections,
+        **told,
+        sub_parcels=["B", "C"],
+        proof_of_delivery="https://proof.example/7",
+        fields={"tracking_postal_code": "8000", "tracking_state": "ZH"},
     )
     collections.tracking.insert_one({"_id": "usps:OLDER", "tag": "InTransit", "checkpoints": []})
 
     lines = [line.strip() for line in run("show", "usps", NUMBER).lines]
     assert "weight       1.25 kg" in lines
     assert "parcels      B, C" in lines
+    assert "asked with   postal_code 8000, state ZH" in lines
     assert "proof        https://proof.example/7" in lines
     older = run("show", "usps", "OLDER").out
     assert not {"weight", "parcels", "proof", "service"} & set(older.split())

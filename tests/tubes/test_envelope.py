@@ -177,7 +177,7 @@ def requests(draw: st.DrawFn) -> TrackingRequest:
     slug, keep = draw(st.sampled_from(list(COURIERS.values())))
     number = draw(st.from_regex(r"[A-Z0-9][A-Z0-9._/]{3,99}", fullmatch=True))
     given_number = draw(st.sampled_from(["", " ", "\t"])) + number.lower()
-    fields = draw(st.dictionaries(st.sampled_from(FIELDS), TEXTS.filter(str.strip)))
+    fields = draw(st.dictionaries(st.sampled_from(list(FIELDS)), TEXTS.filter(str.strip)))
     assert keep in {"", "-"}
     return TrackingRequest(
         slug,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import hiredis
-from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis
-from redis.asyncio.connection import AbstractConnection
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
-from redis.backoff import ExponentialWithJitterBackoff
+from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.exceptions import RedisError
 
 from limits.failure import redis_down
@@ -23,47 +24,90 @@ TIMEOUT_SECONDS = 5.0
 RETRIES = 3
 """Redis-py sends a command again when its reply was lost: every script is idempotent."""
 
+WATCHED_TIMEOUT_SECONDS, SENTINEL_TIMEOUT_SECONDS = 3.0, 1.0
+"""Shorter with Sentinels: five seconds after a promotion the new primary must be asked, although a
+frozen primary and a frozen Sentinel were waited for before."""
+
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
     """Where Redis is: `url`, or the addresses of Sentinels and the name of their service.
 
-    With Sentinels, `url` still gives scheme, user, password and database.
+    With Sentinels, `url` still gives scheme, login, database and options; `sentinel_login` is user
+    name and password, each may be "". TLS and its options are for the Sentinels too.
     """
 
     url: str = "redis://127.0.0.1:6379/0"
     sentinels: Sequence[tuple[str, int]] = ()
     service: str = "mymaster"
+    sentinel_login: tuple[str, str] = ("", "")
 
 
 def open_redis(address: RedisAddress) -> Redis:
     """Make a client; connects at the first command. Replies are text."""
-    retry = Retry(ExponentialWithJitterBackoff(base=0.05, cap=1.0), RETRIES)
-    if address.sentinels:
-        given = Redis.from_url(address.url).connection_pool.connection_kwargs
-        login = {name: given[name] for name in ("username", "password", "db") if name in given}
-        sentinel = Sentinel(  # type: ignore[no-untyped-call] # redis-py leaves it untyped
-            list(address.sentinels), socket_timeout=TIMEOUT_SECONDS
-        )
-        master: Redis = sentinel.master_for(
-            address.service,
-            decode_responses=True,
-            socket_timeout=TIMEOUT_SECONDS,
-            retry=retry,
-            ssl=address.url.startswith("rediss:"),
-            **login,
-        )
-        return _packed(master)
+    seconds = WATCHED_TIMEOUT_SECONDS if address.sentinels else TIMEOUT_SECONDS
     pool = BlockingConnectionPool.from_url(
         address.url,
         max_connections=CONNECTIONS,
         timeout=TIMEOUT_SECONDS,
         decode_responses=True,
-        socket_timeout=TIMEOUT_SECONDS,
-        socket_connect_timeout=TIMEOUT_SECONDS,
-        retry=retry,
+        socket_timeout=seconds,
+        socket_connect_timeout=seconds,
+        retry=Retry(ExponentialWithJitterBackoff(base=0.05, cap=1.0), RETRIES),
     )
-    return _packed(Redis.from_pool(pool))
+    kinds: list[type[Any]] = [_Packed, pool.connection_class]
+    if address.sentinels:
+        kinds.insert(1, _AtPrimary)
+        pool.connection_kwargs["watch"] = _Watch(address, pool)
+    # Whatever kind of connection the address asks for.
+    pool.connection_class = type("_Connection", tuple(kinds), {})
+    return Redis.from_pool(pool)
+
+
+class _Watch:
+    """The Sentinels that watch a service."""
+
+    def __init__(self, address: RedisAddress, pool: BlockingConnectionPool) -> None:
+        self._address = address
+        user, password = address.sentinel_login
+        given = pool.connection_kwargs
+        self._options: dict[str, Any] = {
+            "username": user or None,
+            "password": password or None,
+            "ssl": issubclass(pool.connection_class, SSLConnection),
+            "socket_timeout": SENTINEL_TIMEOUT_SECONDS,
+            "socket_connect_timeout": SENTINEL_TIMEOUT_SECONDS,
+            "retry": Retry(NoBackoff(), 0),
+            **{name: value for name, value in given.items() if name.startswith("ssl_")},
+        }
+
+    async def primary(self) -> tuple[str, int]:
+        """Ask for host and port of the primary. Raises MasterNotFoundError."""
+        # In another order each time: one that is cut off names the primary of its own side.
+        addresses = random.sample(self._address.sentinels, len(self._address.sentinels))
+        sentinels = Sentinel(  # type: ignore[no-untyped-call] # redis-py leaves it untyped
+            addresses, sentinel_kwargs=self._options
+        )
+        try:
+            host, port = await sentinels.discover_master(self._address.service)
+        finally:
+            await sentinels.aclose()
+        return str(host), int(port)
+
+
+class _AtPrimary(Connection):
+    """Asks the Sentinels each time it connects.
+
+    Redis-py's own one repeats a failed command at the address that it had before.
+    """
+
+    def __init__(self, *, watch: _Watch, **options: Any) -> None:
+        super().__init__(**options)
+        self._watch = watch
+
+    async def _connect(self) -> None:
+        self.host, self.port = await self._watch.primary()
+        await super()._connect()  # type: ignore[no-untyped-call] # redis-py leaves it untyped
 
 
 class _Packed(AbstractConnection):
@@ -73,14 +117,6 @@ class _Packed(AbstractConnection):
         if args[0] != "EVALSHA":
             return super().pack_command(*args)
         return [hiredis.pack_command(args)]
-
-
-def _packed(redis: Redis) -> Redis:
-    """Let the connections that `redis` will make write commands in C, of whatever kind they are."""
-    pool: ConnectionPool = redis.connection_pool
-    kind = pool.connection_class
-    pool.connection_class = type(f"Packed{kind.__name__}", (_Packed, kind), {})
-    return redis
 
 
 async def answers(redis: Redis) -> bool:

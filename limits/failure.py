@@ -22,6 +22,7 @@ _ASKS = ("HELLO must be called", "Authentication required", "NOAUTH")
 _TOO_FEW_REPLICAS = "NOREPLICAS"
 """How a primary tells that min-replicas-to-write asks for more replicas than it has."""
 
+_SENTINEL_LOGIN = "Correct redis.sentinel_username and redis.sentinel_password."
 _LOGIN = "redis.url (USER:PASSWORD@ before the host, signs like @ written as %40)"
 _FAILURES: tuple[tuple[type[Exception], str, str], ...] = (
     (AuthenticationError, "refuses the user name or the password", f"Correct them in {_LOGIN}."),
@@ -51,7 +52,11 @@ def takes_no_writes(error: Exception) -> bool:
 
 def redis_down(error: Exception) -> LimitsDown:
     """Word an error of redis-py or of the network; raise it `from error`."""
+    if isinstance(error.__cause__, MasterNotFoundError):
+        error = error.__cause__  # a connection wraps whatever goes wrong before it is open
     text = str(error).rstrip(".")
+    if isinstance(error, MasterNotFoundError) and AuthenticationError.__name__ in text:
+        return LimitsDown("the Sentinels refuse user name or password", _SENTINEL_LOGIN)
     if isinstance(error, AuthenticationError) and text.startswith(_ASKS):
         return LimitsDown("Redis asks for a password", f"Set it in {_LOGIN}.")
     if text.startswith(_TOO_FEW_REPLICAS):

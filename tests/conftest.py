@@ -9,6 +9,8 @@ fixture                   lives     is
 `beanstalkd`              test      a beanstalkd of this test's own, as a `Server`: kill it at will
 `beanstalkd_address`      test      its address, "127.0.0.1:PORT"
 `site`                    test      the session's courier site, reset (`devstack.site.remote`)
+`watched`                 session   two Redis servers under three Sentinels, whole again for each
+                                    test (`devstack.sentinels.Watched`)
 `measured`                session   figures by what they are; told at the end, judged by nobody
 ========================= ========= ================================================================
 
@@ -35,6 +37,8 @@ from portion import PROFILE
 from xdist.scheduler import LoadFileScheduling
 
 from devstack.kinds import BEANSTALKD
+from devstack.sentinels import Watched
+from devstack.sentinels import watched as running_watched
 from devstack.servers import Server, running
 from devstack.site.remote import CourierSite
 from devstack.stack import Stack
@@ -117,6 +121,20 @@ def redis_url(stack: Stack) -> str:
     with redis.Redis.from_url(stack.redis.url) as client:
         client.flushdb()
     return stack.redis.url
+
+
+@pytest.fixture(scope="session")
+def two_servers() -> Iterator[Watched]:
+    with running_watched() as started:
+        yield started
+
+
+@pytest.fixture
+def watched(two_servers: Watched) -> Watched:
+    two_servers.mend()
+    with redis.Redis.from_url(two_servers.primary().url) as client:
+        client.flushdb()
+    return two_servers
 
 
 @pytest.fixture

@@ -79,6 +79,17 @@ def _sentinels(config: Config) -> Iterator[Finding]:
     if redis.service and not redis.sentinels:
         fix = 'Set redis.sentinels = ["host:26379"], or remove redis.service.'
         yield Finding(sentinels, "an empty list", "the Sentinels' addresses", fix, both)
+    if redis.sentinels and redis.url.startswith("unix:"):
+        url = ("redis", "url")
+        fix = 'Write redis.url = "redis://:PASSWORD@sentinels/0", with any name as its host.'
+        yield Finding(url, "a path", "redis:// or rediss://", fix, (url, sentinels))
+    for name in ("sentinel_username", "sentinel_password"):
+        login = ("redis", name)
+        if getattr(redis, name) and not redis.sentinels:
+            fix = f"Set redis.sentinels, or remove redis.{name}."
+            yield Finding(
+                sentinels, "an empty list", "the Sentinels' addresses", fix, (sentinels, login)
+            )
 
 
 def _times(config: Config) -> Iterator[Finding]:

@@ -47,5 +47,7 @@ def courier_settings(config: Config) -> dict[Slug, CourierSettings]:
 
 def redis_address(config: Config) -> RedisAddress:
     """Say where Redis is."""
-    sentinels = tuple(map(host_and_port, config.redis.sentinels))
-    return RedisAddress(config.redis.url, sentinels, config.redis.service)
+    redis = config.redis
+    sentinels = tuple(map(host_and_port, redis.sentinels))
+    login = redis.sentinel_username, redis.sentinel_password
+    return RedisAddress(redis.url, sentinels, redis.service, login)

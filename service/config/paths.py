@@ -14,7 +14,7 @@ from service.config.schema import Config, Courier, Section
 Path = tuple[str, ...]
 
 SECRET_TEXT = frozenset({("redis", "url"), ("mongodb", "uri")})
-"""Text that may hold a password; the credentials of couriers come on top."""
+"""Addresses that may hold a password; credentials come on top."""
 
 
 def is_table(kind: Any) -> bool:
@@ -75,8 +75,10 @@ def is_secret(path: Path) -> bool:
 
 
 def is_credential(path: Path) -> bool:
-    """Tell whether `path` is a key of a courier that the schema does not name."""
+    """Tell whether `path` is a password, or a key of a courier that the schema does not name."""
     match path:
+        case ("redis", "sentinel_password"):
+            return True
         case ("couriers", _, name):
             section = kind_at(path[:2])
             return name not in settings_of(section)

@@ -51,6 +51,8 @@ class Redis(Section, frozen=True):
     url: str = "redis://127.0.0.1:6379/0"
     sentinels: tuple[str, ...] = ()
     service: str = ""
+    sentinel_username: str = ""
+    sentinel_password: str = ""
     allow_loss: bool = False
 
 

@@ -95,6 +95,13 @@ def test_a_courier_key_that_is_almost_a_setting_is_no_credential(tmp_path: Path)
         ('[redis]\nsentinels = ["h:26379"]\n', "redis.service", "mymaster"),
         ('[redis]\nservice = "mymaster"\n', "redis.sentinels", "26379"),
         ('[redis]\nsentinels = ["h"]\nservice = "m"\n', "redis.sentinels", "host:port"),
+        ('[redis]\nsentinel_username = "u"\n', "redis.sentinels", "redis.sentinel_username"),
+        ('[redis]\nsentinel_password = "p"\n', "redis.sentinels", "redis.sentinel_password"),
+        (
+            '[redis]\nurl = "unix:///r"\nsentinels = ["h:1"]\nservice = "m"\n',
+            "redis.url",
+            "rediss://",
+        ),
         ('[mongodb]\nuri = "http://h"\n', "mongodb.uri", "mongodb://"),
         ('[mongodb]\nuri = "mongodb:///x"\n', "mongodb.uri", "mongodb://"),
         ('[mongodb]\nuri = "mongodb://h:99999"\n', "mongodb.uri", "1 to 65535"),

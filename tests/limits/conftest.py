@@ -49,9 +49,9 @@ async def hire(redis_url: str) -> AsyncIterator[Hire]:
             policy: Policy = PLAIN,
             quiet_seconds: float = 30.0,
             notice: Notice = lambda _: None,
-            url: str = redis_url,
+            address: RedisAddress | None = None,
         ) -> Worker:
-            client = open_redis(RedisAddress(url))
+            client = open_redis(address or RedisAddress(redis_url))
             closing.push_async_callback(client.aclose)
             clock = Clock()
             pipeline = Pipeline(client, clock, notice)

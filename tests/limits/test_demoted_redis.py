@@ -13,6 +13,7 @@ from limits_bench import Hire, until
 
 from devstack.kinds import HOST, REDIS
 from devstack.servers import Server, running
+from limits.connect import RedisAddress
 from tracking.errors import LimitsDown
 
 BACK_SECONDS = 5.0
@@ -51,7 +52,7 @@ async def test_a_demoted_redis_is_left_at_once_for_the_one_that_its_address_lead
     async with AsyncExitStack() as closing:
         old, new = closing.enter_context(running(REDIS)), closing.enter_context(running(REDIS))
         address, url = await closing.enter_async_context(address_of(old))
-        worker = await hire(url=url)
+        worker = await hire(address=RedisAddress(url))
         await worker.granted("N001")
         made = address.connections
 

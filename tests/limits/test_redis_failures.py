@@ -84,6 +84,11 @@ async def test_another_service_at_the_address_is_told_as_that() -> None:
         (ReadOnlyError("read only replica"), "is a replica", "redis.sentinels"),
         (ResponseError("NOREPLICAS Not enough good replicas"), "too few replicas", "Start its"),
         (OutOfMemoryError("used memory > 'maxmemory'"), "has no memory left", "maxmemory"),
+        (
+            MasterNotFoundError("No master : AuthenticationError('NOAUTH')"),
+            "the Sentinels refuse user name or password",
+            "redis.sentinel_password",
+        ),
         (MasterNotFoundError("No master: <redis.asyncio<…>>"), "no primary that", "redis.service"),
         (InvalidResponse("Protocol error"), "is not what answers there", "redis.url"),
         (TimeoutError(), "does not answer (no answer in time)", "redis.url"),

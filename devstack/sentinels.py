@@ -1,0 +1,215 @@
+"""Two Redis servers, one the replica of the other, and three Sentinels that promote it.
+
+Their periods are a tenth of what they ship with: a failover takes about a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import redis
+
+from devstack.errors import ServerFailed
+from devstack.folder import private_folder
+from devstack.kinds import HOST, REDIS, Durability, Kind
+from devstack.nursery import Nursery
+from devstack.servers import Server, start_server
+
+SERVICE = "watched"
+PASSWORD = "of-the-sentinels"  # noqa: S105 - of servers that live for one test
+"""The Sentinels ask for it; the servers that they watch ask for none."""
+
+PATIENCE = 8.0
+STEP = 0.02
+ANSWER_PATIENCE = 1.0
+
+DOWN_AFTER_MS, FAILOVER_TIMEOUT_MS = 800, 1_000
+PERIODS_MS = {
+    "info-period": 100,
+    # Five of these must be longer than a second, or no replica is found good enough.
+    "ping-period": 250,
+    "ask-period": 50,
+    # After four of these a Sentinel takes back a promotion that another one has not told it of.
+    "publish-period": 300,
+    "election-timeout": 500,
+    "min-link-reconnect-period": 100,
+    # A Sentinel that was not scheduled for so long does nothing for 30 s.
+    "tilt-trigger": 10_000,
+}
+_SERVER = (
+    'save ""',
+    "appendonly yes",
+    "appendfsync always",
+    "maxmemory-policy noeviction",
+    "min-replicas-to-write 1",
+    "min-replicas-max-lag 2",
+    "repl-ping-replica-period 1",
+    "repl-diskless-sync-delay 0",
+)
+_SENTINEL = (
+    f"requirepass {PASSWORD}",
+    f"sentinel sentinel-pass {PASSWORD}",
+    f"sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}",
+    f"sentinel failover-timeout {SERVICE} {FAILOVER_TIMEOUT_MS}",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The servers and their Sentinels. Which server is the primary changes with each failover."""
+
+    servers: Sequence[Server]
+    sentinels: Sequence[Server]
+
+    @property
+    def addresses(self) -> list[str]:
+        """The Sentinels, each as "host:port"."""
+        return [f"{each.host}:{each.port}" for each in self.sentinels]
+
+    def primary(self) -> Server:
+        """The server that the Sentinels name."""
+        (named,) = {self._named_by(sentinel) for sentinel in self.sentinels}
+        return next(server for server in self.servers if server.port == named)
+
+    def other(self, server: Server) -> Server:
+        """The one of the two that is not `server`."""
+        return next(each for each in self.servers if each is not server)
+
+    def fail_over(self) -> None:
+        """Have the replica promoted while all are well; nothing is lost by that."""
+        server = self.other(self.primary())
+
+        def promoted() -> bool:
+            if self.primary() is not server:
+                with _client(self.sentinels[0], PASSWORD) as client:
+                    # Refused while one is under way, or while the replica is not well.
+                    client.execute_command("SENTINEL", "FAILOVER", SERVICE)
+            return self.primary() is server
+
+        _until(promoted, f"the promotion of {server.url}")
+        self.await_promotion(server)
+
+    def await_promotion(self, server: Server) -> None:
+        """Return when all Sentinels name `server`, and it takes itself for the primary."""
+        _until(lambda: self.primary() is server, f"the promotion of {server.url}")
+        _until(lambda: _told(server)["role"] == "master", f"{server.url} as a primary")
+
+    def ask_for_replicas(self, least: int) -> None:
+        """Let a primary take writes only with so many replicas, which both servers do with one."""
+        for server in self.servers:
+            with _client(server) as client:
+                client.config_set("min-replicas-to-write", least)
+
+    def mend(self) -> None:
+        """Run everything as it was; returns when the primary has its replica."""
+        for server in (*self.servers, *self.sentinels):
+            server.resume()
+            server.start()
+        _until(self._is_whole, "a primary with its replica")
+        self.ask_for_replicas(1)
+
+    def _is_whole(self) -> bool:
+        primary = self.primary()
+        replica = self.other(primary)
+        if _told(replica)["role"] == "master":
+            with _client(replica) as client:  # a Sentinel would do it too, some seconds later
+                client.replicaof(primary.host, primary.port)
+        told = _told(primary)
+        return told["role"] == "master" and told["connected_slaves"] == 1 and _knows(self.sentinels)
+
+    def _named_by(self, sentinel: Server) -> int:
+        with _client(sentinel, PASSWORD) as client:
+            return int(client.sentinel_get_master_addr_by_name(SERVICE)[1])
+
+
+@contextmanager
+def watched() -> Iterator[Watched]:
+    """Run them all for the length of a `with` block."""
+    with ExitStack() as closing:
+        folder = closing.enter_context(private_folder())
+        nursery = closing.enter_context(Nursery())
+
+        def started(name: str, arguments: Callable[[int, Path, Durability], list[str]]) -> Server:
+            (folder / name).mkdir()
+            kind = _kind(arguments)
+            server = start_server(kind, folder / name, nursery)
+            closing.callback(server.kill)
+            server.wait_ready()
+            return server
+
+        first = started("first", _configured(_SERVER))
+        second = started("second", _configured((*_SERVER, f"replicaof {HOST} {first.port}")))
+        monitor = f"sentinel monitor {SERVICE} {HOST} {first.port} 2"
+        sentinels = [
+            started(f"sentinel-{n}", _configured((monitor, *_SENTINEL), "--sentinel"))
+            for n in range(3)
+        ]
+        for sentinel in sentinels:
+            with _client(sentinel, PASSWORD) as client:
+                words = [str(word) for period in PERIODS_MS.items() for word in period]
+                client.execute_command("SENTINEL", "DEBUG", *words)
+        found = Watched((first, second), sentinels)
+        found.mend()
+        yield found
+
+
+def _kind(arguments: Callable[[int, Path, Durability], list[str]]) -> Kind:
+    """A Redis of our own, whatever address is configured."""
+    return replace(REDIS, variable="", arguments=arguments)
+
+
+def _configured(
+    lines: Sequence[str], *options: str
+) -> Callable[[int, Path, Durability], list[str]]:
+    """Arguments with a file: a failover writes into it what each one is from then on."""
+
+    def arguments(port: int, folder: Path, _: Durability) -> list[str]:
+        file = folder / "redis.conf"
+        file.write_text("\n".join((f"bind {HOST}", f"port {port}", f"dir {folder}", *lines, "")))
+        return [str(file), *options]
+
+    return arguments
+
+
+def _client(server: Server, password: str | None = None) -> redis.Redis:
+    return redis.Redis(
+        server.host,
+        server.port,
+        password=password,
+        decode_responses=True,
+        socket_timeout=ANSWER_PATIENCE,
+    )
+
+
+def _told(server: Server) -> dict[str, object]:
+    with _client(server) as client:
+        return dict(client.info("replication"))
+
+
+def _knows(sentinels: Sequence[Server]) -> bool:
+    """Whether each Sentinel knows the others and one replica that is well."""
+    for sentinel in sentinels:
+        with _client(sentinel, PASSWORD) as client:
+            state = client.sentinel_master(SERVICE)
+            replicas = client.sentinel_slaves(SERVICE)
+        well = [each for each in replicas if not each["is_disconnected"] and not each["is_sdown"]]
+        if state["num-other-sentinels"] != len(sentinels) - 1 or state["flags"] != "master":
+            return False
+        if len(well) != 1 or well[0]["master-link-status"] != "ok":
+            return False
+    return True
+
+
+def _until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        with suppress(redis.RedisError, ValueError):
+            if condition():
+                return
+        if time.monotonic() > deadline:
+            raise ServerFailed("redis", f"{what}: not within {PATIENCE:g} s", None)
+        time.sleep(STEP)

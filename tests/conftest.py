@@ -34,6 +34,7 @@ import pytest
 import redis
 from hypothesis import settings
 from portion import PROFILE
+from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from devstack.kinds import BEANSTALKD
@@ -74,8 +75,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> ByFile:
-    return ByFile(config)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    return ByFile(config, log)
 
 
 class ByFile(LoadFileScheduling):

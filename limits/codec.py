@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from limits.rules import AHEAD_SECONDS, ANSWER_KEEP_SECONDS, LATE_SECONDS, Rules
-from tracking.call import Verdict
+from tracking.call import Pause, Verdict
 from tracking.line import Line, slug_of
 from tracking.request import Number, Origin, TrackingRequest
 
@@ -107,6 +107,13 @@ def write_verdict(verdict: Verdict, observed_ms: int) -> bytes:
     if verdict.tracking is not None:
         body["tracking"] = verdict.tracking
     return _encode(body)
+
+
+def write_pause(pause: Pause | None) -> tuple[int, str]:
+    """Write a pause for hand_back.lua: ms, and why."""
+    if pause is None:
+        return -1, ""
+    return (0 if pause.seconds is None else max(1, round(pause.seconds * 1000))), pause.why
 
 
 def write_rules(rules: Rules, common: dict[str, object]) -> bytes:

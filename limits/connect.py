@@ -133,7 +133,9 @@ async def shared_secret(redis: Redis, key: str, candidate: str) -> str:
     Raises LimitsDown.
     """
     try:
-        await redis.set(key, candidate, nx=True)
+        # Read first: a full Redis takes no write, and a worker that starts there has work to do.
+        if await redis.get(key) is None:
+            await redis.set(key, candidate, nx=True)
         return str(await redis.get(key))
     except (RedisError, OSError) as error:
         raise redis_down(error) from error

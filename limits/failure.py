@@ -13,6 +13,7 @@ from redis.exceptions import (
     ResponseError,
 )
 
+from limits.memory import MEMORY_FIX
 from tracking.errors import LimitsDown
 from tracking.network import network_reason
 
@@ -32,7 +33,7 @@ _FAILURES: tuple[tuple[type[Exception], str, str], ...] = (
         "is a replica and takes no writes",
         "Set redis.url to the primary's address, or use Sentinels (redis.sentinels).",
     ),
-    (OutOfMemoryError, "has no memory left", "Raise its maxmemory, or look why so much waits."),
+    (OutOfMemoryError, "is full", MEMORY_FIX),
     (BusyLoadingError, "is still loading its data", ""),
     (
         MasterNotFoundError,

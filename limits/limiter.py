@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from limits import keys
+from limits import codec, keys
 from limits.clock import Clock
-from limits.codec import read_grant, request_of, write_request, write_rules, write_verdict
 from limits.epoch import Epoch
+from limits.memory import MEMORY_FIX
 from limits.permit import CallPermit
 from limits.pipeline import Pipeline
 from limits.reports import Reports, encode
@@ -41,6 +41,7 @@ from tracking.call import (
     Ended,
     Full,
     Granted,
+    NoMemory,
     Parked,
     Pause,
     Swept,
@@ -117,11 +118,11 @@ class Limiter:
         answer: Verdict | None = None,
         *,
         full: bool = False,
-    ) -> Admission:
+    ) -> Admission | NoMemory:
         """Ask for a call (lua/admit.lua). `answer`: stored, and fresh enough; `full`: no room."""
         line, asked = line_of(request), time.monotonic()
-        fresh = write_verdict(answer, answer.observed_ms or 0) if answer else b""
-        args = (call_id, write_request(request, job_key, full=full), fresh)
+        fresh = codec.write_verdict(answer, answer.observed_ms or 0) if answer else b""
+        args = (call_id, codec.write_request(request, job_key, full=full), fresh)
         reply = await self._run("admit", line, args)
         if reply[1] == "epoch":
             await self._agree()
@@ -137,6 +138,8 @@ class Limiter:
                 return Full(int(waiting))
             case ["dying", grant]:
                 return Dying(self._call(line, grant, asked))
+            case ["no_memory"]:
+                return NoMemory(MEMORY_FIX)
         raise LimitsDown(f"Redis changes its epoch faster than we can follow: {reply!r}")
 
     async def take(self, base: str, line: Line, room: int, *, claims: bool = False) -> Turn:
@@ -145,7 +148,7 @@ class Limiter:
 
     async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:
         """End the call with all its operations, then take (lua/finish.lua)."""
-        written = write_verdict(verdict, call.granted_us // 1000)
+        written = codec.write_verdict(verdict, call.granted_us // 1000)
         line, number, base = call.line, call.request.number, self._after(call)
         while True:
             asked = time.monotonic()
@@ -165,7 +168,7 @@ class Limiter:
         The start stays spent unless it is certain that nothing was sent.
         """
         unsent = int(not call.permit.started)
-        args = (call.id, unsent, *_pause(pause), self._after(call), room)
+        args = (call.id, unsent, *codec.write_pause(pause), self._after(call), room)
         return await self._turn("hand_back", call.line, args)
 
     async def sweep(self, lines: Sequence[Line]) -> Sequence[Swept]:
@@ -253,7 +256,7 @@ class Limiter:
                     raise NotStarted(f"the lease of call {call_id} is over")
 
     def _call(self, line: Line, reply: list[Any], asked: float) -> Call:
-        grant = read_grant(reply)
+        grant = codec.read_grant(reply)
         record = grant.record
         again = partial(self._again, line, grant.call_id)
         permit = CallPermit(
@@ -266,7 +269,7 @@ class Limiter:
         permit.renewed_by(again)
         return Call(
             id=grant.call_id,
-            request=request_of(line, record),
+            request=codec.request_of(line, record),
             permit=permit,
             granted_us=grant.granted_us,
             waiting_since=record.since / 1000,
@@ -285,16 +288,10 @@ class Limiter:
                 "deaths": self._policy.deaths,
                 "max_age_ms": round(self._policy.max_age * 1000),
             }
-            self._written[line] = rules, write_rules(rules, common)
+            self._written[line] = rules, codec.write_rules(rules, common)
         return self._written[line][1]
 
 
 def _parts(lines: Sequence[Line], most: int) -> Iterator[Sequence[Line]]:
     for begin in range(0, len(lines), most):
         yield lines[begin : begin + most]
-
-
-def _pause(pause: Pause | None) -> tuple[int, str]:
-    if pause is None:
-        return -1, ""
-    return (0 if pause.seconds is None else max(1, round(pause.seconds * 1000))), pause.why

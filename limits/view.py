@@ -12,6 +12,7 @@ from redis.exceptions import RedisError
 
 from limits import keys
 from limits.failure import redis_down
+from limits.memory import Memory, memory_in
 from limits.rules import RulesOf
 from limits.workers import LiveWorker, live_workers
 from tracking.line import Line, slug_of
@@ -85,6 +86,13 @@ class View:
         """All worker processes that live, by host and age."""
         try:
             return await live_workers(self._redis, await self._now_ms())
+        except (RedisError, OSError) as error:
+            raise redis_down(error) from error
+
+    async def memory(self) -> Memory:
+        """What Redis uses of the memory that it may use."""
+        try:
+            return memory_in(await self._redis.info("memory"))
         except (RedisError, OSError) as error:
             raise redis_down(error) from error
 

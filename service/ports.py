@@ -10,6 +10,7 @@ from tracking.call import (
     Attempt,
     Call,
     DeadLetter,
+    NoMemory,
     Pause,
     Swept,
     Turn,
@@ -90,7 +91,7 @@ class Limits(Protocol):
         answer: Verdict | None = None,
         *,
         full: bool = False,
-    ) -> Admission:
+    ) -> Admission | NoMemory:
         """Ask for a call. `answer` is a stored answer that the request finds fresh enough.
 
         `full`: this process has no room for a call; the request waits where one would be granted.

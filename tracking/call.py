@@ -77,6 +77,16 @@ class Dying:
     call: Call
 
 
+@dataclass(frozen=True, slots=True)
+class NoMemory:
+    """Redis is full and takes no new request; nothing was changed. Ask again later.
+
+    `fix` is what a person is to do.
+    """
+
+    fix: str
+
+
 Admission = Granted | Parked | Ended | Full | Dying
 
 

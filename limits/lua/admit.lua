@@ -24,6 +24,7 @@ Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "ended", state}          it ended before, expired, or a fresh answer was at hand
          {now, "full", waiting}         max_waiting operations are waiting; nothing was changed
          {now, "dying", grant}          too many workers vanished over it: record it, then finish
+         {now, "no_memory"}             Redis is full and nothing was changed: ask again later
          {now, "epoch"}                 this Redis lost its state: agree on an epoch first
 ]]
 local function parked(id, why)
@@ -112,6 +113,7 @@ return function(id, asked, stored)
   local known = call('MGET', STATUS .. (request.id or request.job), ANSWER .. number)
   local state = known[1] and cjson.decode(known[1]).status
   if ENDED[state] then return ended(id, state) end
+  if is_full then return { now, 'no_memory' } end
   if request.till and request.till <= now_ms then return end_now(id, request, EXPIRED) end
   local answer = fresh(known[2], request.age) or fresh(stored, request.age)
   if answer then return end_now(id, request, answer) end

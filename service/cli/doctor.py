@@ -25,7 +25,13 @@ from service.client.health import (
 from service.client.look import unknown_codes
 from service.config.schema import Config
 
-_MARKS = {Grade.FINE: "ok", Grade.UNREAD: "note", Grade.UNSURE: "note", Grade.AWAY: "AWAY"}
+_MARKS = {
+    Grade.FINE: "ok",
+    Grade.UNREAD: "note",
+    Grade.UNSURE: "note",
+    Grade.FULL: "FULL",
+    Grade.AWAY: "AWAY",
+}
 
 
 def run(options: argparse.Namespace) -> int:

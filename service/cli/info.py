@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.table import Table
 from rich.text import Text
 
 from service.cli import codes, living
@@ -61,6 +62,9 @@ def _show(look: Look, *, as_json: bool) -> None:
         couriers = [{"slug": each.pop("line"), **each} for each in shown["couriers"]]
         say_json(shown | {"couriers": couriers})
         return
+    for worry in look.worries:
+        say(worry)
+        say("")
     table(_COURIERS, courier_rows(look.couriers))
     if not look.couriers:
         say("nothing runs, nothing waits, nothing was asked yet")
@@ -81,13 +85,14 @@ def _drawn(look: Look, pace: float) -> Group:
     head = Text(f"{now:%H:%M:%S}, every {pace:g} s, Ctrl-C ends", style="dim")
     couriers = drawn(_COURIERS, courier_rows(look.couriers))
     workers = drawn(living.HEADERS, living.worker_rows(look.workers))
-    parts = (
-        *(head, "", couriers, "", drawn(_TUBES, _tube_rows(look.tubes))),
-        *("", workers if look.workers else Text(living.NOBODY)),
-    )
-    if not look.unknown_codes:
-        return Group(*parts)
-    return Group(*parts, "", drawn(codes.HEADERS, codes.code_rows(look.unknown_codes)))
+    parts: list[Text | Table | str] = [head, ""]
+    for worry in look.worries:
+        parts += [Text(worry, style="bold"), ""]
+    parts += [couriers, "", drawn(_TUBES, _tube_rows(look.tubes))]
+    parts += ["", workers if look.workers else Text(living.NOBODY)]
+    if look.unknown_codes:
+        parts += ["", drawn(codes.HEADERS, codes.code_rows(look.unknown_codes))]
+    return Group(*parts)
 
 
 def courier_rows(views: Sequence[LineView]) -> Rows:

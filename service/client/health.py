@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _LIBRARIES = ("aiohttp", "greenstalk", "msgspec", "pymongo", "redis")
-_WORRYING = frozenset({Grade.AWAY, Grade.LOSES, Grade.UNFIT})
+_WORRYING = frozenset({Grade.FULL, Grade.AWAY, Grade.LOSES, Grade.UNFIT})
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from limits.workers import LIVES_SECONDS, LiveWorker
 from service.client.connections import collections_of, view_of
 from service.client.producer import Producer, Tubes
 from service.config.schema import Config
+from service.preflight.judgement import judge_memory
 from service.results.code_counts import listed
 from service.results.connection import Document
 from service.results.queries import find_tracking
@@ -58,12 +59,16 @@ class UnknownCode:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Everything at one moment. `unknown_codes` is None while MongoDB does not answer."""
+    """Everything at one moment. `unknown_codes` is None while MongoDB does not answer.
+
+    `worries` are sentences about what keeps requests waiting and does not pass by itself.
+    """
 
     couriers: Sequence[LineView]
     tubes: Sequence[Tubes]
     workers: Sequence[LiveWorker]
     unknown_codes: Sequence[UnknownCode] | None
+    worries: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +94,15 @@ async def looking(
 
 
 async def _look(config: Config, view: View, known: Sequence[Slug], producer: Producer) -> Look:
-    views, workers, tubes, unknown = await asyncio.gather(
+    views, workers, memory, tubes, unknown = await asyncio.gather(
         view.lines(map(courier_line, known)),
         view.workers(),
+        view.memory(),
         asyncio.to_thread(lambda: list(producer.tubes())),
         unknown_codes(config),
     )
-    return Look([each for each in views if _tells(each)], tubes, workers, unknown)
+    worries = [str(finding) for finding in judge_memory(memory)]
+    return Look([each for each in views if _tells(each)], tubes, workers, unknown, worries)
 
 
 def _tells(view: LineView) -> bool:

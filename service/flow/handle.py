@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
+from service.flow.admission import Admitter
 from service.flow.call import Asker, Stores
 from service.flow.dead_letters import letter_of_full, letter_of_malformed
 from service.flow.dispatch import Dispatcher
@@ -24,7 +25,7 @@ from service.observe.events import Event
 from service.observe.failpoints import FailPoint
 from service.observe.log import emit
 from service.ports import Job
-from tracking.call import Admission, Dying, Ended, Full, Granted, Parked, Turn, Verdict
+from tracking.call import Dying, Ended, Full, Granted, Parked, Turn
 from tracking.errors import MalformedJob, TubesDown
 from tracking.line import line_of
 from tracking.operation import State
@@ -46,8 +47,8 @@ class Handler:
         reach: Callable[[FailPoint], None],
     ) -> None:
         self._decode = decode
-        self._limits, self._results, self._dead = stores.limits, stores.results, stores.dead
-        self._room = asker.room
+        self._dead = stores.dead
+        self._admitter = Admitter(stores.limits, stores.results, asker.room)
         self._dispatcher = dispatcher
         self._reach = reach
 
@@ -62,7 +63,7 @@ class Handler:
         except TubesDown:
             await job.release()  # this process lost it, and the next holder reads it
             return
-        admission = await self._admit(request, job.key)
+        admission = await self._admitter.admit(request, job.key)
         match admission:
             case Granted(call):
                 self._reach(FailPoint.AFTER_GRANT)
@@ -86,27 +87,6 @@ class Handler:
                 assert_never(admission)
         await job.delete()
         self._reach(FailPoint.AFTER_DELETE)
-
-    async def _admit(self, request: TrackingRequest, job_key: str) -> Admission:
-        """Ask for a call. This task has a place for it only if it is granted."""
-        await self._results.available()
-        kept = await self._stored_answer(request)
-        full = self._room.take(1) <= 0
-        # One id for all tries: what was granted by one whose reply was lost is granted again.
-        call_id = next(self._limits.ids)
-        admission = await keep_trying(
-            lambda: self._limits.admit(call_id, request, job_key, kept, full=full)
-        )
-        if not isinstance(admission, Granted):
-            self._room.leave()
-        return admission
-
-    async def _stored_answer(self, request: TrackingRequest) -> Verdict | None:
-        """Look for an answer that is older than what Redis remembers and still fresh enough."""
-        if request.max_age is None or request.max_age <= self._limits.remembers_seconds:
-            return None
-        max_age = request.max_age
-        return await keep_trying(lambda: self._results.fresh(request, max_age))
 
     async def set_aside(self, job: Job, error: MalformedJob) -> None:
         """Record and bury. No record, no bury: until it is durable the job stays ours, touched."""

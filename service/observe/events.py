@@ -41,6 +41,7 @@ class Event(StrEnum):
     BACK = "server is back"
     DURABILITY = "server may lose work"
     STATE_LOST = "redis lost its state"
+    NO_MEMORY = "redis is full"
     SWEPT = "sweeper repaired"
     UNKNOWN_LINE = "line is unknown"
 
@@ -83,6 +84,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.BACK: "info",
         Event.DURABILITY: "warning",
         Event.STATE_LOST: "error",
+        Event.NO_MEMORY: "error",
         Event.SWEPT: "warning",
         Event.UNKNOWN_LINE: "warning",
         Event.STARTED: "info",
@@ -125,6 +127,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.BACK: "A server that was away answers again.",
         Event.DURABILITY: "A server may lose work (`allow_loss`), takes none, or its clock is off.",
         Event.STATE_LOST: "Redis forgot what it knew; nobody calls for one call timeout.",
+        Event.NO_MEMORY: "Redis is at its `maxmemory`: new jobs stay in beanstalkd meanwhile.",
         Event.SWEPT: "What a vanished worker held was taken up again.",
         Event.UNKNOWN_LINE: "A drain job for `line`, which this worker does not know: it waits.",
         Event.STARTED: "The worker is connected and takes jobs.",

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from limits.memory import MEMORY_FIX, Memory
 from tracking.errors import TrackingError
 
 CLOCK_SECONDS = 1.0
@@ -31,6 +32,7 @@ class Grade(StrEnum):
     FINE    as it must be
     UNREAD  nobody can tell from here: `doctor` says what to look at
     UNSURE  is unwise: every worker that starts warns of it
+    FULL    takes nothing new: `check` says so, and a worker starts and works off what waits
     AWAY    it does not answer, does not let us in, or takes no writes at the moment: try again
     LOSES   can lose acknowledged work: refused, unless `allow_loss = true`
     UNFIT   cannot work at all: refused
@@ -40,6 +42,7 @@ class Grade(StrEnum):
     FINE = "fine"
     UNREAD = "unread"
     UNSURE = "unsure"
+    FULL = "full"
     AWAY = "away"
     LOSES = "loses"
     UNFIT = "unfit"
@@ -96,6 +99,7 @@ class RedisFacts:
     no_appendfsync_on_rewrite: str | None = None
     maxmemory_policy: str | None = None
     aof_last_write: str | None = None
+    memory: Memory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,16 @@ def judge_redis(facts: RedisFacts) -> Iterator[Finding]:
     if facts.aof_last_write not in {None, "ok"}:
         what = "could not write its append-only file"
         yield Finding("Redis", Grade.AWAY, what, "Look at its disk and its log.")
+    if facts.memory is not None:
+        yield from judge_memory(facts.memory)
     yield from _clock("Redis", facts.ahead)
+
+
+def judge_memory(memory: Memory) -> Iterator[Finding]:
+    """Judge what the Redis uses of its memory."""
+    if memory.full:
+        what = f"is full ({memory}): new requests stay in beanstalkd"
+        yield Finding("Redis", Grade.FULL, what, MEMORY_FIX)
 
 
 def judge_mongodb(facts: MongodbFacts) -> Iterator[Finding]:

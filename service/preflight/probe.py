@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from limits.failure import redis_down
+from limits.memory import memory_in
 from service.config.address import host_and_port
 from service.preflight.judgement import BeanstalkdFacts, MongodbFacts, RedisFacts
 from service.results.failure import mongodb_down
@@ -65,6 +66,7 @@ async def read_redis(redis: Redis) -> RedisFacts:
         no_appendfsync_on_rewrite=config.get("no-appendfsync-on-rewrite"),
         maxmemory_policy=info.get("maxmemory_policy"),
         aof_last_write=info.get("aof_last_write_status"),
+        memory=memory_in(info),
     )
 
 

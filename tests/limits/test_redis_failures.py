@@ -83,7 +83,7 @@ async def test_another_service_at_the_address_is_told_as_that() -> None:
         (NoPermissionError("no permissions to run 'set'"), "forbids a command (no p", "+@all"),
         (ReadOnlyError("read only replica"), "is a replica", "redis.sentinels"),
         (ResponseError("NOREPLICAS Not enough good replicas"), "too few replicas", "Start its"),
-        (OutOfMemoryError("used memory > 'maxmemory'"), "has no memory left", "maxmemory"),
+        (OutOfMemoryError("used memory > 'maxmemory'"), "is full", "maxmemory"),
         (
             MasterNotFoundError("No master : AuthenticationError('NOAUTH')"),
             "the Sentinels refuse user name or password",

@@ -14,6 +14,7 @@ from pymongo import MongoClient
 from devstack.kinds import BEANSTALKD, Durability
 from devstack.servers import Server, running
 from limits.connect import RedisAddress, open_redis
+from limits.memory import Memory
 from service.config.schema import Beanstalkd, Config, Mongodb
 from service.config.schema import Redis as RedisSection
 from service.preflight.judgement import (
@@ -85,6 +86,7 @@ def test_a_beanstalkd_that_forgets_is_refused(change: dict[str, Any], grade: Gra
         ({"role": "slave"}, Grade.AWAY),
         ({"aof_last_write": "err"}, Grade.AWAY),
         ({"appendfsync": None}, Grade.UNREAD),
+        ({"memory": Memory(2, 1, full=True)}, Grade.FULL),
         ({"ahead": -3.0}, Grade.UNSURE),
     ],
 )

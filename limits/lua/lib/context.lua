@@ -12,6 +12,7 @@ rules    of the line: epoch, token (of this process), concurrent, per_second, wi
          ahead_us, lease_us, max_waiting, max_age_ms, answer_ms, deaths, per_hour, per_day,
          day_resets_at_us
 known    what is known of the line: lib/memory.lua alone reads and writes it
+is_full  Redis has reached its maxmemory: no new request may be taken
 now      µs, by Redis' clock; now_ms: the same in ms
 
 `STATUS`, `ANSWER`, `FORGOTTEN` and `OPERATIONS` are prefixes, completed with what only the script learns. Names that are
@@ -34,6 +35,16 @@ do
   now = time[1] * 1000000 + time[2]
 end
 local now_ms = math.floor(now / 1000)
+
+-- Redis compares its memory with maxmemory before the first write of a script only. This first write
+-- changes nothing, and is refused when Redis is full; a deletion is never refused, and lets the writes
+-- behind it pass: whatever waits or runs already is carried to its end.
+local is_full
+do
+  local reply = redis.pcall('SET', 'tracking:nothing', '', 'XX')
+  is_full = type(reply) == 'table' and string.find(reply.err or '', '^OOM') ~= nil
+  if is_full then call('DEL', 'tracking:nothing') end
+end
 
 local lines, turn_to = {}
 do

@@ -8,6 +8,8 @@ ROOM = "flow/test_call_room.py::"
 DRAINER = "flow/test_drainer_room.py::"
 RESERVING = "tubes/test_reserving.py::"
 AWAY = "flow/test_results_away.py::"
+FULL = "limits/test_full_redis.py::"
+REFUSED = "flow/test_full_redis_waits.py::"
 STORE = "results/test_mongodb_away.py::"
 ORDER = "flow/test_order_of_steps.py::"
 
@@ -24,7 +26,7 @@ MUTANTS = (
     Mutant(
         name="a request is granted a call although the process is full",
         breaks="I2",
-        where="service/flow/handle.py",
+        where="service/flow/admission.py",
         old="full = self._room.take(1) <= 0",
         new="full = False",
         tests=(ORDER + "test_a_full_process_admits_without_asking_for_a_call",),
@@ -129,6 +131,57 @@ MUTANTS = (
         old="                self.returned()\n",
         new="",
         tests=(STORE + "test_a_killed_mongodb_is_down_at_once_and_back_by_itself",),
+    ),
+    Mutant(
+        name="a full Redis takes whatever comes",
+        breaks="I1",
+        where="limits/lua/admit.lua",
+        old="  if is_full then return",
+        new="  if false then return",
+        tests=(FULL + "test_a_full_redis_takes_no_new_request_and_changes_nothing",),
+        daily=True,
+    ),
+    Mutant(
+        name="a full Redis is asked by the script's next write",
+        breaks="I1",
+        where="limits/lua/lib/context.lua",
+        old="  local reply = redis.pcall('SET', 'tracking:nothing', '', 'XX')\n",
+        new="  local reply = redis.pcall('DEL', 'tracking:nothing')\n",
+        tests=(FULL + "test_a_full_redis_takes_no_new_request_and_changes_nothing",),
+    ),
+    Mutant(
+        name="a full Redis refuses what ends or begins a call, too",
+        breaks="I7",
+        where="limits/lua/lib/context.lua",
+        old="  if is_full then call('DEL', 'tracking:nothing') end\n",
+        new="",
+        tests=(FULL + "test_a_send_is_reported_while_redis_is_full",),
+    ),
+    Mutant(
+        name="a worker is not seen to live while Redis is full",
+        breaks="I12",
+        where="limits/lua/survey.lua",
+        old="  redis.pcall('ZREM', KEYS[2], ARGV[2])\n",
+        new="",
+        tests=(FULL + "test_a_worker_lives_and_starts_while_redis_is_full",),
+    ),
+    Mutant(
+        name="requests that a full Redis refuses hold all places for calls",
+        breaks="I7",
+        where="service/flow/admission.py",
+        old="        if not isinstance(admission, Granted):\n",
+        new="        if not isinstance(admission, Granted | NoMemory):\n",
+        tests=(REFUSED + "test_a_refused_request_keeps_its_job_and_no_place_for_a_call",),
+    ),
+    Mutant(
+        name="all requests that a full Redis refused ask it time and again",
+        breaks="I7",
+        where="service/flow/admission.py",
+        old="        async with self._turns:\n",
+        new="        async with asyncio.Lock():\n",
+        tests=(
+            REFUSED + "test_of_many_refused_requests_one_asks_again_and_the_others_follow_at_once",
+        ),
     ),
     Mutant(
         name="the tube waits for a call that runs",

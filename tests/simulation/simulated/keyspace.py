@@ -64,6 +64,7 @@ class Keyspace:
         self.now_us = instant()
         self.written: dict[str, None] = {}
         self.expired_leases = 0
+        self.full = False
 
     def tick(self) -> None:
         """Let time go on; what was written since is forgotten."""

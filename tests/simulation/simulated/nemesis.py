@@ -50,6 +50,7 @@ class Nemesis:
             "redis clock steps back": lambda: self.step_back(self.around.chance.delay()),
             "beanstalkd away": self._cut_beanstalkd,
             "mongodb away": self._cut_mongodb,
+            "redis full": self._fill_redis,
             "mongodb away for long": lambda: self._cut_mongodb(LONG_OUTAGE),
             "list deleted": self.operator.delete,
             "number pushed by hand": self.operator.push,
@@ -72,6 +73,7 @@ class Nemesis:
         """From now on nothing breaks, and everything is there."""
         self.around.chance.on = False
         self.redis_is_back()
+        self.redis.fill(full=False)
         self.beanstalkd_is_back()
         self.mongodb_is_back()
 
@@ -90,6 +92,10 @@ class Nemesis:
     def _cut_redis(self) -> None:
         self.redis.away = True
         self._later(self.redis_is_back)
+
+    def _fill_redis(self) -> None:
+        self.redis.fill(full=True)
+        self._later(lambda: self.redis.fill(full=False))
 
     def _cut_beanstalkd(self) -> None:
         self._set_beanstalkd(away=True)

@@ -47,6 +47,7 @@ BY_ITSELF = (
     "number cancelled by hand",
     "redis clock steps back",
     "mongodb away for long",
+    "redis full",
 )
 IN_A_WORKER = ("background task breaks",)
 SLUGS = ("usps", "ups", "dhl", "gls")

@@ -45,6 +45,10 @@ class RedisServer:
         """What is stored stays, as with an append-only file; scripts are forgotten."""
         self._scripts.forget()
 
+    def fill(self, *, full: bool) -> None:
+        """Whether it has reached its maxmemory."""
+        self._space.full = full
+
     def forget_scripts(self) -> None:
         self._scripts.forget()
 

@@ -13,6 +13,20 @@ import lupa.lua51 as lupa
 from simulated.commands import execute
 from simulated.keyspace import Keyspace, Refusal, RefusedError, Status, score_text
 
+GROWING = frozenset(
+    ("SET", "INCR", "DECR", "INCRBY", "HSET", "HINCRBY", "LPUSH", "RPUSH", "SADD", "ZADD")
+)
+"""What a full Redis refuses (denyoom)."""
+
+SHRINKING = frozenset(
+    (
+        *("DEL", "PEXPIRE", "EXPIRE", "PEXPIREAT", "PERSIST", "HDEL", "RENAME", "LPOP", "RPOP"),
+        *("LREM", "SREM", "ZREM", "ZREMRANGEBYSCORE"),
+    )
+)
+"""What else writes."""
+
+FULL = "OOM command not allowed when used memory > 'maxmemory'."
 PRELUDE = """
 local raw, decode, encode, null = ...
 redis, cjson = {}, { encode = encode, decode = decode, null = null }
@@ -50,6 +64,7 @@ class Scripting:
             encoding="latin-1", unpack_returned_tuples=True, register_eval=False
         )
         self._space: Keyspace | None = None
+        self._has_written = False
         self._compiled: dict[str, Any] = {}
         null = self._lua.eval("newproxy()")
         self._null = null
@@ -62,7 +77,7 @@ class Scripting:
         script = self._compiled.get(text)
         if script is None:
             script = self._compiled[text] = self._lua.compile(text)
-        self._space = space
+        self._space, self._has_written = space, False
         try:
             table = self._lua.table_from
             return self._read(self._enter(script, table(keys), table(argv)))
@@ -74,10 +89,19 @@ class Scripting:
     def _call(self, name: str, *args: str | float) -> Any:
         assert self._space is not None
         texts = [each if isinstance(each, str) else score_text(each) for each in args]
+        if self._refuses(self._space, name.upper()):
+            return self._lua.table_from({"err": FULL})
         try:
             return self._write(execute(self._space, name, texts))
         except RefusedError as error:
             return self._lua.table_from({"err": str(error)})
+
+    def _refuses(self, space: Keyspace, name: str) -> bool:
+        """A full Redis looks at the first write of a script only."""
+        if not self._has_written and space.full and name in GROWING:
+            return True
+        self._has_written = self._has_written or name in GROWING or name in SHRINKING
+        return False
 
     def _write(self, reply: object) -> Any:
         """A command's reply, as a script sees it."""

@@ -28,6 +28,7 @@ REPAIRS = {
     Event.AUTH_FAILED: "courier paused",
     Event.NO_CREDENTIALS: "courier paused",
     Event.BACK: "server is back",
+    Event.NO_MEMORY: "kept waiting by a full redis",
 }
 HARMLESS = "a defect of the module"
 

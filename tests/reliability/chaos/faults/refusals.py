@@ -20,14 +20,14 @@ BUSY_AFTER_MS = 100
 
 def cards() -> Iterator[Card]:
     """Each way to refuse, for the server that has it."""
-    yield Card("redis out of memory", frozenset({"redis"}), (1.0, 4.0), _out_of_memory)
+    yield Card("redis full", frozenset({"redis"}), (1.0, 10.0), _full)
     yield Card("redis read-only", frozenset({"redis"}), (1.0, 4.0), _read_only)
     yield Card("redis busy", frozenset({"redis"}), (1.0, 4.0), _busy)
     yield Card("mongodb locked", frozenset({"mongodb"}), (1.0, 6.0), _locked)
     yield Card("beanstalkd draining", frozenset({FIRST}), (1.0, 4.0), _draining)
 
 
-def _out_of_memory(arena: Arena, _: random.Random) -> Undo:
+def _full(arena: Arena, _: random.Random) -> Undo:
     with arena.redis() as client:
         client.config_set("maxmemory", "1")
 

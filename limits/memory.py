@@ -1,0 +1,29 @@
+"""Whether Redis is full: it takes no new request then, and what waits or runs goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MEMORY_FIX = "Raise its maxmemory, or look why so much waits (info)."
+"""What to do about a Redis that is full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What Redis uses and may use, in bytes; `most` 0 is no bound."""
+
+    used: int
+    most: int
+    full: bool
+
+    def __str__(self) -> str:
+        return f"{self.used / 2**20:,.1f} of {self.most / 2**20:,.1f} MiB"
+
+
+def memory_in(info: Mapping[str, Any]) -> Memory:
+    """Read INFO as Redis does before it refuses a write: buffers of copies do not count."""
+    used = int(info.get("used_memory", 0)) - int(info.get("mem_not_counted_for_evict", 0))
+    most = int(info.get("maxmemory", 0))
+    return Memory(used, most, full=0 < most <= used)

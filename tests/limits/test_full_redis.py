@@ -1,0 +1,154 @@
+"""A full Redis takes no new request, carries what it has to its end, and goes on by itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from limits_bench import (
+    KEYS,
+    Hire,
+    Worker,
+    everything,
+    redis_us,
+    sent,
+    the_lease_ends,
+)
+from redis.asyncio import Redis
+from redis.exceptions import OutOfMemoryError
+
+from limits.connect import shared_secret
+from limits.limiter import Policy
+from limits.memory import MEMORY_FIX, memory_in
+from limits.workers import Who, live_workers
+from tracking.call import Granted, NoMemory
+from tracking.line import Line
+from tracking.operation import State
+
+
+class Fill:
+    """Sets how much the Redis may use."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    async def up(self) -> None:
+        await self._redis.config_set("maxmemory", 1)
+        with pytest.raises(OutOfMemoryError):
+            await self._redis.set("plain", "x")
+
+    async def undo(self) -> None:
+        await self._redis.config_set("maxmemory", 0)
+
+
+@pytest.fixture
+async def fill(redis: Redis) -> AsyncIterator[Fill]:
+    fill = Fill(redis)
+    yield fill
+    await fill.undo()
+
+
+async def test_a_full_redis_takes_no_new_request_and_changes_nothing(
+    busy: Worker, redis: Redis, fill: Fill
+) -> None:
+    await busy.parked("N001", id="op-1")
+    before = await everything(redis)
+    await fill.up()
+
+    refused = [
+        await busy.admit("N002"),
+        await busy.admit("N001", id="op-2"),
+        await busy.admit("N003", slug="dpd-uk"),
+    ]
+
+    assert refused == [NoMemory(MEMORY_FIX)] * 3
+    assert await everything(redis) == before
+
+
+async def test_what_was_taken_before_it_was_full_is_known(worker: Worker, fill: Fill) -> None:
+    call = await worker.granted("N001", job="job-1", id="op-1")
+    await worker.finish(call)
+    running = await worker.granted("N002", job="job-2")
+    await fill.up()
+
+    assert await worker.ended("N001", job="job-1", id="op-1") is State.SUCCESS
+    _, word, grant = await worker.raw_admit(running.id, "N002", job="job-2")
+    assert (word, grant[0]) == ("granted", running.id)
+
+
+async def test_what_waits_is_taken_and_ends_while_redis_is_full(
+    busy: Worker, free: Worker, redis: Redis, fill: Fill
+) -> None:
+    for number in ("N001", "N002", "N003"):
+        await busy.parked(number, id=f"op-{number}")
+    await fill.up()
+
+    turn = await free.take(2)
+    follow = [await free.finish(call, room=1) for call in turn.calls]
+    retried = await free.limiter.retry(follow[0].calls[0], 0.0, 1)
+
+    assert [call.request.number for call in turn.calls] == ["N001", "N002"]
+    assert [call.request.number for call in retried.calls] == ["N003"]
+    await free.limiter.hand_back(retried.calls[0], 0)
+    assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N003"]
+    assert await redis.hget(KEYS.counts, "SUCCESS") == "2"
+
+
+async def test_a_send_is_reported_while_redis_is_full(
+    usps: Worker, redis: Redis, fill: Fill
+) -> None:
+    """It is the first write of its script, and one that a full Redis would refuse."""
+    call = await sent(await usps.granted())
+    await fill.up()
+
+    send_us = await redis_us(redis)
+    await usps.raw("started", reports=[call.id, send_us])
+
+    assert await redis.zscore(KEYS.call_starts, call.id) == send_us + 1_020_000
+
+
+async def test_what_vanished_workers_left_is_put_right_while_redis_is_full(
+    worker: Worker, redis: Redis, fill: Fill
+) -> None:
+    await the_lease_ends(redis, await worker.granted("N001"))
+    await fill.up()
+
+    (swept,) = await worker.limiter.sweep([Line("usps")])
+
+    assert (swept.swept, swept.put_drain) == (1, True)
+    assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N001"]
+
+
+async def test_requests_are_taken_again_once_there_is_room(worker: Worker, fill: Fill) -> None:
+    await fill.up()
+    assert isinstance(await worker.admit("N001"), NoMemory)
+
+    await fill.undo()
+
+    assert isinstance(await worker.admit("N001"), Granted)
+
+
+async def test_a_worker_lives_and_starts_while_redis_is_full(
+    hire: Hire, redis: Redis, fill: Fill
+) -> None:
+    secret = await shared_secret(redis, "secret", "first")
+    who = Who("here", 1, "1", 0.0)
+    await hire()  # the epoch is known
+    await fill.up()
+
+    worker = await hire(policy=Policy(who=who))
+
+    assert await shared_secret(redis, "secret", "second") == secret
+    told = await live_workers(redis, await redis_us(redis) // 1000)
+    assert [each.host for each in told] == ["here"]
+    await worker.limiter.close()
+    assert await live_workers(redis, await redis_us(redis) // 1000) == []
+
+
+def test_a_redis_is_full_when_what_counts_has_reached_its_maxmemory() -> None:
+    info = {"used_memory": 3_000, "mem_not_counted_for_evict": 1_000, "maxmemory": 2_001}
+
+    assert not memory_in(info).full
+    assert memory_in(info | {"maxmemory": 2_000}).full
+    assert not memory_in(info | {"maxmemory": 0}).full
+    assert str(memory_in({"used_memory": 2**21, "maxmemory": 2**20})) == "2.0 of 1.0 MiB"

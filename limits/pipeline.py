@@ -61,17 +61,17 @@ class Pipeline:
         self._first: asyncio.Task[None] | None = None
         self._second: asyncio.Task[None] | None = None
 
-    async def run(
+    def run(
         self, name: str, keys: Sequence[str], args: Sequence[Value]
-    ) -> Any:  # each script has replies of its own; limiter.py reads them
-        """Run one step. Raises LimitsDown; it may have run then, so repeat it as it is."""
+    ) -> asyncio.Future[Any]:  # each script has replies of its own; limiter.py reads them
+        """Run one step. LimitsDown: it may have run, so repeat it as it is."""
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Step(name, keys, args, reply))
         if self._first is None:
             self._first = asyncio.create_task(self._send_all())
         elif self._second is None and len(self._waiting) >= ENOUGH:
             self._second = asyncio.create_task(self._send_some())
-        return await reply
+        return reply
 
     async def close(self) -> None:
         """Wait for what is under way; nothing may be asked afterwards."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Protocol
 
 from tracking.call import (
@@ -130,8 +130,8 @@ class Results(Protocol):
     async def available(self) -> None:
         """Wait while MongoDB is away: no call is asked for whose answer could not be kept."""
 
-    async def save(self, call: Call, tracking: Tracking, attempt: Attempt) -> None:
-        """Store an answer, durably on a majority. Raises ResultsDown: repeat it."""
+    def save(self, call: Call, tracking: Tracking, attempt: Attempt) -> Awaitable[None]:
+        """Store an answer, durably on a majority. Awaited it raises ResultsDown: repeat it."""
 
     async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
         """Store that a call failed. `final`: the operation ends with it, so `error` is shown."""

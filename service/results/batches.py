@@ -31,14 +31,14 @@ class Batches(Generic[In, Out]):
         self._items: deque[tuple[In, asyncio.Future[Out]]] = deque()
         self._task: asyncio.Task[None] | None = None
 
-    async def submit(self, item: In) -> Out:
+    def submit(self, item: In) -> asyncio.Future[Out]:
         """Have one item done. A caller that is cancelled leaves its item in the batch."""
         done: asyncio.Future[Out] = asyncio.get_running_loop().create_future()
         self._items.append((item, done))
         if self._task is None:
             # It begins after this turn of the loop, so that all of the turn get into one batch.
             self._task = asyncio.create_task(self._run())
-        return await done
+        return done
 
     async def _run(self) -> None:
         try:

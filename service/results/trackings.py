@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from pymongo.read_concern import ReadConcern
 
@@ -49,9 +49,9 @@ class Trackings:
         """Wait while MongoDB is away."""
         await self._store.available()
 
-    async def save(self, call: Call, tracking: Tracking, attempt: Attempt) -> None:
-        """Store an answer. Raises ResultsDown: repeat it; UnreadableAnswer: it cannot be stored."""
-        await self._writes.submit(Answer(call, tracking, attempt))
+    def save(self, call: Call, tracking: Tracking, attempt: Attempt) -> Awaitable[None]:
+        """Store an answer. ResultsDown: repeat it; UnreadableAnswer: it cannot be stored."""
+        return self._writes.submit(Answer(call, tracking, attempt))
 
     async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
         """Store that a call failed, and what could not be read. Raises ResultsDown: repeat it."""

@@ -42,9 +42,9 @@ async def test_what_comes_while_a_batch_runs_makes_up_the_next() -> None:
     work.go.clear()
     batches: Batches[int, int] = Batches(work)
 
-    first = asyncio.create_task(batches.submit(1))
+    first = asyncio.ensure_future(batches.submit(1))
     await work.began.wait()
-    later = [asyncio.create_task(batches.submit(item)) for item in (2, 3)]
+    later = [asyncio.ensure_future(batches.submit(item)) for item in (2, 3)]
     await asyncio.sleep(0)
     work.go.set()
     await asyncio.gather(first, *later)
@@ -92,7 +92,7 @@ async def test_a_caller_that_is_cancelled_disturbs_nobody() -> None:
     work.go.clear()
     batches: Batches[int, int] = Batches(work)
 
-    cancelled, other = (asyncio.create_task(batches.submit(item)) for item in (1, 2))
+    cancelled, other = (asyncio.ensure_future(batches.submit(item)) for item in (1, 2))
     await work.began.wait()
     cancelled.cancel()
     await asyncio.sleep(0)

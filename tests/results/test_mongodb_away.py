@@ -104,7 +104,7 @@ async def test_a_frozen_mongodb_does_not_stop_the_event_loop(stack: Stack, hasty
     later = call(hours(1))
     stack.mongodb.pause()
     try:
-        saving = asyncio.create_task(trackings.save(later, on_its_way(FIRST), attempt(later)))
+        saving = asyncio.ensure_future(trackings.save(later, on_its_way(FIRST), attempt(later)))
         turns = 0
         while not saving.done():
             await asyncio.sleep(0.01)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from limits.codec import write_rules
 from limits.failure import redis_down
 from limits.pipeline import Pipeline
 from limits.rules import RulesOf
-from tracking.line import Line, courier_line
+from tracking.line import courier_line
 from tracking.request import Number, Slug
 
 NOBODY: dict[str, object] = {"epoch": "", "token": "", "deaths": 0, "max_age_ms": 0}
@@ -95,7 +94,7 @@ class Canceller:
                 "cancel", [keys.wait_list(line)], (rules, b"[]", number, operation)
             )
             if word != "cancelled":
-                return await self._kept(Kept(word), told, slug, operation)
+                return Cancelled(kept=Kept(word), detail="".join(told).replace(":", " ", 1))
             cancelled, more = told
             total += int(cancelled)
         return Cancelled(total)
@@ -157,26 +156,6 @@ class Canceller:
             return []
         records = await self._redis.hmget(keys.of_line(courier_line(slug)).wait_requests, numbers)
         return [number for number, record in zip(numbers, records, strict=True) if record]
-
-    async def _kept(self, kept: Kept, told: list[str], slug: Slug, operation: str) -> Cancelled:
-        match kept:
-            case Kept.ELSEWHERE:
-                return Cancelled(kept=kept, detail=f"{slug} {told[0]}")
-            case Kept.ENDED:
-                return Cancelled(kept=kept, detail=told[0])
-            case Kept.UNKNOWN if parcel := await self._parcel_of(operation):
-                return Cancelled(kept=Kept.ELSEWHERE, detail=parcel)
-        return Cancelled(kept=kept)
-
-    async def _parcel_of(self, operation: str) -> str:
-        """Find the courier and number that an id waits or runs for; "" for none."""
-        with _redis_asked():
-            lines = sorted(map(str, await self._redis.smembers(keys.LINES)))
-            pipeline = self._redis.pipeline(transaction=False)
-            for line in lines:
-                pipeline.hget(keys.of_line(Line(line)).wait_requests, f"#{operation}")
-            found = zip(lines, await pipeline.execute(), strict=True)
-        return next((f"{line} {json.loads(text)['n']}" for line, text in found if text), "")
 
 
 def _lists(redis: Redis, slug: Slug) -> Sequence[_List]:

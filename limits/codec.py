@@ -91,6 +91,8 @@ def write_request(request: TrackingRequest, job_key: str, *, full: bool = False)
         body["fields"] = dict(request.fields)
     if request.traceparent is not None:
         body["trace"] = request.traceparent
+    if request.resend_of is not None:
+        body["resend_of"] = request.resend_of
     if full:
         body["full"] = True
     return _encode(body)

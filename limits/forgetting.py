@@ -119,5 +119,6 @@ def _is_told(operation: _Operation, parcels: Mapping[str, int]) -> bool:
 
 
 def _emptied(text: str) -> bytes:
-    emptied = {"output": {"reason": "forgotten"}, "tracking": None}
+    output = {"code": "forgotten", "message": "its parcel was forgotten"}
+    emptied = {"output": output, "tracking": None}
     return msgspec.json.encode(msgspec.json.decode(text) | emptied)

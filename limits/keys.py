@@ -16,7 +16,7 @@ call_starts:<line>            zset   start id → its lane is free, µs    its l
 wait_list:<line>              list   numbers, oldest first              empty
 wait_list_automatic:<line>    list   the same, AUTOMATIC requests       empty
 wait_later:<line>             zset   number → due, ms                   empty
-wait_requests:<line>          hash   number → record; #id → operation   empty
+wait_requests:<line>          hash   number → record                    empty
 wait_operations:<line>:<no>   list   ids of a record with more than 16   empty
 wait_inflight:<line>          hash   call id → record; =number → call   empty
 wait_drainer:<line>           string who asks next, and when (µs)       that instant + 3 s
@@ -29,7 +29,7 @@ tracking:counts:<line>        hash   what happened so far               never
 wait_slugs                    set    lines the sweeper looks at         empty
 tracking:workers              zset   worker process, JSON → until, ms   20 s after the last look
 tracking:epoch                string "<name> <quiet until, µs>"         never
-tracking:status:<id>          string the operation, JSON                24 h after its end
+tracking:status:<id>          string the operation, JSON                24 h (15 min) after its end
 tracking:answer:<slug>:<no>   string the last answer, JSON              30 s, or the default max_age
 tracking:forgotten:<slug>:<n> string when it was forgotten, µs          1 h
 tracking:secret               string names jobs that carry no id        never

@@ -44,6 +44,7 @@ from tracking.call import (
     NoMemory,
     Parked,
     Pause,
+    Reused,
     Swept,
     Turn,
     Verdict,
@@ -128,16 +129,17 @@ class Limiter:
             await self._agree()
             reply = await self._run("admit", line, args)
         match reply[1:]:
-            case ["granted", grant]:
-                return Granted(self._call(line, grant, asked))
+            case ["granted" | "dying" as word, grant]:
+                call = self._call(line, grant, asked)
+                return Granted(call) if word == "granted" else Dying(call)
             case ["parked", why, put]:
                 return Parked(str(why), put_drain=put == 1)
             case ["ended", state]:
                 return Ended(State(state))
+            case ["reused", parcel]:
+                return Reused(parcel)
             case ["full", waiting]:
                 return Full(int(waiting))
-            case ["dying", grant]:
-                return Dying(self._call(line, grant, asked))
             case ["no_memory"]:
                 return NoMemory(MEMORY_FIX)
         raise LimitsDown(f"Redis changes its epoch faster than we can follow: {reply!r}")

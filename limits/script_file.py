@@ -14,6 +14,7 @@ from importlib.resources import files
 LIBRARY = (
     "context",
     "memory",
+    "state",
     "record",
     "operations",
     "brake",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -13,9 +12,10 @@ from redis.exceptions import RedisError
 from limits import keys
 from limits.failure import redis_down
 from limits.memory import Memory, memory_in
+from limits.operations import Operation, operations
 from limits.rules import RulesOf
 from limits.workers import LiveWorker, live_workers
-from tracking.line import Line, slug_of
+from tracking.line import Line
 from tracking.operation import State
 from tracking.request import Number
 
@@ -96,27 +96,16 @@ class View:
         except (RedisError, OSError) as error:
             raise redis_down(error) from error
 
-    async def operation(self, operation: str) -> dict[str, Any] | None:
-        """The status of an operation by its id; None: still in the tube, or unknown."""
+    async def operation(self, operation: str) -> Operation | None:
+        """Where an operation stands, by its id; None: still in the tube, or unknown."""
+        return (await self.operations([operation])).get(operation)
+
+    async def operations(self, ids: Sequence[str]) -> dict[str, Operation]:
+        """As `operation`, for many in one round trip; what is not known is left out."""
         try:
-            text = await self._redis.get(keys.status(operation))
-            if text:
-                return dict(json.loads(text))
-            for name in await self._redis.smembers(keys.LINES):
-                line = Line(str(name))
-                waits = await self._redis.hget(keys.of_line(line).wait_requests, f"#{operation}")
-                if waits:
-                    number = json.loads(waits)["n"]
-                    return {
-                        "status": State.WAITING.value,
-                        "startedAt": None,
-                        "finishedAt": None,
-                        "output": None,
-                        "tracking": f"{slug_of(line)}:{number}",
-                    }
+            return await operations(self._redis, ids) if ids else {}
         except (RedisError, OSError) as error:
             raise redis_down(error) from error
-        return None
 
     async def place(self, line: Line, number: Number) -> Place | None:
         """Where a number stands, None when nobody waits for it."""

@@ -71,6 +71,16 @@ class Full:
 
 
 @dataclass(frozen=True, slots=True)
+class Reused:
+    """The request's id is that of a request for another parcel; it was not taken.
+
+    `parcel` is `<slug>:<number>` of the one that has the id.
+    """
+
+    parcel: str
+
+
+@dataclass(frozen=True, slots=True)
 class Dying:
     """Too many workers vanished over this request: record it as dead, then `finish` its call."""
 
@@ -87,7 +97,7 @@ class NoMemory:
     fix: str
 
 
-Admission = Granted | Parked | Ended | Full | Dying
+Admission = Granted | Parked | Ended | Full | Reused | Dying
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """Where an operation stands. WAITING and RUNNING are not ends; the other three are.
+    """Where an operation stands. SUCCESS, ERROR and CANCELLED are ends.
 
     ========== ============================================ =======================================
     state      means                                        next
     ========== ============================================ =======================================
-    WAITING    in Redis, behind a limit or before a retry   RUNNING, CANCELLED
+    QUEUED     put over HTTP, not taken from its tube yet   any other
+    WAITING    in Redis, behind a limit or before a retry   RUNNING, SUCCESS, ERROR, CANCELLED
     RUNNING    a call to the courier is permitted           SUCCESS, ERROR, WAITING (repeated),
                                                             CANCELLED (forgotten)
     SUCCESS    the answer is stored                         --
@@ -20,6 +21,7 @@ class State(StrEnum):
     ========== ============================================ =======================================
     """
 
+    QUEUED = "QUEUED"
     WAITING = "WAITING"
     RUNNING = "RUNNING"
     SUCCESS = "SUCCESS"
@@ -30,10 +32,22 @@ class State(StrEnum):
 ENDS = frozenset({State.SUCCESS, State.ERROR, State.CANCELLED})
 
 TRANSITIONS: dict[State, frozenset[State]] = {
+    State.QUEUED: frozenset(set(State) - {State.QUEUED}),
     State.WAITING: frozenset({State.RUNNING, State.CANCELLED, State.SUCCESS, State.ERROR}),
     State.RUNNING: frozenset({State.WAITING, State.SUCCESS, State.ERROR, State.CANCELLED}),
     State.SUCCESS: frozenset(),
     State.ERROR: frozenset(),
     State.CANCELLED: frozenset(),
 }
-"""The allowed moves. WAITING ends directly when another call's answer is fresh enough for it."""
+"""The allowed moves. WAITING ends directly when another call's answer is fresh enough for it; of
+which nothing is known may become what QUEUED may. limits/lua/lib/state.lua refuses all others."""
+
+
+def anonymous_in(operation: str) -> tuple[str, str, str] | None:
+    """Read the id of requests whose producer gave none: slug, number and the key of the first job.
+
+    None for any other id. One that a producer gave may have this form too; nothing is lost by it.
+    """
+    slug, _, rest = operation.partition(":")
+    number, _, job = rest.rpartition(":")
+    return (slug, number, job) if slug and number and job and ":" not in number else None

@@ -58,6 +58,7 @@ class TrackingRequest(NamedTuple):
     `given` is the number as the producer wrote it. `id` is None when the producer gave none.
     `max_age` (seconds) is None for the configured default, 0 for "always ask the courier".
     `expires_at` is Unix time in seconds after which nobody wants the answer, None for never.
+    `resend_of` is the id of the operation that this one repeats.
     """
 
     slug: Slug
@@ -69,6 +70,7 @@ class TrackingRequest(NamedTuple):
     expires_at: float | None = None
     fields: Mapping[str, str] = NO_FIELDS
     traceparent: str | None = None
+    resend_of: str | None = None
 
 
 def parse_slug(text: str) -> Slug:

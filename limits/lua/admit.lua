@@ -4,24 +4,26 @@ admit: one request asks for a call, and gets it or waits. Idempotent by call id 
 KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call, new for every admission
-  asked    JSON: number, job (key), id, given, age (ms), till (ms), auto, fields, trace, full (true:
-           this process has no room for a call)
+  asked    JSON: number, job (key), id, given, age (ms), till (ms), auto, fields, trace, resend_of, full
+           (true: this process has no room for a call)
   stored   JSON: state, output (JSON text), tracking, observed (ms) -- an answer that is fresh enough
            for this request; or empty
 
 Uses     context: quiet_until
          memory: count, drop_ended
-         record: carried, join, read_record, record_of, write_record
-         operations: end_anonymous, end_operation, fresh
+         state: anonymous_id, is_elsewhere, move, new_operation, operation_in
+         record: join, read_record, record_of, write_record
+         operations: fresh, wait_again
          lanes: opening
          waiting: move_due, nobody_waits, operations_waiting, promote, put_behind, put_head,
            put_tail, waits
-         flight: grant, granted_before, wait_again
+         flight: grant, granted_before
          draining: call_drainer, drainer, raise_flag
 
 Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "parked", why, put}      it waits; put 1: put a drain job
          {now, "ended", state}          it ended before, expired, or a fresh answer was at hand
+         {now, "reused", parcel}        its id is that of a request for this other parcel
          {now, "full", waiting}         max_waiting operations are waiting; nothing was changed
          {now, "dying", grant}          too many workers vanished over it: record it, then finish
          {now, "no_memory"}             Redis is full and nothing was changed: ask again later
@@ -40,13 +42,21 @@ local function ended(id, state)
   return { now, 'ended', state }
 end
 
-local function end_now(id, request, verdict)
-  if request.id then
-    end_operation(request.id, verdict)
-  else
-    end_anonymous(request.job, verdict)
-  end
+-- `operation`: as it is known, or nil.
+local function end_now(id, request, name, operation, verdict)
+  operation = operation or new_operation(request.number, request)
+  operation.anonymous = not request.id
+  move(name, operation, verdict.state, verdict)
   return ended(id, verdict.state)
+end
+
+-- Whether a record carries an open operation. Where none does, somebody deleted it, and the id is as
+-- good as new.
+local function is_carried(operation, record)
+  if record then return true end
+  count('reopened')
+  if operation.status == 'WAITING' or operation.status == 'RUNNING' then count('open', -1) end
+  return false
 end
 
 -- As `opening`, but for a process that has room for a call only.
@@ -71,8 +81,8 @@ local function go_on(id, request, old, record)
   local number = request.number
   local at, lane = opening_for(request)
   call('HDEL', INFLIGHT, old, '=' .. number)
-  if at then return { now, 'granted', grant(id, number, record, at, lane) } end
   wait_again(record)
+  if at then return { now, 'granted', grant(id, number, record, at, lane) } end
   put_head(number, record)
   return parked(id, lane)
 end
@@ -84,7 +94,7 @@ local function ask_courier(id, number, request, flying)
     return { now, 'full', operations_waiting() }
   end
   local record = record_of(request)
-  if not join(record, request) then return parked(id, 'known') end
+  join(record, request)
   if flying then
     put_behind(number, record)
     return parked(id, 'running')
@@ -110,13 +120,20 @@ return function(id, asked, stored)
   local calls = call('HMGET', INFLIGHT, id, '=' .. number)
   if calls[1] then return { now, 'granted', granted_before(id) } end
   if not quiet_until() then return { now, 'epoch' } end
-  local known = call('MGET', STATUS .. (request.id or request.job), ANSWER .. number)
-  local state = known[1] and cjson.decode(known[1]).status
-  if ENDED[state] then return ended(id, state) end
+  local name = request.id or anonymous_id(number, request.job)
+  local known = call('MGET', STATUS .. name, ANSWER .. number)
+  local operation = operation_in(known[1])
+  if operation and is_elsewhere(operation, number) then
+    count('id_reused')
+    return { now, 'reused', operation.tracking }
+  end
+  if operation and ENDED[operation.status] then return ended(id, operation.status) end
   if is_full then return { now, 'no_memory' } end
-  if request.till and request.till <= now_ms then return end_now(id, request, EXPIRED) end
+  if request.till and request.till <= now_ms then
+    return end_now(id, request, name, operation, EXPIRED)
+  end
   local answer = fresh(known[2], request.age) or fresh(stored, request.age)
-  if answer then return end_now(id, request, answer) end
+  if answer then return end_now(id, request, name, operation, answer) end
 
   local runs = calls[2]
   local flying = runs and read_record(INFLIGHT, runs)
@@ -126,15 +143,16 @@ return function(id, asked, stored)
     return parked(id, 'known')
   end
   local record = read_record(REQUESTS, number)
+  local is_repeat = request.id and operation and is_carried(operation, record or flying)
   if record then
-    if request.id and operations_waiting() >= rules.max_waiting
-      and not carried(read_record(REQUESTS, '#' .. request.id)) then
+    if request.id and not is_repeat and operations_waiting() >= rules.max_waiting then
       return { now, 'full', operations_waiting() }
     end
     promote(number, record, request)
-    join(record, request)
+    if not is_repeat then join(record, request) end
     write_record(REQUESTS, number, record)
     return parked(id, record.state or 'queue')
   end
+  if is_repeat then return parked(id, 'known') end
   return ask_courier(id, number, request, flying)
 end

@@ -6,8 +6,9 @@ ARGV     behind the reports, see lib/batch.lua:
   number   whose operations end
   id       of one operation that waits for the number, or empty for all that do
 
-Uses     record: read_record, write_record
-         operations: end_operation, end_where, everyone, state_of
+Uses     state: is_elsewhere, move, operation_in
+         record: read_record, write_record
+         operations: end_where, everyone
          waiting: drop, end_waiting
          flight: running
          draining: at_rest
@@ -15,29 +16,29 @@ Uses     record: read_record, write_record
 Returns  {now, "cancelled", ended, more}  operations that ended now; more 1: more than 100 end, so
                                           send it again
 for an id that is left alone:
-         {now, "elsewhere", number}       it waits or runs for this other number
+         {now, "elsewhere", parcel}       it is that of a request for this other parcel
          {now, "running"}                 its call runs
          {now, "ended", state}            it ended before
-         {now, "unknown"}                 nothing of this courier waits or runs under it
+         {now, "unknown"}                 nothing waits or runs under it
 ]]
-local BY_HAND = { state = 'CANCELLED', output = '{"reason":"cancelled"}' }
+local BY_HAND = { state = 'CANCELLED', output = '{"code":"cancelled","message":"cancelled by hand"}' }
 
 -- Of more than 100 operations of a call only the newest say RUNNING; all came before its grant. One that
 -- came in the grant's own millisecond and does not say RUNNING waits: `at` has no finer part.
-local function runs(state, operation)
-  local call_id = running(operation.n)
+local function runs(operation, number)
+  local call_id = running(number)
   local flying = call_id and read_record(INFLIGHT, call_id)
-  return state == 'RUNNING' or flying and (operation.at + 1) * 1000 <= tonumber(flying.granted)
+  return operation.status == 'RUNNING'
+    or flying and (operation.at + 1) * 1000 <= tonumber(flying.granted)
 end
 
 local function cancel_one(number, id)
-  local operation = read_record(REQUESTS, '#' .. id)
-  if operation and operation.n ~= number then return { now, 'elsewhere', operation.n } end
-  local state = state_of(id)
-  if ENDED[state] then return { now, 'ended', state } end
+  local operation = operation_in(call('GET', STATUS .. id))
   if not operation then return { now, 'unknown' } end
-  if runs(state, operation) then return { now, 'running' } end
-  end_operation(id, BY_HAND)
+  if is_elsewhere(operation, number) then return { now, 'elsewhere', operation.tracking } end
+  if ENDED[operation.status] then return { now, 'ended', operation.status } end
+  if runs(operation, number) then return { now, 'running' } end
+  if not move(id, operation, 'CANCELLED', BY_HAND) then return { now, 'unknown' } end
   local record = read_record(REQUESTS, number)
   if record then
     record.ids = (record.ids or 1) - 1

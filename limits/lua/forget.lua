@@ -21,7 +21,7 @@ Returns  {now, ended, more, call, answers}
          call     id of the call that runs for the number, or empty
          answers  1: an answer was remembered
 ]]
-local BY_HAND = { state = 'CANCELLED', output = '{"reason":"forgotten"}' }
+local BY_HAND = { state = 'CANCELLED', output = '{"code":"forgotten","message":"its parcel was forgotten"}' }
 
 -- Of the call's record stays what its slot and its end need; the fields of its requests go.
 local function end_running(id, record)

@@ -5,10 +5,11 @@ KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   who      new for every sweep
 
-Uses     memory: clamp, count, drop_ended
+Uses     memory: clamp, count, drop_ended, nothing_is_open
          record: read_record, write_record
+         operations: wait_again
          waiting: move_due, nobody_waits, put_head, put_tail, waits
-         flight: go_on_without, granted_before, land, running, wait_again
+         flight: go_on_without, granted_before, land, running
          draining: at_rest, call_drainer, raise_flag
 
 Returns  {now, swept, dying, put}
@@ -77,6 +78,7 @@ return function(who)
     raise_flag(left)
     put = call_drainer(who)
   elseif at_rest() and call('EXISTS', INFLIGHT, REQUESTS) == 0 then
+    nothing_is_open()
     call('SREM', LINES, line)
   end
   return { now, swept, dying, put }

@@ -24,9 +24,9 @@ def summary(operation: Mapping[str, Any]) -> str:
     if "tag" in output:
         count = output.get("checkpoints", 0)
         return f"{output['tag']}, {count} checkpoint{'' if count == 1 else 's'}"
-    if "error" in output:
-        return f"{output['error']}: {output.get('message', '')}"
-    return str(output.get("reason", ""))
+    # `error` and `reason` are what ends of the version before have, for a day.
+    code = output.get("code") or output.get("error") or output.get("reason")
+    return ": ".join(str(each) for each in (code, output.get("message")) if each)
 
 
 def stands(place: Place) -> str:

@@ -86,13 +86,11 @@ async def follow(
 
 
 async def _ended(view: View, identities: Sequence[str]) -> dict[str, dict[str, Any]]:
-    found = {}
-    misses = 0
-    for identity in identities:
-        operation = await view.operation(identity)
-        if operation and operation["status"] in ENDS:
-            found[identity] = operation
-        elif (misses := misses + 1) >= AT_ONCE:
+    found: dict[str, dict[str, Any]] = {}
+    for begin in range(0, len(identities), AT_ONCE):
+        share = await view.operations(identities[begin : begin + AT_ONCE])
+        found |= {each: told for each, told in share.items() if told["status"] in ENDS}
+        if len(found) <= begin:
             # They end about in the order in which they were put.
             break
     return found
@@ -105,8 +103,12 @@ async def _bound(view: View, requests: Iterable[Sendable]) -> dict[Slug, LineVie
 
 async def _left(view: View, requests: Collection[Sendable]) -> AsyncIterator[Left]:
     bound = await _bound(view, requests)
+    found: dict[str, dict[str, Any]] = {}
+    ids = [each.id for each in requests]
+    for begin in range(0, len(ids), AT_ONCE):
+        found |= await view.operations(ids[begin : begin + AT_ONCE])
     for each in requests:
-        operation, place = await view.operation(each.id), None
+        operation, place = found.get(each.id), None
         if operation and len(requests) <= AT_ONCE:
             place = await view.place(courier_line(each.slug), Number(each.number))
         yield Left(each, operation, place, bound.get(each.slug))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import time
 
@@ -32,18 +33,19 @@ def kick(document: Document, producer: Producer) -> str | None:
     body = buried.body if buried else body_of(document)
     if not buried and len(body) >= BODY_MOST:
         raise NotKicked(f"only its first {BODY_MOST} bytes were kept; its producer must put it")
-    request, identity = renewed(body)
+    request, identity = renewed(body, next(iter(document.get("operations") or ()), None))
     producer.put([request], Placing())
     if buried:
         delete_buried(buried, producer)
     return identity
 
 
-def renewed(body: bytes) -> tuple[bytes, str | None]:
+def renewed(body: bytes, operation: str | None = None) -> tuple[bytes, str | None]:
     """Make a body that is a new request for the same: another id, no expiry of old.
 
-    The old id is that of an operation which ended; a worker would delete the job unasked. A body
-    that cannot be read is put as it is: perhaps the workers can read it by now.
+    `operation` is the id of the one that died; an operation that ended does not run again. The new
+    one names it as `resend_of`. A body that cannot be read is put as it is: perhaps the workers can
+    read it by now.
     """
     try:
         job = json.loads(body)
@@ -54,11 +56,17 @@ def renewed(body: bytes) -> tuple[bytes, str | None]:
     if not isinstance(payload, dict):
         return body, None
     identity = None
-    if isinstance(payload.get("id"), str):
-        suffix = f".kick-{secrets.token_hex(4)}"
-        identity = payload["id"][: ID_MOST - len(suffix)] + suffix
-        payload["id"] = identity
+    operation = payload["id"] if isinstance(payload.get("id"), str) else operation
+    if operation:
+        identity = _resent(operation)
+        payload |= {"id": identity, "resend_of": operation}
     payload.pop("expires_in", None)
     if isinstance(inner.get("meta"), dict):
         inner["meta"]["enqueued_at"] = round(time.time(), 3)
     return json.dumps(job, separators=(",", ":")).encode(), identity
+
+
+def _resent(operation: str) -> str:
+    """Make an id that tells whose repetition it is, as far as an id may hold it."""
+    suffix = f".kick-{secrets.token_hex(4)}"
+    return re.sub("[^A-Za-z0-9._:-]", "-", operation)[: ID_MOST - len(suffix)] + suffix

@@ -75,7 +75,7 @@ class Look:
 class Standing:
     """One request by its id. `operation` None: in the tube, forgotten, or never put.
 
-    `seen` is its courier where it waits there; `nobody`: no worker lives.
+    `seen` is its courier where it waits there; `nobody`: it is not known, and no worker lives.
     """
 
     operation: dict[str, Any] | None
@@ -154,7 +154,7 @@ async def operation_of(config: Config, identity: str) -> Standing:
         if operation and operation["status"] == State.WAITING:
             slug = Slug(operation["tracking"].partition(":")[0])
             seen = (await looked_at(view, [slug]))[slug]
-        return Standing(operation, seen, not await view.workers())
+        return Standing(operation, seen, operation is None and not await view.workers())
 
 
 async def live_workers(config: Config) -> list[LiveWorker] | None:

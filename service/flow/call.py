@@ -232,5 +232,5 @@ def _said(code: str, detail: str, http_status: int | None = None) -> dict[str, s
 
 def _error_verdict(call: Call, code: str, message: str, *, answered: bool) -> Verdict:
     request = call.request
-    output = {"error": code, "message": message}
+    output = {"code": code, "message": message}
     return Verdict(State.ERROR, output, f"{request.slug}:{request.number}", answered=answered)

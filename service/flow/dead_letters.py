@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.ports import Job
-from tracking.call import Call, DeadLetter
+from tracking.call import Call, DeadLetter, Full, Reused
 from tracking.errors import MalformedJob
 from tracking.request import TrackingRequest
 
@@ -37,12 +37,24 @@ def letter_of_malformed(job: Job, error: MalformedJob) -> DeadLetter:
     )
 
 
-def letter_of_full(job: Job, request: TrackingRequest, waiting: int) -> DeadLetter:
-    """Write down a request that found too many others waiting."""
+def letter_of_refused(job: Job, request: TrackingRequest, why: Full | Reused) -> DeadLetter:
+    """Write down a request that was not taken: too many wait, or its id is another parcel's."""
+    match why:
+        case Full(waiting):
+            reason = "wait_list_full"
+            wait = f"{waiting} wait for {request.slug} already"
+            detail = f"{wait} (limits.max_waiting); kick it later"
+        case Reused(parcel):
+            reason = "id_reused"
+            first = f"its id {request.id} is that of a request for {parcel.replace(':', ' ', 1)}"
+            detail = (
+                f"{first}, and this one is for {request.slug} {request.number}: "
+                "give each parcel an id of its own"
+            )
     return DeadLetter(
         id=job.key,
-        reason="wait_list_full",
-        detail=f"{waiting} wait for {request.slug} already (limits.max_waiting); kick it later",
+        reason=reason,
+        detail=detail,
         body=job.body,
         slug=request.slug,
         number=request.number,

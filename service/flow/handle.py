@@ -18,14 +18,14 @@ from typing import assert_never
 
 from service.flow.admission import Admitter
 from service.flow.call import Asker, Stores
-from service.flow.dead_letters import letter_of_full, letter_of_malformed
+from service.flow.dead_letters import letter_of_malformed, letter_of_refused
 from service.flow.dispatch import Dispatcher
 from service.flow.keep_trying import keep_trying
 from service.observe.events import Event
 from service.observe.failpoints import FailPoint
 from service.observe.log import emit
 from service.ports import Job
-from tracking.call import Dying, Ended, Full, Granted, Parked, Turn
+from tracking.call import Dying, Ended, Full, Granted, Parked, Reused, Turn
 from tracking.errors import MalformedJob, TubesDown
 from tracking.line import line_of
 from tracking.operation import State
@@ -77,16 +77,24 @@ class Handler:
                 self._reach(FailPoint.AFTER_ENDED)
                 event = Event.CANCELLED if state is State.CANCELLED else Event.REUSED
                 emit(event, slug=request.slug, number=request.number)
-            case Full(waiting):
-                letter = letter_of_full(job, request, waiting)
-                await keep_trying(lambda: self._dead.record([letter]))
-                emit(Event.FULL, slug=request.slug, number=request.number)
+            case Full() | Reused():
+                await self._refuse(job, request, admission)
             case Dying(call):
                 await self._dispatcher.die(call)
             case _:
                 assert_never(admission)
         await job.delete()
         self._reach(FailPoint.AFTER_DELETE)
+
+    async def _refuse(self, job: Job, request: TrackingRequest, why: Full | Reused) -> None:
+        """Record a request that was not taken; its job may go then."""
+        letter = letter_of_refused(job, request, why)
+        await keep_trying(lambda: self._dead.record([letter]))
+        if isinstance(why, Reused):
+            slug, number = request.slug, request.number
+            emit(Event.ID_REUSED, slug=slug, number=number, id=request.id, parcel=why.parcel)
+        else:
+            emit(Event.FULL, slug=request.slug, number=request.number)
 
     async def set_aside(self, job: Job, error: MalformedJob) -> None:
         """Record and bury. No record, no bury: until it is durable the job stays ours, touched."""

@@ -27,6 +27,7 @@ class Event(StrEnum):
     MALFORMED = "job is malformed"
     HANDED_BACK = "request handed back"
     FULL = "wait list is full"
+    ID_REUSED = "id is that of another parcel"
 
     PAUSED = "courier is paused"
     NO_CREDENTIALS = "credentials are missing"
@@ -72,6 +73,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.MALFORMED: "error",
         Event.HANDED_BACK: "info",
         Event.FULL: "warning",
+        Event.ID_REUSED: "error",
         Event.PAUSED: "warning",
         Event.NO_CREDENTIALS: "warning",
         Event.AUTH_FAILED: "error",
@@ -115,6 +117,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.MALFORMED: "The job is not what producers should put: recorded in `dead`, buried.",
         Event.HANDED_BACK: "Back to the head of its list, nothing charged; no `why`: a stop.",
         Event.FULL: "`max_waiting` is reached; the request is recorded in `dead`.",
+        Event.ID_REUSED: "Its `id` is that of a request for `parcel`: recorded in `dead`.",
         Event.PAUSED: "Nobody calls this courier for a while (see `info`); `detail` says why.",
         Event.NO_CREDENTIALS: "The courier needs settings that are not there; requests wait.",
         Event.AUTH_FAILED: "The courier refused our credentials; its requests wait.",

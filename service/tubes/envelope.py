@@ -102,6 +102,8 @@ def encode_request(request: TrackingRequest) -> bytes:
         payload["origin"] = request.origin.value
     if request.max_age is not None:
         payload["max_age"] = request.max_age
+    if request.resend_of is not None:
+        payload["resend_of"] = request.resend_of
     meta: dict[str, object] = {}
     if request.expires_at is not None:
         # Counted from the epoch: exact, and right however long the job lies in a tube.

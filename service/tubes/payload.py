@@ -72,6 +72,7 @@ def request_from(
         expires_at=expires_at,
         fields=_fields(payload),
         traceparent=_traceparent(meta.get("traceparent")),
+        resend_of=_resend_of(payload.get("resend_of")),
     )
 
 
@@ -95,6 +96,13 @@ def _id(value: Any) -> str | None:
     if not isinstance(value, str) or not _ID.fullmatch(value):
         raise MalformedJob("bad_id", "`id` must be a string of 1 to 128 of A-Z a-z 0-9 . _ : -")
     return value
+
+
+def _resend_of(value: Any) -> str | None:
+    """Read the id of the operation that a resend repeats; it only tells people."""
+    if not isinstance(value, str) or len(value) > GIVEN_MOST or _UNFIT.search(value):
+        return None
+    return value or None
 
 
 def _origin(value: Any) -> Origin:

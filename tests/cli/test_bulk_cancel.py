@@ -18,7 +18,8 @@ def waiting(store: redis.Redis) -> None:
     fields = {}
     for n, number in enumerate(NUMBERS):
         fields[number] = json.dumps({"since": 1, "newest": [f"order-{n}"], "ids": 1})
-        fields[f"#order-{n}"] = json.dumps({"n": number, "at": 1})
+        waits = {"status": "WAITING", "tracking": f"usps:{number}", "at": 1}
+        store.set(f"tracking:status:order-{n}", json.dumps(waits))
     store.hset("wait_requests:usps", mapping=fields)
     store.rpush("wait_list:usps", *NUMBERS)
     store.sadd("wait_slugs", "usps")

@@ -28,8 +28,9 @@ def test_nothing_that_waits_is_a_negative_finding(run: Run) -> None:
 def waits(store: redis.Redis, slug: str, number: str, operation: str) -> None:
     """A request with an id, parked as lua/lib/record.lua describes it."""
     record = {"since": 1, "newest": [operation], "ids": 1}
-    operations = {number: json.dumps(record), f"#{operation}": json.dumps({"n": number, "at": 1})}
-    store.hset(f"wait_requests:{slug}", mapping=operations)
+    store.hset(f"wait_requests:{slug}", number, json.dumps(record))
+    waiting = {"status": "WAITING", "tracking": f"{slug}:{number}", "at": 1}
+    store.set(f"tracking:status:{operation}", json.dumps(waiting))
     store.rpush(f"wait_list:{slug}", number)
     store.sadd("wait_slugs", slug)
 
@@ -83,7 +84,8 @@ def test_an_id_that_has_ended_keeps_its_end(run: Run, store: redis.Redis) -> Non
 
 def test_an_id_that_runs_is_not_cut_off(run: Run, store: redis.Redis) -> None:
     waits(store, "usps", NUMBER, "order-1")
-    store.set("tracking:status:order-1", '{"status":"RUNNING"}', ex=60)
+    told = json.loads(store.get("tracking:status:order-1"))
+    store.set("tracking:status:order-1", json.dumps(told | {"status": "RUNNING"}))
     done = run("cancel", "usps", NUMBER, "--id", "order-1")
     assert done.code == 1
     assert done.lines == ["order-1 is with the courier now; a call that runs is not cut off"]

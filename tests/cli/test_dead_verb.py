@@ -12,6 +12,8 @@ from command_line import Run, bodies
 
 from devstack.servers import Server
 from service.client.kick import renewed
+from service.tubes.envelope import decode_request, encode_request
+from tracking.request import Slug
 
 BODY = '{"type":"requests_flow","payload":{"slug":"usps","number":"94000001","id":"order-1"}}'
 AT = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
@@ -78,7 +80,8 @@ def test_a_kicked_request_is_put_again_as_a_new_operation(
     (body,) = bodies(tube)
     identity = body["payload"].pop("id")
     assert identity.startswith("order-1.kick-")
-    assert body["payload"] == {"slug": "usps", "number": "94000001"}
+    told = {"slug": "usps", "number": "94000001", "resend_of": "order-1"}
+    assert body["payload"] == told
     assert done.json[0] == {"_id": "a", "kicked": True, "id": identity}
     assert collections.dead.count_documents({}) == 0
 
@@ -228,10 +231,22 @@ def test_what_cannot_be_read_is_put_as_it_is(body: bytes) -> None:
     assert renewed(body) == (body, None)
 
 
+@pytest.mark.parametrize("operation", ["order-1", "usps:A B/1:Zm9v"])
+def test_what_died_under_an_id_is_put_again_as_its_repetition(operation: str) -> None:
+    """A record of a call keeps the request that its operations shared, which has no id."""
+    job = {"type": "requests_flow", "payload": {"slug": "usps", "number": "94000001"}}
+
+    body, identity = renewed(json.dumps(job).encode(), operation)
+
+    request = decode_request(body, lambda slug: (Slug(slug), ""))
+    assert (request.id, request.resend_of) == (identity, operation)
+    assert encode_request(request) == body
+
+
 def test_a_long_id_stays_an_id_and_an_old_expiry_goes() -> None:
     job = {"payload": {"id": "x" * 128, "expires_in": 5}, "meta": {"enqueued_at": 0}}
     body, identity = renewed(json.dumps(["requests_flow", job]).encode())
     _, made = json.loads(body)
     assert len(made["payload"]["id"]) == 128
-    assert made["payload"] == {"id": identity}
+    assert made["payload"] == {"id": identity, "resend_of": "x" * 128}
     assert made["meta"]["enqueued_at"] > 1_700_000_000

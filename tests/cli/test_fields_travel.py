@@ -21,7 +21,7 @@ from tracking.request import FIELDS, FIELDS_PREFIX, Slug
 
 INTERFACE = (Path(__file__).parents[2] / "docs" / "interface.md").read_text("utf-8")
 SAID = {name: f"{at} of {len(FIELDS)}" for at, name in enumerate(FIELDS)}
-COLUMNS_BEFORE = set(COLUMNS) - set(FIELDS)
+COLUMNS_BEFORE = {*COLUMNS, "resend_of"} - set(FIELDS)
 NOW = datetime(2026, 2, 3, tzinfo=UTC)
 
 

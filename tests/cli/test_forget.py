@@ -32,9 +32,9 @@ def store_all(collections: Any, store: redis.Redis, number: str, **dead: Any) ->
     letter = {"slug": "usps", "number": number, "reason": "courier_down", "body": BODY, "at": AT}
     collections.dead.insert_one(letter | {"_id": f"{name}:1", "server": None, "job": None} | dead)
     record = {"since": 1, "newest": [f"waits-{number}"], "ids": 1}
-    operation = json.dumps({"n": number, "at": 1})
-    waiting = {number: json.dumps(record), f"#waits-{number}": operation}
-    store.hset("wait_requests:usps", mapping=waiting)
+    store.hset("wait_requests:usps", number, json.dumps(record))
+    waiting = {"status": "WAITING", "tracking": name, "at": 1}
+    store.set(f"tracking:status:waits-{number}", json.dumps(waiting))
     store.rpush("wait_list:usps", number)
     store.set(f"tracking:answer:usps:{number}", "{}", px=30_000)
     ended = {"status": "SUCCESS", "startedAt": "2026-03-01T12:00:00.000Z", "output": {"tag": "?"}}
@@ -67,7 +67,7 @@ def test_all_that_is_stored_of_a_parcel_goes_and_nothing_of_another(
     done = run("forget", "usps", NUMBER, "--yes", "--json")
 
     assert done.code == 0
-    kinds = dict.fromkeys(("cancelled", "answers", *COLLECTIONS, "outputs"), 1)
+    kinds = dict.fromkeys(("cancelled", "answers", *COLLECTIONS), 1) | {"outputs": 2}
     (told,) = done.json
     assert (told["slug"], told["number"], told["known"]) == ("usps", NUMBER, True)
     assert {kind: told[kind] for kind in kinds} == kinds
@@ -76,7 +76,7 @@ def test_all_that_is_stored_of_a_parcel_goes_and_nothing_of_another(
     assert [collections[name].count_documents({}) for name in COLLECTIONS] == [1, 1, 1, 1]
     assert store.lrange("wait_list:usps", 0, -1) == [OTHER]
     texts = "".join(store.mget(store.keys("tracking:status:*")))
-    assert texts.count(f"usps:{OTHER}") == 1
+    assert texts.count(f"usps:{OTHER}") == 2
     assert f"usps:{NUMBER}" not in texts
     assert store.keys("tracking:answer:*") == [f"tracking:answer:usps:{OTHER}"]
 
@@ -88,7 +88,7 @@ def test_it_is_told_what_was_there_and_what_is_not_reached(
 
     done = run("forget", "usps", NUMBER, "--yes")
 
-    counted = "tracking 1, tracking_past 1, unreadable 1, dead 1, outputs 1"
+    counted = "tracking 1, tracking_past 1, unreadable 1, dead 1, outputs 2"
     assert done.lines[0] == f"forgot usps {NUMBER}: cancelled 1, answers 1, {counted}"
     for what in ("in the tubes", "append-only file", "backups", "oplog"):
         assert what in done.out
@@ -142,7 +142,7 @@ def test_many_are_forgotten_by_one_file_each_once(
     done = run("forget", "--csv", "-", "--yes", "--json", stdin=lines)
 
     assert done.code == 0
-    assert [(told["number"], told["outputs"]) for told in done.json] == [(NUMBER, 1), (OTHER, 1)]
+    assert [(told["number"], told["outputs"]) for told in done.json] == [(NUMBER, 2), (OTHER, 2)]
     assert collections.tracking.count_documents({}) == 0
 
 

@@ -206,7 +206,7 @@ def test_waiting_tells_the_made_up_id_and_how_to_ask_for_it_before_it_waits(
 def test_waiting_prints_each_outcome(run: Run, store: redis.Redis) -> None:
     ended = {
         "good": {"status": "SUCCESS", "output": {"tag": "Delivered", "checkpoints": 3}},
-        "bad": {"status": "ERROR", "output": {"error": "invalid_number", "message": "no"}},
+        "bad": {"status": "ERROR", "output": {"code": "invalid_number", "message": "no"}},
     }
 
     def worker() -> None:
@@ -242,7 +242,8 @@ def waits(store: redis.Redis, identity: str) -> None:
     store.zadd("tracking:workers", {json.dumps(who): time.time() * 1000 + 10_000})
     record = {"n": USPS[0], "newest": [identity], "since": time.time() * 1000}
     store.hset("wait_requests:usps", USPS[0], json.dumps(record))
-    store.hset("wait_requests:usps", f"#{identity}", json.dumps({"n": USPS[0]}))
+    waiting = {"status": "WAITING", "tracking": f"usps:{USPS[0]}", "at": 1}
+    store.set(f"tracking:status:{identity}", json.dumps(waiting))
     store.rpush("wait_list:usps", USPS[0])
     store.sadd("wait_slugs", "usps")
     store.set("calls_paused:usps", "no_credentials", px=50_000)

@@ -6,10 +6,11 @@ import asyncio
 import time
 
 import pytest
-from flow_ports import Permit, Scene, away, call
+from flow_ports import REQUEST, Job, Journal, Permit, Scene, away, call
 
 from service.flow import keep_trying
-from tracking.call import Admission, Dying, Ended, Full, Granted, Parked
+from service.flow.dead_letters import letter_of_refused
+from tracking.call import Admission, Dying, Ended, Full, Granted, Parked, Reused
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, LimitsDown, MalformedJob, ResultsDown
 from tracking.operation import State
@@ -42,7 +43,14 @@ async def test_a_full_process_admits_without_asking_for_a_call() -> None:
 
 @pytest.mark.parametrize(
     "admission",
-    [Parked("rate"), Ended(State.SUCCESS), Full(9), Granted(call()), Dying(call(deaths=11))],
+    [
+        Parked("rate"),
+        Ended(State.SUCCESS),
+        Full(9),
+        Reused("usps:N002"),
+        Granted(call()),
+        Dying(call(deaths=11)),
+    ],
     ids=lambda each: type(each).__name__,
 )
 async def test_whatever_becomes_of_a_request_its_place_is_free_again(
@@ -106,6 +114,21 @@ async def test_a_request_that_finds_the_list_full_is_recorded_first() -> None:
     steps = await Scene(Full(1_000_000)).handle()
 
     assert steps == ["available", "admit", "record 1", "delete"]
+
+
+async def test_a_request_with_the_id_of_another_parcel_is_recorded_first() -> None:
+    steps = await Scene(Reused("usps:N002")).handle()
+
+    assert steps == ["available", "admit", "record 1", "delete"]
+
+
+async def test_its_record_names_both_parcels() -> None:
+    request = REQUEST._replace(id="order-1042")
+
+    letter = letter_of_refused(Job(Journal()), request, Reused("dhl:N002"))
+
+    assert (letter.reason, letter.id) == ("id_reused", "key-of-the-job")
+    assert all(each in letter.detail for each in ("order-1042", "dhl N002", "usps N001"))
 
 
 async def test_a_dead_request_is_recorded_before_it_ends() -> None:

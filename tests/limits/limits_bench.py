@@ -176,7 +176,13 @@ async def retries_are_due(redis: Redis) -> None:
 async def they_expire(redis: Redis) -> None:
     """Nobody wants the answers any more that somebody wanted for a while only."""
     for name, text in (await redis.hgetall(KEYS.wait_requests)).items():
-        await redis.hset(KEYS.wait_requests, name, re.sub(r'"till":\d+', '"till":1', text))
+        await redis.hset(KEYS.wait_requests, name, _past(text))
+    for name in await redis.keys(f"{KEYS.status}*"):
+        await redis.set(name, _past(await redis.get(name)), keepttl=True)
+
+
+def _past(text: str) -> str:
+    return re.sub(r'"till":\d+', '"till":1', text)
 
 
 async def _all_past(redis: Redis, key: str) -> None:

@@ -47,7 +47,6 @@ class Snapshot:
     lists: dict[str, list[str]]
     later: list[str]
     records: dict[str, dict[str, Any]]
-    operations: dict[str, dict[str, Any]]
     flying: dict[str, dict[str, Any]]
     index: dict[str, str]
     leases: list[str]
@@ -65,13 +64,12 @@ def take_snapshot(redis: Redis) -> Snapshot:
     pipeline.zrange(KEYS.calls_leases, 0, -1)
     pipeline.zrange(KEYS.call_starts, 0, -1)
     manual, automatic, later, requests, inflight, leases, starts = pipeline.execute()
-    records = {n: json.loads(text) for n, text in requests.items() if n[0] not in "#!"}
-    operations = {n[1:]: json.loads(text) for n, text in requests.items() if n[0] == "#"}
+    records = {n: json.loads(text) for n, text in requests.items() if n[0] != "!"}
     flying = {n: json.loads(text) for n, text in inflight.items() if n[0] != "="}
     index = {n[1:]: text for n, text in inflight.items() if n[0] == "="}
     lists = {"manual": manual, "automatic": automatic}
     rest = {key: redis.lrange(key, 0, -1) for key in redis.keys(f"{KEYS.operations}*")}
-    return Snapshot(lists, later, records, operations, flying, index, leases, starts, rest)
+    return Snapshot(lists, later, records, flying, index, leases, starts, rest)
 
 
 def check(redis: Redis, rules: Rules, by_hand: set[str], *, flag_is_new: bool) -> None:
@@ -81,7 +79,7 @@ def check(redis: Redis, rules: Rules, by_hand: set[str], *, flag_is_new: bool) -
     _projections_are_right(redis, seen)
     _the_flag_tells_that_somebody_waits(redis, seen, is_new=flag_is_new)
     _everybody_waits_in_one_place(seen, by_hand)
-    _operations_hang_on_one_record(seen)
+    _operations_hang_on_one_record(redis, seen)
     _ends_are_counted_once(redis)
     _keys_live_as_long_as_documented(redis)
 
@@ -122,7 +120,7 @@ def _everybody_waits_in_one_place(seen: Snapshot, by_hand: set[str]) -> None:
     assert set(places) <= set(seen.records) | by_hand
 
 
-def _operations_hang_on_one_record(seen: Snapshot) -> None:
+def _operations_hang_on_one_record(redis: Redis, seen: Snapshot) -> None:
     carried = {f"{KEYS.operations}{number}": record for number, record in seen.records.items()}
     carried |= {f"{KEYS.operations}={each['n']}": each for each in seen.flying.values()}
     listed = {key: record["listed"] for key, record in carried.items() if record.get("listed")}
@@ -131,7 +129,20 @@ def _operations_hang_on_one_record(seen: Snapshot) -> None:
     assert {key: len(ids) for key, ids in seen.rest.items()} == listed
     assert all(len(ids) <= INLINE for ids in inline)
     reached = Counter(operation for ids in (*inline, *seen.rest.values()) for operation in ids)
-    assert reached == Counter(seen.operations.keys())
+    assert set(reached.values()) <= {1}
+    told = _statuses(redis, [f"{KEYS.status}{operation}" for operation in reached])
+    open_now = {name for name, each in told.items() if each["status"] not in ENDS}
+    assert int(redis.hgetall(KEYS.counts).get("open", 0)) == len(open_now)
+    known = _statuses(redis, redis.keys(f"{KEYS.status}*"))
+    left = {name for name, each in known.items() if each["status"] not in ENDS} - open_now
+    anonymous = {f"{KEYS.status}usps:{each['n']}:" for each in seen.flying.values()}
+    assert all(known[name]["status"] == "RUNNING" for name in left)
+    assert {f"{name.rpartition(':')[0]}:" for name in left} <= anonymous
+
+
+def _statuses(redis: Redis, names: list[str]) -> dict[str, dict[str, Any]]:
+    texts = redis.mget(*names) if names else []
+    return {name: json.loads(text) for name, text in zip(names, texts, strict=True) if text}
 
 
 def _ends_are_counted_once(redis: Redis) -> None:
@@ -141,12 +152,14 @@ def _ends_are_counted_once(redis: Redis) -> None:
 
 
 def _keys_live_as_long_as_documented(redis: Redis) -> None:
-    names = redis.keys()
+    names = list(redis.keys())
+    told = _statuses(redis, [name for name in names if name.startswith(KEYS.status)])
+    still_open = {name for name, each in told.items() if each["status"] not in ENDS}
     pipeline = redis.pipeline(transaction=False)
     for name in names:
         pipeline.pttl(name)
     for name, left_ms in zip(names, pipeline.execute(), strict=True):
-        if name in NEVER_EXPIRES or name.startswith(KEYS.operations):
+        if name in NEVER_EXPIRES or name.startswith(KEYS.operations) or name in still_open:
             assert left_ms == -1, name
         else:
             most_ms = LIVES_AT_MOST_MS.get(name, DAY_MS)
@@ -155,7 +168,6 @@ def _keys_live_as_long_as_documented(redis: Redis) -> None:
 
 def ended(redis: Redis) -> dict[str, str]:
     """The state of every operation that has ended, by its id."""
-    names = redis.keys(f"{KEYS.status}*")
-    states = [json.loads(text)["status"] for text in (redis.mget(names) if names else []) if text]
-    found = zip((name.removeprefix(KEYS.status) for name in names), states, strict=True)
-    return {operation: state for operation, state in found if state in ENDS}
+    told = _statuses(redis, redis.keys(f"{KEYS.status}*"))
+    found = {name.removeprefix(KEYS.status): each["status"] for name, each in told.items()}
+    return {operation: state for operation, state in found.items() if state in ENDS}

@@ -13,9 +13,9 @@ async def test_who_came_in_the_millisecond_of_a_grant_and_after_it_waits_and_can
 ) -> None:
     _, _, call = await worker.raw_admit("b")
     await worker.raw_admit("c", id="op-1")
-    waiting = json.loads(str(await redis.hget(KEYS.wait_requests, "#op-1")))
+    waiting = json.loads(str(await redis.get(f"{KEYS.status}op-1")))
     waiting["at"] = int(call[2]) // 1000
-    await redis.hset(KEYS.wait_requests, "#op-1", json.dumps(waiting))
+    await redis.set(f"{KEYS.status}op-1", json.dumps(waiting))
 
     _, word, *_ = await worker.raw("cancel", "N001", "op-1")
 

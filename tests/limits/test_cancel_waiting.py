@@ -25,6 +25,7 @@ from tracking.operation import State
 from tracking.request import Number, Origin, Slug
 
 LONG_CHAIN = 250
+CANCELLED = {"code": "cancelled", "message": "cancelled by hand"}
 
 
 async def cancel_number(worker: Worker, number: str = "N001") -> int:
@@ -52,7 +53,7 @@ async def test_all_that_wait_for_a_number_end_cancelled(busy: Worker, redis: Red
     assert await cancel_number(busy) == 3
 
     assert await state(redis, "op-1") == await state(redis, "op-2") == "CANCELLED"
-    assert await state(redis, "job-3") == "CANCELLED"
+    assert await state(redis, "usps:N001:job-3") == "CANCELLED"
     assert await counted(redis, "CANCELLED") == (3,)
     assert await redis.exists(KEYS.wait_list, KEYS.wait_requests) == 0
 
@@ -74,7 +75,7 @@ async def test_a_cancelled_operation_says_why(busy: Worker, redis: Redis) -> Non
     found = await status(redis, "op-1")
 
     assert found is not None
-    assert (found["status"], found["output"]) == ("CANCELLED", {"reason": "cancelled"})
+    assert (found["status"], found["output"]) == ("CANCELLED", CANCELLED)
     assert found["finishedAt"] is not None
 
 
@@ -149,7 +150,7 @@ async def test_an_id_of_another_number_is_left_alone_and_its_number_named(
     await worker.parked("N001", id="waits")
     before = await everything(redis)
 
-    assert await cancel_id(worker, elsewhere, "N002") == ["elsewhere", "N001"]
+    assert await cancel_id(worker, elsewhere, "N002") == ["elsewhere", "usps:N001"]
 
     assert await everything(redis) == before
 

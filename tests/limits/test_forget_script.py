@@ -59,7 +59,7 @@ async def test_what_ended_operations_tell_of_it_is_emptied_and_their_ends_stay(
     told = await status(redis, "op-1")
     assert told is not None
     assert (told["status"], told["tracking"]) == ("SUCCESS", None)
-    assert told["output"] == {"reason": "forgotten"}
+    assert told["output"] == {"code": "forgotten", "message": "its parcel was forgotten"}
     assert lives - 5_000 < await redis.pttl(f"{KEYS.status}op-1") <= lives
     assert [await status(redis, name) for name in ("op-2", "op-3")] == others
     assert await worker.ended("N001", id="op-1") is State.SUCCESS

@@ -44,8 +44,8 @@ async def test_all_that_wait_for_it_end_cancelled_and_say_why(
     assert (found.ended, found.call, found.answered) == (2, "", False)
     operation = await status(redis, "op-1")
     assert operation is not None
-    assert (operation["status"], operation["output"]) == ("CANCELLED", {"reason": "forgotten"})
-    assert await state(redis, "job-2") == "CANCELLED"
+    assert (operation["status"], operation["output"]["code"]) == ("CANCELLED", "forgotten")
+    assert await state(redis, "usps:N001:job-2") == "CANCELLED"
     assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N002"]
 
 
@@ -108,7 +108,7 @@ async def test_a_running_calls_answer_is_nobodys(
     assert not await forgetter.runs(USPS, call.id)
     assert await redis.exists(f"{KEYS.answer}N001") == 0
     assert await state(redis, "op-1") == "CANCELLED"
-    assert await state(redis, "op-2") is None
+    assert await state(redis, "op-2") == "WAITING"
     later = await worker.taken()
     await worker.finish(later, STORED)
     assert await state(redis, "op-2") == "SUCCESS"
@@ -152,7 +152,7 @@ async def test_the_job_of_a_running_call_that_comes_back_is_done(
     assert await worker.admit("N001", job="job-1", id=identity) == ended
 
     # However late: the end of an operation without an id is known for minutes only.
-    await redis.delete(f"{KEYS.status}job-1", f"{KEYS.status}op-1")
+    await redis.delete(f"{KEYS.status}usps:N001:job-1", f"{KEYS.status}op-1")
     assert await worker.admit("N001", job="job-1", id=identity) == ended
 
 
@@ -169,7 +169,7 @@ async def test_a_call_that_was_taken_over_before_answers_nobody_either(
     await worker.finish(new, STORED)
 
     assert await redis.exists(f"{KEYS.answer}N001") == 0
-    assert await state(redis, "op-2") is None
+    assert await state(redis, "op-2") == "WAITING"
     assert (await worker.taken()).operations == ("op-2",)
 
 

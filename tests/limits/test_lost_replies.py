@@ -84,14 +84,14 @@ async def test_an_admission_that_was_parked_waits_once_with_the_same_duty(
 async def test_a_parked_admission_that_was_answered_meanwhile_still_has_its_duty(
     busy: Worker, redis: Redis
 ) -> None:
-    """One id for two numbers: what the other number's answer ends has called a drainer before."""
+    """Its job came again when there was an answer; before, it had called a drainer."""
     await busy.parked("N002")
     await redis.delete(KEYS.wait_drainer)
-    await redis.set(f"{KEYS.answer}N003", verdict((await redis_us(redis)) // 1000), px=30_000)
     args = admission("c", "N001", "job-1", id="op-1")
 
     first = await busy.raw("admit", *args)
-    other = await busy.raw("admit", *admission("d", "N003", "job-3", id="op-1"))
+    await redis.set(f"{KEYS.answer}N001", verdict((await redis_us(redis)) // 1000), px=30_000)
+    other = await busy.raw("admit", *admission("d", "N001", "job-1", id="op-1"))
     second = await busy.raw("admit", *args)
 
     assert (first[1], other[1], second[1]) == ("parked", "ended", "parked")

@@ -61,21 +61,14 @@ async def test_an_id_put_again_after_its_end_is_told_the_end(
     assert await counted(redis, end.state) == (1,)
 
 
-async def test_an_id_put_again_for_another_number_is_still_the_same_operation(
-    busy: Worker, redis: Redis
-) -> None:
-    await busy.parked("N001", id="op-1")
-
-    assert await busy.admit("N002", id="op-1") == Parked("known")
-    assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N001"]
-
-
 async def test_an_id_whose_record_is_lost_is_admitted_again(worker: Worker, redis: Redis) -> None:
-    await redis.hset(KEYS.wait_requests, "#op-1", '{"n":"GONE","at":1}')
+    lost = await worker.granted("N001", id="op-1")
+    await redis.delete(KEYS.wait_inflight)
 
     call = await worker.granted("N001", id="op-1")
 
-    assert call.operations == ("op-1",)
+    assert call.operations == lost.operations
+    assert await counted(redis, "reopened", "open") == (1, 1)
 
 
 async def test_two_ids_for_one_number_are_answered_by_one_call(
@@ -161,9 +154,11 @@ async def test_a_status_holds_exactly_what_the_contract_lists(worker: Worker, re
 
     assert running is not None
     assert ended is not None
-    assert running.keys() == {"status", "startedAt", "finishedAt", "output", "tracking"}
+    assert running.keys() == {"status", "startedAt", "finishedAt", "output", "tracking", "at"}
     assert running["status"] == "RUNNING"
-    assert (running["finishedAt"], running["output"], running["tracking"]) == (None, None, None)
+    assert (running["finishedAt"], running["output"]) == (None, None)
+    assert running["tracking"] == "usps:N001"
+    assert running["at"] == ended.pop("at")
     started = ended.pop("startedAt")
     finished = ended.pop("finishedAt")
     assert ended == {"status": "SUCCESS", "output": {"tag": "In/Transit"}, "tracking": "usps:N001"}
@@ -184,7 +179,7 @@ async def test_the_end_of_a_job_without_an_id_is_kept_for_minutes(
     await worker.finish(await worker.granted("N001", job="job-1"))
 
     assert await worker.ended("N001", job="job-1", max_age=0) is State.SUCCESS
-    assert 0 < await redis.ttl(f"{KEYS.status}job-1") <= 900
+    assert 0 < await redis.ttl(f"{KEYS.status}usps:N001:job-1") <= 900
 
 
 async def test_a_call_to_be_repeated_waits_again(worker: Worker, redis: Redis) -> None:
@@ -193,8 +188,7 @@ async def test_a_call_to_be_repeated_waits_again(worker: Worker, redis: Redis) -
 
     await worker.limiter.retry(call, 60.0, 0)
 
-    assert await state(redis, "op-1") is None  # WAITING is read from the waiting hash
-    assert await redis.hexists(KEYS.wait_requests, "#op-1")
+    assert await state(redis, "op-1") == "WAITING"
 
 
 async def test_attempts_count_answers_to_be_repeated(worker: Worker) -> None:

@@ -188,8 +188,7 @@ async def test_an_operation_whose_worker_vanished_waits_again(worker: Worker, re
     await the_lease_ends(redis, call)
     await worker.raw("sweep", "s")
 
-    assert await state(redis, "op-1") is None
-    assert await redis.hexists(KEYS.wait_requests, "#op-1")
+    assert await state(redis, "op-1") == "WAITING"
 
 
 async def test_a_call_whose_worker_lives_is_not_swept(worker: Worker, redis: Redis) -> None:

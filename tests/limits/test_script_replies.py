@@ -81,7 +81,7 @@ async def test_admit_tells_that_too_many_wait_and_changes_nothing(hire: Hire, re
 
     assert reply == ["full", 1]
     assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N002"]
-    assert not await redis.hexists(KEYS.wait_requests, "#op-3")
+    assert not await redis.exists(f"{KEYS.status}op-3")
 
 
 async def test_admit_says_that_a_request_is_dying_and_whose_call_to_finish(hire: Hire) -> None:

@@ -2,8 +2,6 @@
 draining: which process asks next for those who wait, and the flag that tells operators until when.
 ]]
 local ASK_AT_LEAST_US = 30000000
-local DRAINER_SPARE_MS = 3000
-local TUBE_MS = 4000
 -- Instants so near to each other count as the same one.
 local NEAR_US = 20000
 
@@ -31,12 +29,14 @@ local function drainer()
 end
 
 local function appoint(token, at)
+  local DRAINER_SPARE_MS = 3000
   set_sign(DRAINS, DRAINER, token .. ' ' .. digits(at),
     math.ceil(math.max(at - now, 0) / 1000) + DRAINER_SPARE_MS)
 end
 
 -- Returns 1 when the caller must put a job on the tube wait_list: nobody drains this line.
 local function call_drainer(who)
+  local TUBE_MS = 4000
   local token = drainer()
   if token == 'tube:' .. who then return 1 end
   if token then return 0 end

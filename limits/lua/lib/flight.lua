@@ -6,9 +6,9 @@ local function running(number)
   return call('HGET', INFLIGHT, '=' .. number)
 end
 
-local function reply_of(id, record, text, ids)
-  local named = ids and cjson.encode({ ids = ids }) or '{}'
-  return { id, record.at, record.granted, text, named }
+local function reply_of(id, record, text)
+  local ids = record.ids and ids_of(record.n, record)
+  return { id, record.at, record.granted, text, ids and cjson.encode({ ids = ids }) or '{}' }
 end
 
 -- Returns {call id, start in µs, grant in µs, record, {ids: of at most 100 operations}}.
@@ -21,15 +21,8 @@ local function grant(id, number, record, at, lane)
   if waited then move_rest(waited, rest_of(number, record)) end
   local text = cjson.encode(record)
   call('HSET', INFLIGHT, id, text, '=' .. number, id)
-  if not record.ids then return reply_of(id, record, text) end
-  local ids = ids_of(number, record)
-  for _, operation in ipairs(ids) do
-    if not ENDED[state_of(operation)] then
-      local status = status_text('RUNNING', { started = now_ms })
-      call('SET', STATUS .. operation, status, 'PX', STATUS_KEEP_MS)
-    end
-  end
-  return reply_of(id, record, text, ids)
+  run_all(number, record)
+  return reply_of(id, record, text)
 end
 
 -- A grant that was made before: the reply was lost and the script is sent again.
@@ -37,7 +30,7 @@ local function granted_before(id)
   local text = call('HGET', INFLIGHT, id)
   if not text then return nil end
   local record = cjson.decode(text)
-  return reply_of(id, record, text, record.ids and ids_of(record.n, record))
+  return reply_of(id, record, text)
 end
 
 -- Takes a call out of flight. `runs`: its number's call, if that is known. Returns whether its lease
@@ -67,11 +60,4 @@ local function land_to_wait(id)
   if not record then return nil end
   if record.forgotten then return go_on_without(record.n) end
   return record.n, record
-end
-
--- Waiting again: `show` reads WAITING from the hash, so RUNNING must not stand in its way.
-local function wait_again(record)
-  for _, id in ipairs(ids_of(record.n, record)) do
-    if state_of(id) == 'RUNNING' then call('DEL', STATUS .. id) end
-  end
 end

@@ -7,7 +7,6 @@ report costs a little time and never breaks the limit.
 ]]
 local HOUR_US = 3600000000
 local SECOND_US = 1000000
-local SEND_SPARE_US = 30000
 
 -- Returns the score at which fewer than `most` members will be left, with its member; nil when
 -- fewer are left now. There may be more than `most`, where the rule was a higher one before.
@@ -44,6 +43,7 @@ end
 
 -- Returns at, lane (the start it replaces, or nil) -- or nil, why, when to look again.
 local function free_lane()
+  local SEND_SPARE_US = 30000
   local why, ask = quota()
   if why then return nil, why, ask end
   local reach = now + rules.ahead_us + rules.late_us + rules.window_us

@@ -12,6 +12,7 @@ sizes     of calls_leases, call_starts, calls_hour    ZCARD         …_lease, �
 dropped   what had ended was taken out of the zset    --            holds for the script
 clamped   nothing lies too far ahead in the zset      --            holds for the script
 average   µs of a call                                HGET          set_average
+open      operations with an id, before this script   HGET          -- (counts holds what changed)
 
 and for the end of the script (`close`):
 listed    a list changed, so the flag's time may be another one
@@ -156,13 +157,24 @@ local function set_average(us)
   call('HSET', COUNTS, 'call_us', digits(us))
 end
 
-local function count(name)
-  known.counts[name] = (known.counts[name] or 0) + 1
+local function count(name, by)
+  known.counts[name] = (known.counts[name] or 0) + (by or 1)
 end
 
--- How often `count` was called by this script.
+-- By how much `count` has changed it in this script.
 local function counted(name)
   return known.counts[name] or 0
+end
+
+-- How many operations with an id wait or run.
+local function open_operations()
+  known.open = known.open or tonumber(call('HGET', COUNTS, 'open') or 0)
+  return known.open + counted('open')
+end
+
+-- None does: what went astray, because somebody deleted keys, counts no more.
+local function nothing_is_open()
+  if open_operations() ~= 0 then count('open', -open_operations()) end
 end
 
 -- Lines that have calls now, for wait_slugs.
@@ -196,5 +208,7 @@ local function close()
       call('SET', SECOND, starts, 'XX', 'KEEPTTL')
     end
   end
-  for name, by in pairs(known.counts) do call('HINCRBY', COUNTS, name, by) end
+  for name, by in pairs(known.counts) do
+    if by ~= 0 then call('HINCRBY', COUNTS, name, by) end
+  end
 end

@@ -18,8 +18,6 @@ record: everybody who waits for one number, as one JSON value.
   forgotten its operations ended when the parcel was forgotten: its answer is nobody's
   state     nil: listed; "later": in wait_later; "behind": its number runs
   n, at, granted                 while in flight: number, start and grant in µs (as text)
-
-An operation, field #<id> of wait_requests: n (number), at (ms), age (ms), till (ms).
 ]]
 local INLINE = 16
 
@@ -34,12 +32,6 @@ end
 
 local function record_of(request)
   return { since = now_ms, auto = request.auto }
-end
-
--- Whether an operation is carried by a record that waits or runs.
-local function carried(operation)
-  return operation and (call('HEXISTS', REQUESTS, operation.n) == 1
-    or call('HEXISTS', INFLIGHT, '=' .. operation.n) == 1)
 end
 
 -- A re-check knows only what was stored when it was put: somebody may know better since.
@@ -78,22 +70,19 @@ local function move_rest(from, to)
   end
 end
 
--- Returns false when this very request was in already: the same id, or the same job again.
+-- Takes a new request on the record, and on nothing when the same job is there again.
 local function join(record, request)
   if request.id then
-    local field = '#' .. request.id
-    if carried(read_record(REQUESTS, field)) then return false end
-    local operation = { n = request.number, at = now_ms, age = request.age, till = request.till }
+    move(request.id, new_operation(request.number, request), 'WAITING')
     carry(request.number, record, request.id)
     record.ids = (record.ids or 0) + 1
     record.tills = record.tills or request.till ~= nil or nil
-    write_record(REQUESTS, field, operation)
   elseif not record.anon then
     record.anon =
       { id = request.job, count = 1, at = now_ms, age = request.age, till = request.till }
   else
     local anon = record.anon
-    if anon.id == request.job or anon.last == request.job then return false end
+    if anon.id == request.job or anon.last == request.job then return end
     anon.count, anon.at, anon.last = anon.count + 1, now_ms, request.job
     anon.age = math.min(anon.age or rules.max_age_ms, request.age or rules.max_age_ms)
     anon.till = anon.till and request.till and math.max(anon.till, request.till) or nil
@@ -101,7 +90,6 @@ local function join(record, request)
   if request.given then record.given = record.given or request.given end
   if request.trace then record.trace = request.trace end
   take_fields(record, request)
-  return true
 end
 
 -- One record out of two for the same number; what is newer wins, what is older keeps its place. The

@@ -10,9 +10,10 @@ local LOOK_AT_ONCE = 100
 local function wanted(number, base)
   local record = read_record(REQUESTS, number)
   if not record then
-    local id, answer = 'hand-' .. base .. number, fresh(call('GET', ANSWER .. number))
-    if answer and end_anonymous(id, answer) then return nil end
-    return { since = now_ms, anon = { id = id, count = 1, at = now_ms } }, running(number)
+    local anon = { id = 'hand-' .. base, count = 1, at = now_ms }
+    local answer = fresh(call('GET', ANSWER .. number))
+    if answer and end_anonymous(number, anon, answer) then return nil end
+    return { since = now_ms, anon = anon }, running(number)
   end
   if record.state == 'later' then change_list('ZREM', LATER, number) end
   local anon = record.anon

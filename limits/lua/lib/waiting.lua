@@ -14,10 +14,9 @@ local function waits()
   return manual() + automatic()
 end
 
--- At least so many operations wait, or run and may wait again: a field of wait_requests is an operation
--- with an id, or the record of a number, of which each that waits has one.
+-- At least so many operations wait, or run and may wait again.
 local function operations_waiting()
-  return math.max(waits(), call('HLEN', REQUESTS) - waits() - later())
+  return math.max(waits(), open_operations())
 end
 
 -- The same question as `waits`, about those too who wait for the end of a backoff.
@@ -95,7 +94,7 @@ end
 -- Without a record it was pushed by hand: however often, that is one request.
 local function end_pushed(number, verdict)
   local gone = change_list('LREM', MANUAL, 0, number) + change_list('LREM', AUTOMATIC, 0, number)
-  if gone > 0 then end_anonymous('hand-' .. digits(now) .. number, verdict) end
+  if gone > 0 then end_anonymous(number, { id = 'hand-' .. digits(now), at = now_ms }, verdict) end
 end
 
 -- Ends everybody who waits for a number. Returns how many ended now, and whether all were looked at;

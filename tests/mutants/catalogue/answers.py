@@ -11,16 +11,51 @@ FRESH = "limits/test_freshness.py::"
 LINE = "limits/test_line.py::"
 MANY = "limits/test_many_operations.py::"
 RECOVERY = "limits/test_recovery.py::"
+STATES = "limits/test_states.py::"
 
 MUTANTS = (
     Mutant(
         name="an operation ends as often as its call",
         breaks="I8",
-        where="limits/lua/lib/operations.lua",
-        old="  if ENDED[state_of(id)] then return false end\n",
-        new="",
+        where="limits/lua/lib/state.lua",
+        old="if operation and not ENDED[operation.status] and operation.tracking == parcel then",
+        new="if operation and operation.tracking == parcel then\n"
+        "      operation.status = 'RUNNING'",
         tests=(CANCEL + "test_one_of_several_is_cancelled_by_its_id",),
         daily=True,
+    ),
+    Mutant(
+        name="an id is answered with the end of another parcel's request",
+        breaks="I1 I8",
+        where="limits/lua/admit.lua",
+        old="  if operation and is_elsewhere(operation, number) then\n",
+        new="  if false then\n",
+        tests=(STATES + "test_an_id_that_is_known_for_one_parcel_is_refused_for_another",),
+        daily=True,
+    ),
+    Mutant(
+        name="a call ends the operation of another parcel under an id that was free again",
+        breaks="I1 I8",
+        where="limits/lua/lib/state.lua",
+        old=" and operation.tracking == parcel then",
+        new=" then",
+        tests=(STATES + "test_an_id_that_is_free_again_ends_with_its_new_parcel_only",),
+    ),
+    Mutant(
+        name="an operation goes to any state",
+        breaks="I8",
+        where="limits/lua/lib/state.lua",
+        old="    if not string.find(MOVES[was] or '', state, 1, true) then\n",
+        new="    if false then\n",
+        tests=(STATES + "test_a_move_that_the_table_does_not_allow_is_refused_and_counted",),
+    ),
+    Mutant(
+        name="what has ended counts as open",
+        breaks="I8",
+        where="limits/lua/lib/state.lua",
+        old="then count('open', -1) end",
+        new="then count('open', 0) end",
+        tests=(STATES + "test_no_move_is_refused_on_the_longest_way",),
     ),
     Mutant(
         name="a call that was taken over leaves its request behind",

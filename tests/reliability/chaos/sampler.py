@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 import redis
 
 from chaos.arena import Arena
+from tracking.operation import ENDS
 
 PERIOD = 0.2
 """Seconds between two looks."""
@@ -150,7 +152,10 @@ class Sampler:
         self._cursor, names = int(found[0]), [str(name) for name in found[1]]
         pipeline = client.pipeline(transaction=False)
         for name in names:
+            pipeline.get(name)
             pipeline.pttl(name)
-        for name, left in zip(names, pipeline.execute(), strict=True):
-            if left == -1 or left > STATUS_MS + SLACK_MS:
+        told = pipeline.execute()
+        for name, text, left in zip(names, told[::2], told[1::2], strict=True):
+            has_ended = text and json.loads(text)["status"] in ENDS
+            if (has_ended and left == -1) or left > STATUS_MS + SLACK_MS:
                 self.faults.append(f"{name} lives {left} ms")

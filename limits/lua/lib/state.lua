@@ -1,0 +1,168 @@
+--[[
+state: where each operation stands, in its key tracking:status:<id>. `move` alone writes these keys.
+
+An operation, as JSON:
+  status      see MOVES; QUEUED is written by a door that put the request, and tells nothing here
+  tracking    its parcel, <slug>:<number>; null when the parcel was forgotten
+  at          ms, when it was admitted
+  resend_of   the id of the operation that it repeats
+  auto        its request is AUTOMATIC
+  age, till   ms, of its request, while it is open (has not ended)
+  startedAt, finishedAt, output      from RUNNING on
+
+Requests without an id are one operation of their number's record. While it waits it stands in the
+record only; its id names the parcel, so that it is found there.
+
+A verdict: state (SUCCESS, ERROR or CANCELLED), output (JSON text), started (ms or nil), observed (ms:
+when the answer was asked for).
+]]
+-- What an operation may become. NONE: no operation is known under its id.
+local MOVES = {
+  NONE = 'WAITING RUNNING SUCCESS ERROR CANCELLED',
+  QUEUED = 'WAITING RUNNING SUCCESS ERROR CANCELLED',
+  WAITING = 'RUNNING SUCCESS ERROR CANCELLED',
+  RUNNING = 'WAITING SUCCESS ERROR CANCELLED',
+  SUCCESS = '',
+  ERROR = '',
+  CANCELLED = '',
+}
+local ENDED = { SUCCESS = true, ERROR = true, CANCELLED = true }
+
+local function parcel_of(number)
+  return slug .. ':' .. number
+end
+
+-- The id of the operation of requests without one; `job` is the key of the first of them.
+local function anonymous_id(number, job)
+  return parcel_of(number) .. ':' .. job
+end
+
+-- An operation of which nothing is known yet.
+local function new_operation(number, request)
+  return {
+    tracking = parcel_of(number), at = now_ms, age = request.age, till = request.till,
+    auto = request.auto, resend_of = request.resend_of,
+  }
+end
+
+local move
+do
+  local DAY_MS = 86400000
+  -- What has no id of its producer's can only come back by a redelivery: its end is kept for minutes.
+  local BRIEF_MS = 900000
+  local dates, instants = {}, {}
+
+  -- Days since 1970 as YYYY-MM-DD.
+  local function date_of(days)
+    if dates[days] then return dates[days] end
+    -- Days to a date: H. Hinnant's civil_from_days, for years after 1970.
+    local z = days + 719468
+    local era = math.floor(z / 146097)
+    local doe = z - era * 146097
+    local y = math.floor((doe - math.floor(doe / 1460) + math.floor(doe / 36524)
+      - math.floor(doe / 146096)) / 365)
+    local doy = doe - (365 * y + math.floor(y / 4) - math.floor(y / 100))
+    local month = math.floor((5 * doy + 2) / 153)
+    local day = doy - math.floor((153 * month + 2) / 5) + 1
+    month = month < 10 and month + 3 or month - 9
+    local year = y + era * 400 + (month <= 2 and 1 or 0)
+    dates[days] = string.format('%04d-%02d-%02d', year, month, day)
+    return dates[days]
+  end
+
+  -- JSON. Calls that were granted together began together, so few instants are asked for.
+  local function iso(ms)
+    if not ms then return 'null' end
+    if instants[ms] then return instants[ms] end
+    local seconds = math.floor(ms / 1000)
+    local days = math.floor(seconds / 86400)
+    local rest = seconds - days * 86400
+    instants[ms] = string.format('"%sT%02d:%02d:%02d.%03dZ"', date_of(days),
+      math.floor(rest / 3600), math.floor(rest / 60) % 60, rest % 60, ms % 1000)
+    return instants[ms]
+  end
+
+  local function written(operation, state, verdict)
+    local text = '{"status":"' .. state .. '","tracking":"' .. operation.tracking .. '","at":'
+      .. operation.at
+    if operation.resend_of then
+      text = text .. ',"resend_of":' .. cjson.encode(operation.resend_of)
+    end
+    if operation.auto then text = text .. ',"auto":true' end
+    if not ENDED[state] then
+      if operation.age then text = text .. ',"age":' .. digits(operation.age) end
+      if operation.till then text = text .. ',"till":' .. digits(operation.till) end
+    end
+    if state == 'WAITING' then return text .. '}' end
+    return text .. ',"startedAt":' .. iso(verdict.started)
+      .. ',"finishedAt":' .. iso(ENDED[state] and now_ms)
+      .. ',"output":' .. (verdict.output or 'null') .. '}'
+  end
+
+  -- Every end of an operation, whatever script it comes from. What is to follow from an end begins here.
+  local function note_end(id, operation, was, verdict)
+    local brief = operation.anonymous or operation.auto
+    call('SET', STATUS .. id, written(operation, verdict.state, verdict), 'PX',
+      brief and BRIEF_MS or DAY_MS)
+    count(verdict.state)
+    if not operation.anonymous and (was == 'WAITING' or was == 'RUNNING') then count('open', -1) end
+  end
+
+  -- Brings an operation, as it was read, to another state. verdict: of an end; of RUNNING, `started`.
+  -- Returns false when it must not go there: that is counted, and nothing is changed.
+  function move(id, operation, state, verdict)
+    local was = operation.status or 'NONE'
+    if not string.find(MOVES[was] or '', state, 1, true) then
+      count('refused_moves')
+      return false
+    end
+    if ENDED[state] then
+      note_end(id, operation, was, verdict)
+    elseif state == 'WAITING' and operation.anonymous then
+      call('DEL', STATUS .. id)
+    else
+      call('SET', STATUS .. id, written(operation, state, verdict))
+      if was ~= 'RUNNING' and was ~= 'WAITING' and not operation.anonymous then count('open') end
+    end
+    operation.status = state
+    return true
+  end
+end
+
+-- The operation in `text`; nil when there is none. What a door wrote, or anybody else, is none: an open
+-- one has its parcel and its time.
+local function operation_in(text)
+  local operation = text and cjson.decode(text)
+  if not operation or not ENDED[operation.status] and not operation.at then return nil end
+  return operation
+end
+
+-- The operation of requests without an id, as its key tells or, while it waits, their record alone; nil
+-- when it has ended. Returns its id too.
+local function anonymous_operation(number, anon)
+  local id = anonymous_id(number, anon.id)
+  local operation = operation_in(call('GET', STATUS .. id))
+    or { tracking = parcel_of(number), at = anon.at }
+  operation.anonymous = true
+  return not ENDED[operation.status] and operation or nil, id
+end
+
+-- Whether an operation is that of another parcel; of one that was forgotten nobody knows any more.
+local function is_elsewhere(operation, number)
+  return type(operation.tracking) == 'string' and operation.tracking ~= parcel_of(number)
+end
+
+-- Those of `ids` that have not ended and are of this number, by their place in `ids`. An id may be that
+-- of another parcel by now: a day after its end it is free again.
+local function open_among(ids, number)
+  local keys, found, parcel = {}, {}, parcel_of(number)
+  for i, id in ipairs(ids) do keys[i] = STATUS .. id end
+  local texts = #ids > 0 and call('MGET', unpack(keys)) or {}
+  for i = 1, #ids do
+    local operation = operation_in(texts[i])
+    if operation and not ENDED[operation.status] and operation.tracking == parcel then
+      found[i] = operation
+    end
+  end
+  return found
+end

@@ -1,0 +1,42 @@
+"""Reading where operations stand, by their ids or by their parcel. Changes nothing.
+
+While requests without an id wait, their operation stands in the record of their number only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from redis.asyncio import Redis
+
+from limits import keys
+from tracking.line import courier_line
+from tracking.operation import State, anonymous_in
+from tracking.request import Slug
+
+Operation = dict[str, Any]
+"""`status`, `startedAt`, `finishedAt`, `output`, `tracking`; and `resend_of` of a repeated one."""
+
+_MEMBERS = ("status", "startedAt", "finishedAt", "output", "tracking")
+
+
+async def operations(redis: Redis, ids: Sequence[str]) -> dict[str, Operation]:
+    """Where operations stand, in one round trip; an id of which nothing is known is left out."""
+    pipeline = redis.pipeline(transaction=True)
+    pipeline.mget([keys.status(each) for each in ids])
+    named = {each: name for each in ids if (name := anonymous_in(each))}
+    for slug, number, _ in named.values():
+        pipeline.hget(keys.of_line(courier_line(Slug(slug))).wait_requests, number)
+    texts, *records = await pipeline.execute()
+    found = {each: _told(json.loads(text)) for each, text in zip(ids, texts, strict=True) if text}
+    for (each, (slug, number, job)), text in zip(named.items(), records, strict=True):
+        if each not in found and text and (json.loads(text).get("anon") or {}).get("id") == job:
+            found[each] = _told({"status": State.WAITING.value, "tracking": f"{slug}:{number}"})
+    return found
+
+
+def _told(read: Mapping[str, Any]) -> Operation:
+    repeats = {"resend_of": read["resend_of"]} if read.get("resend_of") else {}
+    return {name: read.get(name) for name in _MEMBERS} | repeats

@@ -1,0 +1,234 @@
+"""An operation goes through its states as the table allows; an id is that of one parcel."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+
+import pytest
+from limits_bench import (
+    ANSWERED,
+    DEAD,
+    KEYS,
+    USPS,
+    Worker,
+    counted,
+    everything,
+    state,
+    status,
+    the_lease_ends,
+)
+from redis.asyncio import Redis
+
+from limits.view import View
+from tracking.call import Granted, Parked, Reused
+from tracking.operation import ENDS, TRANSITIONS, State, anonymous_in
+from tracking.request import Origin, Slug
+
+DAY_SECONDS = 86_400
+
+
+@pytest.mark.parametrize("stands", ["waits", "runs", "ended", "cancelled"])
+@pytest.mark.parametrize(("slug", "number"), [("usps", "N002"), ("dpd-uk", "N001")])
+async def test_an_id_that_is_known_for_one_parcel_is_refused_for_another(
+    worker: Worker, redis: Redis, stands: str, slug: str, number: str
+) -> None:
+    call = await worker.granted("N001", id="order-1042" if stands in {"runs", "ended"} else None)
+    if stands == "ended":
+        await worker.finish(call)
+    elif stands != "runs":
+        await worker.parked("N001", id="order-1042")
+    if stands == "cancelled":
+        await worker.raw("cancel", "N001", "order-1042")
+    before = await everything(redis)
+
+    assert await worker.admit(number, id="order-1042", slug=Slug(slug)) == Reused("usps:N001")
+
+    after = await everything(redis)
+    assert after.pop(f"tracking:counts:{slug}")["id_reused"] == "1"
+    before.pop(f"tracking:counts:{slug}", None)
+    assert after == before
+
+
+async def test_an_id_is_known_for_a_day_after_its_end_and_new_again_then(
+    worker: Worker, redis: Redis
+) -> None:
+    await worker.finish(await worker.granted("N001", id="order-1042"))
+    assert DAY_SECONDS - 60 < await redis.ttl(f"{KEYS.status}order-1042") <= DAY_SECONDS
+
+    await redis.delete(f"{KEYS.status}order-1042")
+
+    assert isinstance(await worker.admit("N002", id="order-1042"), Granted)
+    assert await counted(redis, "id_reused") == (0,)
+
+
+async def test_an_id_that_is_free_again_ends_with_its_new_parcel_only(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    """The record of a number names an id until its turn comes, also of one that was cancelled."""
+    await busy.parked("N001")
+    await busy.parked("N001", id="order-1042")
+    await busy.raw("cancel", "N001", "order-1042")
+    await redis.delete(f"{KEYS.status}order-1042")
+    await busy.parked("N002", id="order-1042")
+
+    await free.finish(await free.taken())
+
+    assert await state(redis, "order-1042") == "WAITING"
+    await free.finish(await free.taken())
+    assert await state(redis, "order-1042") == "SUCCESS"
+    assert await counted(redis, "open") == (0,)
+
+
+async def test_the_end_of_a_re_check_is_kept_for_minutes(worker: Worker, redis: Redis) -> None:
+    call = await worker.granted("N001", id="recheck-1", origin=Origin.AUTOMATIC)
+
+    await worker.finish(call)
+
+    assert 0 < await redis.ttl(f"{KEYS.status}recheck-1") <= 900
+
+
+async def test_what_has_not_ended_is_kept_for_as_long_as_it_takes(
+    worker: Worker, redis: Redis
+) -> None:
+    await worker.granted("N001", id="runs")
+    await worker.parked("N001", id="waits")
+
+    assert await redis.ttl(f"{KEYS.status}runs") == await redis.ttl(f"{KEYS.status}waits") == -1
+
+
+async def test_what_a_door_wrote_is_as_good_as_nothing(worker: Worker, redis: Redis) -> None:
+    queued = {"status": "QUEUED", "tracking": "dpd-uk:N009"}
+    await redis.set(f"{KEYS.status}op-1", json.dumps(queued), ex=60, nx=True)
+    assert (await View(redis, lambda _: worker.rules).operation("op-1") or {})["status"] == "QUEUED"
+
+    call = await worker.granted("N001", id="op-1")
+
+    assert await state(redis, "op-1") == "RUNNING"
+    await worker.finish(call)
+    assert await counted(redis, "SUCCESS", "id_reused", "open") == (1, 0, 0)
+
+
+async def test_a_move_that_the_table_does_not_allow_is_refused_and_counted(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await busy.parked("N001", id="op-1")
+    told = await status(redis, "op-1")
+    assert told is not None
+    tampered = json.dumps(told | {"status": "RUNNING", "startedAt": None})
+    await redis.set(f"{KEYS.status}op-1", tampered)
+
+    call = await free.taken()
+
+    assert await redis.get(f"{KEYS.status}op-1") == tampered
+    assert await counted(redis, "refused_moves") == (1,)
+    await free.finish(call)
+    assert await state(redis, "op-1") == "SUCCESS"
+
+
+async def test_a_state_that_nobody_knows_goes_nowhere(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await busy.parked("N001", id="op-1")
+    told = await status(redis, "op-1")
+    assert told is not None
+    await redis.set(f"{KEYS.status}op-1", json.dumps(told | {"status": "PAUSED"}))
+
+    await free.finish(await free.taken())
+
+    assert await state(redis, "op-1") == "PAUSED"
+    assert await counted(redis, "refused_moves", "SUCCESS") == (2, 0)
+
+
+async def test_no_move_is_refused_on_the_longest_way(worker: Worker, redis: Redis) -> None:
+    call = await worker.granted("N001", id="op-1", job="job-1")
+    call = await worker.granted("N001", id="op-1", job="job-1")
+    await the_lease_ends(redis, call)
+    await worker.raw("sweep", "s")
+    (call,) = (await worker.limiter.retry(await worker.taken(), 0.0, 1)).calls
+    (call,) = (await worker.limiter.hand_back(call, 1)).calls
+    await worker.finish(call, DEAD)
+
+    assert await counted(redis, "ERROR", "refused_moves", "open") == (1, 0, 0)
+
+
+def moves_of_scripts() -> dict[str, set[str]]:
+    text = (files("limits") / "lua/lib/state.lua").read_text()
+    rows = re.findall(r"^  ([A-Z]+) = '([A-Z ]*)',$", text, re.MULTILINE)
+    return {before: set(after.split()) for before, after in rows}
+
+
+def test_scripts_allow_the_moves_of_the_table_and_no_others() -> None:
+    found = moves_of_scripts()
+
+    assert found.pop("NONE") == TRANSITIONS[State.QUEUED]
+    assert found == {str(before): set(after) for before, after in TRANSITIONS.items()}
+    assert all(not TRANSITIONS[end] for end in ENDS)
+
+
+async def test_the_state_of_any_id_is_one_round_trip_however_many_lines_are_busy(
+    busy: Worker, redis: Redis
+) -> None:
+    await redis.sadd(KEYS.lines, *(f"courier-{n}" for n in range(1_200)))
+    await busy.parked("N001", id="op-1")
+    await busy.parked("N002", job="job-2")
+    view = View(redis, lambda _: busy.rules)
+    ids = ["op-1", "usps:BUSY:job-of-busy", "usps:N002:job-2", "usps:N002:job-3", "nobody"]
+    before = int((await redis.info("stats"))["total_reads_processed"])
+
+    found = await view.operations(ids)
+
+    after = int((await redis.info("stats"))["total_reads_processed"])
+    assert after - before == 2, "the second is our own question"
+    assert {each: told["status"] for each, told in found.items()} == {
+        "op-1": "WAITING",
+        "usps:BUSY:job-of-busy": "RUNNING",
+        "usps:N002:job-2": "WAITING",
+    }
+    assert {told["tracking"] for told in found.values()} == {"usps:N001", "usps:N002", "usps:BUSY"}
+
+
+async def test_requests_without_an_id_are_followed_to_their_end(
+    worker: Worker, redis: Redis
+) -> None:
+    view = View(redis, lambda _: worker.rules)
+    call = await worker.granted("N001", job="job-1")
+    identity = f"{USPS}:N001:job-1"
+    assert await state(redis, identity) == "RUNNING"
+
+    await worker.limiter.retry(call, 60.0, 0)
+    assert await redis.exists(f"{KEYS.status}{identity}") == 0
+    assert (await view.operation(identity) or {})["status"] == "WAITING"
+
+    await redis.zadd(KEYS.wait_later, {"N001": 1})
+    await worker.finish(await worker.taken(), ANSWERED)
+    assert (await view.operation(identity) or {})["status"] == "SUCCESS"
+
+
+@pytest.mark.parametrize(
+    ("operation", "parts"),
+    [
+        ("usps:N001:job-1", ("usps", "N001", "job-1")),
+        ("usps:A B/1.2:hand-9", ("usps", "A B/1.2", "hand-9")),
+        ("order-1042", None),
+        ("order:1042", None),
+        ("a:b:c:d", None),
+        ("::", None),
+    ],
+)
+def test_the_id_of_requests_without_one_names_their_parcel(
+    operation: str, parts: tuple[str, str, str] | None
+) -> None:
+    assert anonymous_in(operation) == parts
+
+
+async def test_the_same_id_again_is_no_other_operation(busy: Worker, redis: Redis) -> None:
+    await busy.parked("N001", id="op-1", resend_of="op-0")
+
+    assert await busy.admit("N001", id="op-1") == Parked("queue")
+
+    assert await counted(redis, "open") == (1,)
+    told = await View(redis, lambda _: busy.rules).operation("op-1")
+    assert told is not None
+    assert told["resend_of"] == "op-0"

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from limits.rules import AHEAD_SECONDS, ANSWER_KEEP_SECONDS, LATE_SECONDS, Rules
+from limits.rules import AHEAD_SECONDS, LATE_SECONDS, Rules, answer_keep_seconds
 from tracking.call import Pause, Verdict
 from tracking.line import Line, slug_of
 from tracking.request import Number, Origin, TrackingRequest
@@ -123,7 +123,7 @@ def write_rules(rules: Rules, common: dict[str, object]) -> bytes:
 
     `common` holds what is the same for all lines: epoch, token, deaths, max_age_ms.
     """
-    keep_ms = round(ANSWER_KEEP_SECONDS * 1000)
+    keep_seconds = answer_keep_seconds(int(str(common["max_age_ms"])) / 1000)
     body: dict[str, object] = {
         "concurrent": rules.concurrent,
         "per_second": rules.per_second,
@@ -132,7 +132,7 @@ def write_rules(rules: Rules, common: dict[str, object]) -> bytes:
         "ahead_us": round(AHEAD_SECONDS * 1_000_000),
         "lease_us": round(rules.lease_seconds * 1_000_000),
         "max_waiting": rules.max_waiting,
-        "answer_ms": max(keep_ms, int(str(common["max_age_ms"]))),
+        "answer_ms": round(keep_seconds * 1000),
         "day_resets_at_us": rules.day_resets_at_seconds * 1_000_000,
         **common,
     }

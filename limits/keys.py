@@ -30,7 +30,7 @@ wait_slugs                    set    lines the sweeper looks at         empty
 tracking:workers              zset   worker process, JSON → until, ms   20 s after the last look
 tracking:epoch                string "<name> <quiet until, µs>"         never
 tracking:status:<id>          string the operation, JSON                24 h (15 min) after its end
-tracking:answer:<slug>:<no>   string the last answer, JSON              30 s, or the default max_age
+tracking:answer:<slug>:<no>   string the last answer, JSON              default max_age, 30 s to 1 h
 tracking:forgotten:<slug>:<n> string when it was forgotten, µs          1 h
 tracking:secret               string names jobs that carry no id        never
 ============================= ====== ================================== ===========================

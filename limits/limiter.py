@@ -32,7 +32,7 @@ from limits.memory import MEMORY_FIX
 from limits.permit import CallPermit
 from limits.pipeline import Pipeline
 from limits.reports import Reports, encode
-from limits.rules import ANSWER_KEEP_SECONDS, Rules, RulesOf
+from limits.rules import Rules, RulesOf, answer_keep_seconds
 from limits.workers import LIVES_SECONDS, Who, introduction
 from tracking.call import (
     Admission,
@@ -88,14 +88,10 @@ class Limiter:
         self._epoch = epoch
         self._rules_of = rules_of
         self._policy = policy
+        self.max_age, self.remembers_seconds = policy.max_age, answer_keep_seconds(policy.max_age)
         self.ids: Iterator[str] = map(f"{self.token}-{{}}".format, itertools.count(1))
         self._written: dict[Line, tuple[Rules, bytes]] = {}
         self._reports = Reports(self._started)
-
-    @property
-    def remembers_seconds(self) -> float:
-        """How long answers are known here; an older one must be looked up in the results."""
-        return max(ANSWER_KEEP_SECONDS, self._policy.max_age)
 
     async def start(self) -> None:
         """Agree on the epoch; needed once before anything else. Raises LimitsDown."""

@@ -17,6 +17,9 @@ AHEAD_SECONDS = 0.15
 ANSWER_KEEP_SECONDS = 30.0
 """How long an answer is remembered in Redis at least, for requests that find it fresh enough."""
 
+ANSWER_KEEP_MOST_SECONDS = 3_600.0
+"""And at most: an older one is looked up in MongoDB, or a year's answers would fill Redis."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -54,3 +57,8 @@ RulesOf = Callable[[Line], Rules]
 
 What it returns is kept in written form for as long as it is the very same object.
 """
+
+
+def answer_keep_seconds(max_age: float) -> float:
+    """How long answers are remembered in Redis where requests that set no age say `max_age`."""
+    return min(max(ANSWER_KEEP_SECONDS, max_age), ANSWER_KEEP_MOST_SECONDS)

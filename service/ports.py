@@ -74,14 +74,13 @@ class Limits(Protocol):
     All of them raise LimitsDown when Redis is silent, and may be repeated then as they are: what
     was granted by one whose answer was lost is granted again. `ids` are for that: who admits or
     takes draws one, and another one only for another question.
-    `remembers_seconds`: how long answers are known here, without asking MongoDB.
+    `remembers_seconds`: how long answers are known here; for a request that is content with an
+    older one MongoDB is asked. `max_age`: that of a request that sets none, in seconds.
     """
 
     ids: Iterator[str]
-
-    @property
-    def remembers_seconds(self) -> float:
-        """The greatest `max_age` for which no stored answer needs to be looked up."""
+    max_age: float
+    remembers_seconds: float
 
     async def admit(
         self,

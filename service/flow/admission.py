@@ -63,9 +63,9 @@ class Admitter:
 
     async def _stored_answer(self, request: TrackingRequest) -> Verdict | None:
         """Look for an answer that is older than what Redis remembers and still fresh enough."""
-        if request.max_age is None or request.max_age <= self._limits.remembers_seconds:
+        max_age = self._limits.max_age if request.max_age is None else request.max_age
+        if max_age <= self._limits.remembers_seconds:
             return None
-        max_age = request.max_age
         return await keep_trying(lambda: self._results.fresh(request, max_age))
 
     def _say(self, refusal: NoMemory) -> None:

@@ -66,6 +66,7 @@ class Permit:
 class Limits:
     journal: Journal
     admission: Admission
+    max_age: float = 30.0
     remembers_seconds: float = 30.0
     turn: Turn = NOTHING_MORE
     swept: tuple[Swept, ...] = ()

@@ -32,6 +32,20 @@ async def test_an_answer_is_stored_then_the_call_ends_then_the_job_goes() -> Non
     assert steps == ["available", "admit", "leave the window", "ask", "save", "finish", "delete"]
 
 
+@pytest.mark.parametrize(
+    ("default", "asked", "looks"),
+    [(30.0, None, False), (30.0, 3_600.0, False), (30.0, 3_601.0, True), (86_400.0, None, True)],
+)
+async def test_an_answer_that_redis_does_not_remember_is_looked_up_in_mongodb(
+    default: float, asked: float | None, *, looks: bool
+) -> None:
+    scene = Scene()
+    scene.limits.max_age, scene.limits.remembers_seconds = default, 3_600.0
+    scene.decode = lambda _: REQUEST._replace(max_age=asked)
+
+    assert ("fresh" in await scene.handle()) is looks
+
+
 async def test_a_full_process_admits_without_asking_for_a_call() -> None:
     scene = Scene(Parked("room"))
     scene.room.take(5)

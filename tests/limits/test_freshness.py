@@ -74,15 +74,25 @@ async def test_max_age_0_always_asks(worker: Worker, redis: Redis) -> None:
     assert isinstance(await worker.admit(max_age=0.0), Granted)
 
 
-async def test_answers_are_kept_for_30_seconds_or_the_default_max_age(
+async def test_answers_are_kept_for_the_default_max_age_but_30_seconds_to_an_hour(
     hire: Hire, redis: Redis
 ) -> None:
-    for policy, keep_ms in ((Policy(max_age=5.0), 30_000), (Policy(max_age=90.0), 90_000)):
-        worker = await hire(policy=policy)
+    for max_age, keep_ms in ((5.0, 30_000), (90.0, 90_000), (31_536_000.0, 3_600_000)):
+        worker = await hire(policy=Policy(max_age=max_age))
         await worker.finish(await worker.granted(max_age=0.0))
 
         assert keep_ms - 5_000 < await redis.pttl(ANSWER) <= keep_ms
         assert worker.limiter.remembers_seconds * 1000 == keep_ms
+
+
+async def test_a_stored_answer_of_months_ago_is_fresh_where_a_year_is_the_default(
+    hire: Hire, redis: Redis
+) -> None:
+    worker = await hire(policy=Policy(max_age=31_536_000.0))
+    months_ago = await redis_us(redis) // 1000 - 90 * 86_400_000
+    stored = Verdict(State.SUCCESS, {"tag": "Delivered"}, "usps:N001", observed_ms=months_ago)
+
+    assert await worker.admit_with(stored) == Ended(State.SUCCESS)
 
 
 async def test_the_default_max_age_is_a_setting(hire: Hire, redis: Redis) -> None:

@@ -10,10 +10,27 @@ FORGETS = "limits/test_redis_forgets.py::"
 FRESH = "limits/test_freshness.py::"
 LINE = "limits/test_line.py::"
 MANY = "limits/test_many_operations.py::"
+ORDER = "flow/test_order_of_steps.py::"
 RECOVERY = "limits/test_recovery.py::"
 STATES = "limits/test_states.py::"
 
 MUTANTS = (
+    Mutant(
+        name="Redis remembers the answers of a year",
+        breaks="I5",
+        where="limits/rules.py",
+        old="    return min(max(ANSWER_KEEP_SECONDS, max_age), ANSWER_KEEP_MOST_SECONDS)\n",
+        new="    return max(ANSWER_KEEP_SECONDS, max_age)\n",
+        tests=(FRESH + "test_answers_are_kept_for_the_default_max_age_but_30_seconds_to_an_hour",),
+    ),
+    Mutant(
+        name="an answer that Redis has forgotten is looked up for nobody who relies on the default",
+        breaks="I8",
+        where="service/flow/admission.py",
+        old="self._limits.max_age if request.max_age is None",
+        new="0.0 if request.max_age is None",
+        tests=(ORDER + "test_an_answer_that_redis_does_not_remember_is_looked_up_in_mongodb",),
+    ),
     Mutant(
         name="an operation ends as often as its call",
         breaks="I8",

@@ -18,8 +18,9 @@ from limits.connect import open_redis
 from limits.view import View
 from service.config.handover import redis_address, rules_for
 from service.config.schema import Config
-from service.results.connection import FORGOTTEN, UNKNOWN_CODES, Document
+from service.results.connection import Document
 from service.results.failure import mongodb_down
+from service.results.names import FORGOTTEN, UNKNOWN_CODES
 
 PATIENCE_MS = 3_000
 """A person waits, and so does a probe: sooner than the worker, who can wait."""

@@ -9,6 +9,8 @@ Redis      appendonly yes, appendfsync always    what waits is lost with it
            no cluster                            one script decides over keys of several hash slots
 MongoDB    a storage engine that keeps data,     results that were confirmed are lost
            a journal
+           no index and no validator of others   the worker could not write, or not begin
+           that is in its way
 ========== ===================================== =================================================
 """
 
@@ -19,6 +21,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from limits.memory import MEMORY_FIX, Memory
+from service.results.hindrances import Hindrance
 from tracking.errors import TrackingError
 
 CLOCK_SECONDS = 1.0
@@ -184,6 +187,12 @@ def judge_mongodb(facts: MongodbFacts) -> Iterator[Finding]:
         fix = "Make sure that it is wiredTiger, or give the user the role clusterMonitor."
         yield Finding("MongoDB", Grade.UNREAD, what, fix)
     yield from _clock("MongoDB", facts.ahead)
+
+
+def judge_hindrances(found: Iterable[Hindrance]) -> Iterator[Finding]:
+    """Judge what others made in the worker's database."""
+    for each in found:
+        yield Finding("MongoDB", Grade.UNFIT if each.sure else Grade.UNSURE, each.what, each.fix)
 
 
 def allowed(findings: Iterable[Finding], *, permitted: bool) -> list[Finding]:

@@ -18,7 +18,9 @@ from limits.failure import redis_down
 from limits.memory import memory_in
 from service.config.address import host_and_port
 from service.preflight.judgement import BeanstalkdFacts, MongodbFacts, RedisFacts
-from service.results.failure import mongodb_down
+from service.results.failure import UNAUTHORIZED, mongodb_down
+from service.results.hindrances import Hindrance, hindrances
+from service.results.names import Names
 from service.tubes.failure import beanstalkd_down
 from service.tubes.wire import Wire
 
@@ -94,6 +96,21 @@ def read_mongodb(client: MongoClient[dict[str, Any]]) -> MongodbFacts:
         journal=options.get("storage", {}).get("journal", {}).get("enabled"),
         majority_journal=members.get("writeConcernMajorityJournalDefault"),
     )
+
+
+def read_hindrances(client: MongoClient[dict[str, Any]], names: Names) -> list[Hindrance]:
+    """Look for what keeps the worker from writing, blocking. Raises ResultsDown.
+
+    What this user must not see is not looked at.
+    """
+    try:
+        return hindrances(client[names.database], names)
+    except OperationFailure as error:
+        if error.code == UNAUTHORIZED:
+            return []
+        raise mongodb_down(error) from error
+    except (PyMongoError, OSError) as error:
+        raise mongodb_down(error) from error
 
 
 async def _config_of(redis: Redis) -> dict[str, str]:

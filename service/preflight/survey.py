@@ -10,17 +10,24 @@ from pymongo import MongoClient
 from redis.asyncio import Redis
 
 from service.config.address import masked
-from service.config.schema import Config, Mongodb
+from service.config.schema import Config
 from service.config.schema import Redis as RedisSection
 from service.preflight.judgement import (
     Finding,
     Grade,
     allowed,
     judge_beanstalkd,
+    judge_hindrances,
     judge_mongodb,
     judge_redis,
 )
-from service.preflight.probe import read_beanstalkd, read_mongodb, read_redis
+from service.preflight.probe import (
+    read_beanstalkd,
+    read_hindrances,
+    read_mongodb,
+    read_redis,
+)
+from service.results.names import Names, names_of
 from tracking.errors import StoreError
 
 
@@ -31,7 +38,7 @@ async def survey(
     asked = [
         *(_beanstalkd(server) for server in config.beanstalkd.servers),
         _redis(redis, config.redis),
-        _mongodb(mongodb, config.mongodb),
+        _mongodb(mongodb, names_of(config)),
     ]
     *tubes, limits, results = await asyncio.gather(*asked)
     return [
@@ -57,11 +64,13 @@ async def _redis(redis: Redis, section: RedisSection) -> Iterable[Finding]:
         return _away("Redis", error, " ".join(section.sentinels) or section.url)
 
 
-async def _mongodb(mongodb: MongoClient[dict[str, Any]], section: Mongodb) -> Iterable[Finding]:
+async def _mongodb(mongodb: MongoClient[dict[str, Any]], names: Names) -> Iterable[Finding]:
     try:
-        return judge_mongodb(await asyncio.to_thread(read_mongodb, mongodb))
+        facts = await asyncio.to_thread(read_mongodb, mongodb)
+        found = await asyncio.to_thread(read_hindrances, mongodb, names) if facts.writable else ()
     except StoreError as error:
-        return _away("MongoDB", error, section.uri)
+        return _away("MongoDB", error, names.uri)
+    return [*judge_mongodb(facts), *judge_hindrances(found)]
 
 
 def _away(server: str, error: StoreError, address: str = "") -> list[Finding]:

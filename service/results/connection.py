@@ -11,7 +11,6 @@ import asyncio
 import functools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pymongo
@@ -23,21 +22,13 @@ from pymongo.errors import ConnectionFailure, PyMongoError
 from service.observe.log import emit_unexpected
 from service.results.failure import mongodb_down
 from service.results.forgetting import Marks
-from service.results.indexes import (
-    index_dead,
-    index_past,
-    index_tracking,
-    index_unknown_codes,
-    index_unreadable,
-)
+from service.results.indexes import indexes_for, make_indexes
+from service.results.names import FORGOTTEN, UNKNOWN_CODES, Names
 from tracking.errors import ResultsDown
 
 T = TypeVar("T")
 Document = dict[str, Any]
 Notice = Callable[[Exception | None], None]
-
-UNKNOWN_CODES, FORGOTTEN = "unknown_codes", "forgotten"
-"""The names of collections that nobody needs to call otherwise: they hold no answers."""
 
 SELECTION_MS = 2_000
 """How long a server that takes writes is looked for."""
@@ -48,24 +39,6 @@ long it takes to see that MongoDB is away."""
 
 PING_SECONDS = 0.5
 END_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Where MongoDB is and what its collections are called.
-
-    `dead_keep_days` until TTL removal, of dead requests and of unreadable answers;
-    `results_keep_days` after the end of a parcel, 0 for never.
-    """
-
-    uri: str
-    database: str = "bucket"
-    tracking: str = "tracking"
-    past: str = "tracking_past"
-    dead: str = "dead"
-    unreadable: str = "unreadable"
-    dead_keep_days: int = 30
-    results_keep_days: int = 0
 
 
 class Store:
@@ -128,11 +101,8 @@ class Store:
 
     async def prepare(self) -> None:
         """Make the indexes; repeating it changes nothing. Raises ResultsDown."""
-        await self.run(index_tracking, self.tracking, self._names.results_keep_days)
-        await self.run(index_past, self.past, self._names.results_keep_days)
-        await self.run(index_dead, self.dead, self._names.dead_keep_days)
-        await self.run(index_unreadable, self.unreadable, self._names.dead_keep_days)
-        await self.run(index_unknown_codes, self.unknown_codes)
+        for name, wanted in indexes_for(self._names).items():
+            await self.run(make_indexes, self._collection(name), wanted)
 
     async def run(self, step: Callable[..., T], *args: Any) -> T:
         """Run `step` after those before it. Raises ResultsDown; it may have happened then."""

@@ -69,7 +69,7 @@ class Filter:
 
 def record(dead: Collection[Document], letters: Iterable[DeadLetter]) -> None:
     """Insert letters, by their ids once."""
-    documents = [_document(letter) for letter in letters]
+    documents = [document_of(letter) for letter in letters]
     if not documents:
         return
     try:
@@ -132,7 +132,8 @@ def count_by_reason(dead: Collection[Document]) -> Mapping[str, int]:
     return {group["_id"]: group["count"] for group in groups}
 
 
-def _document(letter: DeadLetter) -> Document:
+def document_of(letter: DeadLetter) -> Document:
+    """What is recorded of a request that will not be answered."""
     return {
         "_id": letter.id,
         "slug": letter.slug and clean(letter.slug, NAME_MOST),

@@ -19,7 +19,14 @@ _APPENDICES = (", full error:", " (configured timeouts", ", Timeout:", " to exec
 """From here on the driver appends documents, settings and topologies."""
 
 _ERRNO = re.compile(r"\[Errno -?\d+\] ")
-_UNAUTHORIZED, _AUTHENTICATION_FAILED = 13, 18
+UNAUTHORIZED, _AUTHENTICATION_FAILED = 13, 18
+_LASTING = {
+    UNAUTHORIZED,
+    *(20, 67, 72, 85, 86, 166, 197),
+}
+"""Codes of MongoDB for what stays so until somebody changes it: an operation, an index or an option
+that it does not take, an index that another one excludes, a view in place of a collection."""
+
 _LOGIN = (
     "mongodb.uri (USER:PASSWORD@ before the hosts, signs like @ written as %40; "
     "?authSource=DATABASE names the database that knows the user)"
@@ -39,7 +46,7 @@ def mongodb_down(error: Exception) -> ResultsDown:
     if isinstance(error, OperationFailure) and error.code == _AUTHENTICATION_FAILED:
         fix = f"Correct them in {_LOGIN}."
         return ResultsDown("MongoDB refuses the user name or the password", fix)
-    if isinstance(error, OperationFailure) and error.code == _UNAUTHORIZED:
+    if isinstance(error, OperationFailure) and error.code == UNAUTHORIZED:
         if "requires authentication" in text:
             fix = f"Set them in {_LOGIN}."
             return ResultsDown("MongoDB asks for a user name and a password", fix)
@@ -51,6 +58,11 @@ def mongodb_down(error: Exception) -> ResultsDown:
         if isinstance(error, kind):
             return ResultsDown(f"MongoDB {what.format(text=text)}", fix)
     return ResultsDown(f"MongoDB does not answer ({text})", "Start it, or correct mongodb.uri.")
+
+
+def is_lasting(error: BaseException | None) -> bool:
+    """Whether a failure stays until a person changes something, so that to try again is no use."""
+    return isinstance(error, OperationFailure) and error.code in _LASTING
 
 
 def _without_appendices(text: str) -> str:

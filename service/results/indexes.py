@@ -2,72 +2,123 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import bson
 import pymongo
 from pymongo import ASCENDING
 from pymongo.collection import Collection
+
+from service.results.names import UNKNOWN_CODES, Names
 
 DAY_SECONDS = 86_400
 CODE_KEEP_DAYS = 90
 KEEP_DAYS_INDEX = "keep_days"
 """A name of its own: no index that was made for reading must ever begin to delete."""
 
+OF_BEFORE = "next_check_at_1"
+"""Of `tracking`, when couriers took no turns."""
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """Before any check: an index on dates alone needs a bound to compare with."""
 
-
-def index_tracking(tracking: Collection[Any], keep_days: int) -> None:
-    """For re-checks, readers of what changed, and counts; and for the end of `keep_days`."""
-    due = {"active": True, "next_check_at": {"$gt": EPOCH}}
-    keys = [("active", ASCENDING), ("slug", ASCENDING), ("next_check_at", ASCENDING)]
-    with pymongo.timeout(None):  # there may be millions of documents of before
-        tracking.create_index(keys, partialFilterExpression=due)
-    if "next_check_at_1" in tracking.index_information():
-        tracking.drop_index("next_check_at_1")  # of before, when couriers took no turns
-    # Both keys: a reader pages through many parcels of one instant (examples/read_changes.py).
-    tracking.create_index([("updated_at", ASCENDING), ("_id", ASCENDING)])
-    tracking.create_index([("tag", ASCENDING), ("slug", ASCENDING)])
-    ended = {"active": False}
-    _expire(tracking, "updated_at", keep_days, name=KEEP_DAYS_INDEX, partialFilterExpression=ended)
+Spec = Mapping[str, Any]
+"""What MongoDB tells of an index that is there."""
 
 
-def index_past(past: Collection[Any], keep_days: int) -> None:
-    """For the earlier parcels of a number, and for the end of `keep_days`."""
-    past.create_index([("slug", ASCENDING), ("tracking_number", ASCENDING)])
-    _expire(past, "updated_at", keep_days, name=KEEP_DAYS_INDEX)
+@dataclass(frozen=True, slots=True)
+class Index:
+    """One index, ascending in its `members`.
 
-
-def index_dead(dead: Collection[Any], keep_days: int) -> None:
-    """For lists, and for the end of `keep_days`."""
-    dead.create_index([("slug", ASCENDING), ("reason", ASCENDING)])
-    _expire(dead, "at", keep_days)
-
-
-def index_unreadable(unreadable: Collection[Any], keep_days: int) -> None:
-    """For the end of `keep_days`; there are few, so they are searched without an index."""
-    _expire(unreadable, "at", keep_days)
-
-
-def index_unknown_codes(unknown_codes: Collection[Any]) -> None:
-    """For the end of those that no courier gives any more. Repeating changes nothing."""
-    unknown_codes.create_index("last_seen", expireAfterSeconds=CODE_KEEP_DAYS * DAY_SECONDS)
-
-
-def _expire(collection: Collection[Any], member: str, keep_days: int, **options: Any) -> None:
-    """Have documents deleted so long after `member`; 0 days for never.
-
-    It follows the setting when that changes, for the documents that are there already too.
+    `keep_days`: documents go so long after the date in its one member; 0: none ever goes, so the
+    index is not to be there; None: it is for questions, and removes nothing.
     """
-    name, seconds = options.setdefault("name", f"{member}_1"), keep_days * DAY_SECONDS
-    found = collection.index_information().get(name)
-    if found is None and keep_days:
-        # Over millions of documents this takes longer than any other operation may.
-        with pymongo.timeout(None):
-            collection.create_index(member, expireAfterSeconds=seconds, **options)
-    elif found is not None and not keep_days:
-        collection.drop_index(name)
-    elif found is not None and found.get("expireAfterSeconds") != seconds:
-        change = {"name": name, "expireAfterSeconds": seconds}
+
+    members: tuple[str, ...]
+    partial: Mapping[str, Any] | None = None
+    keep_days: int | None = None
+    own_name: str = ""
+
+    @property
+    def name(self) -> str:
+        """By default what MongoDB itself would call it."""
+        return self.own_name or "_".join(f"{member}_{ASCENDING}" for member in self.members)
+
+    def has_keys_of(self, spec: Spec) -> bool:
+        """Whether an index that is there has the same members, for the same documents."""
+        keys = [(member, ASCENDING) for member in self.members]
+        partial = spec.get("partialFilterExpression") or {}
+        # As BSON: whether a date has a zone in Python depends on who read it.
+        same = bson.encode(partial) == bson.encode(self.partial or {})
+        return list(spec["key"]) == keys and same and "collation" not in spec
+
+    def is_served_by(self, spec: Spec) -> bool:
+        """Whether an index that is there does the same, whatever it is called."""
+        keeps = None if self.keep_days is None else self.keep_days * DAY_SECONDS
+        return (
+            self.has_keys_of(spec)
+            and not spec.get("sparse")
+            and spec.get("expireAfterSeconds") == keeps
+        )
+
+
+def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
+    """The indexes of every collection, by its name."""
+    return {
+        names.tracking: (
+            # For re-checks.
+            Index(
+                ("active", "slug", "next_check_at"),
+                {"active": True, "next_check_at": {"$gt": EPOCH}},
+            ),
+            # A reader pages through many parcels of one instant (examples/read_changes.py).
+            Index(("updated_at", "_id")),
+            Index(("tag", "slug")),
+            Index(("updated_at",), {"active": False}, names.results_keep_days, KEEP_DAYS_INDEX),
+        ),
+        names.past: (
+            Index(("slug", "tracking_number")),
+            Index(("updated_at",), None, names.results_keep_days, KEEP_DAYS_INDEX),
+        ),
+        names.dead: (Index(("slug", "reason")), Index(("at",), None, names.dead_keep_days)),
+        # There are few, so they are searched without an index.
+        names.unreadable: (Index(("at",), None, names.dead_keep_days),),
+        UNKNOWN_CODES: (Index(("last_seen",), None, CODE_KEEP_DAYS),),
+    }
+
+
+def make_indexes(collection: Collection[Any], wanted: Sequence[Index]) -> None:
+    """Make what is missing, and follow settings that changed. Repeating it changes nothing."""
+    for index in wanted:
+        found = collection.index_information()
+        if index.keep_days is not None:
+            _expire(collection, index, found)
+        elif not any(map(index.is_served_by, found.values())):
+            _make(collection, index)
+    if OF_BEFORE in collection.index_information():
+        collection.drop_index(OF_BEFORE)
+
+
+def _expire(collection: Collection[Any], index: Index, found: Mapping[str, Spec]) -> None:
+    """Have documents deleted after the days of the setting, those that are there already too."""
+    days, spec = index.keep_days or 0, found.get(index.name)
+    if spec is None:
+        if days and not any(map(index.is_served_by, found.values())):
+            _make(collection, index, expireAfterSeconds=days * DAY_SECONDS)
+    elif not days:
+        collection.drop_index(index.name)
+    elif spec.get("expireAfterSeconds") != days * DAY_SECONDS:
+        change = {"name": index.name, "expireAfterSeconds": days * DAY_SECONDS}
         collection.database.command("collMod", collection.name, index=change)
+
+
+def _make(collection: Collection[Any], index: Index, **options: Any) -> None:
+    if index.partial is not None:
+        options["partialFilterExpression"] = index.partial
+    keys = [(member, ASCENDING) for member in index.members]
+    # Over millions of documents this takes longer than any other operation may.
+    with pymongo.timeout(None):
+        collection.create_index(keys, name=index.name, **options)

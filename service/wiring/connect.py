@@ -34,10 +34,11 @@ from service.observe.events import Event
 from service.observe.log import emit
 from service.preflight.judgement import Finding, Grade, Refused, insist
 from service.preflight.survey import survey
-from service.results.connection import Names, Store
-from service.results.failure import mongodb_down
+from service.results.connection import Store
+from service.results.failure import is_lasting, mongodb_down
+from service.results.names import names_of
 from service.tubes.putter import Putter
-from tracking.errors import StoreError
+from tracking.errors import ResultsDown, StoreError
 
 LOOK_SECONDS = 0.5
 """How often a worker looks for servers that are not up yet."""
@@ -72,7 +73,7 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     closing.push_async_callback(limiter.close)
     await keep_trying(limiter.start)
     secret = await keep_trying(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
-    await keep_trying(store.prepare)
+    await keep_trying(lambda: _prepared(store))
     http = open_session()
     closing.push_async_callback(http.close)
     putter = Putter(config.beanstalkd.servers)
@@ -118,28 +119,26 @@ def _limiter(config: Config, redis: Redis, who: Who) -> Limiter:
     )
 
 
+async def _prepared(store: Store) -> None:
+    """Make the indexes. Raises ResultsDown; Refused where to try again is no use."""
+    try:
+        await store.prepare()
+    except ResultsDown as error:
+        if not is_lasting(error.__cause__):
+            raise
+        what = f"makes no index that the worker needs: {error.message.removeprefix('MongoDB ')}"
+        fix = error.fix or "Change that in MongoDB, then start the worker again."
+        raise Refused([Finding("MongoDB", Grade.UNFIT, what, fix)]) from error
+
+
 def _store(config: Config) -> Store:
     try:
-        return Store(_names(config), functools.partial(_notice, "mongodb", mongodb_down))
+        return Store(names_of(config), functools.partial(_notice, "mongodb", mongodb_down))
     except (PyMongoError, ValueError) as error:
         # The driver reads mongodb.uri at once.
         down = mongodb_down(error)
         what = down.message.removeprefix("MongoDB ")
         raise Refused([Finding("MongoDB", Grade.UNFIT, what, down.fix)]) from error
-
-
-def _names(config: Config) -> Names:
-    mongodb = config.mongodb
-    return Names(
-        uri=mongodb.uri,
-        database=mongodb.database,
-        tracking=mongodb.collection,
-        past=mongodb.past_collection,
-        dead=mongodb.dead_collection,
-        unreadable=mongodb.unreadable_collection,
-        dead_keep_days=config.dead.keep_days,
-        results_keep_days=config.results.keep_days,
-    )
 
 
 def _notice(

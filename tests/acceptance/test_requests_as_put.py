@@ -15,7 +15,8 @@ from urllib.parse import parse_qs, urlsplit
 from plant import Plant
 from running_worker import until
 
-from service.results.connection import Names, Store
+from service.results.connection import Store
+from service.results.names import Names
 from service.tubes.putter import Putter
 from service.upkeep.recheck import Recheck
 from tracking.request import Slug

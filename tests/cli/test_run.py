@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -142,6 +143,19 @@ def test_a_worker_refuses_a_redis_that_forgets_and_tells_the_fix(
         finally:
             admin.config_set("appendfsync", "always")
     assert "CONFIG SET appendfsync always" in log.read_text()
+
+
+def test_an_index_of_somebody_else_that_is_in_the_way_is_named_at_the_start_and_by_check(
+    started: tuple[Started, Path], run: Run, collections: Any
+) -> None:
+    start, log = started
+    collections.dead.create_index("at", name="by_somebody")
+    assert start().wait(PATIENCE) == 2
+    fix = 'getCollection("dead").dropIndex("by_somebody")'
+    assert fix in log.read_text().replace("\\", "")
+    checked = run("check")
+    assert checked.code == 1
+    assert fix in checked.out
 
 
 def test_a_worker_stops_in_good_order_while_its_servers_are_away(

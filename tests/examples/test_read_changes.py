@@ -15,7 +15,8 @@ import pymongo
 import pytest
 from pymongo.collection import Collection
 
-from service.results.indexes import index_tracking
+from service.results.indexes import indexes_for, make_indexes
+from service.results.names import Names
 
 READER = Path(__file__).parents[2] / "examples" / "read_changes.py"
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -26,7 +27,7 @@ Changes = Callable[[], list[str]]
 @pytest.fixture
 def parcels(mongo_uri: str, database: str) -> Any:
     with pymongo.MongoClient(mongo_uri, tz_aware=True) as client:
-        index_tracking(client[database]["tracking"], 0)
+        make_indexes(client[database]["tracking"], indexes_for(Names(""))["tracking"])
         yield client[database]["tracking"]
 
 

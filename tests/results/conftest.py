@@ -18,7 +18,8 @@ import pytest
 from store_parcels import recheck_of
 
 from service.results import connection
-from service.results.connection import Names, Store
+from service.results.connection import Store
+from service.results.names import Names
 from service.results.trackings import Trackings
 
 

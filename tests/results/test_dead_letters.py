@@ -15,7 +15,8 @@ from store_parcels import START, hours
 from devstack.stack import Stack
 from service.results.connection import Store
 from service.results.dead import BODY_MOST, Dead, Filter, count_by_reason, delete, find, record
-from service.results.indexes import index_dead
+from service.results.indexes import indexes_for, make_indexes
+from service.results.names import Names
 from tracking.call import DeadLetter
 from tracking.errors import ResultsDown
 
@@ -185,10 +186,10 @@ def test_dead_requests_end_after_the_days_that_are_set_also_when_those_change(
 ) -> None:
     with MongoClient[Any](mongo_uri) as client:
         dead = client[database]["dead"]
-        index_dead(dead, 30)
-        index_dead(dead, 30)
+        for _ in range(2):
+            make_indexes(dead, indexes_for(Names("", dead_keep_days=30))["dead"])
         first = dead.index_information()["at_1"]["expireAfterSeconds"]
-        index_dead(dead, 7)
+        make_indexes(dead, indexes_for(Names("", dead_keep_days=7))["dead"])
         second = dead.index_information()["at_1"]["expireAfterSeconds"]
 
     assert (first, second) == (30 * 86_400, 7 * 86_400)

@@ -22,7 +22,8 @@ from store_parcels import scan as scanned
 
 from service.config.schema import Recheck
 from service.results import forgetting
-from service.results.connection import Names, Store
+from service.results.connection import Store
+from service.results.names import Names
 from service.results.trackings import Trackings
 from tracking.checkpoint import NOT_FOUND_YET
 from tracking.errors import CourierDown, UnreadableAnswer

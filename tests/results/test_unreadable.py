@@ -19,7 +19,8 @@ from store_parcels import (
 )
 
 from service.results.bulk import BulkWriter
-from service.results.connection import Names, Store
+from service.results.connection import Store
+from service.results.names import Names
 from service.results.trackings import Trackings
 from service.results.unreadable import each, forget, save, unread_of
 from tracking.call import Call

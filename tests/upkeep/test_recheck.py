@@ -6,7 +6,6 @@ import asyncio
 import datetime as dt
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any
 
 import greenstalk
 import pytest
@@ -15,7 +14,8 @@ from pymongo import monitoring
 
 from devstack.servers import Server
 from service.observe.events import Event
-from service.results.connection import Names, Store
+from service.results.connection import Document, Store
+from service.results.names import Names
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.putter import Putter
 from service.upkeep import recheck
@@ -29,7 +29,6 @@ NOW = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
 DUE = NOW - dt.timedelta(minutes=5)
 NOBODY = "127.0.0.1:1"
 
-Document = dict[str, Any]
 Told = list[tuple[Event, Document]]
 
 

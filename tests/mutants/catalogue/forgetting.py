@@ -53,8 +53,8 @@ MUTANTS = (
         name="active parcels end with keep_days",
         breaks="I1",
         where="service/results/indexes.py",
-        old="name=KEEP_DAYS_INDEX, partialFilterExpression=ended",
-        new="name=KEEP_DAYS_INDEX",
+        old='Index(("updated_at",), {"active": False}, names',
+        new='Index(("updated_at",), None, names',
         tests=(KEEP_DAYS + "test_parcels_that_ended_go_after_the_days_and_active_ones_stay",),
     ),
 )

@@ -1,0 +1,43 @@
+"""Where MongoDB is, and what its collections are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.config.schema import Config
+
+UNKNOWN_CODES, FORGOTTEN = "unknown_codes", "forgotten"
+"""The names of collections that nobody needs to call otherwise: they hold no answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Where MongoDB is and what its collections are called.
+
+    `dead_keep_days` until TTL removal, of dead requests and of unreadable answers;
+    `results_keep_days` after the end of a parcel, 0 for never.
+    """
+
+    uri: str
+    database: str = "bucket"
+    tracking: str = "tracking"
+    past: str = "tracking_past"
+    dead: str = "dead"
+    unreadable: str = "unreadable"
+    dead_keep_days: int = 30
+    results_keep_days: int = 0
+
+
+def names_of(config: Config) -> Names:
+    """The names that are configured."""
+    mongodb = config.mongodb
+    return Names(
+        uri=mongodb.uri,
+        database=mongodb.database,
+        tracking=mongodb.collection,
+        past=mongodb.past_collection,
+        dead=mongodb.dead_collection,
+        unreadable=mongodb.unreadable_collection,
+        dead_keep_days=config.dead.keep_days,
+        results_keep_days=config.results.keep_days,
+    )

@@ -19,7 +19,8 @@
     └── StoreError            one of our own servers did not do what it was asked
         ├── TubesDown         beanstalkd
         ├── LimitsDown        Redis
-        └── ResultsDown       MongoDB
+        ├── ResultsDown       MongoDB
+        └── SpoolDown         the file for requests that no beanstalkd takes
 """
 
 from __future__ import annotations
@@ -192,3 +193,7 @@ class LimitsDown(StoreError):
 
 class ResultsDown(StoreError):
     """MongoDB did not confirm a write: it may or may not have happened, so repeat it."""
+
+
+class SpoolDown(StoreError):
+    """The spool did not confirm a write, or cannot be read: what it was given is not durable."""

@@ -46,6 +46,12 @@ class Event(StrEnum):
     SWEPT = "sweeper repaired"
     UNKNOWN_LINE = "line is unknown"
 
+    DOOR_OPEN = "door is open"
+    DOOR_CLOSED = "door is closed"
+    SPOOLED = "requests are spooled"
+    UNSPOOLED = "spooled requests are put"
+    SPOOL_DOWN = "spool cannot be used"
+
     STARTED = "worker started"
     REFUSED_START = "worker refuses to start"
     STOPPING = "worker stops"
@@ -89,6 +95,11 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.NO_MEMORY: "error",
         Event.SWEPT: "warning",
         Event.UNKNOWN_LINE: "warning",
+        Event.DOOR_OPEN: "info",
+        Event.DOOR_CLOSED: "info",
+        Event.SPOOLED: "warning",
+        Event.UNSPOOLED: "info",
+        Event.SPOOL_DOWN: "error",
         Event.STARTED: "info",
         Event.REFUSED_START: "error",
         Event.STOPPING: "info",
@@ -133,6 +144,11 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.NO_MEMORY: "Redis is at its `maxmemory`: new jobs stay in beanstalkd meanwhile.",
         Event.SWEPT: "What a vanished worker held was taken up again.",
         Event.UNKNOWN_LINE: "A drain job for `line`, which this worker does not know: it waits.",
+        Event.DOOR_OPEN: "Requests are taken over HTTP at `server`.",
+        Event.DOOR_CLOSED: "No more requests are taken here; what was taken is durable.",
+        Event.SPOOLED: "No beanstalkd takes requests: they are in the spool, put later by itself.",
+        Event.UNSPOOLED: "What the spool held is on a beanstalkd.",
+        Event.SPOOL_DOWN: "Nothing can be spooled; what no beanstalkd takes is refused with 503.",
         Event.STARTED: "The worker is connected and takes jobs.",
         Event.REFUSED_START: "A server cannot be used; `error` says why, `fix` what to do.",
         Event.STOPPING: "The worker takes nothing more and finishes what it holds.",

@@ -73,12 +73,14 @@ class Connection:
     """A live connection. All methods are for its own thread, and raise TubesDown.
 
     `abandoned` counts the jobs that were held when it ended, `error` says why it did.
+    `binlog`: the server was started with one.
     """
 
     server: str
     instance: str
     wire: Wire
     client: greenstalk.Client[bytes]
+    binlog: bool = False
     held: dict[int, Reservation] = field(default_factory=dict)
     alive: bool = True
     abandoned: int = 0
@@ -94,12 +96,15 @@ class Connection:
             raise beanstalkd_down(server, error) from error
         try:
             client = greenstalk.Client(wire, encoding=None, use=tube, watch=tube)
+            stats = client.stats()
             # Job ids start from 1 when a server without its binlog restarts; this id never repeats.
-            instance = str(client.stats()["id"])
+            instance = str(stats["id"])
         except (greenstalk.Error, OSError, AssertionError, ValueError) as error:
             wire.drop()
             raise beanstalkd_down(server, error) from error
-        return cls(server, instance, wire, client)
+        # Files are numbered from 1; 0 is what a server without a binlog tells.
+        binlog = int(stats.get("binlog-current-index", 0)) > 0
+        return cls(server, instance, wire, client, binlog)
 
     def reserve_ready(self, most: int) -> list[Reservation]:
         """Reserve up to `most` jobs (at most AHEAD_MOST) that are ready now; never waits."""
@@ -168,6 +173,11 @@ class Connection:
             each if isinstance(each, int) else PutRefused(*told(self.server, each))
             for each in answers
         ]
+
+    def records(self) -> int:
+        """Tell how many records the server has written to its binlog since it started."""
+        with self._talk():
+            return int(self.client.stats()["binlog-records-written"])
 
     def close(self) -> None:
         """End the connection: beanstalkd makes what it held ready for others at once."""

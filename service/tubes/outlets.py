@@ -30,10 +30,15 @@ class NotPut(TubesDown):
 
 
 class Outlet:
-    """One server to put on, with at most one connection."""
+    """One server to put on, with at most one connection.
 
-    def __init__(self, server: str, patience: Patience) -> None:
+    `durable`: jobs count as put only where the server's binlog holds them.
+    """
+
+    def __init__(self, server: str, patience: Patience, *, durable: bool = False) -> None:
         self.server = server
+        self._durable = durable
+        self._forgetful = ""
         self.error = TubesDown(f"beanstalkd {server} was not asked yet")
         self._patience = patience
         self._connection: Connection | None = None
@@ -45,13 +50,25 @@ class Outlet:
             if time.monotonic() < self._avoid_until:
                 raise TubesDown(self.error.message, self.error.fix)
             try:
-                self._connection = Connection.open(self.server, tube, self._patience)
+                self._connection = self.opened(tube)
             except TubesDown as error:
                 self._avoid(error)
                 raise
         if self._connection is None:
             raise self.error
         return self._connection
+
+    def opened(self, tube: str) -> Connection:
+        """Open a connection of its own, wherever jobs may be put. Raises TubesDown."""
+        made = Connection.open(self.server, tube, self._patience)
+        if self._durable and (not made.binlog or made.instance == self._forgetful):
+            made.close()
+            if not made.binlog:
+                what, fix = "keeps jobs in memory only (no binlog)", "Start it with -b DIR -f 0."
+            else:
+                what, fix = "stopped writing its binlog", "Look at its disk, then restart it."
+            raise TubesDown(f"beanstalkd {self.server} {what}", fix)
+        return made
 
     def put(self, tube: str, bodies: Sequence[bytes], placing: Placing) -> list[int | None]:
         """Put jobs: the id of each, None where it did not take one, and `error` says why.
@@ -64,7 +81,7 @@ class Outlet:
             was_open = self._is_open()
             try:
                 connection = self.connection(tube)
-                results += connection.put(tube, bodies[len(results) :], placing)
+                results += self._put(connection, tube, bodies[len(results) :], placing)
             except TubesDown as error:
                 if not was_open:
                     self._avoid(error)
@@ -74,10 +91,37 @@ class Outlet:
         ids = [each if isinstance(each, int) else None for each in results]
         return ids + [None] * (len(bodies) - len(ids))
 
+    def refusal(self, tube: str) -> str:
+        """Say why it takes no jobs now; "" where it does, as far as is known."""
+        try:
+            self.connection(tube)
+        except TubesDown as error:
+            return f"{error}"
+        return f"{self.error}" if time.monotonic() < self._avoid_until else ""
+
     def close(self) -> None:
         """End the connection, if there is one."""
         if self._connection:
             self._connection.close()
+
+    def _put(
+        self, connection: Connection, tube: str, bodies: Sequence[bytes], placing: Placing
+    ) -> list[int | PutRefused]:
+        """Put jobs. Raises TubesDown also where acknowledged ones did not get into the binlog.
+
+        After one failed write beanstalkd goes on without its binlog, and tells nobody. Records of
+        somebody else's jobs can hide that while it happens; the next put finds it.
+        """
+        if not self._durable:
+            return connection.put(tube, bodies, placing)
+        before = connection.records()
+        put = connection.put(tube, bodies, placing)
+        if connection.records() - before < sum(isinstance(each, int) for each in put):
+            # Until it restarts, it would take each put and forget it at its end.
+            self._forgetful = connection.instance
+            connection.close()
+            raise TubesDown(f"beanstalkd {self.server} stopped writing its binlog")
+        return put
 
     def _is_open(self) -> bool:
         return self._connection is not None and self._connection.alive
@@ -90,8 +134,11 @@ class Outlet:
 class Outlets:
     """All servers to put on. For one thread."""
 
-    def __init__(self, servers: Sequence[str], patience: Patience) -> None:
-        self.all = [Outlet(server, patience) for server in servers]
+    def __init__(
+        self, servers: Sequence[str], patience: Patience, *, durable: bool = False
+    ) -> None:
+        """`durable`: pass over a server without a binlog, or that stopped writing it."""
+        self.all = [Outlet(server, patience, durable=durable) for server in servers]
         self._next = 0
 
     def put(self, tube: str, bodies: Sequence[bytes], placing: Placing) -> list[Placed]:
@@ -118,6 +165,11 @@ class Outlets:
         if left:
             raise NotPut("; ".join(each.message for each in errors), errors[-1].fix, placed)
         return done
+
+    def refusal(self, tube: str) -> str:
+        """Say why no server takes jobs now; "" where one does."""
+        refused = [outlet.refusal(tube) for outlet in self.all]
+        return "" if "" in refused else "; ".join(refused)
 
     def close(self) -> None:
         """End all connections."""

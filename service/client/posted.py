@@ -1,0 +1,115 @@
+"""Requests as programs post them: each made into the body of a job, or refused by its place."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from service.client.put import Couriers, Sendable
+from service.tubes.envelope import encode_payload
+from service.tubes.payload import kind_of, request_from
+from service.tubes.strict_json import read_strictly
+from tracking.errors import MalformedJob
+from tracking.request import FIELDS, Slug
+
+MEMBERS = ("slug", "number", "id", "origin", "max_age", "expires_in", *FIELDS)
+"""What a client may say; all else is ignored, and not passed on: some of it is ours to say."""
+
+ID_REUSED = "id_reused"
+KNOWN_MOST = 10_000
+"""Ids of clients that a process remembers, to refuse one that is used for another parcel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not taken: `index` is its place among those posted, from 0."""
+
+    index: int
+    reason: str
+    detail: str
+
+
+class KnownIds:
+    """The newest ids that clients gave, and which parcel each was for."""
+
+    def __init__(self) -> None:
+        self._parcels: OrderedDict[str, tuple[Slug, str]] = OrderedDict()
+
+    def insist(self, each: Sendable, others: Mapping[str, Sendable]) -> None:
+        """Raise MalformedJob where another parcel has this id, among `others` too."""
+        other = others.get(each.id)
+        known = (other.slug, other.number) if other else self._parcels.get(each.id)
+        if known not in {None, (each.slug, each.number)}:
+            why = f"the id {each.id} belongs to another parcel: give each parcel ids of its own"
+            raise MalformedJob(ID_REUSED, why)
+
+    def remember(self, taken: Iterable[Sendable]) -> None:
+        """Know from now on what these ids are for."""
+        for each in taken:
+            if not each.made_up:
+                self._parcels[each.id] = each.slug, each.number
+        while len(self._parcels) > KNOWN_MOST:
+            self._parcels.popitem(last=False)
+
+
+def read_posted(body: bytes) -> object:
+    """Read one JSON value. Raises MalformedJob: `bad_utf8` or `bad_json`."""
+    try:
+        return read_strictly(body)
+    except UnicodeDecodeError as error:
+        why = f"byte {error.start} is not UTF-8: write the JSON in UTF-8"
+        raise MalformedJob("bad_utf8", why) from error
+    except RecursionError as error:
+        raise MalformedJob(
+            "bad_json", "nested too deep: write an object of plain members"
+        ) from error
+    except ValueError as error:
+        raise MalformedJob("bad_json", f"not JSON: {error}"[:200]) from error
+
+
+def sendables_of(
+    posted: Sequence[object], couriers: Couriers, known: KnownIds, traceparent: str | None = None
+) -> tuple[list[Sendable], list[Refusal]]:
+    """Make a job of each request, or a refusal; an id is made up where there is none.
+
+    A request that is bytes is a line of JSON that nobody has read yet.
+    """
+    meta: dict[str, object] = {"enqueued_at": round(time.time(), 3)}
+    if traceparent is not None:
+        meta["traceparent"] = traceparent
+    good: list[Sendable] = []
+    given: dict[str, Sendable] = {}
+    refused: list[Refusal] = []
+    for index, each in enumerate(posted):
+        try:
+            payload = read_posted(each) if isinstance(each, bytes) else each
+            made = _sendable(payload, index, couriers, meta)
+            if not made.made_up:
+                known.insist(made, given)
+                given[made.id] = made
+        except MalformedJob as error:
+            refused.append(Refusal(index, error.reason, error.detail))
+        else:
+            good.append(made)
+    return good, refused
+
+
+def _sendable(
+    payload: object, index: int, couriers: Couriers, meta: Mapping[str, object]
+) -> Sendable:
+    if not isinstance(payload, dict):
+        why = f'a request is {kind_of(payload)}: write an object, {{"slug": "…", "number": "…"}}'
+        raise MalformedJob("bad_shape", why)
+    kept = {name: payload[name] for name in MEMBERS if payload.get(name) is not None}
+    made_up = "id" not in kept
+    if made_up:
+        kept["id"] = str(uuid.uuid4())
+    request = request_from(kept, couriers.resolve, meta)
+    for name in couriers.required_fields(request.slug):
+        if name not in request.fields:
+            raise MalformedJob("missing_field", f"{request.slug} needs `{name}` besides the number")
+    body = encode_payload(kept, meta)
+    return Sendable(kept["id"], request.slug, request.number, body, index, made_up)

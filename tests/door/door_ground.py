@@ -1,0 +1,71 @@
+"""A door of a test's own, with real servers and a real spool."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import greenstalk
+
+from devstack.servers import Server
+from service.client.door import Door
+from service.client.spool import Spool
+from service.tubes.connection import Patience
+from service.tubes.envelope import REQUESTS_TUBE
+from service.tubes.outlets import Outlets
+
+PATIENCE = Patience(connect=1.0, reply=1.0)
+SOON = 10.0
+
+
+class Lines:
+    """What would stand on standard output."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+
+    def __call__(self, bodies: Sequence[bytes]) -> bool:
+        self.bodies += bodies
+        return True
+
+
+@asynccontextmanager
+async def open_door(
+    spool: Path, *servers: Server | str, mib: int = 64, save: Callable[..., bool] | None = None
+) -> AsyncIterator[Door]:
+    """A door that does not empty its spool by itself."""
+    urls = [each if isinstance(each, str) else each.url for each in servers]
+    outlets = Outlets(urls, PATIENCE, durable=True)
+    door = Door(outlets, Spool(spool, mib), save or Lines())
+    try:
+        yield door
+    finally:
+        await door.close()
+
+
+def jobs_in(*servers: Server) -> list[bytes]:
+    """Take all requests that are ready, in their order."""
+    found = []
+    for server in servers:
+        with greenstalk.Client((server.host, server.port), encoding=None, watch=REQUESTS_TUBE) as (
+            client
+        ):
+            while True:
+                try:
+                    job = client.reserve(timeout=0)
+                except greenstalk.TimedOutError:
+                    break
+                found.append(job.body)
+                client.delete(job)
+    return found
+
+
+async def until(condition: Callable[[], bool], what: str, seconds: float = SOON) -> None:
+    """Wait for something to become true."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        await asyncio.sleep(0.02)

@@ -11,6 +11,7 @@ fixture                   lives     is
 `site`                    test      the session's courier site, reset (`devstack.site.remote`)
 `watched`                 session   two Redis servers under three Sentinels, whole again for each
                                     test (`devstack.sentinels.Watched`)
+`disk`                    test      a folder on a disk: /tmp may be memory, which some things refuse
 `measured`                session   figures by what they are; told at the end, judged by nobody
 ========================= ========= ================================================================
 
@@ -108,6 +109,12 @@ def pytest_terminal_summary(
 ) -> None:
     for what, values in config.stash[MEASURED].items():
         terminalreporter.write_line(f"{what}: {', '.join(values)}")
+
+
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="pytest-", dir="/var/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

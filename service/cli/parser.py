@@ -33,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
     if DEVSTACK.is_dir():
         _demo(verbs)
     _put(verbs)
+    _serve(verbs)
     _show(verbs)
     _detect(verbs)
     _cancel(verbs)
@@ -135,6 +136,16 @@ def _put(verbs: _Verbs) -> None:
         help="begin with this row or line of the input; an interrupted put says which",
     )
     _json(made)
+
+
+def _serve(verbs: _Verbs) -> None:
+    texts = {
+        "ingest": "Take requests over HTTP, and nothing else, until SIGTERM.",
+        "api": "Serve HTTP for programs until SIGTERM: so far it takes requests, as `ingest` does.",
+    }
+    for verb, text in texts.items():
+        made = _verb(verbs, verb, text, module="serve")
+        made.set_defaults(verb=verb)
 
 
 def _wishes(made: argparse.ArgumentParser) -> None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
-import socket
 import sys
 
-from service.cli.settings import HOME, installation, loaded
+from service.cli.settings import HOME, installation, loaded, log_lines
 from service.config.load import Loaded
 from service.config.per_slug import silence_seconds
-from service.config.secret import secrets_of
-from service.observe.writer import Lines, emitter, lines
+from service.observe.writer import emitter
 from service.supervisor.lifeline import Lifeline, end_with
 from service.supervisor.parent import STOP_MARGIN_SECONDS, Parent, Plan
 
@@ -35,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         grace=config.worker.grace_seconds,
         installation=installation(options),
     )
-    return Parent(plan, emitter(config.log.level, _lines(setting))).run()
+    return Parent(plan, emitter(config.log.level, log_lines(setting))).run()
 
 
 def _child(setting: Loaded, descriptor: int) -> int:
@@ -43,12 +40,7 @@ def _child(setting: Loaded, descriptor: int) -> int:
     lifeline = Lifeline(descriptor, stop_seconds)
     # By name, as the parent runs this module too and must not import what a worker needs.
     log = importlib.import_module("service.observe.log")
-    log.set_up(setting.config.log.level, _lines(setting))
+    log.set_up(setting.config.log.level, log_lines(setting))
     wiring = importlib.import_module("service.wiring")
     code: int = wiring.run_worker(setting.config, lifeline.beat)
     return code
-
-
-def _lines(setting: Loaded) -> Lines:
-    worker = f"{socket.gethostname()}:{os.getpid()}"
-    return lines(setting.config.log.format, secrets_of(setting.config), worker=worker)

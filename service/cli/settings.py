@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 from pathlib import Path
 
 import service
 from service.config.load import Loaded, load, which_file
+from service.config.secret import secrets_of
+from service.observe.writer import Lines, lines
 
 HOME = Path(service.__file__).parents[1]
 """Where worker.py and the shipped config.toml are."""
@@ -16,6 +19,12 @@ HOME = Path(service.__file__).parents[1]
 def loaded(options: argparse.Namespace) -> Loaded:
     """Read the configuration of `--config` and the environment. Raises ConfigError."""
     return load(options.config, os.environ, HOME)
+
+
+def log_lines(setting: Loaded) -> Lines:
+    """Say how the lines of this process are written."""
+    worker = f"{socket.gethostname()}:{os.getpid()}"
+    return lines(setting.config.log.format, secrets_of(setting.config), worker=worker)
 
 
 def installation(options: argparse.Namespace) -> str:

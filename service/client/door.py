@@ -23,10 +23,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TypeVar
 
 from service.client.saved_lines import write_lines
 from service.client.spool import Spool
+from service.config.schema import Config
 from service.observe.events import Event
 from service.observe.log import emit
 from service.results.batches import Batches
@@ -173,5 +175,13 @@ class Door:
         try:
             spool, spooled = "", self._spool.count()
         except SpoolDown as error:
+            emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
             spool, spooled = f"{error}", None
         return Standing(self._outlets.refusal(REQUESTS_TUBE), spool, spooled)
+
+
+def open_door(config: Config, spool: Path) -> Door:
+    """Open the door to the servers of a configuration, with its spool at a path of this disk."""
+    servers, durable = config.beanstalkd.servers, not config.beanstalkd.allow_loss
+    outlets = Outlets(servers, PATIENCE, durable=durable)
+    return Door(outlets, Spool(spool, config.ingest.spool_mib))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from service.client.put import Couriers, Sendable
 from service.tubes.envelope import encode_payload
-from service.tubes.payload import kind_of, request_from
+from service.tubes.payload import kind_of, request_from, traceparent_of
 from service.tubes.strict_json import read_strictly
 from tracking.errors import MalformedJob
 from tracking.request import FIELDS, Slug
@@ -78,8 +78,8 @@ def sendables_of(
     A request that is bytes is a line of JSON that nobody has read yet.
     """
     meta: dict[str, object] = {"enqueued_at": round(time.time(), 3)}
-    if traceparent is not None:
-        meta["traceparent"] = traceparent
+    if traced := traceparent_of(traceparent):
+        meta["traceparent"] = traced
     good: list[Sendable] = []
     given: dict[str, Sendable] = {}
     refused: list[Refusal] = []

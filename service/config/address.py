@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv6Address
+from ipaddress import IPv6Address, ip_address
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from couriers.http.redaction import MASK
@@ -50,6 +50,15 @@ def host_and_port(text: str, fallback: int | None = None) -> tuple[str, int]:
     if not split.hostname or not port or not plain or bare_v6 or any(map(str.isspace, text)):
         raise wanted
     return split.hostname, port
+
+
+def is_loopback(listen: str) -> bool:
+    """Tell whether only programs of this machine reach `host:port`."""
+    host, _ = host_and_port(listen)
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def check_redis(url: str) -> None:

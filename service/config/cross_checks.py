@@ -58,6 +58,8 @@ def _addresses(config: Config) -> Iterator[Finding]:
         yield Finding(("beanstalkd", "servers"), "the same server twice", "different servers", fix)
     yield from _checked(("redis", "url"), config.redis.url, check_redis)
     yield from _checked(("mongodb", "uri"), config.mongodb.uri, check_mongodb)
+    yield from _checked(("api", "listen"), config.api.listen, host_and_port)
+    yield from _checked(("ingest", "listen"), config.ingest.listen, host_and_port)
 
 
 def _checked(path: Path, address: str, check: Callable[[str], object]) -> Iterator[Finding]:

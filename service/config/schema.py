@@ -161,6 +161,20 @@ class Recheck(Section, frozen=True):
     slugs: dict[str, SlugRecheck] = field(default_factory=dict)
 
 
+class Api(Section, frozen=True):
+    """`[api]`: HTTP for programs, the door included."""
+
+    listen: str = "127.0.0.1:8080"
+
+
+class Ingest(Section, frozen=True):
+    """`[ingest]`: the door for requests alone, and the spool of every door."""
+
+    listen: str = "127.0.0.1:8081"
+    spool: Annotated[str, Meta(min_length=1)] = "spool.sqlite"
+    spool_mib: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_024
+
+
 class Log(Section, frozen=True):
     """`[log]`: what is written on standard output."""
 
@@ -195,5 +209,7 @@ class Config(Section, frozen=True):
     results: Results = Results()
     dead: Dead = Dead()
     recheck: Recheck = Recheck()
+    api: Api = Api()
+    ingest: Ingest = Ingest()
     log: Log = Log()
     couriers: dict[str, Courier] = field(default_factory=dict)

@@ -71,7 +71,7 @@ def request_from(
         max_age=max_age,
         expires_at=expires_at,
         fields=_fields(payload),
-        traceparent=_traceparent(meta.get("traceparent")),
+        traceparent=traceparent_of(meta.get("traceparent")),
         resend_of=_resend_of(payload.get("resend_of")),
     )
 
@@ -150,7 +150,8 @@ def _fields(payload: Mapping[str, Any]) -> Mapping[str, str]:
     return MappingProxyType(found) if found else NO_FIELDS
 
 
-def _traceparent(value: Any) -> str | None:
+def traceparent_of(value: Any) -> str | None:
+    """Read the W3C's `traceparent`; None for anything else."""
     return value if isinstance(value, str) and _TRACEPARENT.fullmatch(value) else None
 
 

@@ -17,6 +17,8 @@ VERBS = (
     "run",
     "demo",
     "put",
+    "ingest",
+    "api",
     "show",
     "detect",
     "cancel",

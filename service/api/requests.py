@@ -1,0 +1,179 @@
+"""`POST /v1/requests`: one request, an array of them, or a line of JSON for each."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from http import HTTPStatus
+
+import msgspec
+from aiohttp import web
+
+from service.api.problems import Problem
+from service.client.catalogue import Catalogue
+from service.client.door import Door
+from service.client.posted import ID_REUSED, KnownIds, Refusal, read_posted, sendables_of
+from service.client.put import Sendable
+from tracking.errors import MalformedJob, SpoolDown
+
+REQUESTS_MOST = 1_000
+"""Requests of one POST."""
+
+NAMED_MOST = 100
+"""Requests that a problem names."""
+
+BODY_SECONDS = 30.0
+"""How long a body may take to arrive."""
+
+RETRY_SECONDS = 5
+"""When to come again while nothing durable can be reached: servers are tried as often."""
+
+LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
+_YES, _NO = frozenset({"1", "true"}), frozenset({"", "0", "false"})
+
+
+class Taken(msgspec.Struct):
+    """A request that is durable; `spooled`: no beanstalkd took it yet."""
+
+    id: str
+    slug: str
+    number: str
+    spooled: bool
+
+
+class Left(msgspec.Struct):
+    """A request that was not taken: `index` is its place in what was posted, from 0."""
+
+    index: int
+    reason: str
+    detail: str
+
+
+class ManyTaken(msgspec.Struct, omit_defaults=True):
+    """What became of several requests; `left_out` only where bad ones were to be skipped."""
+
+    requests: list[Taken]
+    left_out: list[Left] = msgspec.field(default_factory=list)
+
+
+class Requests:
+    """The route."""
+
+    def __init__(self, door: Door, catalogue: Catalogue) -> None:
+        self._door = door
+        self._catalogue = catalogue
+        self._known = KnownIds()
+
+    async def post(self, request: web.Request) -> web.Response:
+        """Take requests; 202 once each is durable. Raises Problem."""
+        skip_bad = _flag(request, "skip_bad")
+        posted, many = await _posted(request)
+        traceparent = request.headers.get("traceparent")
+        good, refused = sendables_of(posted, self._catalogue, self._known, traceparent)
+        if refused and (not skip_bad or not good):
+            raise _refused(refused, many=many)
+        try:
+            spooled = await self._door.take([each.body for each in good])
+        except SpoolDown as error:
+            raise _nowhere(good, error) from error
+        self._known.remember(good)
+        taken = [
+            Taken(each.id, each.slug, each.number, alone)
+            for each, alone in zip(good, spooled, strict=True)
+        ]
+        left_out = [Left(each.index, each.reason, each.detail) for each in refused]
+        said = ManyTaken(taken, left_out) if many else taken[0]
+        return web.Response(
+            status=HTTPStatus.ACCEPTED,
+            body=msgspec.json.encode(said),
+            content_type="application/json",
+        )
+
+
+async def _posted(request: web.Request) -> tuple[Sequence[object], bool]:
+    """Read the requests of a body, and whether it may hold several. Raises Problem."""
+    lines = _of_lines(request)
+    body = await _body(request)
+    key = request.headers.get("Idempotency-Key")
+    if lines:
+        posted: Sequence[object] = [line for line in body.splitlines() if line.strip()]
+    else:
+        try:
+            read = read_posted(body)
+        except MalformedJob as error:
+            raise Problem(HTTPStatus.BAD_REQUEST, error.detail, reason=error.reason) from error
+        if not isinstance(read, list):
+            return [read if key is None else _with_id(read, key)], False
+        posted = read
+    if key is not None:
+        why = "Idempotency-Key names one request: give each of several its own `id` instead"
+        raise Problem(HTTPStatus.BAD_REQUEST, why)
+    if not posted:
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "the body holds no request")
+    if len(posted) > REQUESTS_MOST:
+        why = f"{len(posted)} requests: send {REQUESTS_MOST} at most"
+        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
+    return posted, True
+
+
+def _of_lines(request: web.Request) -> bool:
+    """Tell whether each line is a request of its own. Raises Problem for what is no JSON."""
+    kind, charset = request.content_type, (request.charset or "utf-8").lower()
+    encoded = request.headers.get("Content-Encoding", "identity")
+    if (kind != "application/json" and kind not in LINES) or charset not in {"utf-8", "utf8"}:
+        why = "send JSON in UTF-8: Content-Type: application/json, or application/x-ndjson"
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, why)
+    if encoded.lower() != "identity":
+        why = "send the body as it is, without Content-Encoding"
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, why)
+    return kind in LINES
+
+
+async def _body(request: web.Request) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except TimeoutError as error:
+        why = f"the body was not here within {BODY_SECONDS:g} s"
+        raise Problem(HTTPStatus.REQUEST_TIMEOUT, why) from error
+
+
+def _with_id(read: object, key: str) -> object:
+    """Give a request the id of the header, quoted as the draft of the standard has it or not."""
+    name = re.sub(r'^"(.*)"\Z', r"\1", key)
+    if not isinstance(read, dict):
+        return read
+    if read.get("id") not in {None, name}:
+        why = "Idempotency-Key and `id` differ: give one of them"
+        raise Problem(HTTPStatus.BAD_REQUEST, why)
+    return read | {"id": name}
+
+
+def _flag(request: web.Request, name: str) -> bool:
+    value = request.query.get(name, "") if request.query_string else ""
+    if value.lower() not in _YES | _NO:
+        raise Problem(HTTPStatus.BAD_REQUEST, f"{name} is 1 or 0")
+    return value.lower() in _YES
+
+
+def _refused(refused: Sequence[Refusal], *, many: bool) -> Problem:
+    reused = all(each.reason == ID_REUSED for each in refused)
+    status = HTTPStatus.CONFLICT if reused else HTTPStatus.UNPROCESSABLE_ENTITY
+    first = refused[0]
+    if not many:
+        return Problem(status, first.detail, reason=first.reason)
+    rest = f" ({len(refused) - 1} more are wrong)" if len(refused) > 1 else ""
+    detail = f"none was taken: request {first.index}: {first.detail}{rest}"
+    errors = [Left(each.index, each.reason, each.detail) for each in refused[:NAMED_MOST]]
+    return Problem(status, detail, index=first.index, reason=first.reason, errors=errors)
+
+
+def _nowhere(good: Sequence[Sendable], error: SpoolDown) -> Problem:
+    """Say that some requests are durable nowhere. With these ids they may be sent once more."""
+    return Problem(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        f"nothing durable can be reached: {error.message}",
+        {"Retry-After": str(RETRY_SECONDS)},
+        ids=[each.id for each in good],
+    )

@@ -1,0 +1,75 @@
+"""`ingest` and `api`: what keeps a door from opening is said in a line, with the fix."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from command_line import Run
+
+EACH = pytest.mark.parametrize("verb", ["ingest", "api"])
+
+
+@EACH
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "example.com", "[::]"])  # noqa: S104 - refused
+def test_without_keys_a_door_opens_for_this_machine_only(
+    offline: Run, monkeypatch: pytest.MonkeyPatch, verb: str, host: str
+) -> None:
+    monkeypatch.setenv(f"TRACKER_{verb.upper()}__LISTEN", f"{host}:8081")
+
+    done = offline(verb)
+
+    assert done.code == 2
+    assert f"{verb}.listen" in done.err
+    assert "127.0.0.1" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+@EACH
+def test_a_spool_in_memory_is_refused(
+    offline: Run, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    monkeypatch.setenv("TRACKER_INGEST__SPOOL", "/dev/shm/spool.sqlite")  # noqa: S108 - refused
+
+    done = offline(verb)
+
+    assert done.code == 2
+    assert "ingest.spool" in done.err
+    assert "on a disk" in done.err
+
+
+def test_a_spool_lies_beside_the_configuration(offline: Run, tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[ingest]\nspool = "missing/spool.sqlite"\n')
+
+    done = offline("--config", str(file), "ingest")
+
+    assert done.code == 2
+    assert f"{tmp_path.resolve()}/missing" in done.err
+
+
+def test_an_address_that_somebody_has_is_told(
+    offline: Run, monkeypatch: pytest.MonkeyPatch, disk: Path
+) -> None:
+    monkeypatch.setenv("TRACKER_INGEST__SPOOL", str(disk / "spool.sqlite"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setenv("TRACKER_INGEST__LISTEN", address)
+
+        done = offline("ingest")
+
+    assert done.code == 2
+    assert f"nobody can listen at {address}" in done.err
+
+
+@pytest.mark.parametrize("listen", ["8081", "127.0.0.1", "127.0.0.1:0", "http://127.0.0.1:8081"])
+def test_a_listen_that_is_no_address_stops_every_verb(
+    offline: Run, monkeypatch: pytest.MonkeyPatch, listen: str
+) -> None:
+    monkeypatch.setenv("TRACKER_API__LISTEN", listen)
+
+    done = offline("config", "show")
+
+    assert done.code == 2
+    assert "api.listen" in done.err

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
-from typing import TypeAlias
 
 from service import VERSION
-from service.cli.exit_codes import EXPLAINED
+from service.cli.arguments import Verbs, a_verb, offer_json, seconds_of, with_epilog
 from tracking.request import FIELDS, FIELDS_PREFIX
 
 DEVSTACK = Path(__file__).parents[2] / "devstack"
 """The servers of `demo`, which is not offered where they are not: in the image."""
 
-_Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - unnamed
-
 
 def parser() -> argparse.ArgumentParser:
     """Build the parser; `module` in its result names the verb's module in `service.cli`."""
-    top = _with_epilog(
+    top = with_epilog(
         argparse.ArgumentParser(
             prog="worker.py",
             description="Track parcels through couriers' APIs. Without a verb: run a worker.",
@@ -34,6 +30,7 @@ def parser() -> argparse.ArgumentParser:
         _demo(verbs)
     _put(verbs)
     _serve(verbs)
+    _recover(verbs)
     _show(verbs)
     _detect(verbs)
     _cancel(verbs)
@@ -47,46 +44,14 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _with_epilog(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    made.epilog = EXPLAINED
-    made.formatter_class = argparse.RawDescriptionHelpFormatter
-    return made
-
-
-def _verb(verbs: _Verbs, name: str, text: str, module: str = "") -> argparse.ArgumentParser:
-    first = text[0].lower() + text[1:].rstrip(".")
-    made = _with_epilog(verbs.add_parser(name, help=first, description=text))
-    # SUPPRESS: `--config` before the verb must not be overwritten by its absence after it.
-    made.add_argument("--config", metavar="PATH", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-    made.set_defaults(module=module or name)
-    return made
-
-
-def _json(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--json", action="store_true", help="print JSON, one object per line")
-
-
-def _seconds(text: str) -> float:
-    """Read a number of seconds; `--wait usps 9405…` is a frequent slip."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of seconds, 0 or more; write options after SLUG NUMBER"
-        )
-    return seconds
-
-
-def _run(verbs: _Verbs) -> None:
-    made = _verb(verbs, "run", "Run a worker until SIGTERM; the default verb.")
+def _run(verbs: Verbs) -> None:
+    made = a_verb(verbs, "run", "Run a worker until SIGTERM; the default verb.")
     made.add_argument("--child", type=int, metavar="DESCRIPTOR", help=argparse.SUPPRESS)
     _end_with(made)
 
 
-def _demo(verbs: _Verbs) -> None:
-    made = _verb(
+def _demo(verbs: Verbs) -> None:
+    made = a_verb(
         verbs,
         "demo",
         "Show the worker at work for half a minute: made-up couriers, a proof at the end.",
@@ -98,8 +63,8 @@ def _end_with(made: argparse.ArgumentParser) -> None:
     made.add_argument("--end-with", type=int, metavar="PID", help=argparse.SUPPRESS)
 
 
-def _put(verbs: _Verbs) -> None:
-    made = _verb(
+def _put(verbs: Verbs) -> None:
+    made = a_verb(
         verbs, "put", "Put tracking requests: numbers, a CSV file, or lines of standard input."
     )
     made.add_argument(
@@ -120,7 +85,7 @@ def _put(verbs: _Verbs) -> None:
     made.add_argument(
         "--wait",
         nargs="?",
-        type=_seconds,
+        type=seconds_of,
         const=60.0,
         metavar="SECONDS",
         help="wait for the outcomes at most this long; default: 60",
@@ -135,17 +100,28 @@ def _put(verbs: _Verbs) -> None:
         metavar="N",
         help="begin with this row or line of the input; an interrupted put says which",
     )
-    _json(made)
+    offer_json(made)
 
 
-def _serve(verbs: _Verbs) -> None:
+def _serve(verbs: Verbs) -> None:
     texts = {
         "ingest": "Take requests over HTTP, and nothing else, until SIGTERM.",
         "api": "Serve HTTP for programs until SIGTERM: so far it takes requests, as `ingest` does.",
     }
     for verb, text in texts.items():
-        made = _verb(verbs, verb, text, module="serve")
+        made = a_verb(verbs, verb, text, module="serve")
         made.set_defaults(verb=verb)
+
+
+def _recover(verbs: Verbs) -> None:
+    made = a_verb(
+        verbs, "recover", "Put the requests that a door had spooled, out of its saved output."
+    )
+    made.add_argument(
+        "files", nargs="*", metavar="FILE", help="saved output; default: standard input"
+    )
+    made.add_argument("--dry-run", action="store_true", help="list the requests, put none")
+    offer_json(made)
 
 
 def _wishes(made: argparse.ArgumentParser) -> None:
@@ -157,13 +133,13 @@ def _wishes(made: argparse.ArgumentParser) -> None:
     )
     made.add_argument(
         "--max-age",
-        type=_seconds,
+        type=seconds_of,
         metavar="SECONDS",
         help="take an answer at most this old instead of calling the courier; 0 always calls",
     )
     made.add_argument(
         "--expires-in",
-        type=_seconds,
+        type=seconds_of,
         metavar="SECONDS",
         help="cancel the request if no call has begun this long after the put",
     )
@@ -177,35 +153,35 @@ def _wishes(made: argparse.ArgumentParser) -> None:
     )
 
 
-def _show(verbs: _Verbs) -> None:
-    made = _verb(verbs, "show", "Show what is known about a number, or about a request by its id.")
+def _show(verbs: Verbs) -> None:
+    made = a_verb(verbs, "show", "Show what is known about a number, or about a request by its id.")
     made.add_argument("slug", nargs="?", metavar="SLUG", help="the courier")
     made.add_argument("number", nargs="?", metavar="NUMBER", help="the tracking number")
     made.add_argument("--id", help="show one request instead, by the id it was put with")
-    _json(made)
+    offer_json(made)
 
 
-def _detect(verbs: _Verbs) -> None:
-    made = _verb(verbs, "detect", "List the couriers that may have a number, likeliest first.")
+def _detect(verbs: Verbs) -> None:
+    made = a_verb(verbs, "detect", "List the couriers that may have a number, likeliest first.")
     made.add_argument("number", metavar="NUMBER", help="a tracking number")
-    _json(made)
+    offer_json(made)
 
 
-def _cancel(verbs: _Verbs) -> None:
-    made = _verb(
+def _cancel(verbs: Verbs) -> None:
+    made = a_verb(
         verbs, "cancel", "Cancel requests that wait; calls that run already are not cut off."
     )
     _parcels(made, alone="; alone: cancel all that waits for this courier")
     made.add_argument("--id", help="cancel only the request with this id, of that parcel")
-    _json(made)
+    offer_json(made)
 
 
-def _forget(verbs: _Verbs) -> None:
-    made = _verb(
+def _forget(verbs: Verbs) -> None:
+    made = a_verb(
         verbs, "forget", "Delete all that is stored about parcels, and what calls of now bring."
     )
     _parcels(made)
-    _json(made)
+    offer_json(made)
 
 
 def _parcels(made: argparse.ArgumentParser, alone: str = "") -> None:
@@ -221,8 +197,8 @@ def _parcels(made: argparse.ArgumentParser, alone: str = "") -> None:
     made.set_defaults(**nothing, field=[], from_row=1)
 
 
-def _info(verbs: _Verbs) -> None:
-    made = _verb(
+def _info(verbs: Verbs) -> None:
+    made = a_verb(
         verbs,
         "info",
         "Show what runs and waits per courier, what the tubes hold, and which workers live.",
@@ -230,16 +206,16 @@ def _info(verbs: _Verbs) -> None:
     made.add_argument(
         "--watch",
         nargs="?",
-        type=_seconds,
+        type=seconds_of,
         const=2.0,
         metavar="SECONDS",
         help="show again every SECONDS until Ctrl-C; default: 2",
     )
-    _json(made)
+    offer_json(made)
 
 
-def _dead(verbs: _Verbs) -> None:
-    made = _verb(verbs, "dead", "List, show, put again or delete requests that got no answer.")
+def _dead(verbs: Verbs) -> None:
+    made = a_verb(verbs, "dead", "List, show, put again or delete requests that got no answer.")
     actions = made.add_subparsers(title="actions", metavar="ACTION", required=True)
     texts = {
         "list": "List records, newest first.",
@@ -248,7 +224,7 @@ def _dead(verbs: _Verbs) -> None:
         "delete": "Delete records and their buried jobs.",
     }
     for action, text in texts.items():
-        each = _verb(actions, action, text, module="dead")
+        each = a_verb(actions, action, text, module="dead")
         each.set_defaults(action=action)
         if action == "show":
             each.add_argument("ids", nargs=1, metavar="ID")
@@ -263,26 +239,26 @@ def _dead(verbs: _Verbs) -> None:
             each.add_argument("ids", nargs="*", metavar="ID")
             each.add_argument("--all", action="store_true", help="every record")
             each.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-        _json(each)
+        offer_json(each)
     text = "List buried jobs that no record names."
-    orphans = _verb(actions, "orphans", text, module="orphans")
+    orphans = a_verb(actions, "orphans", text, module="orphans")
     orphans.add_argument("--record", action="store_true", help="record them, for kick and delete")
-    _json(orphans)
+    offer_json(orphans)
 
 
-def _reparse(verbs: _Verbs) -> None:
-    made = _verb(
+def _reparse(verbs: Verbs) -> None:
+    made = a_verb(
         verbs,
         "reparse",
         "Read stored answers again that could not be read, after a module was fixed.",
     )
     made.add_argument("--slug", help="only answers of this courier")
     made.add_argument("--dry-run", action="store_true", help="show the outcome, change nothing")
-    _json(made)
+    offer_json(made)
 
 
-def _check(verbs: _Verbs) -> None:
-    made = _verb(verbs, "check", "Check the settings, and tell in one line how the servers are.")
+def _check(verbs: Verbs) -> None:
+    made = a_verb(verbs, "check", "Check the settings, and tell in one line how the servers are.")
     made.add_argument(
         "--worker",
         action="store_const",
@@ -290,18 +266,18 @@ def _check(verbs: _Verbs) -> None:
         dest="module",
         help="tell instead whether a worker lives on this machine, whatever the servers do",
     )
-    _json(made)
+    offer_json(made)
 
 
-def _doctor(verbs: _Verbs) -> None:
-    made = _verb(verbs, "doctor", "Explain servers, settings and credentials, with fixes.")
-    _json(made)
+def _doctor(verbs: Verbs) -> None:
+    made = a_verb(verbs, "doctor", "Explain servers, settings and credentials, with fixes.")
+    offer_json(made)
 
 
-def _config(verbs: _Verbs) -> None:
-    made = _verb(verbs, "config", "Show the configuration.")
+def _config(verbs: Verbs) -> None:
+    made = a_verb(verbs, "config", "Show the configuration.")
     actions = made.add_subparsers(title="actions", metavar="ACTION", required=True)
     text = "Print the settings in force, secrets masked; wrong ones are named instead, with exit 2."
-    show = _verb(actions, "show", text, module="config_show")
+    show = a_verb(actions, "show", text, module="config_show")
     show.add_argument("--sources", action="store_true", help="also show where each value was set")
-    _json(show)
+    offer_json(show)

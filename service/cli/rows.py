@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import TextIO
 
 from service.cli.exit_codes import UsageError
-from service.client.put import Row
+from service.client.put import MEMBERS, Row
 from tracking.request import FIELDS, FIELDS_PREFIX
-
-COLUMNS = ("slug", "number", "id", "origin", "max_age", "expires_in", *FIELDS)
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
@@ -92,7 +90,7 @@ def _csv_rows(file: TextIO, name: str, *, has_slug: bool) -> Iterator[Row]:
     header = next(csv.reader([first], delimiter=delimiter), [])
     lines: Iterable[str] = file
     if any(word.strip().casefold() == "number" for word in header):
-        columns = [_column(word, COLUMNS, f"{name}:1") for word in header]
+        columns = [_column(word, MEMBERS, f"{name}:1") for word in header]
         if "slug" not in columns and not has_slug:
             raise UsageError(f"{name} has no column slug; add it, or give --slug")
         begin = 2

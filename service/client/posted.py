@@ -8,15 +8,12 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from service.client.put import Couriers, Sendable
+from service.client.put import MEMBERS, Couriers, Sendable
 from service.tubes.envelope import encode_payload
 from service.tubes.payload import kind_of, request_from, traceparent_of
 from service.tubes.strict_json import read_strictly
 from tracking.errors import MalformedJob
-from tracking.request import FIELDS, Slug
-
-MEMBERS = ("slug", "number", "id", "origin", "max_age", "expires_in", *FIELDS)
-"""What a client may say; all else is ignored, and not passed on: some of it is ours to say."""
+from tracking.request import Slug
 
 ID_REUSED = "id_reused"
 KNOWN_MOST = 10_000
@@ -103,6 +100,7 @@ def _sendable(
     if not isinstance(payload, dict):
         why = f'a request is {kind_of(payload)}: write an object, {{"slug": "…", "number": "…"}}'
         raise MalformedJob("bad_shape", why)
+    # All else is ignored, and not passed on: some members are the door's own to say.
     kept = {name: payload[name] for name in MEMBERS if payload.get(name) is not None}
     made_up = "id" not in kept
     if made_up:

@@ -11,7 +11,10 @@ from typing import Protocol
 from service.tubes.envelope import encode_payload
 from service.tubes.payload import request_from
 from tracking.errors import MalformedJob
-from tracking.request import FIELDS_PREFIX, Slug, TrackingRequest
+from tracking.request import FIELDS, FIELDS_PREFIX, Slug, TrackingRequest
+
+MEMBERS = ("slug", "number", "id", "origin", "max_age", "expires_in", *FIELDS)
+"""What somebody who asks may say of a request."""
 
 _SECONDS = ("max_age", "expires_in")
 

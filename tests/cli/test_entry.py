@@ -19,6 +19,7 @@ VERBS = (
     "put",
     "ingest",
     "api",
+    "recover",
     "show",
     "detect",
     "cancel",

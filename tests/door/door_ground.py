@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import greenstalk
+from aiohttp import ClientResponse, web
+from aiohttp.test_utils import TestClient, TestServer
 
 from devstack.servers import Server
+from service.api.serve import application
+from service.client.catalogue import Catalogue
 from service.client.door import Door
 from service.client.spool import Spool
+from service.config.load import load
 from service.tubes.connection import Patience
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.outlets import Outlets
 
 PATIENCE = Patience(connect=1.0, reply=1.0)
 SOON = 10.0
+
+USPS = {"slug": "usps", "number": "9405903699300184125060"}
+OTHER = {"slug": "ups", "number": "1Z12345E0205271688"}
+NOWHERE = "127.0.0.1:1"
+CATALOGUE = Catalogue(load(None, {}, Path("/")).config)
+LINES = {"Content-Type": "application/x-ndjson"}
+
+Client = TestClient[web.Request, web.Application]
 
 
 class Lines:
@@ -69,3 +85,33 @@ async def until(condition: Callable[[], bool], what: str, seconds: float = SOON)
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
         await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def serving(spool: Path, *servers: Server | str) -> AsyncIterator[Client]:
+    async with (
+        open_door(spool, *servers) as door,
+        TestClient(TestServer(application(door, CATALOGUE))) as client,
+    ):
+        yield client
+
+
+async def post(client: Client, body: object, query: str = "", **headers: str) -> ClientResponse:
+    data = io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
+    given = {"Content-Type": "application/json"} | {
+        name.replace("_", "-"): value for name, value in headers.items()
+    }
+    return await client.post(f"/v1/requests{query}", data=data, headers=given)
+
+
+async def refused(response: ClientResponse, status: int) -> dict[str, Any]:
+    assert response.status == status
+    assert response.content_type == "application/problem+json"
+    problem: dict[str, Any] = await response.json(content_type=None)
+    assert problem["status"] == status
+    assert problem["title"]
+    return problem
+
+
+def payloads(server: Server) -> list[dict[str, Any]]:
+    return [json.loads(body)["payload"] for body in jobs_in(server)]

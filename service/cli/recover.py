@@ -1,0 +1,80 @@
+"""`recover`: requests that a door had spooled, put out of its saved output."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from service.cli.exit_codes import Exit, UsageError
+from service.cli.output import say, say_json
+from service.cli.settings import loaded
+from service.client.catalogue import Catalogue
+from service.client.producer import NotPut, Placed, Placing, Producer, batches
+from service.client.put import Bad, Sendable
+from service.client.saved_lines import saved_in
+from tracking.errors import TubesDown
+
+TOGETHER = 128
+"""Requests put in one go."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Put them all; 0 when every line could be read and every request is put."""
+    setting = loaded(options)
+    found = list(_found(options.files or ["-"], Catalogue(setting.config)))
+    bad = [each for each in found if isinstance(each, Bad)]
+    good = [each for each in found if isinstance(each, Sendable)]
+    for each in bad:
+        _note(f"{each}, and was left out")
+    if options.dry_run:
+        for one in good:
+            _tell(one, None, as_json=options.json)
+    else:
+        with Producer(setting.config.beanstalkd.servers) as producer:
+            for batch in batches(good, TOGETHER):
+                _put(producer, batch, as_json=options.json)
+    told = (
+        "would be put" if options.dry_run else "put; those that were put before are not asked twice"
+    )
+    _note(f"{len(good)} requests {told}")
+    return Exit.NEGATIVE if bad else Exit.DONE
+
+
+def _found(names: Iterable[str], catalogue: Catalogue) -> Iterator[Sendable | Bad]:
+    for name in names:
+        if name == "-":
+            yield from saved_in(sys.stdin.buffer, "standard input", catalogue)
+            continue
+        try:
+            with Path(name).open("rb") as file:
+                yield from saved_in(file, name, catalogue)
+        except OSError as error:
+            raise UsageError(f"{name}: {error.strerror}") from error
+
+
+def _put(producer: Producer, batch: Sequence[Sendable], *, as_json: bool) -> None:
+    failed: NotPut | None = None
+    try:
+        placed: Sequence[Placed | None] = producer.put([each.body for each in batch], Placing())
+    except NotPut as error:
+        failed, placed = error, error.placed
+    for each, place in zip(batch, placed, strict=True):
+        if place:
+            _tell(each, place, as_json=as_json)
+    if failed:
+        told = f"not all were put, so put all of them again: {failed.message}"
+        raise TubesDown(told, failed.fix) from failed
+
+
+def _tell(each: Sendable, place: Placed | None, *, as_json: bool) -> None:
+    if as_json:
+        line = {"id": each.id, "slug": each.slug, "number": each.number}
+        say_json(line | (place._asdict() if place else {}))
+    else:
+        say(f"{each.id}  {each.slug} {each.number}")
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(f"worker.py: {text}\n")

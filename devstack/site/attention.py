@@ -5,13 +5,14 @@ from __future__ import annotations
 import selectors
 import time
 from collections import deque
+from itertools import pairwise
 
 LOOK_SECONDS = 0.005
 LOOKS = 5
 """One more than the loop looks from a connection's arrival to its first byte."""
 
-STALL_NS = round(2 * LOOKS * LOOK_SECONDS * 1_000_000_000)
-"""That many looks take half of this when nothing keeps the loop from looking."""
+STALL_NS = round(2 * LOOK_SECONDS * 1_000_000_000)
+"""From one look to the next it takes half of this when nothing keeps the loop from looking."""
 
 
 class Attention(selectors.DefaultSelector):
@@ -28,5 +29,6 @@ class Attention(selectors.DefaultSelector):
 
     def late_ns(self, arrived_ns: int) -> int:
         """How long before `arrived_ns` that may have arrived; 0 unless the loop stalled."""
-        unseen = arrived_ns - self._looks[0]
-        return unseen if unseen > STALL_NS else 0
+        looks = [*self._looks, arrived_ns]
+        stalled = any(later - earlier > STALL_NS for earlier, later in pairwise(looks))
+        return arrived_ns - looks[0] if stalled else 0

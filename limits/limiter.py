@@ -171,14 +171,15 @@ class Limiter:
 
     async def sweep(self, lines: Sequence[Line]) -> Sequence[Swept]:
         """Put right what vanished workers left (lua/survey.lua, lua/inspect.lua, lua/sweep.lua)."""
-        busy = await self._survey(lines, LIVES_SECONDS)
+        busy, known = await self._survey(lines, LIVES_SECONDS), frozenset(lines)
         unsound: list[Line] = []
         for part in _parts(busy, INSPECTED_AT_ONCE):
-            spans = [us for line in part for us in self._rules_of(line).reach_us]
-            unsound += await self._pipeline.run("inspect", [keys.wait_list(s) for s in part], spans)
+            told = [n for line in part for n in (*self._rules_of(line).reach_us, line in known)]
+            lists = [keys.wait_list(line) for line in part]
+            unsound += await self._pipeline.run("inspect", lists, [*map(int, told)])
         swept: list[Swept] = []
         for part in _parts(unsound, SWEPT_AT_ONCE):
-            swept += await asyncio.gather(*(self._sweep(line) for line in part))
+            swept += await asyncio.gather(*(self._sweep(line, line in known) for line in part))
         return swept
 
     def _after(self, call: Call) -> str:
@@ -193,9 +194,9 @@ class Limiter:
         found = await self._pipeline.run("survey", [keys.LINES, keys.WORKERS], args)
         return [line for line in map(Line, found) if kind_of(line)]
 
-    async def _sweep(self, line: Line) -> Swept:
-        asked = time.monotonic()
-        _, swept, dying, put = await self._run("sweep", line, (next(self.ids),))
+    async def _sweep(self, line: Line, known: bool) -> Swept:  # noqa: FBT001 - asked once
+        asked, who = time.monotonic(), next(self.ids) if known else ""
+        _, swept, dying, put = await self._run("sweep", line, (who,))
         calls = tuple(self._call(line, grant, asked) for grant in dying)
         return Swept(line, swept=int(swept), dying=calls, put_drain=put == 1)
 

@@ -28,7 +28,8 @@ PLACES_READ = 1_000_000
 class LineView:
     """One line at this moment. Times in seconds; None: nobody waits, or nothing binds.
 
-    `bound_by` is one of "", "no_worker", "paused", "per_hour", "per_day", "concurrency", "rate".
+    `bound_by` is one of "", "no_worker", "not_configured", "paused", "per_hour", "per_day",
+    "concurrency", "rate".
     """
 
     line: Line

@@ -116,7 +116,10 @@ class Limits(Protocol):
         """
 
     async def sweep(self, lines: Sequence[Line]) -> Sequence[Swept]:
-        """Put right what vanished workers left; `lines` are all that this worker knows."""
+        """Put right what vanished workers left; `lines` are all that this worker knows.
+
+        What waits on others waits on: no drainer is called for them.
+        """
 
 
 class Results(Protocol):

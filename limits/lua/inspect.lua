@@ -4,7 +4,8 @@ twice as many commands, and three times the worker's time.
 
 KEYS[1…] wait_list:<line>, one for each line; the line's other keys are named from it, as in
          limits/keys.py
-ARGV[1…] for each line two: µs that a lease lasts, µs that a lane may lie ahead
+ARGV[1…] for each line three: µs that a lease lasts, µs that a lane may lie ahead, and whether the
+         worker that asks could drain it, 1 or 0
 
 Returns  {line, …}    to be swept; in doubt a line is among them
 ]]
@@ -50,10 +51,10 @@ local function is_in_time(line, lease_us, lane_us)
   return (score(starts, -1) or 0) <= now + lane_us
 end
 
-local function is_sound(line, lease_us, lane_us)
+local function is_sound(line, lease_us, lane_us, is_known)
   local manual, automatic = 'wait_list:' .. line, 'wait_list_automatic:' .. line
   if call('EXISTS', manual, automatic, 'wait_later:' .. line) > 0 then
-    if not is_drained(line) then return false end
+    if is_known == '1' and not is_drained(line) then return false end
   elseif call('EXISTS', 'wait_requests:' .. line) == 1
     or call('EXISTS', 'wait_inflight:' .. line) == 0 then
     return false
@@ -65,7 +66,7 @@ local found = {}
 for i, list in ipairs(KEYS) do
   local line = string.sub(list, #'wait_list:' + 1)
   -- A key that is not what it should be must not keep the other lines from being looked at.
-  local looked, sound = pcall(is_sound, line, ARGV[2 * i - 1], ARGV[2 * i])
+  local looked, sound = pcall(is_sound, line, ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i])
   if not looked or sound ~= true then table.insert(found, line) end
 end
 return found

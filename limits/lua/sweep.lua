@@ -3,7 +3,7 @@ sweep: put right what vanished workers left behind, for one line.
 
 KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
-  who      new for every sweep
+  who      new for every sweep; empty: this worker could not drain the line, so it calls no drainer
 
 Uses     memory: clamp, count, drop_ended, nothing_is_open
          record: read_record, write_record
@@ -75,8 +75,10 @@ return function(who)
   move_due()
   local put, left = 0, waits()
   if left > 0 then
-    raise_flag(left)
-    put = call_drainer(who)
+    if who ~= '' then
+      raise_flag(left)
+      put = call_drainer(who)
+    end
   elseif at_rest() and call('EXISTS', INFLIGHT, REQUESTS) == 0 then
     nothing_is_open()
     call('SREM', LINES, line)

@@ -18,7 +18,7 @@ from service.client.cancel import Cancelled, Kept, Wanted, canceller_of
 from service.client.catalogue import Catalogue
 from service.config.schema import Config
 from tracking.errors import MalformedJob
-from tracking.request import Slug
+from tracking.request import Slug, parse_slug
 
 _KEPT = {
     Kept.ELSEWHERE: "{id} is not a request for {parcel}, so nothing was cancelled; "
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     by_slug = bool(options.slug) and not options.csv and not options.slug_and_numbers
     _check(options, by_slug=by_slug)
     if by_slug:
-        return asyncio.run(_courier(setting.config, couriers.resolve(options.slug)[0], options))
+        return asyncio.run(_courier(setting.config, couriers, options))
     wanted = list(_wanted(options, couriers))
     question = f"Cancel what waits for {len(wanted)} rows of {options.csv}?"
     if not agreed(question, yes=options.yes or not options.csv):
@@ -111,9 +111,16 @@ def _told(one: Wanted, came: Cancelled) -> str:
     return f"nothing waits for {parcel}; a call that runs is not cut off"
 
 
-async def _courier(config: Config, slug: Slug, options: argparse.Namespace) -> int:
+async def _courier(config: Config, couriers: Catalogue, options: argparse.Namespace) -> int:
     tally = Tally()
     async with canceller_of(config) as canceller:
+        try:
+            slug = couriers.resolve(options.slug)[0]
+        except MalformedJob:
+            # It may not be configured any more: whatever waits for it can be ended all the same.
+            slug = parse_slug(options.slug)
+            if not await canceller.waiting(slug):
+                raise
         waiting = await canceller.waiting(slug)
         if not agreed(f"Cancel all that waits for {slug}: {waiting} numbers?", yes=options.yes):
             return Exit.NEGATIVE

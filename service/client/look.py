@@ -101,14 +101,32 @@ async def _look(config: Config, view: View, known: Sequence[Slug], producer: Pro
         asyncio.to_thread(lambda: list(producer.tubes())),
         unknown_codes(config),
     )
-    worries = [str(finding) for finding in judge_memory(memory)]
-    return Look([each for each in views if _tells(each)], tubes, workers, unknown, worries)
+    configured = set(map(courier_line, known))
+    removed = [each for each in views if each.line not in configured and _waiting(each)]
+    worries = [*map(str, judge_memory(memory)), *map(_removed, removed)]
+    told = [_of_nobody(each) if each in removed else each for each in views if _tells(each)]
+    return Look(told, tubes, workers, unknown, worries)
 
 
 def _tells(view: LineView) -> bool:
     """Leave out couriers that nobody ever asked."""
-    waiting = view.waiting_manual or view.waiting_automatic or view.waiting_later
-    return bool(view.running or waiting or view.bound_by or view.counts)
+    return bool(view.running or _waiting(view) or view.bound_by or view.counts)
+
+
+def _waiting(view: LineView) -> int:
+    return view.waiting_manual + view.waiting_automatic + view.waiting_later
+
+
+def _of_nobody(view: LineView) -> LineView:
+    return dataclasses.replace(view, bound_by="not_configured", until_seconds=None)
+
+
+def _removed(view: LineView) -> str:
+    return (
+        f"{view.line} is not configured any more, and {_waiting(view):,} numbers wait for it. "
+        f"Configure it again ([couriers.{view.line}]), and they go on; or end them: "
+        f"python worker.py cancel --slug {view.line}"
+    )
 
 
 async def looked_at(view: View, slugs: Iterable[Slug]) -> dict[Slug, LineView]:

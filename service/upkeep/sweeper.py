@@ -61,16 +61,14 @@ class Sweeper:
                 emit_unexpected(error, line=swept.line)
 
     async def _put_right(self, swept: Swept) -> None:
-        # A worker that knows the line puts the job; this one could not drain it.
-        put_drain = swept.put_drain and swept.line in self._lines
-        if swept.swept or put_drain or swept.dying:
+        if swept.swept or swept.put_drain or swept.dying:
             emit(
                 Event.SWEPT,
                 slug=swept.line,
                 calls=swept.swept,
-                drain=put_drain,
+                drain=swept.put_drain,
                 dying=len(swept.dying),
             )
         for call in swept.dying:
             await self._dispatcher.die(call)
-        await self._dispatcher.go_on(swept.line, Turn(put_drain=put_drain))
+        await self._dispatcher.go_on(swept.line, Turn(put_drain=swept.put_drain))

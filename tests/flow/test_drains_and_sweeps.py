@@ -10,7 +10,6 @@ from flow_ports import USPS, Job, Scene, away, call
 from service.flow import receive
 from tracking.call import Swept, Turn
 from tracking.errors import LimitsDown, MalformedJob, UnknownLine
-from tracking.line import Line
 from tracking.request import Slug, TrackingRequest
 
 pytestmark = pytest.mark.usefixtures("unread_log")
@@ -112,12 +111,3 @@ async def test_a_defect_over_one_line_leaves_the_others_to_be_swept() -> None:
     await scene.sweeper.sweep()
 
     assert scene.journal.steps == ["sweep 1", "record 1", "put drain usps"]
-
-
-async def test_no_drain_job_is_put_for_a_line_that_is_not_known() -> None:
-    scene = Scene()
-    scene.limits.swept = (Swept(Line("pigeon-post"), put_drain=True),)
-
-    await scene.sweeper.sweep()
-
-    assert scene.journal.steps == ["sweep 1"]

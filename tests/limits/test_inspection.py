@@ -27,7 +27,7 @@ Harm = Callable[[Redis, Worker], Awaitable[Any]]
 
 
 async def inspected(worker: Worker, *slugs: str) -> list[str]:
-    spans = [us for _ in slugs for us in worker.rules.reach_us]
+    spans = [us for _ in slugs for us in (*worker.rules.reach_us, 1)]
     lists = [f"wait_list:{slug}" for slug in slugs]
     return list(await worker.pipeline.run("inspect", lists, spans))
 
@@ -170,7 +170,7 @@ class InspectedWalk(Walk):
     @rule(sent=SENT)
     def sweep(self, sent: int) -> None:
         self.leap()
-        named = self.redis.eval(INSPECT, 1, KEYS.wait_list, *RULES.reach_us)
+        named = self.redis.eval(INSPECT, 1, KEYS.wait_list, *RULES.reach_us, 1)
         before = values(self.redis)
         reply = self.run("sweep", self.new("s"), sent=sent)
         self.seen[bool(named)] += 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from limits_bench import FAST, USPS, Hire, Worker, asked, the_lease_ends
+from limits_bench import FAST, KEYS, USPS, Hire, Worker, asked, everything, the_lease_ends
 from redis.asyncio import Redis
 
 from limits.codec import write_request, write_rules
@@ -66,6 +66,32 @@ async def test_a_line_that_is_not_known_waits_untouched(worker: Worker, redis: R
 
     assert await worker.limiter.sweep([courier_line(USPS)]) == []
     assert await redis.hexists("wait_inflight:hook:shop", call.id)
+
+
+async def test_what_waits_for_a_courier_that_was_removed_costs_nothing_until_it_is_back(
+    busy: Worker, redis: Redis
+) -> None:
+    await busy.parked("N001")
+    await redis.delete(KEYS.wait_drainer, KEYS.wait_list_activated)
+    before = await everything(redis)
+
+    assert await busy.limiter.sweep([]) == []
+    assert await everything(redis) == before
+    (swept,) = await busy.limiter.sweep([courier_line(USPS)])
+
+    assert swept.put_drain
+
+
+async def test_a_lost_call_of_a_courier_that_was_removed_waits_again_and_nobody_drains(
+    worker: Worker, redis: Redis
+) -> None:
+    await the_lease_ends(redis, await worker.granted("N001"))
+
+    (swept,) = await worker.limiter.sweep([])
+
+    assert (swept.swept, swept.put_drain) == (1, False)
+    assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N001"]
+    assert await redis.exists(KEYS.wait_drainer) == 0
 
 
 async def test_rules_that_change_hold_from_the_next_step_on(hire: Hire) -> None:

@@ -10,6 +10,7 @@ from limits_bench import (
     ANSWERED,
     FAST,
     KEYS,
+    USPS,
     Hire,
     Worker,
     counted,
@@ -98,7 +99,7 @@ async def test_after_its_drainer_died_a_list_of_thousands_is_drained_again_withi
 
     assert 0 < await redis.pttl(KEYS.wait_drainer) <= 35_000
     await redis.delete(KEYS.wait_drainer)  # as its time to live does
-    (swept,) = await usps.limiter.sweep([])
+    (swept,) = await usps.limiter.sweep([USPS])
 
     assert swept.put_drain
 

@@ -157,7 +157,7 @@ async def test_what_lost_its_worker_is_first_in_line_again_the_oldest_first(
     await redis.rpush(KEYS.wait_list, "N004")
 
     await the_lease_ends(redis, *calls)
-    (swept,) = await worker.limiter.sweep([])
+    (swept,) = await worker.limiter.sweep([USPS])
 
     assert (swept.swept, swept.put_drain) == (3, True)
     assert await waiting(redis) == ["N001", "N002", "N003", "N004"]
@@ -194,7 +194,7 @@ async def test_an_operation_whose_worker_vanished_waits_again(worker: Worker, re
 async def test_a_call_whose_worker_lives_is_not_swept(worker: Worker, redis: Redis) -> None:
     await worker.granted("N001")
 
-    assert await worker.limiter.sweep([]) == []
+    assert await worker.limiter.sweep([USPS]) == []
     assert (await worker.raw("sweep", "s"))[1:3] == [0, []]
     assert await counted(redis, "swept") == (0,)
 
@@ -206,12 +206,12 @@ async def test_a_request_over_which_too_many_workers_vanished_is_dying(
     await worker.limiter.retry(await worker.granted("N001", id="op-1"), 0.0, 0)
     for _ in range(2):
         await the_lease_ends(redis, await worker.taken())
-        assert [swept.swept for swept in await worker.limiter.sweep([])] == [1]
+        assert [swept.swept for swept in await worker.limiter.sweep([USPS])] == [1]
 
     last = await worker.taken()
     await the_lease_ends(redis, last)
     for _ in range(2):  # until somebody has recorded and finished it
-        (swept,) = await worker.limiter.sweep([])
+        (swept,) = await worker.limiter.sweep([USPS])
         (dying,) = swept.dying
         assert (swept.swept, dying.id, dying.deaths) == (0, last.id, 3)
 
@@ -241,7 +241,7 @@ async def test_a_request_behind_a_dying_call_is_called_after_it(hire: Hire, redi
     await worker.parked("N001", id="op-2")
     await the_lease_ends(redis, call)
 
-    (swept,) = await worker.limiter.sweep([])
+    (swept,) = await worker.limiter.sweep([USPS])
     (next_call,) = (await worker.finish(swept.dying[0], DEAD, 5)).calls
 
     assert (next_call.operations, next_call.deaths) == (("op-2",), 0)
@@ -284,4 +284,4 @@ async def test_a_slug_where_all_is_done_is_not_looked_at_any_more(
     await worker.raw("sweep", "s")
 
     assert not await redis.exists(KEYS.lines)
-    assert await worker.limiter.sweep([]) == []
+    assert await worker.limiter.sweep([USPS]) == []

@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 DRAINER = "limits/test_drainer.py::"
 FORGETS = "limits/test_redis_forgets.py::"
 INSPECTION = "limits/test_inspection.py::"
+LINES = "limits/test_lines_of_limits.py::"
 RECOVERY = "limits/test_recovery.py::"
 REPLIES = "limits/test_lost_replies.py::"
 SENDS = "limits/test_send_reports.py::"
@@ -20,6 +21,26 @@ MUTANTS = (
         new="        return next(self.ids) + digest.hexdigest()\n",
         tests=(
             "limits/test_stranded_calls.py::test_what_the_end_of_a_call_took_comes_again_after_a_lost_reply",
+        ),
+    ),
+    Mutant(
+        name="a courier that was removed is swept time and again",
+        breaks="I6",
+        where="limits/lua/inspect.lua",
+        old="is_known == '1' and not is_drained(line)",
+        new="not is_drained(line)",
+        tests=(
+            LINES + "test_what_waits_for_a_courier_that_was_removed_costs_nothing_until_it_is_back",
+        ),
+    ),
+    Mutant(
+        name="a drainer is called by whom nobody would hear",
+        breaks="I7",
+        where="limits/lua/sweep.lua",
+        old="    if who ~= '' then\n",
+        new="    if who then\n",
+        tests=(
+            LINES + "test_a_lost_call_of_a_courier_that_was_removed_waits_again_and_nobody_drains",
         ),
     ),
     Mutant(

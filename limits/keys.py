@@ -30,6 +30,7 @@ wait_slugs                    set    lines the sweeper looks at         empty
 tracking:workers              zset   worker process, JSON → until, ms   20 s after the last look
 tracking:epoch                string "<name> <quiet until, µs>"         never
 tracking:status:<id>          string the operation, JSON                24 h (15 min) after its end
+tracking:operations:<slug>:<> zset   id → its call or end, ms           24 h after its last entry
 tracking:answer:<slug>:<no>   string the last answer, JSON              default max_age, 30 s to 1 h
 tracking:forgotten:<slug>:<n> string when it was forgotten, µs          1 h
 tracking:secret               string names jobs that carry no id        never
@@ -48,10 +49,11 @@ LINES = "wait_slugs"
 WORKERS = "tracking:workers"
 STATUS = "tracking:status:"
 FORGOTTEN = "tracking:forgotten:"
+HISTORY = "tracking:operations:"
 
 
 class LineKeys(NamedTuple):
-    """All keys of one line; the last four are prefixes."""
+    """All keys of one line; the last five are prefixes."""
 
     calls_number: str
     sec_calls: str
@@ -73,6 +75,7 @@ class LineKeys(NamedTuple):
     epoch: str
     status: str
     forgotten: str
+    history: str
     operations: str
     answer: str
 
@@ -105,6 +108,7 @@ def of_line(line: Line) -> LineKeys:
         epoch=EPOCH,
         status=STATUS,
         forgotten=FORGOTTEN,
+        history=HISTORY,
         operations=f"wait_operations:{line}:",
         answer=f"tracking:answer:{slug_of(line)}:",
     )

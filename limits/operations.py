@@ -14,12 +14,40 @@ from redis.asyncio import Redis
 from limits import keys
 from tracking.line import courier_line
 from tracking.operation import State, anonymous_in
-from tracking.request import Slug
+from tracking.request import Number, Slug
 
 Operation = dict[str, Any]
 """`status`, `startedAt`, `finishedAt`, `output`, `tracking`; and `resend_of` of a repeated one."""
 
 _MEMBERS = ("status", "startedAt", "finishedAt", "output", "tracking")
+
+
+LISTED_MOST = 1_000
+"""Operations of one parcel that are told: the newest."""
+
+
+async def operations_of(redis: Redis, slug: Slug, number: Number) -> list[Operation]:
+    """All operations of a parcel, each with its `id`, the newest first, in two round trips.
+
+    Those that wait come first. `status` is None of one that ended, and how is not known any more.
+    """
+    names = keys.of_line(courier_line(slug))
+    pipeline = redis.pipeline(transaction=True)
+    pipeline.hget(names.wait_requests, number)
+    pipeline.lrange(f"{names.operations}{number}", 0, LISTED_MOST - 1)
+    pipeline.zrange(f"{names.history}{slug}:{number}", 0, LISTED_MOST - 1, desc=True)
+    text, listed, noted = await pipeline.execute()
+    record = json.loads(text or "{}")
+    anonymous = record.get("anon")
+    jobs = [f"{slug}:{number}:{anonymous['id']}"] if anonymous else []
+    ids = list(dict.fromkeys([*(record.get("newest") or ()), *jobs, *listed, *noted]))[:LISTED_MOST]
+    texts = await redis.mget([keys.status(each) for each in ids]) if ids else []
+    unknown = {"tracking": f"{slug}:{number}"}
+    waits = unknown | {"status": State.WAITING.value}
+    return [
+        {"id": each} | _told(json.loads(text) if text else waits if each in jobs else unknown)
+        for each, text in zip(ids, texts, strict=True)
+    ]
 
 
 async def operations(redis: Redis, ids: Sequence[str]) -> dict[str, Operation]:

@@ -12,12 +12,12 @@ from redis.exceptions import RedisError
 from limits import keys
 from limits.failure import redis_down
 from limits.memory import Memory, memory_in
-from limits.operations import Operation, operations
+from limits.operations import Operation, operations, operations_of
 from limits.rules import RulesOf
 from limits.workers import LiveWorker, live_workers
 from tracking.line import Line
 from tracking.operation import State
-from tracking.request import Number
+from tracking.request import Number, Slug
 
 HOUR_MS = 3_600_000
 PLACES_READ = 1_000_000
@@ -105,6 +105,13 @@ class View:
         """As `operation`, for many in one round trip; what is not known is left out."""
         try:
             return await operations(self._redis, ids) if ids else {}
+        except (RedisError, OSError) as error:
+            raise redis_down(error) from error
+
+    async def operations_of(self, slug: Slug, number: Number) -> list[Operation]:
+        """All operations of a parcel, each with its `id`, the newest first."""
+        try:
+            return await operations_of(self._redis, slug, number)
         except (RedisError, OSError) as error:
             raise redis_down(error) from error
 

@@ -157,7 +157,10 @@ def _show(verbs: Verbs) -> None:
     made = a_verb(verbs, "show", "Show what is known about a number, or about a request by its id.")
     made.add_argument("slug", nargs="?", metavar="SLUG", help="the courier")
     made.add_argument("number", nargs="?", metavar="NUMBER", help="the tracking number")
-    made.add_argument("--id", help="show one request instead, by the id it was put with")
+    made.add_argument(
+        "--id",
+        help="show one request instead, by its id: as it was put with, or as SLUG NUMBER lists it",
+    )
     offer_json(made)
 
 

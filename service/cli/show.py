@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import dataclasses
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from service.cli.exit_codes import Exit, UsageError
@@ -21,7 +21,7 @@ from service.client.look import (
     Place,
     members,
     operation_of,
-    place_of,
+    parcel_of,
     stored_tracking,
 )
 from service.config.schema import Config
@@ -44,8 +44,10 @@ def run(options: argparse.Namespace) -> int:
     slug, number = catalogue.parcel(options.slug, options.number)
     document = stored_tracking(setting.config, slug, number)
     place = seen = away = None
+    operations: Sequence[dict[str, Any]] = ()
     try:
-        place, seen = asyncio.run(place_of(setting.config, slug, number))
+        found = asyncio.run(parcel_of(setting.config, slug, number))
+        place, seen, operations = found.place, found.seen, found.operations
     except LimitsDown as error:
         # What is stored is worth showing all the same.
         away = error
@@ -53,13 +55,15 @@ def run(options: argparse.Namespace) -> int:
         seen = None
     if options.json:
         place_json = dataclasses.asdict(place) if place else None
-        line = {"slug": slug, "number": number, "tracking": document, "place": place_json}
+        line: dict[str, Any] = {"slug": slug, "number": number, "tracking": document}
+        line |= {"place": place_json, "operations": operations}
         say_json(line | (members(seen) if seen else {}))
     else:
         _print(f"{slug} {number}", document, place, _binding(seen, catalogue))
+        _list_operations(operations)
     if away:
         raise away
-    return Exit.DONE if document or place else Exit.NEGATIVE
+    return Exit.DONE if document or place or operations else Exit.NEGATIVE
 
 
 def _is_kept(place: Place | None, seen: LineView | None, document: Document | None) -> bool:
@@ -87,7 +91,7 @@ def _show_operation(options: argparse.Namespace, config: Config, catalogue: Cata
         say(f"{options.id}: still in the tube, ended more than a day ago, or never put")
     else:
         say(f"{options.id}: {operation['status']}  {summary(operation)}".rstrip())
-        for name in ("tracking", "startedAt", "finishedAt"):
+        for name in ("tracking", "startedAt", "finishedAt", "resend_of"):
             if operation.get(name):
                 say(f"  {name:<11} {operation[name]}")
     if binding and not options.json:
@@ -113,6 +117,24 @@ def _print(name: str, document: Document | None, place: Place | None, binding: s
         table(
             ("time", "place", "message", "status"), [_row(each) for each in reversed(checkpoints)]
         )
+
+
+def _list_operations(operations: Sequence[dict[str, Any]]) -> None:
+    """List the requests of the last 24 hours; how the oldest of them ended may be forgotten."""
+    if not operations:
+        return
+    say("")
+    rows = [
+        [
+            each["id"],
+            each["status"] or "ended",
+            each["startedAt"] or "",
+            each["finishedAt"] or "",
+            summary(each),
+        ]
+        for each in operations
+    ]
+    table(("request", "state", "started", "finished", "outcome"), rows)
 
 
 def _facts(document: Document) -> Iterator[tuple[str, str]]:

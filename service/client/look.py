@@ -31,6 +31,7 @@ __all__ = [
     "LineView",
     "LiveWorker",
     "Look",
+    "ParcelNow",
     "Place",
     "Standing",
     "Tubes",
@@ -40,7 +41,7 @@ __all__ = [
     "looking",
     "members",
     "operation_of",
-    "place_of",
+    "parcel_of",
     "stored_tracking",
     "unknown_codes",
 ]
@@ -81,6 +82,15 @@ class Standing:
     operation: dict[str, Any] | None
     seen: LineView | None
     nobody: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ParcelNow:
+    """A parcel in Redis: where its number stands, its courier, its operations, the newest first."""
+
+    place: Place | None
+    seen: LineView
+    operations: Sequence[dict[str, Any]]
 
 
 @asynccontextmanager
@@ -158,11 +168,12 @@ def stored_tracking(config: Config, slug: Slug, number: Number) -> Document | No
         return find_tracking(stores.tracking, slug, number)
 
 
-async def place_of(config: Config, slug: Slug, number: Number) -> tuple[Place | None, LineView]:
-    """Find where a number's request stands, and how its courier does. Raises LimitsDown."""
+async def parcel_of(config: Config, slug: Slug, number: Number) -> ParcelNow:
+    """Find where a number's requests stand, and how its courier does. Raises LimitsDown."""
     async with view_of(config) as view:
         seen = await looked_at(view, [slug])
-        return await view.place(courier_line(slug), number), seen[slug]
+        place = await view.place(courier_line(slug), number)
+        return ParcelNow(place, seen[slug], await view.operations_of(slug, number))
 
 
 async def operation_of(config: Config, identity: str) -> Standing:

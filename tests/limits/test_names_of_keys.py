@@ -12,7 +12,7 @@ from tracking.line import Line
 
 LINE = Line("some-courier")
 SCRIPT = (files("limits") / "lua/lib/context.lua").read_text()
-SHARED = ("lines", "epoch", "status", "forgotten")
+SHARED = ("lines", "epoch", "status", "forgotten", "history")
 
 
 @pytest.mark.parametrize("field", [each for each in LineKeys._fields if each not in SHARED])

@@ -15,7 +15,7 @@ known    what is known of the line: lib/memory.lua alone reads and writes it
 is_full  Redis has reached its maxmemory: no new request may be taken
 now      µs, by Redis' clock; now_ms: the same in ms
 
-`STATUS`, `ANSWER`, `FORGOTTEN` and `OPERATIONS` are prefixes, completed with what only the script learns. Names that are
+`STATUS`, `ANSWER`, `FORGOTTEN`, `HISTORY` and `OPERATIONS` are prefixes, completed with what only the script learns. Names that are
 not in KEYS are why the project wants one Redis and no Cluster.
 
 Of a step's cost most is what Lua throws away, and each redis.call: so names and texts are made once,
@@ -26,7 +26,7 @@ local CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER
 local REQUESTS, INFLIGHT, DRAINER, FLAG, PAUSED, BREAKER, HOUR, DAY
 local COUNTS, OPERATIONS, ANSWER
 local LINES, EPOCH, STATUS = 'wait_slugs', 'tracking:epoch', 'tracking:status:'
-local FORGOTTEN = 'tracking:forgotten:'
+local FORGOTTEN, HISTORY = 'tracking:forgotten:', 'tracking:operations:'
 local line, slug, rules, known
 
 local now

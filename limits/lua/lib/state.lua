@@ -99,6 +99,19 @@ do
       .. ',"output":' .. (verdict.output or 'null') .. '}'
   end
 
+  local trimmed = {}
+
+  -- Whose call begins, or who ends without one, is found by the parcel too, for a day. Who only waits is
+  -- in the number's record: a key more for each of a million would be dear.
+  local function note_of_parcel(id, operation)
+    local key = HISTORY .. operation.tracking
+    call('ZADD', key, now_ms, id)
+    if trimmed[key] then return end
+    trimmed[key] = true
+    call('ZREMRANGEBYSCORE', key, '-inf', now_ms - DAY_MS)
+    call('PEXPIRE', key, DAY_MS)
+  end
+
   -- Every end of an operation, whatever script it comes from. What is to follow from an end begins here.
   local function note_end(id, operation, was, verdict)
     local brief = operation.anonymous or operation.auto
@@ -124,6 +137,7 @@ do
       call('SET', STATUS .. id, written(operation, state, verdict))
       if was ~= 'RUNNING' and was ~= 'WAITING' and not operation.anonymous then count('open') end
     end
+    if state ~= 'WAITING' and was ~= 'RUNNING' then note_of_parcel(id, operation) end
     operation.status = state
     return true
   end

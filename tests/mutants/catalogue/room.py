@@ -158,6 +158,14 @@ MUTANTS = (
         tests=(FULL + "test_a_send_is_reported_while_redis_is_full",),
     ),
     Mutant(
+        name="a full Redis lets nobody agree on an epoch",
+        breaks="I7",
+        where="limits/lua/epoch.lua",
+        old="redis.call('PERSIST', KEYS[1])\n",
+        new="",
+        tests=(FULL + "test_a_worker_lives_and_starts_while_redis_is_full",),
+    ),
+    Mutant(
         name="a worker is not seen to live while Redis is full",
         breaks="I12",
         where="limits/lua/survey.lua",

@@ -15,7 +15,15 @@ from devstack import judge
 
 SECOND_NS = 1_000_000_000
 REPAIRS = ("swept", "taken_over", "drains", "retried", "relisted")
-OUTAGES = ("killed", "frozen", "frozen for long", "frozen whole", "down", "a black hole")
+OUTAGES = (
+    "killed",
+    "killed for long",
+    "frozen",
+    "frozen for long",
+    "frozen whole",
+    "down",
+    "a black hole",
+)
 
 
 @dataclass(frozen=True, slots=True)

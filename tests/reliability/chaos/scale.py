@@ -72,8 +72,8 @@ class Scale:
 
     `gap` seconds lie between the beginnings of two faults, drawn between its two bounds. `rate` is
     what the `couriers` were made up with. `fail_points` are among the cards of each deal.
-    `disk_fills` only where a small disk can be mounted. The last two are judged as
-    docs/reliability.md says: less is promised.
+    `disk_fills` only where a small disk can be mounted. `forget_redis` and `step_clock` are judged
+    as docs/reliability.md says: less is promised. MongoDB is away for `away_seconds`, once.
     """
 
     seed: int = 1
@@ -87,6 +87,7 @@ class Scale:
     forget_redis: bool = False
     step_clock: bool = False
     is_short: bool = False
+    away_seconds: float = 0.0
 
     @classmethod
     def short(cls, seed: int) -> Scale:
@@ -112,6 +113,8 @@ class Scale:
             size += f" COURIERS={len(self.couriers)}"
         if self.rate is not None:
             size += f" RATE={self.rate:g}"
+        if self.away_seconds:
+            size += f" AWAY={self.away_seconds:g}"
         return f"make chaos SEED={self.seed} {size}{marked}"
 
 

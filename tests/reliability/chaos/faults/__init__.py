@@ -15,6 +15,7 @@ def deck(scale: Scale, deal: int, draw: random.Random) -> Sequence[Card]:
     return [
         *workers.cards(scale, deal, draw),
         *servers.cards(scale, draw),
+        *(servers.long_absence(scale) if deal == 0 else ()),
         *refusals.cards(),
         *links.cards(scale, draw),
         *couriers.cards(scale, draw),

@@ -31,6 +31,12 @@ def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
     yield Card("wrong eviction policy", needs, (0.5, 2.0), _wrong_policy(name))
 
 
+def long_absence(scale: Scale) -> Iterator[Card]:
+    """MongoDB gone for as long as the run asks for."""
+    if lasts := scale.away_seconds:
+        yield Card("mongodb killed for long", frozenset({"mongodb"}), (lasts, lasts), _GONE)
+
+
 def _on(name: str, treat: Treat) -> Do:
     def do(arena: Arena, _: random.Random) -> Undo:
         return treat(arena.servers[name])
@@ -41,6 +47,9 @@ def _on(name: str, treat: Treat) -> Do:
 def _kill(server: Server) -> Undo:
     server.kill()
     return server.start
+
+
+_GONE = _on("mongodb", _kill)
 
 
 def _freeze(server: Server) -> Undo:

@@ -37,6 +37,8 @@ COPY tracking/ tracking/
 COPY couriers/ couriers/
 COPY limits/ limits/
 COPY service/ service/
+# A new named volume takes over owner and mode, so a door can write its spool there.
+RUN install --directory --owner=10001 --group=10001 --mode=0700 /spool
 # Compiled here, because the container's root is read-only; readable whatever the builder's umask.
 RUN chmod -R a+rX . && python -m compileall -q .
 ENV PYTHONDONTWRITEBYTECODE=1

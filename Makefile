@@ -44,6 +44,7 @@ JUDGED := tests/limits/test_random_walk.py tests/limits/test_paced_permits.py \
 COURIERS ?= 5
 chaos: $(READY) ## break workers and servers by a fresh plan, then judge (SEED=1 MINUTES=3 WORKERS=3)
 	@$(if $(SHORT),,FRESH=1 TIMES=1 WALKS=$(WALKS) $(BIN)/python -m pytest -q $(JUDGED))
+	@$(if $(SHORT),,PYTHONPATH=.:tests/reliability $(BIN)/python -m door_storm $(if $(SEED),--seed $(SEED)))
 	@PYTHONPATH=.:tests/reliability $(BIN)/python -m chaos \
 	  $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES) --workers $(WORKERS) --couriers $(COURIERS) \
 	  $(if $(RATE),--rate $(RATE)) $(if $(SHORT),--short) $(if $(FORGET),--forget-redis) \

@@ -10,8 +10,14 @@ from service.tubes.commands import Placing
 from service.tubes.connection import Connection, Patience, PutRefused, binlog_records
 from tracking.errors import TubesDown
 
-AVOIDED = 5.0
+AVOIDED = 1.0
 """Seconds for which a server that is away or refuses is not asked again."""
+
+AVOIDED_SLOW = 5.0
+"""The same where that was waited for: each time costs everybody who puts the same wait."""
+
+SLOW = 0.5
+"""Seconds after which a failure counts as waited for."""
 
 
 class Placed(NamedTuple):
@@ -49,10 +55,11 @@ class Outlet:
         if not self._is_open():
             if time.monotonic() < self._avoid_until:
                 raise TubesDown(self.error.message, self.error.fix)
+            began = time.monotonic()
             try:
                 self._connection = self.opened(tube)
             except TubesDown as error:
-                self._avoid(error)
+                self._avoid(error, began)
                 raise
         if self._connection is None:
             raise self.error
@@ -76,6 +83,7 @@ class Outlet:
         A job whose reply was lost is put again, and may be there twice.
         """
         results: list[int | PutRefused] = []
+        began = time.monotonic()
         while len(results) < len(bodies) and time.monotonic() >= self._avoid_until:
             # It may have been restarted since it was last used.
             was_open = self._is_open()
@@ -84,10 +92,10 @@ class Outlet:
                 results += self._put(connection, tube, bodies[len(results) :], placing)
             except TubesDown as error:
                 if not was_open:
-                    self._avoid(error)
+                    self._avoid(error, began)
         for each in results:
             if isinstance(each, PutRefused):
-                self._avoid(each)
+                self._avoid(each, began)
         ids = [each if isinstance(each, int) else None for each in results]
         return ids + [None] * (len(bodies) - len(ids))
 
@@ -126,9 +134,10 @@ class Outlet:
     def _is_open(self) -> bool:
         return self._connection is not None and self._connection.alive
 
-    def _avoid(self, error: TubesDown) -> None:
+    def _avoid(self, error: TubesDown, began: float) -> None:
         self.error = error
-        self._avoid_until = time.monotonic() + AVOIDED
+        now = time.monotonic()
+        self._avoid_until = now + (AVOIDED_SLOW if now - began > SLOW else AVOIDED)
 
 
 class Outlets:

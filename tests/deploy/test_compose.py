@@ -13,10 +13,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from devstack.kinds import REDIS, Durability
+from service.cli.parser import parser
+from service.config.address import is_loopback
 
 ROOT = Path(__file__).parents[2]
 Fill = Callable[[dict[str, str]], dict[str, Any]]
-SERVICES = ("beanstalkd", "redis", "mongo", "worker")
+SERVICES = ("beanstalkd", "redis", "mongo", "worker", "ingest")
 STORES = SERVICES[:3]
 UNITS = {"k": 1024, "m": 1024**2, "g": 1024**3}
 
@@ -34,7 +36,7 @@ def _option(command: list[str], name: str) -> str:
     return command[command.index(name) + 1]
 
 
-def test_it_holds_the_four_services(compose: dict[str, Any]) -> None:
+def test_it_holds_these_services(compose: dict[str, Any]) -> None:
     assert tuple(compose["services"]) == SERVICES
 
 
@@ -132,6 +134,40 @@ def test_the_worker_is_pointed_at_the_stores_of_this_file(fill: Fill) -> None:
     assert (redis.hostname, redis.port, redis.password) == ("redis", 6379, "ab12")
     assert (mongo.hostname, mongo.port) == ("mongo", 27017)
     assert (mongo.username, mongo.password) == ("tracker", "cd34")
+
+
+def test_the_door_is_reached_from_this_host_only_and_reaches_beanstalkd_there(fill: Fill) -> None:
+    variables = {"REDIS_PASSWORD": "ab12", "MONGODB_PASSWORD": "cd34", "BEANSTALKD_PORT": "11301"}
+    services = fill(variables)["services"]
+    environment = services["ingest"]["environment"]
+
+    assert services["ingest"]["network_mode"] == "host"
+    assert is_loopback(environment["TRACKER_INGEST__LISTEN"])
+    [server] = json.loads(environment["TRACKER_BEANSTALKD__SERVERS"])
+    assert services["beanstalkd"]["ports"][0].startswith(f"{server}:")
+    assert "depends_on" not in services["ingest"], "it takes requests while all others are away"
+
+
+def test_the_spool_outlives_its_container_on_a_volume_that_its_user_may_write(
+    compose: dict[str, Any], stages: dict[str, Any]
+) -> None:
+    ingest = compose["services"]["ingest"]
+    mounted = dict(each.split(":")[:2][::-1] for each in ingest["volumes"])
+    folder = str(Path(ingest["environment"]["TRACKER_INGEST__SPOOL"]).parent)
+    user, _, group = stages["worker"].all("USER")[-1].partition(":")
+
+    assert mounted[folder] in compose["volumes"]
+    [made] = [line for line in stages["worker"].all("RUN") if line.endswith(folder)]
+    assert {f"--owner={user}", f"--group={group}"} <= set(made.split())
+
+
+def test_what_the_door_runs_is_a_verb_of_the_image(
+    compose: dict[str, Any], stages: dict[str, Any]
+) -> None:
+    program, script, verb = compose["services"]["ingest"]["command"]
+
+    assert json.loads(stages["worker"].all("CMD")[-1])[:2] == [program, script]
+    parser().parse_args([verb])
 
 
 @pytest.mark.parametrize("missing", ["REDIS_PASSWORD", "MONGODB_PASSWORD"])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
-from pathlib import Path
 
 import greenstalk
 import pytest
 
-from devstack.find import Program, beanstalkd
+from devstack.failing import end_binlog, failing_beanstalkd
 from devstack.kinds import BEANSTALKD, Durability
 from devstack.servers import Server, running
 from service.tubes.commands import Placing
@@ -20,34 +17,17 @@ from service.tubes.outlets import NotPut, Outlet, Outlets
 from tracking.errors import TubesDown
 
 TUBE = "t"
-SURVIVES_A_LIMIT = ["-c", 'trap "" XFSZ; exec "$0" "$@"']
-"""A program that is told EFBIG, as a disk would tell EIO, where it would else be killed."""
 
 
 @pytest.fixture
 def limited() -> Iterator[Server]:
-    """A beanstalkd whose files may be limited while it runs."""
-    program = beanstalkd()
-
-    def arguments(port: int, folder: Path, durability: Durability) -> list[str]:
-        given = BEANSTALKD.arguments(port, folder, durability)
-        return [*SURVIVES_A_LIMIT, str(program.path), *given]
-
-    def shell() -> Program:
-        return replace(program, path=Path("/bin/sh"))
-
-    with running(replace(BEANSTALKD, find=shell, arguments=arguments)) as server:
+    with running(failing_beanstalkd()) as server:
         yield server
 
 
 def durable(*servers: Server) -> closing[Outlets]:
     patience = Patience(connect=1.0, reply=1.0)
     return closing(Outlets([each.url for each in servers], patience, durable=True))
-
-
-def let_no_write_succeed(server: Server) -> None:
-    assert server.pid is not None
-    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
 
 
 def put(outlets: Outlets, count: int = 3) -> list[str]:
@@ -72,7 +52,7 @@ def test_an_acknowledged_job_is_not_put_once_the_binlog_has_ended(
 ) -> None:
     with durable(limited) as outlets, greenstalk.Client((limited.host, limited.port)) as somebody:
         put(outlets)
-        let_no_write_succeed(limited)
+        end_binlog(limited)
         with pytest.raises(greenstalk.BuriedError):
             somebody.put("the write that fails")
         somebody.put("taken, and kept in memory only")
@@ -88,7 +68,7 @@ def test_a_server_that_lost_its_binlog_is_used_again_only_after_its_restart(
 ) -> None:
     outlet = Outlet(limited.url, Patience(connect=1.0, reply=1.0), durable=True)
     forgetful = outlet.connection(TUBE)
-    let_no_write_succeed(limited)
+    end_binlog(limited)
     forgetful.put(TUBE, [b"the write that fails"], Placing())
     assert outlet.put(TUBE, [b"x"], Placing()) == [None]
 

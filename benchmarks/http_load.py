@@ -1,0 +1,87 @@
+"""Posts as fast as they are answered, over connections that stay open; costs little itself."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+import time
+from collections.abc import Iterator, Sequence
+
+PATH = "/v1/requests"
+_LENGTH = re.compile(rb"\r\nContent-Length: (\d+)\r\n", re.IGNORECASE)
+
+
+class LoadError(Exception):
+    """A post was answered with something else than 202."""
+
+
+class Poster(asyncio.Protocol):
+    """One connection: posts the next request as soon as the last one is answered."""
+
+    def __init__(self, posts: Iterator[bytes], done: asyncio.Future[None]) -> None:
+        self._posts = posts
+        self._done = done
+        self._got = b""
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - TCP gives no other
+        self._transport = transport
+        self._post()
+
+    def data_received(self, data: bytes) -> None:
+        """Go on once the answer is whole."""
+        self._got += data
+        head = self._got.find(b"\r\n\r\n")
+        length = _LENGTH.search(self._got)
+        if head < 0 or length is None or len(self._got) < head + 4 + int(length[1]):
+            return
+        if not self._got.startswith(b"HTTP/1.1 202"):
+            self._end(LoadError(self._got[:300].decode("ascii", "replace")))
+            return
+        self._got = b""
+        self._post()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell that it ended, also before its time."""
+        self._end(exc or LoadError("the connection was closed"))
+
+    def _post(self) -> None:
+        assert self._transport is not None  # noqa: S101 - made before anything else
+        post = next(self._posts, None)
+        if post is None:
+            self._end(None)
+            self._transport.close()
+        else:
+            self._transport.write(post)
+
+    def _end(self, error: Exception | None) -> None:
+        if not self._done.done():
+            if error:
+                self._done.set_exception(error)
+            else:
+                self._done.set_result(None)
+
+
+def post_of(body: bytes) -> bytes:
+    """Write a whole HTTP request."""
+    head = f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def posts_per_second(port: int, bodies: Sequence[bytes], connections: int) -> float:
+    """Post all bodies over so many connections; gives the rate. Raises LoadError."""
+    return asyncio.run(_rate(port, bodies, connections))
+
+
+async def _rate(port: int, bodies: Sequence[bytes], connections: int) -> float:
+    loop = asyncio.get_running_loop()
+    posts = map(post_of, bodies)
+    ends = [loop.create_future() for _ in range(connections)]
+    began = time.perf_counter()
+    for end in ends:
+        await loop.create_connection(functools.partial(Poster, posts, end), "127.0.0.1", port)
+    await asyncio.gather(*ends)
+    return len(bodies) / (time.perf_counter() - began)

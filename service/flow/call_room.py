@@ -60,7 +60,7 @@ class CallRoom:
     def __init__(self, most: int, may_call: Callable[[], bool] = lambda: True) -> None:
         """`most`: calls at once. `may_call`: whether an answer could be stored just now."""
         self.waiting = WaitingLines()
-        self._may_call = may_call
+        self.may_call = may_call
         self._most = self._free = most
         self._held: dict[Task, int] = {}
         self._stopping = False
@@ -77,7 +77,7 @@ class CallRoom:
         """
         if self._stopping:
             return 0
-        if not self._may_call():
+        if not self.may_call():
             return NO_ROOM  # the place that this task has is not for another call
         held = self._held.get(_this_task(), 0)
         if not self.waiting and (more := min(most - held, self._free)) > 0:
@@ -102,7 +102,7 @@ class CallRoom:
 
     def call_in(self) -> Line | None:
         """The line that has waited longest, if there is room for it; `place` its task then."""
-        can_call = self._free > 0 and self._may_call()
+        can_call = self._free > 0 and self.may_call()
         return self.waiting.pop() if self.waiting and can_call else None
 
     def place(self, task: Task) -> None:

@@ -50,7 +50,13 @@ class Dispatcher:
             self._reach(FailPoint.AFTER_PUT_DRAIN)
 
     async def die(self, call: Call) -> None:
-        """End a request over which too many workers vanished."""
+        """End a request over which too many workers vanished.
+
+        While MongoDB is away it stays as it is: to wait would keep the sweeper from all others, and
+        the sweep finds it again.
+        """
+        if not self._room.may_call():
+            return
         detail = f"{call.deaths} workers vanished while they asked for it"
         await self.go_on(call.line, await self._asker.die(call, VANISHED, detail))
 

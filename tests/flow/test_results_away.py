@@ -15,7 +15,7 @@ from flow_ports import TRACKING, USPS, Job, Permit, Scene, away, call
 
 from service.flow import keep_trying
 from service.flow.call_room import CallRoom
-from tracking.call import NO_ROOM, Call, Granted, Pause, Turn
+from tracking.call import NO_ROOM, Call, Granted, Pause, Swept, Turn
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, InvalidNumber, NotStarted, RateLimited, ResultsDown
 
@@ -94,6 +94,20 @@ async def test_a_courier_that_wants_a_pause_has_it_before_the_lease_ends() -> No
 
     assert steps[-2:] == ["hand back", "delete"]
     assert scene.limits.pauses == [Pause("rate_limited", None)]
+
+
+async def test_the_sweep_goes_on_and_finds_the_dying_again_when_they_can_be_recorded() -> None:
+    scene = Scene()
+    scene.limits.swept = (Swept(USPS, dying=(call(deaths=11),), put_drain=True),)
+    scene.results.is_available = False
+
+    await scene.sweeper.sweep()
+    while_away = list(scene.journal.steps)
+    scene.results.is_available = True
+    await scene.sweeper.sweep()
+
+    assert while_away == ["sweep 1", "put drain usps"]
+    assert scene.journal.steps[2:] == ["sweep 1", "record 1", "finish", "put drain usps"]
 
 
 async def test_a_drain_job_is_kept_by_the_first_who_comes_with_it() -> None:

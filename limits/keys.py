@@ -33,6 +33,7 @@ tracking:status:<id>          string the operation, JSON                24 h (15
 tracking:operations:<slug>:<> zset   id → its call or end, ms           24 h after its last entry
 tracking:answer:<slug>:<no>   string the last answer, JSON              default max_age, 30 s to 1 h
 tracking:forgotten:<slug>:<n> string when it was forgotten, µs          1 h
+tracking:defects:<job>        string defects that came up over a job     24 h after the first
 tracking:secret               string names jobs that carry no id        never
 ============================= ====== ================================== ===========================
 """
@@ -50,6 +51,7 @@ WORKERS = "tracking:workers"
 STATUS = "tracking:status:"
 FORGOTTEN = "tracking:forgotten:"
 HISTORY = "tracking:operations:"
+DEFECTS = "tracking:defects:"
 
 
 class LineKeys(NamedTuple):

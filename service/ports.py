@@ -142,6 +142,13 @@ class Results(Protocol):
         """The stored answer, if it was observed at most `max_age` seconds ago."""
 
 
+class Defects(Protocol):
+    """How often a defect of this program came up over a job."""
+
+    async def add(self, job_key: str) -> bool:
+        """Count one more; True: too often, so the job is to be given up. Raises LimitsDown."""
+
+
 class CodeCounts(Protocol):
     """The collection `unknown_codes`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from service.observe.redact import last_line_of
 from service.ports import Job
 from tracking.call import Call, DeadLetter, Full, Reused
 from tracking.errors import MalformedJob
@@ -32,6 +33,18 @@ def letter_of_malformed(job: Job, error: MalformedJob) -> DeadLetter:
         body=job.body,
         slug=error.slug,
         number=error.number,
+        server=job.server,
+        job=job.id,
+    )
+
+
+def letter_of_defect(job: Job, error: Exception) -> DeadLetter:
+    """Write down a job over which a defect of this program came up too often, before its burial."""
+    return DeadLetter(
+        id=job.key,
+        reason="defect",
+        detail=last_line_of(error),
+        body=job.body,
         server=job.server,
         job=job.id,
     )

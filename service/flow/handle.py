@@ -18,7 +18,7 @@ from typing import assert_never
 
 from service.flow.admission import Admitter
 from service.flow.call import Asker, Stores
-from service.flow.dead_letters import letter_of_malformed, letter_of_refused
+from service.flow.dead_letters import letter_of_defect, letter_of_malformed, letter_of_refused
 from service.flow.dispatch import Dispatcher
 from service.flow.keep_trying import keep_trying
 from service.observe.events import Event
@@ -26,7 +26,7 @@ from service.observe.failpoints import FailPoint
 from service.observe.log import emit
 from service.ports import Job
 from tracking.call import Dying, Ended, Full, Granted, Parked, Reused, Turn
-from tracking.errors import MalformedJob, TubesDown
+from tracking.errors import LimitsDown, MalformedJob, TubesDown
 from tracking.line import line_of
 from tracking.operation import State
 from tracking.request import TrackingRequest
@@ -47,7 +47,7 @@ class Handler:
         reach: Callable[[FailPoint], None],
     ) -> None:
         self._decode = decode
-        self._dead = stores.dead
+        self._dead, self._defects = stores.dead, stores.defects
         self._admitter = Admitter(stores.limits, stores.results, asker.room)
         self._dispatcher = dispatcher
         self._reach = reach
@@ -95,6 +95,19 @@ class Handler:
             emit(Event.ID_REUSED, slug=slug, number=number, id=request.id, parcel=why.parcel)
         else:
             emit(Event.FULL, slug=request.slug, number=request.number)
+
+    async def give_up(self, job: Job, error: Exception) -> bool:
+        """Record and bury a job over which a defect comes up again and again. False: not yet."""
+        try:
+            if not await self._defects.add(job.key):
+                return False
+        except LimitsDown:
+            return False  # it comes back, and is counted then
+        letter = letter_of_defect(job, error)
+        await keep_trying(lambda: self._dead.record([letter]))
+        await job.bury()
+        emit(Event.DEAD, job=job.id, server=job.server, error=letter.reason, detail=letter.detail)
+        return True
 
     async def set_aside(self, job: Job, error: MalformedJob) -> None:
         """Record and bury. No record, no bury: until it is durable the job stays ours, touched."""

@@ -51,7 +51,8 @@ class Receiver:
         try:
             await self._handler.handle(job)
         except Exception as error:  # noqa: BLE001 - a defect in the code must not keep the job
-            await self._hand_back(job, error)
+            emit_unexpected(error, job=job.id, server=job.server)
+            await self._after_defect(job, error)
 
     async def _drain(self, job: Job) -> None:
         try:
@@ -66,9 +67,18 @@ class Receiver:
         try:
             await self._drainer.claim(line, job, self._dispatcher)
         except Exception as error:  # noqa: BLE001 - a defect in the code must not keep the job
-            await self._hand_back(job, error)
+            emit_unexpected(error, job=job.id, server=job.server)
+            await _hand_back(job)  # however often: what waits is to be drained some day
 
-    async def _hand_back(self, job: Job, error: Exception) -> None:
-        emit_unexpected(error, job=job.id, server=job.server)
-        await asyncio.sleep(AFTER_DEFECT_SECONDS)
-        await job.release()
+    async def _after_defect(self, job: Job, error: Exception) -> None:
+        try:
+            if await self._handler.give_up(job, error):
+                return
+        except Exception as another:  # noqa: BLE001 - nor must one that comes up meanwhile
+            emit_unexpected(another, job=job.id, server=job.server)
+        await _hand_back(job)
+
+
+async def _hand_back(job: Job) -> None:
+    await asyncio.sleep(AFTER_DEFECT_SECONDS)
+    await job.release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from couriers.http.redaction import redact
@@ -45,6 +46,14 @@ def cleaner(secrets: Collection[str]) -> Clean:
 def traceback_of(error: BaseException) -> str:
     """Render the traceback of an error, the innermost frame last."""
     return "".join(traceback.format_exception(error))
+
+
+def last_line_of(error: BaseException) -> str:
+    """What a traceback ends with, and the line that raised it; without what looks like a secret."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    line = traceback.format_exception_only(error)[-1].strip()
+    return printable(redact(line, ()))[:FIELD_MOST] + where
 
 
 def printable(text: str) -> str:

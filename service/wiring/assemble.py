@@ -82,7 +82,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     results = Trackings(parts.store, recheck_of)
     tasks, room = Tasks(), CallRoom(config.worker.concurrency, lambda: results.is_available)
     codes = CodeCounts(parts.store)
-    stores = Stores(parts.limiter, results, Dead(parts.store), codes)
+    stores = Stores(parts.limiter, results, Dead(parts.store), codes, parts.defects)
     retry = RetryRules(config.retry.attempts, config.retry.first_seconds, config.retry.cap_seconds)
     tracker = Tracker(parts.registry, parts.http)
     asker = Asker(tracker.track, stores, retry, encode_request, Spare(room, reach))

@@ -21,6 +21,7 @@ from couriers.registry import Registry
 from limits import keys
 from limits.clock import Clock
 from limits.connect import open_redis, shared_secret
+from limits.defects import Defects
 from limits.epoch import Epoch
 from limits.failure import redis_down
 from limits.limiter import Limiter, Policy
@@ -55,6 +56,7 @@ class Parts:
     putter: Putter
     secret: bytes
     who: Who
+    defects: Defects
 
 
 async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
@@ -78,7 +80,8 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     closing.push_async_callback(http.close)
     putter = Putter(config.beanstalkd.servers)
     closing.callback(putter.close)
-    return Parts(registry, limiter, store, http, putter, secret.encode(), who)
+    defects = Defects(redis, config.retry.deaths)
+    return Parts(registry, limiter, store, http, putter, secret.encode(), who, defects)
 
 
 async def _preflight(config: Config, redis: Redis, store: Store) -> None:

@@ -21,7 +21,7 @@ from service.flow.handle import Handler
 from service.flow.receive import Receiver
 from service.flow.tasks import Tasks
 from service.upkeep.sweeper import Sweeper
-from tracking.call import Admission, Call, Ended, Pause, Swept, Turn
+from tracking.call import Admission, Call, DeadLetter, Ended, Pause, Swept, Turn
 from tracking.checkpoint import Tag, Tracking
 from tracking.errors import StoreError
 from tracking.operation import State
@@ -127,8 +127,21 @@ class Results:
 class Dead:
     journal: Journal
 
-    async def record(self, letters: Sequence[object]) -> None:
+    letters: list[DeadLetter] = field(default_factory=list)
+
+    async def record(self, letters: Sequence[DeadLetter]) -> None:
         self.journal.note(f"record {len(letters)}")
+        self.letters += letters
+
+
+@dataclass
+class Defects:
+    journal: Journal
+    too_many: bool = False
+
+    async def add(self, _: str) -> bool:
+        self.journal.note("count a defect")
+        return self.too_many
 
 
 class Codes:
@@ -181,7 +194,9 @@ class Scene:
         self.track: Callable[[Call], Tracking] = lambda _: TRACKING
         self.decode: Callable[[object], TrackingRequest] = lambda _: REQUEST
         self.drains: Callable[[object], Slug] = lambda _: USPS
-        stores = Stores(self.limits, self.results, Dead(self.journal), Codes())
+        self.defects = Defects(self.journal)
+        self.dead = Dead(self.journal)
+        stores = Stores(self.limits, self.results, self.dead, Codes(), self.defects)
         reach: Callable[[object], None] = lambda _: None  # noqa: E731 - does nothing
         self.asker = Asker(
             self._track, stores, RetryRules(), lambda _: b"{}", Spare(self.room, reach)

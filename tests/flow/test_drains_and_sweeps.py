@@ -10,7 +10,7 @@ from flow_ports import USPS, Job, Scene, away, call
 from service.flow import receive
 from tracking.call import Swept, Turn
 from tracking.errors import LimitsDown, MalformedJob, UnknownLine
-from tracking.request import Slug, TrackingRequest
+from tracking.request import Slug
 
 pytestmark = pytest.mark.usefixtures("unread_log")
 
@@ -74,16 +74,14 @@ async def test_a_drain_job_that_cannot_be_read_is_recorded_and_buried() -> None:
     assert await scene.all_ended() == ["record 1", "bury"]
 
 
-async def test_a_job_over_which_we_stumble_goes_back() -> None:
+async def test_a_drain_job_over_which_a_defect_comes_up_goes_back_however_often() -> None:
     scene = Scene()
+    scene.defects.too_many = True
+    scene.journal.fail("take", ZeroDivisionError())
 
-    def stumble(_: object) -> TrackingRequest:
-        raise ZeroDivisionError
+    scene.receiver.on_drains([Job(scene.journal)])
 
-    scene.decode = stumble
-    scene.receiver.on_requests([Job(scene.journal)])
-
-    assert await scene.all_ended() == ["release"]
+    assert await scene.all_ended() == ["take", "release"]
 
 
 async def test_calls_that_were_taken_are_all_asked_for() -> None:

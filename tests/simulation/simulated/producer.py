@@ -10,6 +10,7 @@ from service.tubes.envelope import REQUESTS_TUBE
 from simulated.courier import POISON, REFUSED
 from simulated.exchange import Surroundings
 from simulated.plan import Plan
+from simulated.stumbling import STUMBLED_OVER
 from simulated.tubes import TubeServer
 
 MALFORMED = (b"{", b"\xff", b"[]", b'{"type":"requests_flow","payload":{"slug":"no-such"}}')
@@ -60,6 +61,8 @@ class Producer:
         if not poison and draw.random() < 0.05:
             self.asked.append(self._malformed())
             return
+        if not poison and draw.random() < 0.01:
+            poison = f"{STUMBLED_OVER}{self.to_come}"
         slug = draw.choice(self.plan.slugs).slug
         number = poison or self._number()
         payload: dict[str, Any] = {"slug": slug, "number": number}

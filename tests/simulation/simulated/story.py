@@ -38,8 +38,12 @@ class Logger:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
+        self.is_over = False
+        """Whatever is cut off at the end of the world is no defect."""
 
     def emit(self, event: Event, **fields: Any) -> None:
+        if self.is_over:
+            return
         told = " ".join(f"{name}={value!s:.60}" for name, value in fields.items())
         if event == Event.UNEXPECTED and HARMLESS not in told:
             self._trace.breach("defect", f"{told} {fields.get('traceback', '')}")

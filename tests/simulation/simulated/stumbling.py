@@ -1,4 +1,4 @@
-"""Parts of a worker in whose background a defect comes up now and then."""
+"""Parts of a worker in which a defect comes up: in the background now and then, over some jobs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ from typing import Any
 
 from service.flow.dispatch import Dispatcher
 from service.flow.drain import Drainer
+from service.ports import Job
+from service.tubes.job import request_in
+from service.tubes.naming import Resolve
 from service.upkeep.sweeper import Sweeper
 from simulated.chance import Chance
 from tracking.line import Line
+from tracking.request import TrackingRequest
 
 KIND = "background task breaks"
+STUMBLED_OVER = "STUMBLE"
+"""Begins the numbers of jobs over which a defect comes up whenever one is read."""
+
 DEFECT = "a defect of the module"
 
 
@@ -35,4 +42,13 @@ def stumbling(chance: Chance) -> dict[str, Any]:
             stumble(f"drainer, {line}")
             await super()._ask_for(line, dispatcher, called_in=called_in)
 
-    return {"Sweeper": StumblingSweeper, "Drainer": StumblingDrainer}
+    async def stumbling_request_in(job: Job, resolve: Resolve) -> TrackingRequest:
+        if STUMBLED_OVER.encode() in job.body:
+            raise KeyError(DEFECT)
+        return await request_in(job, resolve)
+
+    return {
+        "request_in": stumbling_request_in,
+        "Sweeper": StumblingSweeper,
+        "Drainer": StumblingDrainer,
+    }

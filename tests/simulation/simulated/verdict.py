@@ -12,6 +12,7 @@ from simulated.operator_hands import Operator
 from simulated.patches import BEGAN
 from simulated.plan import Plan
 from simulated.producer import Asked, Producer
+from simulated.stumbling import STUMBLED_OVER
 from simulated.tubes import Stands, TubeServer
 from simulated.watch import Watch
 
@@ -77,8 +78,8 @@ class Judge:
         if asked.malformed:
             job = self.server.jobs.get(asked.job)
             return is_recorded and job is not None and job.stands is Stands.BURIED
-        if is_recorded:
-            return True  # too many waited
+        if is_recorded or asked.number.startswith(STUMBLED_OVER):
+            return is_recorded  # too many waited, or every worker stumbled over it
         cancelled = (asked.slug, asked.number) in self.operator.cancelled
         if asked.id is None:
             return asked.expires or cancelled or self._is_stored(asked.slug, asked.number, asked)

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from limits.connect import RedisAddress, open_redis
+from limits.defects import Defects
 from limits.workers import Who
 from service.config import schema
 from service.flow.keep_trying import keep_trying
@@ -68,7 +69,8 @@ async def run_worker(
     registry: Any = SimulatedRegistry([each.slug for each in plan.slugs])
     without_http: Any = None
     putter: Any = SimulatedPutter(tubes)
-    parts = Parts(registry, limiter, store, without_http, putter, b"", who)  # type: ignore[arg-type]
+    defects = Defects(redis, plan.deaths)
+    parts = Parts(registry, limiter, store, without_http, putter, b"", who, defects)  # type: ignore[arg-type]
     worker = assemble(config, parts)
     worker.requests.start()
     worker.drains.start()

@@ -129,6 +129,7 @@ class World:
             for promise, what in self._judge.breaches():
                 self.trace.breach(promise, what)
             self._note_repairs()
+            logger.is_over = True
             self.loop.dispose()
         return self.trace
 

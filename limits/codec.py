@@ -9,6 +9,7 @@ import msgspec
 from limits.rules import AHEAD_SECONDS, LATE_SECONDS, Rules, answer_keep_seconds
 from tracking.call import Pause, Verdict
 from tracking.line import Line, slug_of
+from tracking.operation import anonymous_id
 from tracking.request import Number, Origin, TrackingRequest
 
 
@@ -53,6 +54,14 @@ class Grant(msgspec.Struct, frozen=True):
 _read_record = msgspec.json.Decoder(Record).decode
 _read_ids = msgspec.json.Decoder(Ids).decode
 _encode = msgspec.json.Encoder().encode
+
+
+def operations_in(line: Line, grant: Grant) -> tuple[str, ...]:
+    """The ids of the operations behind a grant, also that of requests without one of their own."""
+    record, anonymous = grant.record, grant.record.anon
+    if anonymous is None:
+        return grant.operations
+    return (*grant.operations, anonymous_id(slug_of(line), record.n, anonymous.id))
 
 
 def read_grant(reply: list[Any]) -> Grant:

@@ -275,7 +275,7 @@ class Limiter:
             attempts=record.attempts,
             deaths=record.deaths,
             requests=record.ids + (record.anon.count if record.anon else 0),
-            operations=grant.operations,
+            operations=codec.operations_in(line, grant),
         )
 
     def _rules(self, line: Line) -> bytes:

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from limits import keys
 from tracking.line import courier_line
-from tracking.operation import State, anonymous_in
+from tracking.operation import State, anonymous_id, anonymous_in
 from tracking.request import Number, Slug
 
 Operation = dict[str, Any]
@@ -39,7 +39,7 @@ async def operations_of(redis: Redis, slug: Slug, number: Number) -> list[Operat
     text, listed, noted = await pipeline.execute()
     record = json.loads(text or "{}")
     anonymous = record.get("anon")
-    jobs = [f"{slug}:{number}:{anonymous['id']}"] if anonymous else []
+    jobs = [anonymous_id(slug, number, anonymous["id"])] if anonymous else []
     ids = list(dict.fromkeys([*(record.get("newest") or ()), *jobs, *listed, *noted]))[:LISTED_MOST]
     texts = await redis.mget([keys.status(each) for each in ids]) if ids else []
     unknown = {"tracking": f"{slug}:{number}"}

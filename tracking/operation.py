@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from tracking.request import TrackingRequest
+
 
 class State(StrEnum):
     """Where an operation stands. SUCCESS, ERROR and CANCELLED are ends.
@@ -43,8 +45,18 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 which nothing is known may become what QUEUED may. limits/lua/lib/state.lua refuses all others."""
 
 
+def id_of(request: TrackingRequest, job_key: str) -> str:
+    """Name the operation of a request, as it can be asked for; `job_key` names its job."""
+    return request.id or anonymous_id(request.slug, request.number, job_key)
+
+
+def anonymous_id(slug: str, number: str, job_key: str) -> str:
+    """Name the operation of requests whose producer gave no id, by the key of the first job."""
+    return f"{slug}:{number}:{job_key}"
+
+
 def anonymous_in(operation: str) -> tuple[str, str, str] | None:
-    """Read the id of requests whose producer gave none: slug, number and the key of the first job.
+    """Read what `anonymous_id` made: slug, number and the key of the first job.
 
     None for any other id. One that a producer gave may have this form too; nothing is lost by it.
     """

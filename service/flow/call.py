@@ -222,7 +222,8 @@ _PAUSES = {"no_credentials": Event.NO_CREDENTIALS, "auth_failed": Event.AUTH_FAI
 
 
 def _names(call: Call) -> dict[str, str]:
-    return {"slug": call.request.slug, "number": call.request.number}
+    names: dict[str, str] = {"slug": call.request.slug, "number": call.request.number}
+    return names | {"operation": call.operations[0]} if call.operations else names
 
 
 def _said(code: str, detail: str, http_status: int | None = None) -> dict[str, str | int]:

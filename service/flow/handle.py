@@ -28,7 +28,7 @@ from service.ports import Job
 from tracking.call import Dying, Ended, Full, Granted, Parked, Reused, Turn
 from tracking.errors import LimitsDown, MalformedJob, TubesDown
 from tracking.line import line_of
-from tracking.operation import State
+from tracking.operation import State, id_of
 from tracking.request import TrackingRequest
 
 Decode = Callable[[Job], Awaitable[TrackingRequest]]
@@ -64,6 +64,7 @@ class Handler:
             await job.release()  # this process lost it, and the next holder reads it
             return
         admission = await self._admitter.admit(request, job.key)
+        names = _names(request, job)
         match admission:
             case Granted(call):
                 self._reach(FailPoint.AFTER_GRANT)
@@ -71,12 +72,12 @@ class Handler:
                 await self._dispatcher.carry(call)
             case Parked(why, put_drain):
                 self._reach(FailPoint.AFTER_PARK)
-                emit(Event.PARKED, slug=request.slug, number=request.number, why=why)
+                emit(Event.PARKED, **names, why=why)
                 await self._dispatcher.go_on(line_of(request), Turn(put_drain=put_drain))
             case Ended(state):
                 self._reach(FailPoint.AFTER_ENDED)
                 event = Event.CANCELLED if state is State.CANCELLED else Event.REUSED
-                emit(event, slug=request.slug, number=request.number)
+                emit(event, **names)
             case Full() | Reused():
                 await self._refuse(job, request, admission)
             case Dying(call):
@@ -91,10 +92,9 @@ class Handler:
         letter = letter_of_refused(job, request, why)
         await keep_trying(lambda: self._dead.record([letter]))
         if isinstance(why, Reused):
-            slug, number = request.slug, request.number
-            emit(Event.ID_REUSED, slug=slug, number=number, id=request.id, parcel=why.parcel)
+            emit(Event.ID_REUSED, **_names(request, job), parcel=why.parcel)
         else:
-            emit(Event.FULL, slug=request.slug, number=request.number)
+            emit(Event.FULL, **_names(request, job))
 
     async def give_up(self, job: Job, error: Exception) -> bool:
         """Record and bury a job over which a defect comes up again and again. False: not yet."""
@@ -116,3 +116,8 @@ class Handler:
         self._reach(FailPoint.AFTER_DEAD)
         await job.bury()
         emit(Event.MALFORMED, job=job.id, server=job.server, why=error.reason, detail=error.detail)
+
+
+def _names(request: TrackingRequest, job: Job) -> dict[str, str]:
+    operation = id_of(request, job.key)
+    return {"slug": request.slug, "number": request.number, "operation": operation}

@@ -128,7 +128,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.MALFORMED: "The job is not what producers should put: recorded in `dead`, buried.",
         Event.HANDED_BACK: "Back to the head of its list, nothing charged; no `why`: a stop.",
         Event.FULL: "`max_waiting` is reached; the request is recorded in `dead`.",
-        Event.ID_REUSED: "Its `id` is that of a request for `parcel`: recorded in `dead`.",
+        Event.ID_REUSED: "`operation` is the id of a request for `parcel`: recorded in `dead`.",
         Event.PAUSED: "Nobody calls this courier for a while (see `info`); `detail` says why.",
         Event.NO_CREDENTIALS: "The courier needs settings that are not there; requests wait.",
         Event.AUTH_FAILED: "The courier refused our credentials; its requests wait.",

@@ -25,7 +25,7 @@ from service.flow.failure_policy import (
     delay,
 )
 from service.observe.redact import cleaner
-from tracking.call import Granted, Pause
+from tracking.call import Ended, Granted, Pause
 from tracking.checkpoint import Tracking
 from tracking.errors import (
     AuthFailed,
@@ -39,6 +39,7 @@ from tracking.errors import (
     UnreadableAnswer,
     WrongNumber,
 )
+from tracking.operation import State
 from tracking.request import Slug
 
 Written = Callable[[], list[dict[str, Any]]]
@@ -155,6 +156,15 @@ async def test_the_line_of_a_failed_call_says_status_and_detail(
     line = next(each for each in written() if each["event"] == event)
     assert (line["error"], line["detail"]) == (error.code, error.message)
     assert line.get("status") == error.http_status
+
+
+async def test_the_lines_of_ends_name_ids_that_can_be_asked_for(written: Written) -> None:
+    await Scene(Granted(call(operations=("order-1", "order-0")))).handle()
+    await Scene(Ended(State.SUCCESS)).handle()
+    await asyncio.sleep(0)
+
+    named = [each["operation"] for each in written() if "operation" in each]
+    assert named == ["order-1", "usps:N001:key-of-the-job"]
 
 
 @pytest.mark.parametrize("slug", sorted(COURIERS))

@@ -95,7 +95,7 @@ async def test_requests_without_an_id_join_and_are_counted(
     call = await free.taken()
     await free.finish(call)
 
-    assert (call.requests, call.operations) == (4, ("op-1",))
+    assert (call.requests, call.operations[0], len(call.operations)) == (4, "op-1", 2)
     assert await counted(redis, "SUCCESS") == (2,)  # the joined ones are one operation
 
 

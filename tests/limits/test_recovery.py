@@ -176,7 +176,7 @@ async def test_what_lost_its_worker_meets_later_requests_in_one_entry(
 
     assert await waiting(redis) == ["N001"]
     again = await worker.taken()
-    assert (set(again.operations), again.requests) == ({"op-1", "op-2"}, 3)
+    assert (set(again.operations[:2]), again.requests) == ({"op-1", "op-2"}, 3)
     assert (again.deaths, again.request.origin) == (1, Origin.MANUAL)
     assert again.waiting_since == call.waiting_since
 

@@ -194,7 +194,8 @@ async def test_requests_without_an_id_are_followed_to_their_end(
 ) -> None:
     view = View(redis, lambda _: worker.rules)
     call = await worker.granted("N001", job="job-1")
-    identity = f"{USPS}:N001:job-1"
+    (identity,) = call.operations
+    assert identity == f"{USPS}:N001:job-1"
     assert await state(redis, identity) == "RUNNING"
 
     await worker.limiter.retry(call, 60.0, 0)

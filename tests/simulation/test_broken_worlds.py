@@ -70,6 +70,10 @@ BROKEN: dict[str, tuple[str, Any]] = {
         "I1",
         lambda: with_part("Asker", StoresNothing),
     ),
+    "an id is answered with another parcel's result": (
+        "I1",
+        lambda: with_script("is_elsewhere(operation, number) then\n    count", "false then count"),
+    ),
     "finish is forgotten": (
         "I7",
         lambda: with_part("Asker", NeverFinishes),

@@ -24,6 +24,7 @@ REPAIRS = (
     "finish repeated, and ignored",
     "handed back",
     "handed back at a stop",
+    "id of another parcel refused",
     "kept waiting by a full redis",
     "lease expired",
     "recorded as dead",

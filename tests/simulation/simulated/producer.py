@@ -35,7 +35,10 @@ class Asked:
 
 @dataclass(slots=True)
 class Producer:
-    """Puts the plan's requests at random moments; equal numbers and equal ids are frequent."""
+    """Puts the plan's requests at random moments; equal numbers and equal ids are frequent.
+
+    Some ids are given to two parcels.
+    """
 
     plan: Plan
     around: Surroundings
@@ -69,6 +72,8 @@ class Producer:
         if draw.random() < 0.6:
             again = draw.random() < 0.15 and not poison
             payload["id"] = f"{slug}-{number}" if again else f"id-{self.to_come}-{slug}"
+            if draw.random() < 0.04:
+                payload["id"] = self._id_of_before() or payload["id"]
         if draw.random() < 0.25:
             payload["max_age"] = draw.choice((0, 1, 100, 600))
         if draw.random() < 0.1 and not poison:
@@ -88,6 +93,11 @@ class Producer:
         )
         known = draw.random() >= 0.03
         (self.asked if known else self.unacknowledged).append(asked)
+
+    def _id_of_before(self) -> str | None:
+        """By mistake, an id that mostly is another parcel's."""
+        ids = [each.id for each in self.asked if each.id]
+        return self.around.chance.draw.choice(ids) if ids else None
 
     def _number(self) -> str:
         draw = self.around.chance.draw

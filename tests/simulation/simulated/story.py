@@ -29,6 +29,7 @@ REPAIRS = {
     Event.NO_CREDENTIALS: "courier paused",
     Event.BACK: "server is back",
     Event.NO_MEMORY: "kept waiting by a full redis",
+    Event.ID_REUSED: "id of another parcel refused",
 }
 HARMLESS = "a defect of the module"
 

@@ -79,11 +79,18 @@ class Judge:
             job = self.server.jobs.get(asked.job)
             return is_recorded and job is not None and job.stands is Stands.BURIED
         if is_recorded or asked.number.startswith(STUMBLED_OVER):
-            return is_recorded  # too many waited, or every worker stumbled over it
+            return is_recorded  # too many waited, another parcel's id, or poison
         cancelled = (asked.slug, asked.number) in self.operator.cancelled
         if asked.id is None:
             return asked.expires or cancelled or self._is_stored(asked.slug, asked.number, asked)
+        return self._has_ended(asked, cancelled=cancelled)
+
+    def _has_ended(self, asked: Asked, *, cancelled: bool) -> bool:
+        """Whether the operation of its id ended as it may, and for this parcel."""
         same = [each for each in self._everybody() if each.id == asked.id]
+        taken = [each for each in same if f"job-{each.job}" not in self.collections.dead]
+        if len({(each.slug, each.number) for each in taken if each in self.producer.asked}) > 1:
+            return False  # one id for two parcels, and both were taken
         match self.watch.ended.get(asked.id):
             case "SUCCESS":
                 # One operation: it ended by the answer that any of its jobs was content with.

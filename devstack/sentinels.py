@@ -169,7 +169,7 @@ def _configured(
 
     def arguments(port: int, folder: Path, _: Durability) -> list[str]:
         file = folder / "redis.conf"
-        file.write_text("\n".join((f"bind {HOST}", f"port {port}", f"dir {folder}", *lines, "")))
+        file.write_text("\n".join((f"bind {HOST}", f"port {port}", f'dir "{folder}"', *lines, "")))
         return [str(file), *options]
 
     return arguments

@@ -19,12 +19,12 @@ class Case:
     """One kind of answer. `number` is 14 digits long: the only form that every courier takes.
 
     `stored`: what the document then says, for cases that end with one. `attempts`: the outcomes
-    noted there. `state`: of the operation, None while it waits.
+    noted there. `state`: of the operation.
     """
 
     number: str
     attempts: Sequence[str]
-    state: str | None = "SUCCESS"
+    state: str = "SUCCESS"
     stored: Mapping[str, Any] = field(default_factory=dict)
     checkpoints: int = 0
     error: str | None = None
@@ -56,8 +56,8 @@ ENDS = {
         f"{Failure.CHANGED}00000010", ["unreadable_answer"] * 2, "ERROR", error="unreadable_answer"
     ),
 }
-AUTH = Case(f"{Failure.AUTH}00000010", ["auth_failed"], None)
-LIMITED = Case(f"{Failure.LIMITED}00000010", ["rate_limited"], None)
+AUTH = Case(f"{Failure.AUTH}00000010", ["auth_failed"], "WAITING")
+LIMITED = Case(f"{Failure.LIMITED}00000010", ["rate_limited"], "WAITING")
 
 IMPOSSIBLE = {
     slug: SHAPES[slug].IMPOSSIBLE for slug in EVERY if hasattr(SHAPES[slug], "IMPOSSIBLE")

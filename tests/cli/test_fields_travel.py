@@ -11,8 +11,8 @@ import msgspec
 
 from limits.codec import Record, request_of, write_request
 from service.cli.parser import parser
-from service.cli.rows import COLUMNS, rows
-from service.client.put import Sendable, sendables
+from service.cli.rows import rows
+from service.client.put import MEMBERS, Sendable, sendables
 from service.results.document import begun
 from service.tubes.envelope import decode_request
 from service.upkeep.recheck import request_of as request_again
@@ -21,7 +21,7 @@ from tracking.request import FIELDS, FIELDS_PREFIX, Slug
 
 INTERFACE = (Path(__file__).parents[2] / "docs" / "interface.md").read_text("utf-8")
 SAID = {name: f"{at} of {len(FIELDS)}" for at, name in enumerate(FIELDS)}
-COLUMNS_BEFORE = {*COLUMNS, "resend_of"} - set(FIELDS)
+COLUMNS_BEFORE = {*MEMBERS, "resend_of"} - set(FIELDS)
 NOW = datetime(2026, 2, 3, tzinfo=UTC)
 
 

@@ -6,6 +6,9 @@ the request object; the session's `request_class` opens it with the connection i
 
 from __future__ import annotations
 
+import sys
+from typing import ClassVar
+
 import aiohttp
 from aiohttp.client_middlewares import ClientHandlerType
 from aiohttp.connector import Connection
@@ -72,9 +75,14 @@ class GatedRequest(aiohttp.ClientRequest):
     """A request that waits for its gate; one without a gate (a token's) goes straight out."""
 
     gate: Gate | None = None
+    kept_below: ClassVar[int] = sys.maxsize
+    """A connection whose descriptor is not below this is closed after the answer. Descriptors are
+    given out from the lowest on, so this bounds how many files are open beside those of calls."""
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
         """Write the request, gate first, stamp after. Called by aiohttp, connection in hand."""
+        if conn.protocol is not None and _descriptor(conn) >= self.kept_below:
+            conn.protocol.force_close()
         if self.gate is None:
             return await super().send(conn)
         await self.gate.open(conn)
@@ -83,3 +91,8 @@ class GatedRequest(aiohttp.ClientRequest):
         await self.close()
         self.gate.stamp(conn)
         return response
+
+
+def _descriptor(connection: Connection) -> int:
+    socket = connection.transport and connection.transport.get_extra_info("socket")
+    return socket.fileno() if socket else -1

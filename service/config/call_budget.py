@@ -51,6 +51,15 @@ def raise_open_files(worker: Worker) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
 
 
+def kept_below(worker: Worker) -> int:
+    """Tell the descriptor from which on no connection to a courier is kept after its answer.
+
+    Of the open files that are not for calls half are for kept connections, half for our servers.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(0, (soft - worker.concurrency) // 2)
+
+
 def least(worker: Worker, files: int, memory: int) -> CallBudget:
     """Judge: pure. `files` may be open in one process; `memory` (bytes) is for all processes."""
     share = memory // 2 // worker.processes

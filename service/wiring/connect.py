@@ -28,6 +28,7 @@ from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
 from limits.workers import Who
 from service import VERSION
+from service.config.call_budget import kept_below
 from service.config.handover import courier_settings, redis_address, rules_for
 from service.config.schema import Config
 from service.flow.keep_trying import keep_trying
@@ -76,7 +77,7 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     await keep_trying(limiter.start)
     secret = await keep_trying(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
     await keep_trying(lambda: _prepared(store))
-    http = open_session()
+    http = open_session(kept_below(config.worker))
     closing.push_async_callback(http.close)
     putter = Putter(config.beanstalkd.servers)
     closing.callback(putter.close)

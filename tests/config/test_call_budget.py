@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from service.config import call_budget
-from service.config.call_budget import CALL_BYTES, least, memory_bytes
+from service.config.call_budget import CALL_BYTES, kept_below, least, memory_bytes
 from service.config.schema import Worker
 
 GIB = 2**30
@@ -64,6 +64,15 @@ def test_the_soft_limit_of_open_files_is_raised_as_far_as_the_calls_need_it() ->
     assert soft == min(hard, 10_000)
     assert before == after == least(Worker(), soft, memory_bytes()).calls
     assert still_hard == hard
+
+
+@pytest.mark.parametrize(("calls", "below"), [(24, 500), (512, 256), (5_000, 0)])
+def test_half_of_the_files_beside_those_of_calls_are_for_connections_that_are_kept(
+    monkeypatch: pytest.MonkeyPatch, calls: int, below: int
+) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (1_024, 4_096))
+
+    assert kept_below(Worker(concurrency=calls)) == below
 
 
 def test_a_low_hard_limit_lowers_the_calls() -> None:

@@ -104,6 +104,15 @@ class Watched:
             with _client(server) as client:
                 client.config_set("min-replicas-to-write", least)
 
+    def cut_replication(self) -> Server:
+        """Let nothing more reach the replica, which is frozen; returns it."""
+        primary = self.primary()
+        replica = self.other(primary)
+        replica.pause()
+        with _client(primary) as client:
+            client.client_kill_filter(_type="replica")
+        return replica
+
     def mend(self) -> None:
         """Run everything as it was; returns when the primary has its replica."""
         for server in (*self.servers, *self.sentinels):

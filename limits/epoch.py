@@ -1,17 +1,45 @@
 """Whether this Redis still knows what it knew.
 
 A worker remembers the epoch it found at its start. When Redis comes back with another one, or with
-none, it has lost its state: leases, starts, and what waited. Then nobody starts for one call
-time-out, because calls may run that nobody counts any more.
+none, it has lost its state: leases, starts, and the requests that waited. Then nobody starts for
+one call time-out, because calls may run that nobody counts any more.
+
+Where there are replicas the same holds when another server takes over, because it may lack the last
+writes. So every new connection asks first whose it is, before any step goes over it: with its old
+connection a worker cannot reach another server. The one that finds a change begins a new epoch, in
+Redis, and all others find their name refused.
 """
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import Any
+
+from redis.asyncio.connection import AbstractConnection
 
 from limits import keys
 from limits.pipeline import Pipeline
+
+REFUSED_SECONDS = 0.1
+"""Where Redis refuses a connection, the next one would come at once."""
+
+
+class Loss(StrEnum):
+    """Why nobody starts for a while: Redis is new to its own state, or was replaced."""
+
+    NEW = "new"
+    REPLACED = "replaced"
+
+
+Vet = Callable[[str], Awaitable[None]]
+"""Gets the run_id of every server; raises LimitsDown where nothing may be asked of it."""
+
+
+async def take_any(_: str) -> None:
+    """Vet no server."""
 
 
 class Epoch:
@@ -21,25 +49,52 @@ class Epoch:
         self,
         pipeline: Pipeline,
         quiet_seconds: float,
-        lost: Callable[[], None] = lambda: None,
+        lost: Callable[[Loss], None] = lambda _: None,
+        *,
+        watched: bool = False,
+        vet: Vet = take_any,
     ) -> None:
-        """`lost` hears of it when Redis forgot what it knew."""
+        """`lost` hears of it when Redis forgot what it knew. `watched`: by Sentinels."""
         self._pipeline = pipeline
         self._lost = lost
-        self._quiet_us = round(quiet_seconds * 1_000_000)
+        self._vet = vet
+        self._same = round(quiet_seconds * 1_000_000), int(watched)
         self.name = ""
         self.losses = 0
+        pipeline.greet_with(self._greet)
 
-    async def agree(self) -> bool:
-        """Learn the epoch, or begin one. Returns True when the name changed. Raises LimitsDown."""
+    async def agree(self) -> None:
+        """Learn the epoch, or begin one. Raises LimitsDown."""
         known = self.name
-        _, name, _ = await self._pipeline.run(
-            "epoch", [keys.EPOCH], [known, secrets.token_hex(6), self._quiet_us]
-        )
-        before, self.name = self.name, str(name)
-        changed = before != self.name
-        # Many steps may find the loss at once; the first to come back tells it.
-        if changed and known:
+        self._note(known, await self._pipeline.run("epoch", _KEYS, self._asked(known)))
+
+    async def _greet(self, connection: AbstractConnection) -> None:
+        """Begin a connection: nothing goes over it before this is known."""
+        known = self.name
+        try:
+            await connection.on_connect()
+            asked = (self._pipeline.text("epoch"), len(_KEYS), *_KEYS, *self._asked(known))
+            await connection.send_command("EVAL", *asked)
+            reply = await connection.read_response()
+            await self._vet(reply[4])
+        except BaseException as error:
+            await connection.disconnect(nowait=True)
+            if isinstance(error, Exception):
+                await asyncio.sleep(REFUSED_SECONDS)
+            raise
+        self._note(known, reply)
+
+    def _asked(self, known: str) -> tuple[str | int, ...]:
+        return (known, secrets.token_hex(6), *self._same)
+
+    def _note(self, known: str, reply: list[Any]) -> None:
+        _, name, _, why, _, confirms = reply
+        self._pipeline.confirmed = confirms == 1
+        # Many may find the loss at once; the first to come back tells it.
+        if name != self.name and known:
             self.losses += 1
-            self._lost()
-        return changed
+            self._lost(Loss(why))
+        self.name = name
+
+
+_KEYS = [keys.EPOCH, keys.SERVER]

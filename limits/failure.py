@@ -10,12 +10,18 @@ from redis.exceptions import (
     NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
+    RedisError,
     ResponseError,
 )
 
 from limits.memory import MEMORY_FIX
 from tracking.errors import LimitsDown
 from tracking.network import network_reason
+
+
+class Unconfirmed(RedisError):
+    """A primary did what was asked, and no replica has it: a failover would lose it."""
+
 
 _ASKS = ("HELLO must be called", "Authentication required", "NOAUTH")
 """How Redis tells that it got no password, to the command that redis-py greets it with."""
@@ -33,6 +39,11 @@ _FAILURES: tuple[tuple[type[Exception], str, str], ...] = (
         "is a replica and takes no writes",
         "Set redis.url to the primary's address, or use Sentinels (redis.sentinels).",
     ),
+    (
+        Unconfirmed,
+        "has no replica that confirms what it does",
+        "Look at its replicas and at the link to them.",
+    ),
     (OutOfMemoryError, "is full", MEMORY_FIX),
     (BusyLoadingError, "is still loading its data", ""),
     (
@@ -47,12 +58,16 @@ _FAILURES: tuple[tuple[type[Exception], str, str], ...] = (
 
 
 def takes_no_writes(error: Exception) -> bool:
-    """Whether this Redis is not, or not any more, the one that takes writes."""
-    return isinstance(error, ReadOnlyError) or str(error).startswith(_TOO_FEW_REPLICAS)
+    """Whether this Redis is not, or not any more, the one whose writes last."""
+    if isinstance(error, ReadOnlyError | Unconfirmed):
+        return True
+    return str(error).startswith(_TOO_FEW_REPLICAS)
 
 
 def redis_down(error: Exception) -> LimitsDown:
     """Word an error of redis-py or of the network; raise it `from error`."""
+    if isinstance(error, LimitsDown):
+        return LimitsDown(error.message, error.fix)
     if isinstance(error.__cause__, MasterNotFoundError):
         error = error.__cause__  # a connection wraps whatever goes wrong before it is open
     text = str(error).rstrip(".")

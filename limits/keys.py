@@ -29,6 +29,7 @@ tracking:counts:<line>        hash   what happened so far               never
 wait_slugs                    set    lines the sweeper looks at         empty
 tracking:workers              zset   worker process, JSON → until, ms   20 s after the last look
 tracking:epoch                string "<name> <quiet until, µs>"         never
+tracking:server               string which Redis wrote here last         never
 tracking:status:<id>          string the operation, JSON                24 h (15 min) after its end
 tracking:operations:<slug>:<> zset   id → its call or end, ms           24 h after its last entry
 tracking:answer:<slug>:<no>   string the last answer, JSON              default max_age, 30 s to 1 h
@@ -45,6 +46,7 @@ from typing import NamedTuple
 from tracking.line import Line, slug_of
 
 EPOCH = "tracking:epoch"
+SERVER = "tracking:server"
 SECRET = "tracking:secret"  # noqa: S105 - the name of a key
 LINES = "wait_slugs"
 WORKERS = "tracking:workers"

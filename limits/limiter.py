@@ -90,12 +90,12 @@ class Limiter:
         self._policy = policy
         self.max_age, self.remembers_seconds = policy.max_age, answer_keep_seconds(policy.max_age)
         self.ids: Iterator[str] = map(f"{self.token}-{{}}".format, itertools.count(1))
-        self._written: dict[Line, tuple[Rules, bytes]] = {}
+        self._written: dict[Line, tuple[Rules, str, bytes]] = {}
         self._reports = Reports(self._started)
 
     async def start(self) -> None:
         """Agree on the epoch; needed once before anything else. Raises LimitsDown."""
-        await self._agree()
+        await self._epoch.agree()
         if self._policy.who:
             await self._survey((), LIVES_SECONDS)
 
@@ -122,7 +122,7 @@ class Limiter:
         args = (call_id, codec.write_request(request, job_key, full=full), fresh)
         reply = await self._run("admit", line, args)
         if reply[1] == "epoch":
-            await self._agree()
+            await self._epoch.agree()
             reply = await self._run("admit", line, args)
         match reply[1:]:
             case ["granted" | "dying" as word, grant]:
@@ -171,7 +171,9 @@ class Limiter:
 
     async def sweep(self, lines: Sequence[Line]) -> Sequence[Swept]:
         """Put right what vanished workers left (lua/survey.lua, lua/inspect.lua, lua/sweep.lua)."""
-        busy, known = await self._survey(lines, LIVES_SECONDS), frozenset(lines)
+        # Asked now and then, too: a proxy may lead an open connection to another server.
+        busy, _ = await asyncio.gather(self._survey(lines, LIVES_SECONDS), self._epoch.agree())
+        known = frozenset(lines)
         unsound: list[Line] = []
         for part in _parts(busy, INSPECTED_AT_ONCE):
             told = [n for line in part for n in (*self._rules_of(line).reach_us, line in known)]
@@ -208,7 +210,7 @@ class Limiter:
     async def _read_turn(self, line: Line, rest: list[Any], asked: float) -> Turn:
         grants, why, ask, put = rest
         if why == "epoch":
-            await self._agree()
+            await self._epoch.agree()
         calls = tuple(self._call(line, grant, asked) for grant in grants)
         ask_again = self._clock.monotonic(int(ask)) if int(ask) else None
         return Turn(
@@ -234,10 +236,6 @@ class Limiter:
             await self._run("started", line, ())
         except LimitsDown:
             return  # put back by _run; the lane is held longer meanwhile, which is safe
-
-    async def _agree(self) -> None:
-        if await self._epoch.agree():
-            self._written.clear()
 
     async def _again(self, line: Line, call_id: str, start_id: str) -> int:
         while True:
@@ -279,16 +277,17 @@ class Limiter:
         )
 
     def _rules(self, line: Line) -> bytes:
-        rules = self._rules_of(line)
-        if line not in self._written or self._written[line][0] is not rules:
+        rules, epoch = self._rules_of(line), self._epoch.name
+        written = self._written.get(line)
+        if written is None or written[0] is not rules or written[1] != epoch:
             common: dict[str, object] = {
-                "epoch": self._epoch.name,
+                "epoch": epoch,
                 "token": self.token,
                 "deaths": self._policy.deaths,
                 "max_age_ms": round(self._policy.max_age * 1000),
             }
-            self._written[line] = rules, codec.write_rules(rules, common)
-        return self._written[line][1]
+            written = self._written[line] = rules, epoch, codec.write_rules(rules, common)
+        return written[2]
 
 
 def _parts(lines: Sequence[Line], most: int) -> Iterator[Sequence[Line]]:

@@ -11,17 +11,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import NoScriptError, RedisError
 
 from limits.clock import Clock
-from limits.failure import redis_down, takes_no_writes
+from limits.failure import Unconfirmed, redis_down, takes_no_writes
 from limits.script_file import ALONE, BATCH, Script, load
+from tracking.errors import LimitsDown
 
 MOST_AT_ONCE = 200
 """Steps in one script: more would make Redis deaf for others for several milliseconds."""
@@ -29,6 +31,9 @@ MOST_AT_ONCE = 200
 ENOUGH = 100
 """So many waiting steps do not wait for the pipeline under way: they go out on a second connection.
 Redis works on one pipeline while this process reads the replies of the other."""
+
+CONFIRM_MS = 1_000
+"""How long Redis waits for a replica: it answers in milliseconds, or is cut off or frozen."""
 
 Notice = Callable[[Exception | None], None]
 Value = str | bytes | int
@@ -55,11 +60,21 @@ class Pipeline:
         self._redis = redis
         self._clock = clock
         self._notice = notice
+        self.confirmed = False
+        """Whether a step counts only when a replica has it, too."""
         self._away = False
         self._scripts = load()
         self._waiting: list[_Step] = []
         self._first: asyncio.Task[None] | None = None
         self._second: asyncio.Task[None] | None = None
+
+    def greet_with(self, greeting: Callable[[AbstractConnection], Awaitable[None]]) -> None:
+        """Let every connection begin with `greeting`, which logs in; it may refuse by raising."""
+        self._redis.connection_pool.connection_kwargs["redis_connect_func"] = greeting
+
+    def text(self, name: str) -> str:
+        """The whole text of a script of no line."""
+        return self._scripts[name].text
 
     def run(
         self, name: str, keys: Sequence[str], args: Sequence[Value]
@@ -108,7 +123,7 @@ class Pipeline:
                 again = await self._exchange([groups[index] for index in forgotten])
                 for index, reply in zip(forgotten, again, strict=True):
                     replies[index] = reply
-        except (TimeoutError, RedisError, OSError) as error:
+        except (TimeoutError, RedisError, OSError, LimitsDown) as error:
             self._tell(error)
             for group in groups:
                 _fail(group, error)
@@ -144,9 +159,14 @@ class Pipeline:
             keys, args = _written(group)
             sha = self._script_of(group).sha
             pipeline.execute_command("EVALSHA", sha, len(keys), *keys, *args)
+        confirmed = self.confirmed
+        if confirmed:
+            pipeline.execute_command("WAIT", 1, CONFIRM_MS)
         before = time.monotonic()
         replies: list[Any] = await pipeline.execute(raise_on_error=False)
         after = time.monotonic()
+        if confirmed and replies.pop() == 0:
+            return [Unconfirmed() for _ in replies]
         for reply in replies:
             if (instant := _instant(reply)) is not None:
                 self._clock.observe(before, instant, after)

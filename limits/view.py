@@ -28,8 +28,8 @@ PLACES_READ = 1_000_000
 class LineView:
     """One line at this moment. Times in seconds; None: nobody waits, or nothing binds.
 
-    `bound_by` is one of "", "no_worker", "not_configured", "paused", "per_hour", "per_day",
-    "concurrency", "rate".
+    `bound_by` is one of "", "no_worker", "not_configured", "quiet", "paused", "per_hour",
+    "per_day", "concurrency", "rate".
     """
 
     line: Line
@@ -202,12 +202,14 @@ class View:
         names, rules = keys.of_line(line), self._rules_of(line)
         if waiting + later and not await self._redis.exists(keys.WORKERS):
             return "no_worker", None
+        now_ms = await self._now_ms()
+        quiet_ms = _quiet_until_ms(await self._redis.get(keys.EPOCH)) - now_ms
         pause_ms = await self._redis.pttl(names.calls_paused)
-        if pause_ms > 0:
-            return "paused", pause_ms / 1000
+        for why, left_ms in (("quiet", quiet_ms), ("paused", pause_ms)):
+            if left_ms > 0:
+                return why, left_ms / 1000
         if not waiting:
             return "", None
-        now_ms = await self._now_ms()
         if rules.per_day and int(await self._redis.get(names.calls_day) or 0) >= rules.per_day:
             return "per_day", max(0, await self._redis.pttl(names.calls_day)) / 1000
         if rules.per_hour:
@@ -228,3 +230,8 @@ class View:
     async def _now_ms(self) -> int:
         seconds, micros = await self._redis.time()
         return int(seconds) * 1000 + int(micros) // 1000
+
+
+def _quiet_until_ms(epoch: object) -> float:
+    """When the quiet time ends that the key tracking:epoch tells of."""
+    return float(str(epoch).partition(" ")[2]) / 1000 if epoch else 0.0

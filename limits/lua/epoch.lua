@@ -1,23 +1,58 @@
 --[[
 epoch: does this Redis still know what it knew?
 
-KEYS[1]  tracking:epoch   string "<name> <quiet until, µs>"
+It does not when the name of the epoch is gone. It may not when another server has taken over, where
+there are replicas: their copies lag behind. A promotion shows in INFO: another run_id, or another
+second replication id, which a server that is promoted keeps of the primary before it.
+
+KEYS[1]  tracking:epoch    string "<name> <quiet until, µs>"
+KEYS[2]  tracking:server   string "<run_id> <second replication id> <replicated> <epoch>": who wrote
+         here last; whether it was ever seen with replicas (1); the epoch that a takeover began, or -
 ARGV[1]  known    name that this worker knew, or empty
 ARGV[2]  new      name to give when there is none
 ARGV[3]  quiet    µs for which nobody starts when state was lost (one call time-out)
+ARGV[4]  watched  1: Sentinels are configured, 0: they are not
 
-Returns  {now, name, quiet}   the name to work with, and the µs until which nobody starts
+Returns  {now, name, quiet, why, run_id, confirms}
+         name      to work with
+         quiet     µs until which nobody starts
+         why       the epoch began because Redis was "new", or another one "replaced" it
+         run_id    of the server, or - where this user must not read it
+         confirms  1: it takes writes only while it has replicas, so WAIT can tell what they have
 ]]
+local function info(section)
+  local text = redis.pcall('INFO', section)
+  return type(text) == 'string' and text or ''
+end
+
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local known, new, quiet_for = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local name, quiet = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+) (%d+)$')
-if name and (known == '' or known == name) then return { now, name, quiet } end
 quiet = tonumber(quiet or 0)
-if known ~= '' then quiet = math.max(quiet, now + quiet_for) end
+
+local told = info('server') .. info('replication')
+local run_id = string.match(told, 'run_id:(%x+)') or '-'
+local before = string.match(told, 'master_replid2:(%x*[1-9a-f]%x*)') or '-'
+local written = redis.call('GET', KEYS[2]) or ''
+local last_run_id, last_before, seen, begun = string.match(written, '^(%S+) (%S+) ([01]) (%S+)$')
+local replicas = tonumber(string.match(told, 'connected_slaves:(%d+)') or 0)
+local promoted = string.match(told, 'second_repl_offset:(%d+)')
+local replicated = ARGV[4] == '1' or seen == '1' or replicas > 0 or promoted ~= nil
+
+local another = last_run_id ~= run_id or before ~= '-' and before ~= last_before
+local is_old = known ~= '' and known ~= name
+if name and replicated and another then
+  name, begun, is_old = new, new, true
+end
+if is_old then quiet = math.max(quiet, now + quiet_for) end
 name = name or new
 local until_text = string.format('%.0f', quiet)
 -- A full Redis lets a script write that begins with what takes no memory: lib/context.lua.
 redis.call('PERSIST', KEYS[1])
 redis.call('SET', KEYS[1], name .. ' ' .. until_text)
-return { now, name, until_text }
+redis.call('SET', KEYS[2],
+  string.format('%s %s %d %s', run_id, before, replicated and 1 or 0, begun or '-'))
+local why = begun == name and 'replaced' or 'new'
+local confirms = string.find(told, 'min_slaves_good_slaves:', 1, true) and 1 or 0
+return { now, name, until_text, why, run_id, confirms }

@@ -55,10 +55,10 @@ def cell(view: LineView) -> str:
 def reason(view: LineView) -> str:
     """Say why the requests of a courier wait; "" when nothing keeps them."""
     match view.bound_by:
-        case "":
-            return ""
-        case "no_worker":
-            return NOBODY
+        case "" | "no_worker" as who:
+            return NOBODY if who else ""
+        case "quiet":
+            return f"Redis lost its state, or another one took over: nobody calls{_until(view)}"
         case "paused":
             return f"paused, because {_PAUSES.get(view.paused_why, view.paused_why)}{_until(view)}"
         case "concurrency":

@@ -6,6 +6,9 @@ server     must run with                         else
 beanstalkd -b DIR -f 0                           acknowledged jobs go with the process or power
 Redis      appendonly yes, appendfsync always    what waits is lost with it
            maxmemory-policy noeviction           it deletes lists and leases when memory is short
+           with replicas or Sentinels:           what it acknowledged is lost with a failover, and a
+           min-replicas-to-write 1,              primary that is cut off goes on beside the new one
+           min-replicas-max-lag up to 10
            no cluster                            one script decides over keys of several hash slots
 MongoDB    a storage engine that keeps data,     results that were confirmed are lost
            a journal
@@ -23,6 +26,9 @@ from enum import StrEnum
 from limits.memory import MEMORY_FIX, Memory
 from service.results.hindrances import Hindrance
 from tracking.errors import TrackingError
+
+MOST_LAG_SECONDS = 10
+"""For so long a primary that is cut off goes on; it is what Redis ships with."""
 
 CLOCK_SECONDS = 1.0
 """Clocks that differ by more than this make `expires_in` and shown times wrong."""
@@ -97,6 +103,10 @@ class RedisFacts:
     role: str
     cluster: bool
     ahead: float
+    run_id: str = "-"
+    replicas: int = 0
+    min_replicas_to_write: str | None = None
+    min_replicas_max_lag: str | None = None
     appendonly: str | None = None
     appendfsync: str | None = None
     no_appendfsync_on_rewrite: str | None = None
@@ -135,8 +145,8 @@ def judge_beanstalkd(facts: BeanstalkdFacts) -> Iterator[Finding]:
         yield Finding(server, Grade.UNSURE, "takes no new jobs (drain mode)", "Restart it.")
 
 
-def judge_redis(facts: RedisFacts) -> Iterator[Finding]:
-    """Judge the Redis."""
+def judge_redis(facts: RedisFacts, *, watched: bool = False) -> Iterator[Finding]:
+    """Judge the Redis; `watched`: by Sentinels, so that a replica may be promoted."""
     yield Finding("Redis", Grade.FINE, f"{facts.version}, {facts.role}")
     if facts.cluster:
         what = "is a Cluster, where one script cannot use keys of different hash slots"
@@ -152,6 +162,12 @@ def judge_redis(facts: RedisFacts) -> Iterator[Finding]:
         ("maxmemory-policy", facts.maxmemory_policy, "noeviction"),
     ):
         yield _setting(name, found, wanted)
+    if watched or facts.replicas:
+        least, lag = facts.min_replicas_to_write, facts.min_replicas_max_lag
+        yield _setting("min-replicas-to-write", "1" if least not in {None, "0"} else least, "1")
+        short = lag is not None and 0 < int(lag) <= MOST_LAG_SECONDS
+        most = str(MOST_LAG_SECONDS)
+        yield _setting("min-replicas-max-lag", most if short else lag, most)
     if facts.aof_last_write not in {None, "ok"}:
         what = "could not write its append-only file"
         yield Finding("Redis", Grade.AWAY, what, "Look at its disk and its log.")

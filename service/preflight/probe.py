@@ -63,6 +63,10 @@ async def read_redis(redis: Redis) -> RedisFacts:
         role=str(info.get("role", "unknown")),
         cluster=bool(info.get("cluster_enabled")) or info.get("redis_mode") == "cluster",
         ahead=ahead,
+        run_id=str(info.get("run_id", "-")),
+        replicas=int(info.get("connected_slaves", 0)),
+        min_replicas_to_write=config.get("min-replicas-to-write"),
+        min_replicas_max_lag=config.get("min-replicas-max-lag"),
         appendonly=config.get("appendonly", _yes_or_no(info.get("aof_enabled"))),
         appendfsync=config.get("appendfsync"),
         no_appendfsync_on_rewrite=config.get("no-appendfsync-on-rewrite"),
@@ -115,7 +119,7 @@ def read_hindrances(client: MongoClient[dict[str, Any]], names: Names) -> list[H
 
 async def _config_of(redis: Redis) -> dict[str, str]:
     try:
-        found = await redis.config_get("*append*")
+        found = await redis.config_get("*append*", "min-replicas-*")
     except ResponseError:
         # Not allowed to this user, or not offered by this provider.
         return {}

@@ -28,7 +28,7 @@ from service.preflight.probe import (
     read_redis,
 )
 from service.results.names import Names, names_of
-from tracking.errors import StoreError
+from tracking.errors import LimitsDown, StoreError
 
 
 async def survey(
@@ -57,9 +57,25 @@ async def _beanstalkd(server: str) -> Iterable[Finding]:
         return _away(f"beanstalkd {server}", error)
 
 
+async def vet_redis(redis: Redis, section: RedisSection, run_id: str) -> list[Finding]:
+    """Judge a Redis that took over, as at the start. Raises LimitsDown: nothing may be asked of it.
+
+    `run_id` names it; by now another one may serve.
+    """
+    facts = await read_redis(redis)
+    if facts.run_id != run_id:
+        raise LimitsDown("Redis was replaced again", "")
+    judged = judge_redis(facts, watched=bool(section.sentinels))
+    findings = allowed(judged, permitted=section.allow_loss)
+    for each in findings:
+        if each.refused or each.grade is Grade.AWAY:
+            raise LimitsDown(f"{each.server} {each.what}", each.fix)
+    return findings
+
+
 async def _redis(redis: Redis, section: RedisSection) -> Iterable[Finding]:
     try:
-        return judge_redis(await read_redis(redis))
+        return judge_redis(await read_redis(redis), watched=bool(section.sentinels))
     except StoreError as error:
         return _away("Redis", error, " ".join(section.sentinels) or section.url)
 

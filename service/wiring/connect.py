@@ -9,7 +9,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import aiohttp
@@ -22,7 +22,7 @@ from limits import keys
 from limits.clock import Clock
 from limits.connect import open_redis, shared_secret
 from limits.defects import Defects
-from limits.epoch import Epoch
+from limits.epoch import Epoch, Loss, Vet, take_any
 from limits.failure import redis_down
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
@@ -35,7 +35,7 @@ from service.flow.keep_trying import keep_trying
 from service.observe.events import Event
 from service.observe.log import emit
 from service.preflight.judgement import Finding, Grade, Refused, insist
-from service.preflight.survey import survey
+from service.preflight.survey import survey, vet_redis
 from service.results.connection import Store
 from service.results.failure import is_lasting, mongodb_down
 from service.results.names import names_of
@@ -70,9 +70,10 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     closing.push_async_callback(redis.aclose)
     store = _store(config)
     closing.push_async_callback(store.close)
-    await _preflight(config, redis, store)
+    async with open_redis(redis_address(config)) as unchecked:
+        await _preflight(config, unchecked, store)
     who = Who(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3))
-    limiter = _limiter(config, redis, who)
+    limiter = _limiter(config, redis, who, _vetting(config))
     closing.push_async_callback(limiter.close)
     await keep_trying(limiter.start)
     secret = await keep_trying(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
@@ -103,16 +104,37 @@ async def _preflight(config: Config, redis: Redis, store: Store) -> None:
         if len(away) == len(tubes) and len(tubes) < len(config.beanstalkd.servers):
             break
         await asyncio.sleep(LOOK_SECONDS)
+    _warn(findings)
+
+
+def _warn(findings: Iterable[Finding]) -> None:
     for finding in findings:
         if finding.grade is Grade.UNSURE:
             emit(Event.DURABILITY, server=finding.server, why=finding.what, fix=finding.fix)
 
 
-def _limiter(config: Config, redis: Redis, who: Who) -> Limiter:
+def _vetting(config: Config) -> Vet:
+    """Check every Redis that takes over like the first one, before anything is asked of it."""
+    fit: set[str] = set()
+
+    async def vet(run_id: str) -> None:
+        if run_id in fit:
+            return
+        async with open_redis(redis_address(config)) as redis:
+            findings = await vet_redis(redis, config.redis, run_id)
+        if fit:  # of the first one the preflight has told
+            _warn(findings)
+        fit.add(run_id)
+
+    return vet
+
+
+def _limiter(config: Config, redis: Redis, who: Who, vet: Vet = take_any) -> Limiter:
     clock = Clock()
     pipeline = Pipeline(redis, clock, functools.partial(_notice, "redis", redis_down))
-    lost = functools.partial(emit, Event.STATE_LOST, server="redis")
-    epoch = Epoch(pipeline, config.limits.call_timeout_seconds, lost)
+    own = (each.call_timeout_seconds or 0.0 for each in config.limits.slugs.values())
+    longest = max(config.limits.call_timeout_seconds, *own, 0.0)
+    epoch = Epoch(pipeline, longest, _lost, watched=bool(config.redis.sentinels), vet=vet)
     policy = Policy(
         max_age=config.requests.max_age_seconds,
         deaths=config.retry.deaths,
@@ -133,6 +155,16 @@ async def _prepared(store: Store) -> None:
         what = f"makes no index that the worker needs: {error.message.removeprefix('MongoDB ')}"
         fix = error.fix or "Change that in MongoDB, then start the worker again."
         raise Refused([Finding("MongoDB", Grade.UNFIT, what, fix)]) from error
+
+
+def _lost(loss: Loss) -> None:
+    emit(Event.STATE_LOST, server="redis", why=_LOSSES[loss])
+
+
+_LOSSES = {
+    Loss.NEW: "it was emptied, or its data was lost",
+    Loss.REPLACED: "another server took over, or it was demoted for a while",
+}
 
 
 def _store(config: Config) -> Store:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from limits_bench import FAST, Hire, Worker
@@ -50,12 +51,13 @@ async def hire(redis_url: str) -> AsyncIterator[Hire]:
             quiet_seconds: float = 30.0,
             notice: Notice = lambda _: None,
             address: RedisAddress | None = None,
+            **epoch_options: Any,
         ) -> Worker:
             client = open_redis(address or RedisAddress(redis_url))
             closing.push_async_callback(client.aclose)
             clock = Clock()
             pipeline = Pipeline(client, clock, notice)
-            epoch = Epoch(pipeline, quiet_seconds)
+            epoch = Epoch(pipeline, quiet_seconds, **epoch_options)
             limiter = Limiter(pipeline, clock, epoch, lambda _: rules, policy)
             closing.push_async_callback(limiter.close)
             await limiter.start()

@@ -76,6 +76,17 @@ async def test_without_a_worker_that_is_what_binds(busy: Worker, redis: Redis) -
     assert (await view_of(redis).line(Line("gls"))).bound_by == "", "nobody waits for it"
 
 
+async def test_the_quiet_time_after_a_loss_binds_all(busy: Worker, redis: Redis) -> None:
+    ends = await redis_us(redis) + 5_000_000
+    await redis.set(keys.EPOCH, f"{busy.epoch.name} {ends}")
+
+    view = await line_view(redis, busy.rules)
+
+    assert view.bound_by == "quiet"
+    assert view.until_seconds is not None
+    assert 4 < view.until_seconds <= 5
+
+
 async def test_a_slot_binds(busy: Worker, redis: Redis) -> None:
     await busy.parked("N001")
 

@@ -267,14 +267,3 @@ async def test_reports_may_arrive_twice_and_late(usps: Worker, redis: Redis) -> 
     lanes = await redis.zrange(KEYS.call_starts, 0, -1, withscores=True)
 
     assert [(name, int(free)) for name, free in lanes] == [(call.id, send_us + 1_020_000)]
-
-
-async def test_an_epoch_that_was_begun_is_not_begun_again(worker: Worker, redis: Redis) -> None:
-    await redis.flushdb()
-    args = [KEYS.epoch], ["known", "new", 5_000_000]
-
-    _, *first = await worker.pipeline.run("epoch", *args)
-    _, *second = await worker.pipeline.run("epoch", *args)
-
-    assert first[0] == second[0] == "new"
-    assert 0 <= int(second[1]) - int(first[1]) < 1_000_000

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from limits_bench import Hire
+from limits_bench import FAST, KEYS, Hire, until
+from redis.asyncio import Redis
 from redis.asyncio.sentinel import Sentinel
 
 from devstack.sentinels import PASSWORD, SERVICE, Watched
+from devstack.servers import Server
 from limits import connect
 from limits.connect import RedisAddress, open_redis, shared_secret
+from limits.epoch import Loss
 from service.config.address import host_and_port
+from service.flow.keep_trying import keep_trying
+from tracking.call import Call, Parked
 from tracking.errors import LimitsDown
 
 BACK_SECONDS, PATIENCE = 5.0, 20.0
@@ -23,6 +30,12 @@ BACK_SECONDS, PATIENCE = 5.0, 20.0
 def address_of(watched: Watched, password: str = PASSWORD) -> RedisAddress:
     sentinels = [host_and_port(each) for each in watched.addresses]
     return RedisAddress("redis://unused:1/0", sentinels, SERVICE, ("", password))
+
+
+async def has_leases(server: Server, calls: Sequence[Call]) -> bool:
+    """Whether a server knows of these calls and no others."""
+    async with Redis.from_url(server.url, decode_responses=True) as client:
+        return set(await client.zrange(KEYS.calls_leases, 0, -1)) == {call.id for call in calls}
 
 
 async def test_sentinels_are_asked_with_a_login_of_their_own(watched: Watched) -> None:
@@ -62,6 +75,7 @@ async def test_tls_and_its_options_are_for_redis_and_the_sentinels(
     await client.aclose()
 
 
+@pytest.mark.prove
 async def test_a_frozen_primary_is_left_within_seconds_of_a_promotion(
     watched: Watched, hire: Hire
 ) -> None:
@@ -83,3 +97,68 @@ async def test_a_frozen_primary_is_left_within_seconds_of_a_promotion(
 
     async with asyncio.timeout(PATIENCE):
         assert await serving - promoted < BACK_SECONDS
+
+
+async def test_a_promotion_that_lost_calls_lets_nobody_start_for_the_quiet_time(
+    watched: Watched, hire: Hire
+) -> None:
+    watched.ask_for_replicas(0)  # else nothing counts that the replica lacks
+    heard: list[Loss] = []
+    worker = await hire(address=address_of(watched), lost=heard.append, watched=True)
+    old = watched.primary()
+    kept = [await worker.granted(f"KEPT{number}") for number in range(10)]
+    await until(lambda: has_leases(watched.other(old), kept))
+    replica = watched.cut_replication()
+    for number in range(10):
+        await worker.granted(f"LOST{number}")
+
+    old.kill()
+    replica.resume()
+    await asyncio.to_thread(watched.await_promotion, replica)
+    admitted = [await keep_trying(lambda: worker.admit("MORE1")), await worker.admit("MORE2")]
+
+    assert [type(each) for each in admitted] == [Parked, Parked]
+    assert (heard, worker.epoch.losses) == ([Loss.REPLACED], 1)
+    assert await has_leases(replica, kept)
+
+
+async def test_a_request_is_parked_when_a_replica_has_it(watched: Watched, hire: Hire) -> None:
+    worker = await hire(replace(FAST, concurrent=1), address=address_of(watched), watched=True)
+    await worker.granted("BUSY")
+    replica = watched.other(watched.primary())
+    replica.pause()
+
+    with pytest.raises(LimitsDown, match="no replica that confirms"):
+        await worker.admit("N001", "job-1")
+    replica.resume()
+    admitted = await keep_trying(lambda: worker.admit("N001", "job-1"))
+
+    assert isinstance(admitted, Parked)
+    async with Redis.from_url(replica.url, decode_responses=True) as client:
+        assert await client.lrange(KEYS.wait_list, 0, -1) == ["N001"]
+
+
+@pytest.mark.prove
+async def test_what_was_parked_before_a_promotion_waits_after_it(
+    watched: Watched, hire: Hire
+) -> None:
+    worker = await hire(replace(FAST, concurrent=1), address=address_of(watched), watched=True)
+    await worker.granted("BUSY")
+    parked = [f"N{number:03}" for number in range(20)]
+    for number in parked:
+        await worker.parked(number)
+    old = watched.primary()
+    replica = watched.cut_replication()
+
+    with pytest.raises(LimitsDown, match="no replica that confirms"):
+        await worker.admit("N999", "job-999")
+    old.kill()
+    replica.resume()
+    await asyncio.to_thread(watched.await_promotion, replica)
+    parking = asyncio.create_task(keep_trying(lambda: worker.admit("N999", "job-999")))
+    await asyncio.to_thread(watched.mend)
+
+    async with asyncio.timeout(PATIENCE):
+        assert isinstance(await parking, Parked)
+    async with Redis.from_url(replica.url, decode_responses=True) as client:
+        assert await client.lrange(KEYS.wait_list, 0, -1) == [*parked, "N999"]

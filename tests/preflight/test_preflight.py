@@ -31,7 +31,8 @@ from service.preflight.judgement import (
     judge_redis,
 )
 from service.preflight.probe import read_beanstalkd, read_redis
-from service.preflight.survey import survey
+from service.preflight.survey import survey, vet_redis
+from tracking.errors import LimitsDown
 
 TUBES = BeanstalkdFacts("h:1", "1.12", binlog=True, jobs=5, records=7, draining=False)
 REDIS = RedisFacts(
@@ -96,6 +97,49 @@ def test_a_redis_that_forgets_or_cannot_work_is_refused(
     findings = list(judge_redis(dataclasses.replace(REDIS, **change)))
     assert grade in grades(findings)
     assert all(each.fix for each in findings if each.grade is not Grade.FINE)
+
+
+@pytest.mark.parametrize(
+    ("least", "lag", "grade"),
+    [
+        ("1", "10", Grade.FINE),
+        ("2", "1", Grade.FINE),
+        ("0", "10", Grade.LOSES),
+        ("1", "0", Grade.LOSES),
+        ("1", "60", Grade.LOSES),
+        (None, None, Grade.UNREAD),
+    ],
+)
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_a_redis_with_replicas_must_ask_for_one_that_keeps_up(
+    least: str | None, lag: str | None, grade: Grade, replicas: int
+) -> None:
+    facts = dataclasses.replace(
+        REDIS, replicas=replicas, min_replicas_to_write=least, min_replicas_max_lag=lag
+    )
+    assert grades(judge_redis(facts, watched=not replicas)) == {Grade.FINE, grade}
+
+
+def test_a_redis_that_stands_alone_needs_no_replica() -> None:
+    facts = dataclasses.replace(REDIS, min_replicas_to_write="0", min_replicas_max_lag="10")
+    assert grades(judge_redis(facts)) == {Grade.FINE}
+
+
+async def test_a_redis_that_took_over_is_judged_like_the_first(redis_url: str) -> None:
+    section = RedisSection(url=redis_url)
+    with redis.Redis.from_url(redis_url, decode_responses=True) as admin:
+        run_id = admin.info("server")["run_id"]
+        client = open_redis(RedisAddress(redis_url))
+        try:
+            assert grades(await vet_redis(client, section, run_id)) == {Grade.FINE}
+            with pytest.raises(LimitsDown, match="was replaced again"):
+                await vet_redis(client, section, "another")
+            admin.config_set("appendfsync", "everysec")
+            with pytest.raises(LimitsDown, match="has appendfsync everysec"):
+                await vet_redis(client, section, run_id)
+        finally:
+            admin.config_set("appendfsync", "always")
+            await client.aclose()
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
+DEMOTED = "limits/test_demoted_redis.py::"
 DRAINER = "limits/test_drainer.py::"
 FORGETS = "limits/test_redis_forgets.py::"
 INSPECTION = "limits/test_inspection.py::"
 LINES = "limits/test_lines_of_limits.py::"
 RECOVERY = "limits/test_recovery.py::"
 REPLIES = "limits/test_lost_replies.py::"
+TAKEOVERS = "limits/test_takeovers.py::"
 SENDS = "limits/test_send_reports.py::"
 
 MUTANTS = (
@@ -120,17 +122,45 @@ MUTANTS = (
         name="nobody is quiet after Redis lost its state",
         breaks="I2 I3",
         where="limits/lua/epoch.lua",
-        old="if known ~= '' then quiet = math.max(quiet, now + quiet_for) end\n",
+        old="if is_old then quiet = math.max(quiet, now + quiet_for) end\n",
         new="",
         tests=(FORGETS + "test_after_redis_lost_its_state_nobody_starts_for_the_quiet_time",),
         daily=True,
     ),
     Mutant(
+        name="a server that took over is taken for the one before",
+        breaks="I2 I3",
+        where="limits/lua/epoch.lua",
+        old="if name and replicated and another then",
+        new="if name and replicated and another and false then",
+        tests=(
+            TAKEOVERS + "test_no_step_goes_over_a_new_connection_before_it_is_known_whose_it_is",
+        ),
+    ),
+    Mutant(
+        name="what no replica has counts all the same",
+        breaks="I1",
+        where="limits/pipeline.py",
+        old="        if confirmed and replies.pop() == 0:",
+        new="        if confirmed and replies.pop() == -1:",
+        tests=("limits/test_sentinels.py::test_a_request_is_parked_when_a_replica_has_it",),
+    ),
+    Mutant(
+        name="a demoted Redis is asked for ever",
+        breaks="I7",
+        where="limits/pipeline.py",
+        old="            await self._leave()\n",
+        new="            pass\n",
+        tests=(
+            DEMOTED + "test_a_demoted_redis_is_left_at_once_for_the_one_that_its_address_leads_to",
+        ),
+    ),
+    Mutant(
         name="a worker goes on with an epoch that is over",
         breaks="I7",
         where="limits/limiter.py",
-        old="            self._written.clear()\n",
-        new="            pass\n",
+        old=" or written[1] != epoch:\n",
+        new=":\n",
         tests=(FORGETS + "test_workers_agree_on_one_new_epoch",),
     ),
     Mutant(

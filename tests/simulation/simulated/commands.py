@@ -42,6 +42,11 @@ def _time(space: Keyspace, _: Sequence[str]) -> Reply:
     return [str(space.now_us // 1_000_000), str(space.now_us % 1_000_000)]
 
 
+def _info(space: Keyspace, _: Sequence[str]) -> Reply:
+    """As much of it as lua/epoch.lua reads: a Redis that stands alone."""
+    return f"run_id:{space.runs:x}\r\nconnected_slaves:0\r\nsecond_repl_offset:-1\r\n"
+
+
 def _set(space: Keyspace, args: Sequence[str]) -> Reply:
     key, value, *options = args
     keep, only, end = False, None, None
@@ -242,6 +247,7 @@ def _keys(space: Keyspace, args: Sequence[str]) -> Reply:
 
 COMMANDS: dict[str, Command] = {
     "TIME": _time,
+    "INFO": _info,
     "PING": lambda _, __: Status("PONG"),
     "KEYS": _keys,
     "DEL": lambda s, a: sum(s.drop(key) for key in a if s.find(key) is not None),

@@ -65,6 +65,7 @@ class Keyspace:
         self.written: dict[str, None] = {}
         self.expired_leases = 0
         self.full = False
+        self.runs = 1
 
     def tick(self) -> None:
         """Let time go on; what was written since is forgotten."""

@@ -43,6 +43,7 @@ class RedisServer:
 
     def restart(self) -> None:
         """What is stored stays, as with an append-only file; scripts are forgotten."""
+        self._space.runs += 1
         self._scripts.forget()
 
     def fill(self, *, full: bool) -> None:
@@ -59,8 +60,9 @@ class RedisServer:
         name, *args = command
         self._space.tick()
         match name.upper():
-            case "EVALSHA":
-                return self._evaluate(args)
+            case "EVALSHA" | "EVAL" as way:
+                sha = args[0] if way == "EVALSHA" else self._scripts.load(args[0])
+                return self._evaluate([sha, *args[1:]])
             case "SCRIPT":
                 return self._scripts.load(args[1])
             case "HELLO":

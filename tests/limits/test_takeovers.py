@@ -1,0 +1,165 @@
+"""Whose state this is: what a new connection finds out about the Redis behind it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from limits_bench import KEYS, Hire, Worker, until
+from redis.asyncio import Redis
+
+from devstack.kinds import REDIS
+from devstack.servers import running
+from limits.connect import RedisAddress
+from limits.epoch import Loss
+from limits.keys import EPOCH, SERVER
+from tracking.call import Granted, Parked
+from tracking.errors import LimitsDown
+
+QUIET_US = 5_000_000
+ANOTHER = "0123456789abcdef"
+"""The run_id of a server that is not there."""
+
+
+async def ask(worker: Worker, known: str = "", new: str = "new", *, watched: int = 0) -> list[Any]:
+    """What lua/epoch.lua answers."""
+    return list(
+        await worker.pipeline.run("epoch", [EPOCH, SERVER], [known, new, QUIET_US, watched])
+    )
+
+
+async def test_a_worker_that_knows_no_epoch_learns_the_one_there_is(worker: Worker) -> None:
+    _, *told = await ask(worker)
+
+    assert told[:3] == [worker.epoch.name, "0", "new"]
+
+
+async def test_where_there_is_no_epoch_and_none_was_known_one_begins_without_quiet(
+    worker: Worker, redis: Redis
+) -> None:
+    await redis.delete(EPOCH)
+
+    _, *told = await ask(worker)
+
+    assert told[:3] == ["new", "0", "new"]
+    assert await redis.get(EPOCH) == "new 0"
+    assert await redis.ttl(EPOCH) == -1
+
+
+async def test_a_worker_that_knew_another_epoch_learns_the_new_one_and_the_end_of_the_quiet(
+    worker: Worker,
+) -> None:
+    now, *told = await ask(worker, "lost")
+
+    assert told[:3] == [worker.epoch.name, f"{now + QUIET_US}", "new"]
+
+
+async def test_an_epoch_that_was_begun_is_not_begun_again(worker: Worker, redis: Redis) -> None:
+    await redis.flushdb()
+
+    _, *first = await ask(worker, "known", "new")
+    _, *second = await ask(worker, "known", "newer")
+
+    assert first[0] == second[0] == "new"
+    assert 0 <= int(second[1]) - int(first[1]) < 1_000_000
+
+
+async def test_the_server_that_wrote_last_is_noted_and_told(worker: Worker, redis: Redis) -> None:
+    run_id = (await redis.info("server"))["run_id"]
+
+    _, *told = await ask(worker)
+
+    assert told[3:] == [run_id, 0]
+    assert (await redis.get(SERVER)).split()[::2] == [run_id, "0"]
+    assert await redis.ttl(SERVER) == -1
+
+
+async def test_another_run_of_a_redis_that_stands_alone_keeps_no_quiet(
+    worker: Worker, redis: Redis
+) -> None:
+    await redis.set(SERVER, f"{ANOTHER} - 0 -")
+
+    _, *told = await ask(worker, worker.epoch.name)
+
+    assert told[:3] == [worker.epoch.name, "0", "new"]
+
+
+@pytest.mark.parametrize(("seen", "watched"), [(1, 0), (0, 1)])
+async def test_another_server_where_there_are_replicas_or_sentinels_begins_a_quiet_time(
+    worker: Worker, redis: Redis, seen: int, watched: int
+) -> None:
+    await redis.set(SERVER, f"{ANOTHER} - {seen} -")
+
+    now, *told = await ask(worker, worker.epoch.name, watched=watched)
+    again = await ask(worker, "new", "newer", watched=watched)
+    later, *other = await ask(worker, worker.epoch.name, "newer", watched=watched)
+
+    assert told[:3] == again[1:4] == ["new", f"{now + QUIET_US}", "replaced"]
+    assert other[:3] == ["new", f"{later + QUIET_US}", "replaced"]
+
+
+async def test_a_redis_that_must_not_tell_who_it_is_is_taken_as_it_is(
+    worker: Worker, redis: Redis, redis_url: str, hire: Hire
+) -> None:
+    await redis.execute_command("ACL", "SETUSER", "shy", "on", ">pw", "~*", "+@all", "-info")
+    url = redis_url.replace("://", "://shy:pw@")
+    try:
+        shy = await hire(address=RedisAddress(url))
+        assert (await ask(shy))[1:6] == [worker.epoch.name, "0", "new", "-", 0]
+    finally:
+        await redis.execute_command("ACL", "DELUSER", "shy")
+
+
+async def test_no_step_goes_over_a_new_connection_before_it_is_known_whose_it_is(
+    hire: Hire, redis: Redis
+) -> None:
+    heard: list[Loss] = []
+    worker = await hire(lost=heard.append)
+    await worker.granted("N001")
+    await redis.set(SERVER, f"{ANOTHER} - 1 -")
+    await redis.client_kill_filter(_type="normal", skipme=True)
+
+    assert await worker.parked("N002") == Parked("quiet", put_drain=True)
+    assert heard == [Loss.REPLACED]
+
+
+async def test_a_redis_that_was_demoted_for_a_moment_may_lack_what_it_knew(hire: Hire) -> None:
+    with running(REDIS) as server:
+        worker = await hire(address=RedisAddress(server.url))
+        assert isinstance(await worker.admit("N001"), Granted)
+        async with Redis.from_url(server.url) as admin:
+            await admin.replicaof("127.0.0.1", "1")
+            with pytest.raises(LimitsDown, match="is a replica"):
+                await worker.admit("N002")
+            with pytest.raises(LimitsDown, match="is a replica"):
+                await worker.admit("N002")
+            await admin.replicaof("NO", "ONE")
+
+        admitted = []
+
+        async def answers() -> bool:
+            with suppress(LimitsDown):
+                admitted.append(await worker.admit("N002"))
+            return bool(admitted)
+
+        await until(answers)
+        assert admitted == [Parked("quiet", put_drain=True)]
+
+
+async def test_a_server_that_is_not_fit_is_asked_nothing(hire: Hire, redis: Redis) -> None:
+    asked: list[str] = []
+
+    async def vet(run_id: str) -> None:
+        asked.append(run_id)
+        if len(asked) == 2:
+            raise LimitsDown("Redis has appendonly no", "Set it.")
+
+    worker = await hire(vet=vet)
+    await redis.client_kill_filter(_type="normal", skipme=True)
+
+    with pytest.raises(LimitsDown, match="appendonly no"):
+        await worker.admit("N001")
+    assert await redis.exists(KEYS.calls_leases) == 0
+    assert isinstance(await worker.admit("N001"), Granted)
+    assert asked == [(await redis.info("server"))["run_id"]] * 3

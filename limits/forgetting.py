@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from limits.clock import Clock
 from limits.codec import write_rules
 from limits.failure import redis_down
 from limits.pipeline import Pipeline
+from limits.pushed import NOWHERE, places_of
 from limits.rules import RulesOf
 from tracking.line import courier_line
 from tracking.operation import ENDS
@@ -65,10 +67,15 @@ class Forgetter:
         """End what waits and what runs, and discard what comes of it (lua/forget.lua)."""
         line = courier_line(slug)
         rules = write_rules(self._rules_of(line), NOBODY)
+        try:
+            places = (await places_of(self._redis, line, [number])).get(number, NOWHERE)
+        except (RedisError, OSError) as error:
+            raise redis_down(error) from error
+        args = (rules, b"[]", number, MARK_SECONDS * 1000, json.dumps(places))
         total, more = 0, 1
         while more:
             at_us, ended, more, call, answers = await self._pipeline.run(
-                "forget", [keys.wait_list(line)], (rules, b"[]", number, MARK_SECONDS * 1000)
+                "forget", [keys.wait_list(line)], args
             )
             total += ended
         return Forgotten(at_us, total, call, answered=bool(answers))

@@ -15,6 +15,7 @@ calls_leases:<line>           zset   call id → end of its lease, µs     60 s 
 call_starts:<line>            zset   start id → its lane is free, µs    its last lane is free
 wait_list:<line>              list   numbers, oldest first              empty
 wait_list_automatic:<line>    list   the same, AUTOMATIC requests       empty
+wait_order:<line>             hash   where the lists begin, their gaps  both lists are empty
 wait_later:<line>             zset   number → due, ms                   empty
 wait_requests:<line>          hash   number → record                    empty
 wait_operations:<line>:<no>   list   ids of a record with more than 16   empty
@@ -75,6 +76,7 @@ class LineKeys(NamedTuple):
     calls_hour: str
     calls_day: str
     counts: str
+    wait_order: str
     lines: str
     epoch: str
     status: str
@@ -108,6 +110,7 @@ def of_line(line: Line) -> LineKeys:
         calls_hour=f"calls_hour:{line}",
         calls_day=f"calls_day:{line}",
         counts=f"tracking:counts:{line}",
+        wait_order=f"wait_order:{line}",
         lines=LINES,
         epoch=EPOCH,
         status=STATUS,

@@ -197,10 +197,13 @@ class Limiter:
         return [line for line in map(Line, found) if kind_of(line)]
 
     async def _sweep(self, line: Line, known: bool) -> Swept:  # noqa: FBT001 - asked once
-        asked, who = time.monotonic(), next(self.ids) if known else ""
-        _, swept, dying, put = await self._run("sweep", line, (who,))
+        back, drain, more = 0, False, 1
+        while more:
+            asked, who = time.monotonic(), next(self.ids) if known else ""
+            _, swept, dying, put, more = await self._run("sweep", line, (who,))
+            back, drain = back + int(swept), drain or put == 1
         calls = tuple(self._call(line, grant, asked) for grant in dying)
-        return Swept(line, swept=int(swept), dying=calls, put_drain=put == 1)
+        return Swept(line, swept=back, dying=calls, put_drain=drain)
 
     async def _turn(self, script: str, line: Line, args: tuple[str | bytes | int, ...]) -> Turn:
         asked = time.monotonic()

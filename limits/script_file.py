@@ -14,6 +14,7 @@ from importlib.resources import files
 LIBRARY = (
     "context",
     "memory",
+    "lists",
     "state",
     "record",
     "operations",

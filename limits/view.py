@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -20,8 +21,8 @@ from tracking.operation import State
 from tracking.request import Number, Slug
 
 HOUR_MS = 3_600_000
-PLACES_READ = 1_000_000
-"""How deep a list is searched for a number's place; reading further would hold up Redis."""
+PLACES_READ = 100_000
+"""How deep a list is searched for a number that was pushed by hand: a millisecond for Redis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,10 @@ class LineView:
 class Place:
     """Where one number stands. `ahead` and `eta_seconds` are None while it runs.
 
+    `ahead` is exact while nobody left the number's list before its turn (cancelled, or now wanted
+    by a MANUAL request). It is off by no more than those who did, and mostly by few: they are taken
+    to have stood evenly spread over the list.
+
     `list` is "manual", "automatic", "later" (a retry, not due) or "behind" (its number runs).
     """
 
@@ -59,6 +64,41 @@ class Place:
     ahead: int | None = None
     eta_seconds: float | None = None
     attempts: int = 0
+
+
+class _List(NamedTuple):
+    """One of the two lists: its entries, the position of the first, how many are gaps."""
+
+    entries: int
+    first: int
+    gaps: int
+
+    @property
+    def numbers(self) -> int:
+        return self.entries and max(1, self.entries - self.gaps)
+
+    def ahead(self, index: int) -> int:
+        """How many numbers stand before this entry, where the gaps are spread evenly."""
+        index = min(max(0, index), self.entries)
+        return max(index - self.gaps, round(index * self.numbers / self.entries)) if index else 0
+
+
+async def _lists(redis: Redis, names: keys.LineKeys) -> tuple[_List, _List]:
+    """Read what Redis knows of the MANUAL list, and of the AUTOMATIC one."""
+    pipeline = redis.pipeline(transaction=True)
+    pipeline.llen(names.wait_list)
+    pipeline.llen(names.wait_list_automatic)
+    pipeline.hmget(names.wait_order, "manual", "manual_gaps", "automatic", "automatic_gaps")
+    manual, automatic, order = await pipeline.execute()
+    first, gaps, first_automatic, gaps_automatic = (int(each or 0) for each in order)
+    return _List(manual, first, gaps), _List(automatic, first_automatic, gaps_automatic)
+
+
+async def waiting(redis: Redis, line: Line) -> tuple[int, int, int]:
+    """Count the MANUAL numbers, the AUTOMATIC ones, and those that wait for a retry."""
+    names = keys.of_line(line)
+    manual, automatic = await _lists(redis, names)
+    return manual.numbers, automatic.numbers, int(await redis.zcard(names.wait_later))
 
 
 class View:
@@ -139,13 +179,17 @@ class View:
             return Place(State.WAITING, "later", eta_seconds=eta, attempts=attempts)
         automatic = bool(record.get("auto"))
         waiting = names.wait_list_automatic if automatic else names.wait_list
-        ahead = await self._redis.lpos(waiting, number, maxlen=PLACES_READ)
-        if not isinstance(ahead, int):
+        lists = await _lists(self._redis, names)
+        mine, others = lists[automatic], lists[not automatic].numbers
+        index = record["position"] - mine.first if "position" in record else None
+        if index is None:
+            index = await self._redis.lpos(waiting, number, maxlen=PLACES_READ)
+        if not isinstance(index, int):
             if not text:
                 return None
             return Place(State.WAITING, "automatic" if automatic else "manual", attempts=attempts)
+        ahead = mine.ahead(index)
         pause = max(0, await self._redis.pttl(names.calls_paused)) / 1000
-        others = await self._redis.llen(names.wait_list if automatic else names.wait_list_automatic)
         turns = ahead + 1 + (min(others, 3 * (ahead + 1)) if automatic else min(others, ahead // 3))
         each = await self._seconds_each(line)
         return Place(
@@ -162,14 +206,13 @@ class View:
         now_ms = await self._now_ms()
         pipeline.zcount(names.calls_leases, now_ms * 1000, "+inf")
         pipeline.zcount(names.call_starts, now_ms * 1000, "+inf")
-        pipeline.llen(names.wait_list)
-        pipeline.llen(names.wait_list_automatic)
         pipeline.zcard(names.wait_later)
         pipeline.lindex(names.wait_list, 0)
         pipeline.lindex(names.wait_list_automatic, 0)
         pipeline.get(names.calls_paused)
         pipeline.hgetall(names.counts)
-        running, started, manual, automatic, later, *rest = await pipeline.execute()
+        running, started, later, *rest = await pipeline.execute()
+        manual, automatic = (each.numbers for each in await _lists(self._redis, names))
         first, first_automatic, why, counts = rest
         heads = [number for number in (first, first_automatic) if number]
         oldest = await self._oldest_age(names, heads, now_ms) if heads else None

@@ -11,12 +11,12 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Uses     context: quiet_until
          memory: count, drop_ended
+         lists: nobody_waits, waits
          state: anonymous_id, is_elsewhere, move, new_operation, operation_in
          record: join, read_record, record_of, write_record
          operations: fresh, wait_again
          lanes: opening
-         waiting: move_due, nobody_waits, operations_waiting, promote, put_behind, put_head,
-           put_tail, waits
+         waiting: move_due, operations_waiting, promote, put_behind, put_head, put_tail
          flight: grant, granted_before
          draining: call_drainer, drainer, raise_flag
 

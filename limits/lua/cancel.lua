@@ -3,10 +3,14 @@ cancel: end what waits as CANCELLED. What runs at this moment is not touched.
 
 KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
-  number   whose operations end
+  number   whose operations end; empty: of all numbers, those that are first in line
   id       of one operation that waits for the number, or empty for all that do
+  places   JSON: [positions in the MANUAL list, in the AUTOMATIC list] of a number that was pushed by
+           hand (lib/lists.lua)
 
-Uses     state: is_elsewhere, move, operation_in
+Uses     memory: counted, order
+         lists: pass_gaps, pop_first
+         state: is_elsewhere, move, operation_in
          record: read_record, write_record
          operations: end_where, everyone
          waiting: drop, end_waiting
@@ -15,12 +19,15 @@ Uses     state: is_elsewhere, move, operation_in
 
 Returns  {now, "cancelled", ended, more}  operations that ended now; more 1: more than 100 end, so
                                           send it again
+         {now, "line", told, more}        of all numbers: [number, ended, …]; more 1: somebody waits
+                                          still, so send it again
 for an id that is left alone:
          {now, "elsewhere", parcel}       it is that of a request for this other parcel
          {now, "running"}                 its call runs
          {now, "ended", state}            it ended before
          {now, "unknown"}                 nothing waits or runs under it
 ]]
+local NUMBERS_AT_ONCE = 20
 local BY_HAND = { state = 'CANCELLED', output = '{"code":"cancelled","message":"cancelled by hand"}' }
 
 -- Of more than 100 operations of a call only the newest say RUNNING; all came before its grant. One that
@@ -54,9 +61,36 @@ local function cancel_one(number, id)
   return { now, 'cancelled', 1, 0 }
 end
 
-return function(number, id)
+-- The number that is first in line, with its places; nil when there is none, or more gaps are to be
+-- passed over.
+local function first_in_line()
+  for i, list in ipairs({ MANUAL, AUTOMATIC }) do
+    pass_gaps(list)
+    local number = call('LINDEX', list, 0)
+    if number == '' then pop_first(list) end
+    if number then return number ~= '' and number or nil, { [i] = { order(list).first } } end
+  end
+  return call('ZRANGE', LATER, 0, 0)[1], {}
+end
+
+-- Those that are first: at most NUMBERS_AT_ONCE, and no more after one with many operations.
+local function cancel_first()
+  local told, looked, before = {}, true, counted('CANCELLED')
+  while looked and #told < 2 * NUMBERS_AT_ONCE and counted('CANCELLED') - before < NUMBERS_AT_ONCE do
+    local number, places = first_in_line()
+    if not number then break end
+    local ended
+    ended, looked = end_waiting(number, BY_HAND, places)
+    table.insert(told, (string.gsub(number, '[^%w ._/-]', '.')))
+    table.insert(told, ended)
+  end
+  return { now, 'line', told, at_rest() and 0 or 1 }
+end
+
+return function(number, id, places)
+  if number == '' then return cancel_first() end
   if id ~= '' then return cancel_one(number, id) end
-  local cancelled, looked = end_waiting(number, BY_HAND)
+  local cancelled, looked = end_waiting(number, BY_HAND, cjson.decode(places))
   at_rest()
   return { now, 'cancelled', cancelled, looked and 0 or 1 }
 end

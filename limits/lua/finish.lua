@@ -11,10 +11,11 @@ ARGV     behind the reports, see lib/batch.lua:
   room     as in take.lua
 
 Uses     memory: average_time, drop_ended, expect_no_calm, set_average
+         lists: nobody_waits
          record: read_record, write_record
          operations: end_where, everyone, nobody_left
          brake: calls_alone, lift_breaker
-         waiting: nobody_waits, put_tail, unlist
+         waiting: put_tail, unlist
          flight: land
          draining: each_us
          taking: is_in_hand, turn

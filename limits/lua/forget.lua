@@ -6,6 +6,7 @@ KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   number
   keep_ms  how long calls that were granted before are told apart
+  places   as in cancel.lua
 
 Uses     context: digits
          memory: counted
@@ -38,8 +39,8 @@ local function end_running(id, record)
   return counted('CANCELLED') - before, looked
 end
 
-return function(number, keep_ms)
-  local ended, looked = end_waiting(number, BY_HAND)
+return function(number, keep_ms, places)
+  local ended, looked = end_waiting(number, BY_HAND, cjson.decode(places))
   at_rest()
   if not looked then return { now, ended, 1, '', 0 } end
   local id = running(number)

@@ -6,21 +6,25 @@ ARGV     behind the reports, see lib/batch.lua:
   who      new for every sweep; empty: this worker could not drain the line, so it calls no drainer
 
 Uses     memory: clamp, count, drop_ended, nothing_is_open
-         record: read_record, write_record
+         lists: list_of, nobody_waits, stands, waits
+         record: write_record
          operations: wait_again
-         waiting: move_due, nobody_waits, put_head, put_tail, waits
+         waiting: move_due, put_head, put_tail
          flight: go_on_without, granted_before, land, running
          draining: at_rest, call_drainer, raise_flag
 
-Returns  {now, swept, dying, put}
+Returns  {now, swept, dying, put, more}
          swept     calls whose lease ended without a word, now back at the head of their list
          dying     grants of calls over which too many workers vanished: record, then finish them
          put       1: somebody waits and nobody drains, so put a drain job
+         more      1: send another sweep now, more numbers may have lost their place in the lists
 ]]
+local LOOK_AT_FIELDS = 100
+
 local function lost_calls()
-  local lost, entries = {}, call('HGETALL', INFLIGHT)
-  for i = 1, #entries, 2 do
-    local id, text = entries[i], entries[i + 1]
+  local lost, calls = {}, call('HGETALL', INFLIGHT)
+  for i = 1, #calls, 2 do
+    local id, text = calls[i], calls[i + 1]
     if string.sub(id, 1, 1) == '=' then
       if call('HEXISTS', INFLIGHT, text) == 0 then call('HDEL', INFLIGHT, id) end
     elseif not call('ZSCORE', LEASES, id) then
@@ -32,15 +36,33 @@ local function lost_calls()
   return lost
 end
 
--- Records whose number is in no list (somebody deleted the list): back in line.
+local function is_placed(number, record)
+  if record.state == 'later' then return call('ZSCORE', LATER, number) end
+  return running(number) or stands(list_of(record), number, record.position)
+end
+
+-- Records whose number is in no list (somebody deleted the list): back in line, a hundred at once.
+-- The field !relist tells where to go on. Returns whether to go on now.
 local function relist()
-  if not nobody_waits() then return end
-  for _, field in ipairs(call('HKEYS', REQUESTS)) do
-    if not string.find(field, '^[#!]') and not running(field) then
-      put_tail(field, read_record(REQUESTS, field))
+  local from = call('HGET', REQUESTS, '!relist')
+  if not (from or nobody_waits()) then return false end
+  local relisted, reply = false, call('HSCAN', REQUESTS, from or 0, 'COUNT', LOOK_AT_FIELDS)
+  local ahead, fields = reply[1], reply[2]
+  for i = 1, #fields, 2 do
+    local number = fields[i]
+    local record = number ~= '!relist' and cjson.decode(fields[i + 1])
+    if record and not is_placed(number, record) then
+      put_tail(number, record)
       count('relisted')
+      relisted = true
     end
   end
+  if ahead ~= '0' then
+    call('HSET', REQUESTS, '!relist', ahead)
+  elseif from then
+    call('HDEL', REQUESTS, '!relist')
+  end
+  return relisted and ahead ~= '0'
 end
 
 return function(who)
@@ -71,7 +93,7 @@ return function(who)
       end
     end
   end
-  relist()
+  local more = relist() and 1 or 0
   move_due()
   local put, left = 0, waits()
   if left > 0 then
@@ -83,5 +105,5 @@ return function(who)
     nothing_is_open()
     call('SREM', LINES, line)
   end
-  return { now, swept, dying, put }
+  return { now, swept, dying, put, more }
 end

@@ -32,7 +32,7 @@ def written(tmp_path: Path, *lines: str) -> str:
 
 
 def left(store: redis.Redis) -> int:
-    return store.llen("wait_list:usps")
+    return sum(map(bool, store.lrange("wait_list:usps", 0, -1)))
 
 
 @pytest.mark.usefixtures("waiting")

@@ -38,6 +38,9 @@ FAST = Rules(per_second=1000)
 ANSWERED = Verdict(State.SUCCESS, {"tag": "Delivered"}, "usps:stored")
 DEAD = Verdict(State.ERROR, {"error": "courier_down"}, answered=False)
 
+NO_PLACES = b"[]"
+"""As cancel.lua and forget.lua read it: the number was not pushed by hand."""
+
 _jobs = itertools.count(1)
 
 

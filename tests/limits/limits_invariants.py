@@ -31,6 +31,7 @@ LIVES_AT_MOST_MS = {
 NEVER_EXPIRES = {
     KEYS.wait_list,
     KEYS.wait_list_automatic,
+    KEYS.wait_order,
     KEYS.wait_later,
     KEYS.wait_requests,
     KEYS.wait_inflight,
@@ -52,6 +53,7 @@ class Snapshot:
     leases: list[str]
     starts: list[str]
     rest: dict[str, list[str]]
+    order: dict[str, int]
 
 
 def take_snapshot(redis: Redis) -> Snapshot:
@@ -63,13 +65,15 @@ def take_snapshot(redis: Redis) -> Snapshot:
     pipeline.hgetall(KEYS.wait_inflight)
     pipeline.zrange(KEYS.calls_leases, 0, -1)
     pipeline.zrange(KEYS.call_starts, 0, -1)
-    manual, automatic, later, requests, inflight, leases, starts = pipeline.execute()
+    pipeline.hgetall(KEYS.wait_order)
+    manual, automatic, later, requests, inflight, leases, starts, order = pipeline.execute()
     records = {n: json.loads(text) for n, text in requests.items() if n[0] != "!"}
     flying = {n: json.loads(text) for n, text in inflight.items() if n[0] != "="}
     index = {n[1:]: text for n, text in inflight.items() if n[0] == "="}
     lists = {"manual": manual, "automatic": automatic}
     rest = {key: redis.lrange(key, 0, -1) for key in redis.keys(f"{KEYS.operations}*")}
-    return Snapshot(lists, later, records, flying, index, leases, starts, rest)
+    order = {name: int(text) for name, text in order.items()}
+    return Snapshot(lists, later, records, flying, index, leases, starts, rest, order)
 
 
 def check(redis: Redis, rules: Rules, by_hand: set[str], *, flag_is_new: bool) -> None:
@@ -79,6 +83,7 @@ def check(redis: Redis, rules: Rules, by_hand: set[str], *, flag_is_new: bool) -
     _projections_are_right(redis, seen)
     _the_flag_tells_that_somebody_waits(redis, seen, is_new=flag_is_new)
     _everybody_waits_in_one_place(seen, by_hand)
+    _positions_are_right(seen)
     _operations_hang_on_one_record(redis, seen)
     _ends_are_counted_once(redis)
     _keys_live_as_long_as_documented(redis)
@@ -104,7 +109,7 @@ def _the_flag_tells_that_somebody_waits(redis: Redis, seen: Snapshot, *, is_new:
 
 
 def _everybody_waits_in_one_place(seen: Snapshot, by_hand: set[str]) -> None:
-    places = Counter(number for listed in seen.lists.values() for number in listed)
+    places = Counter(number for listed in seen.lists.values() for number in listed if number)
     places.update(seen.later)
     twice = {number for number, count in places.items() if count > 1}
     assert twice <= by_hand
@@ -118,6 +123,19 @@ def _everybody_waits_in_one_place(seen: Snapshot, by_hand: set[str]) -> None:
                 assert number in seen.index
                 assert number not in places or number in by_hand
     assert set(places) <= set(seen.records) | by_hand
+
+
+def _positions_are_right(seen: Snapshot) -> None:
+    assert not seen.order or any(seen.lists.values())
+    for name, entries in seen.lists.items():
+        assert seen.order.get(f"{name}_gaps", 0) == entries.count("") <= max(0, len(entries) - 1)
+    for number, record in seen.records.items():
+        if record.get("state") is None:
+            name = "automatic" if record.get("auto") else "manual"
+            assert seen.lists[name][record["position"] - seen.order.get(name, 0)] == number
+        else:
+            assert "position" not in record
+    assert not any("position" in record for record in seen.flying.values())
 
 
 def _operations_hang_on_one_record(redis: Redis, seen: Snapshot) -> None:

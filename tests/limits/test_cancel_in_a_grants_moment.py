@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from limits_bench import KEYS, Worker
+from limits_bench import KEYS, NO_PLACES, Worker
 from redis.asyncio import Redis
 
 
@@ -17,6 +17,6 @@ async def test_who_came_in_the_millisecond_of_a_grant_and_after_it_waits_and_can
     waiting["at"] = int(call[2]) // 1000
     await redis.set(f"{KEYS.status}op-1", json.dumps(waiting))
 
-    _, word, *_ = await worker.raw("cancel", "N001", "op-1")
+    _, word, *_ = await worker.raw("cancel", "N001", "op-1", NO_PLACES)
 
     assert word == "cancelled"

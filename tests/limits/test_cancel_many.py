@@ -88,16 +88,3 @@ async def test_a_script_cancels_no_more_numbers_than_take_a_millisecond(
 
     assert len(came) == MANY
     assert await scripts_run(redis) - before == 4
-
-
-async def test_the_longer_the_list_the_fewer_numbers_are_looked_for_at_once(
-    redis: Redis, canceller: Canceller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cancelling, "WALKED_MOST", 300)
-    await redis.rpush(KEYS.wait_list, *(f"N{n:03}" for n in range(100)))
-    before = await scripts_run(redis)
-
-    wanted = [Wanted(USPS, Number(f"X{n:03}")) for n in range(12)]
-    assert all(each == Cancelled(0) for _, each in [c async for c in canceller.cancel_many(wanted)])
-
-    assert await scripts_run(redis) - before == 6

@@ -8,6 +8,7 @@ import pytest
 from limits_bench import (
     DEAD,
     KEYS,
+    NO_PLACES,
     USPS,
     Worker,
     counted,
@@ -29,16 +30,13 @@ CANCELLED = {"code": "cancelled", "message": "cancelled by hand"}
 
 
 async def cancel_number(worker: Worker, number: str = "N001") -> int:
-    total, more = 0, 1
-    while more:
-        _, word, cancelled, more = await worker.raw("cancel", number, "")
-        assert word == "cancelled"
-        total += cancelled
-    return total
+    _, word, cancelled, more = await worker.raw("cancel", number, "", NO_PLACES)
+    assert word == "cancelled"
+    return int(cancelled) + (await cancel_number(worker, number) if more else 0)
 
 
 async def cancel_id(worker: Worker, operation: str, number: str = "N001") -> list[Any]:
-    _, *reply = await worker.raw("cancel", number, operation)
+    _, *reply = await worker.raw("cancel", number, operation, NO_PLACES)
     return reply
 
 
@@ -224,8 +222,8 @@ async def test_an_automatic_request_is_cancelled_in_its_own_list(
 async def test_a_number_pushed_by_hand_is_cancelled(worker: Worker, redis: Redis) -> None:
     await redis.rpush(KEYS.wait_list, "N001", "N002")
 
-    assert await cancel_number(worker) == 1
-
+    canceller = Canceller(redis, lambda _: worker.rules)
+    assert await canceller.cancel(USPS, Number("N001")) == Cancelled(1)
     assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N002"]
     assert await counted(redis, "CANCELLED") == (1,)
 

@@ -48,7 +48,7 @@ async def test_a_drain_job_that_never_came_is_put_again_within_seconds(
 
     await redis.delete(KEYS.wait_drainer)  # as its time to live does
 
-    _, _, _, put = await crowd.raw("sweep", "s")
+    _, _, _, put, _ = await crowd.raw("sweep", "s")
     assert put == 1
 
 
@@ -143,7 +143,7 @@ async def test_a_duty_that_lies_too_far_ahead_is_nobodys_duty(crowd: Worker, red
     ahead = await redis_us(redis) + 3_600_000_000
     await redis.set(KEYS.wait_drainer, f"vanished {ahead}", px=3_603_000)
 
-    _, _, _, put = await crowd.raw("sweep", "s")
+    _, _, _, put, _ = await crowd.raw("sweep", "s")
 
     assert put == 1
 
@@ -253,7 +253,7 @@ async def test_a_due_retry_whose_process_vanished_finds_a_drainer_by_the_sweep(
     await redis.delete(KEYS.wait_drainer)
 
     await retries_are_due(redis)
-    _, _, _, put = await worker.raw("sweep", "s")
+    _, _, _, put, _ = await worker.raw("sweep", "s")
 
     assert put == 1
     assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N001"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from limits_bench import (
     ANSWERED,
     KEYS,
+    NO_PLACES,
     Worker,
     a_millisecond_goes_by,
     forget,
@@ -26,9 +27,9 @@ async def test_forget_counts_what_it_ended_names_the_call_and_asks_to_be_sent_ag
     for n in range(101):
         await worker.raw_admit(f"c{n}", id=f"op-{n + 1}")
 
-    _, *first = await worker.raw("forget", "N001", 60_000)
-    _, *second = await worker.raw("forget", "N001", 60_000)
-    _, *third = await worker.raw("forget", "N001", 60_000)
+    _, *first = await worker.raw("forget", "N001", 60_000, NO_PLACES)
+    _, *second = await worker.raw("forget", "N001", 60_000, NO_PLACES)
+    _, *third = await worker.raw("forget", "N001", 60_000, NO_PLACES)
 
     assert first == [100, 1, "", 0]
     assert second == [2, 0, "c", 0]
@@ -38,7 +39,7 @@ async def test_forget_counts_what_it_ended_names_the_call_and_asks_to_be_sent_ag
 async def test_forget_tells_that_an_answer_was_remembered(worker: Worker, redis: Redis) -> None:
     await redis.set(f"{KEYS.answer}N001", "{}", px=1_000)
 
-    _, *reply = await worker.raw("forget", "N001", 60_000)
+    _, *reply = await worker.raw("forget", "N001", 60_000, NO_PLACES)
 
     assert reply == [0, 0, "", 1]
 

@@ -73,7 +73,7 @@ async def test_a_full_process_keeps_the_duty_until_it_asks_again(hire: Hire, red
     assert (turn.calls, turn.full, turn.put_drain) == ((), True, False)
     assert turn.ask_again == pytest.approx(time.monotonic() + 30, abs=1)
     assert await redis.pttl(KEYS.wait_drainer) > 30_000
-    _, _, _, put = await sweeping.raw("sweep", "s")
+    _, _, _, put, _ = await sweeping.raw("sweep", "s")
     assert put == 0
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from limits_bench import (
     KEYS,
+    NO_PLACES,
     USPS,
     Worker,
     a_millisecond_goes_by,
@@ -58,7 +59,7 @@ async def test_what_waits_runs_or_has_ended_is_listed_the_newest_first_in_two_ro
 
 async def test_an_end_without_a_call_is_listed_too(busy: Worker, redis: Redis) -> None:
     await busy.parked("N001", id="cancelled")
-    await busy.raw("cancel", "N001", "")
+    await busy.raw("cancel", "N001", "", NO_PLACES)
     await busy.ended("N001", id="expired", expires_at=1.0)
 
     found = await states(redis, busy)

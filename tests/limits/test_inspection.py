@@ -175,7 +175,7 @@ class InspectedWalk(Walk):
         reply = self.run("sweep", self.new("s"), sent=sent)
         self.seen[bool(named)] += 1
         if not named:
-            assert reply[1:] == [0, [], 0]
+            assert reply[1:] == [0, [], 0, 0]
             assert values(self.redis) == before
         for grant in reply[2]:
             self.bury(grant)

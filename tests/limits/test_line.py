@@ -221,7 +221,7 @@ async def test_a_number_pushed_by_hand_before_its_retry_is_due_is_called_now(
     assert await redis.exists(KEYS.wait_list, KEYS.wait_later) == 0
 
 
-@pytest.mark.parametrize("text", [b"\xff\xfe\x00", b"!turn", b"#op-1", b"=N001", b"", b"{}"])
+@pytest.mark.parametrize("text", [b"\xff\xfe\x00", b"!relist", b"#op-1", b"=N001", b" ", b"{}"])
 async def test_garbage_pushed_by_hand_is_a_call_that_can_end_and_holds_up_nobody(
     worker: Worker, redis: Redis, text: bytes
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from limits_bench import (
     KEYS,
+    NO_PLACES,
     Hire,
     Worker,
     a_second_goes_by,
@@ -249,11 +250,11 @@ async def test_a_sweep_counts_the_last_death_once(hire: Hire, redis: Redis) -> N
     assert len(first[2]) == 1
 
 
-@pytest.mark.parametrize("args", [("N001", ""), ("N001", "op-1")])
-async def test_a_cancel_counts_once(busy: Worker, redis: Redis, args: tuple[str, str]) -> None:
+@pytest.mark.parametrize("operation", ["", "op-1"])
+async def test_a_cancel_counts_once(busy: Worker, redis: Redis, operation: str) -> None:
     await busy.parked("N001", id="op-1")
 
-    await twice(busy, redis, "cancel", *args)
+    await twice(busy, redis, "cancel", "N001", operation, NO_PLACES)
 
     assert await redis.hget(KEYS.counts, "CANCELLED") == "1"
 

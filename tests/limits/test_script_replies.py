@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from limits_bench import (
     KEYS,
+    NO_PLACES,
     Hire,
     Worker,
     redis_us,
@@ -65,7 +66,7 @@ async def test_admit_parks_with_the_reason_and_asks_for_one_drain_job(hire: Hire
 async def test_admit_tells_an_end_with_its_state(worker: Worker) -> None:
     await granted(worker, "b")
     await worker.raw_admit("c", id="op-1")
-    await worker.raw("cancel", "N001", "op-1")
+    await worker.raw("cancel", "N001", "op-1", NO_PLACES)
 
     _, *reply = await worker.raw_admit("d", id="op-1")
 
@@ -257,9 +258,9 @@ async def test_cancel_counts_what_it_ended_and_asks_to_be_sent_again(worker: Wor
     for n in range(101):
         await worker.raw_admit(f"c{n}", id=f"op-{n}")
 
-    _, *first = await worker.raw("cancel", "N001", "")
-    _, *second = await worker.raw("cancel", "N001", "")
-    _, *third = await worker.raw("cancel", "N001", "")
+    _, *first = await worker.raw("cancel", "N001", "", NO_PLACES)
+    _, *second = await worker.raw("cancel", "N001", "", NO_PLACES)
+    _, *third = await worker.raw("cancel", "N001", "", NO_PLACES)
 
     assert first == ["cancelled", 100, 1]
     assert second == ["cancelled", 1, 0]
@@ -274,7 +275,7 @@ async def test_sweep_counts_what_it_put_back_and_asks_for_a_drain_job(
 
     _, *reply = await worker.raw("sweep", "s")
 
-    assert reply == [1, [], 1]
+    assert reply == [1, [], 1, 0]
 
 
 async def test_sweep_names_the_calls_over_which_too_many_workers_vanished(
@@ -284,7 +285,7 @@ async def test_sweep_names_the_calls_over_which_too_many_workers_vanished(
     call = await worker.granted()
     await the_lease_ends(redis, call)
 
-    _, swept, (dying,), put = await worker.raw("sweep", "s")
+    _, swept, (dying,), put, more = await worker.raw("sweep", "s")
 
-    assert (swept, put) == (0, 0)
+    assert (swept, put, more) == (0, 0, 0)
     assert dying[0] == call.id

@@ -11,6 +11,7 @@ from limits_bench import (
     ANSWERED,
     DEAD,
     KEYS,
+    NO_PLACES,
     USPS,
     Worker,
     counted,
@@ -40,7 +41,7 @@ async def test_an_id_that_is_known_for_one_parcel_is_refused_for_another(
     elif stands != "runs":
         await worker.parked("N001", id="order-1042")
     if stands == "cancelled":
-        await worker.raw("cancel", "N001", "order-1042")
+        await worker.raw("cancel", "N001", "order-1042", NO_PLACES)
     before = await everything(redis)
 
     assert await worker.admit(number, id="order-1042", slug=Slug(slug)) == Reused("usps:N001")
@@ -69,7 +70,7 @@ async def test_an_id_that_is_free_again_ends_with_its_new_parcel_only(
     """The record of a number names an id until its turn comes, also of one that was cancelled."""
     await busy.parked("N001")
     await busy.parked("N001", id="order-1042")
-    await busy.raw("cancel", "N001", "order-1042")
+    await busy.raw("cancel", "N001", "order-1042", NO_PLACES)
     await redis.delete(f"{KEYS.status}order-1042")
     await busy.parked("N002", id="order-1042")
 

@@ -9,7 +9,7 @@ import json
 
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
-from limits_bench import KEYS, asked, verdict
+from limits_bench import KEYS, NO_PLACES, asked, verdict
 from limits_invariants import check, ended, take_snapshot
 from sender import RULES, Reply, Sender, Step
 
@@ -23,7 +23,7 @@ PICK = st.integers(0, 1_000)
 ROOM = st.integers(NO_ROOM, 3)
 SENT = st.sampled_from([1, 1, 2])
 SOONEST_MS = -60_000
-GIVES_DUTIES = {"take", "finish", "retry", "hand_back", "sweep"}
+GIVES_DUTIES = {"take", "finish", "retry", "hand_back"}
 
 
 class Walk(Sender):
@@ -47,9 +47,11 @@ class Walk(Sender):
         return f"{what}{self.made}"
 
     def hear(self, name: str, reply: Reply, worker: str) -> None:
+        if name == "sweep":
+            self.drain_jobs += reply[-2]
         if name in GIVES_DUTIES or reply[1] == "parked":
             self.drain_jobs += reply[-1]
-        if name in GIVES_DUTIES - {"sweep"} and int(reply[-2]):
+        if name in GIVES_DUTIES and int(reply[-2]):
             self.asking.add(worker)
 
     def hold(self, grants: list[list[str]]) -> None:
@@ -195,15 +197,30 @@ class Walk(Sender):
 
     @rule(operation=st.sampled_from("abcdef"), number=NUMBERS, sent=SENT)
     def somebody_cancels_an_operation(self, operation: str, number: str, sent: int) -> None:
-        self.ask(Step("cancel", (number, operation), lambda _: None), sent=sent)
+        self.ask(Step("cancel", (number, operation, NO_PLACES), lambda _: None), sent=sent)
 
     @rule(number=NUMBERS, sent=SENT)
     def somebody_cancels_a_number(self, number: str, sent: int) -> None:
-        self.ask(Step("cancel", (number, ""), lambda _: None), sent=sent)
+        self.ask(Step("cancel", (number, "", self.places(number)), lambda _: None), sent=sent)
+
+    @rule(sent=SENT)
+    def somebody_cancels_the_line(self, sent: int) -> None:
+        self.ask(Step("cancel", ("", "", NO_PLACES), lambda _: None), sent=sent)
+
+    def places(self, number: str) -> str:
+        """Where a number stands, as limits/pushed.py finds it for one that was pushed by hand."""
+        self.flush()
+        seen = take_snapshot(self.redis)
+        found = [
+            [at for at, entry in enumerate(entries, seen.order.get(name, 0)) if entry == number]
+            for name, entries in seen.lists.items()
+        ]
+        return json.dumps(found)
 
     @rule(number=NUMBERS, sent=SENT)
     def somebody_forgets_a_number(self, number: str, sent: int) -> None:
-        self.ask(Step("forget", (number, 60_000), lambda _: None), sent=sent)
+        args = (number, 60_000, self.places(number))
+        self.ask(Step("forget", args, lambda _: None), sent=sent)
 
     @rule()
     def a_second_goes_by(self) -> None:
@@ -240,7 +257,8 @@ class Walk(Sender):
 
     def left(self) -> list[str]:
         """The keys that say that somebody waits or something runs."""
-        waits = (KEYS.wait_list, KEYS.wait_list_automatic, KEYS.wait_later, KEYS.wait_requests)
+        lists = (KEYS.wait_list, KEYS.wait_list_automatic, KEYS.wait_order)
+        waits = (*lists, KEYS.wait_later, KEYS.wait_requests)
         runs = (KEYS.wait_inflight, KEYS.calls_leases, KEYS.calls_number, KEYS.lines)
         return [key for key in (*waits, *runs, KEYS.wait_drainer) if self.redis.exists(key)]
 

@@ -195,7 +195,11 @@ ODD: Sequence[tuple[str, Sequence[str]]] = [
     ("return redis.call('HSET', KEYS[1], 'n', 1.5, 'm', 3)", ("h",)),
     ("return redis.call('HGETALL', KEYS[1])", ("h",)),
     ("return redis.call('RPUSH', KEYS[1], 'a', 'b', 'a')", ("l",)),
-    ("return redis.call('LREM', KEYS[1], 1, 'a')", ("l",)),
+    ("return redis.call('LSET', KEYS[1], 1, '')", ("l",)),
+    ("return redis.call('LSET', KEYS[1], 3, '')", ("l",)),
+    ("return {redis.call('LPOS', KEYS[1], ''), redis.call('LINDEX', KEYS[1], -4)}", ("l",)),
+    ("return redis.call('LTRIM', KEYS[1], 1, -1)", ("l",)),
+    ("return redis.call('HSCAN', KEYS[1], 0, 'COUNT', 1)", ("h",)),
     ("return redis.call('LRANGE', KEYS[1], 0, -1)", ("l",)),
     ("return #redis.call('MGET', KEYS[1], 'absent')", ("l",)),
 ]

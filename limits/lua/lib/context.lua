@@ -15,8 +15,8 @@ known    what is known of the line: lib/memory.lua alone reads and writes it
 is_full  Redis has reached its maxmemory: no new request may be taken
 now      µs, by Redis' clock; now_ms: the same in ms
 
-`STATUS`, `ANSWER`, `FORGOTTEN`, `HISTORY` and `OPERATIONS` are prefixes, completed with what only the script learns. Names that are
-not in KEYS are why the project wants one Redis and no Cluster.
+`STATUS`, `ANSWER`, `FORGOTTEN`, `HISTORY` and `OPERATIONS` are prefixes, completed with what only the
+script learns. Names that are not in KEYS are why the project wants one Redis and no Cluster.
 
 Of a step's cost most is what Lua throws away, and each redis.call: so names and texts are made once,
 and nothing is asked twice.
@@ -24,7 +24,7 @@ and nothing is asked twice.
 local call = redis.call
 local CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER
 local REQUESTS, INFLIGHT, DRAINER, FLAG, PAUSED, BREAKER, HOUR, DAY
-local COUNTS, OPERATIONS, ANSWER
+local COUNTS, ORDER, OPERATIONS, ANSWER
 local LINES, EPOCH, STATUS = 'wait_slugs', 'tracking:epoch', 'tracking:status:'
 local FORGOTTEN, HISTORY = 'tracking:forgotten:', 'tracking:operations:'
 local line, slug, rules, known
@@ -66,7 +66,8 @@ do
       'wait_drainer:' .. line, 'wait_list_activated:' .. line,
       'calls_paused:' .. line, 'calls_breaker:' .. line,
       'calls_hour:' .. line, 'calls_day:' .. line,
-      'tracking:counts:' .. line, 'wait_operations:' .. line .. ':', 'tracking:answer:' .. slug .. ':',
+      'tracking:counts:' .. line, 'wait_order:' .. line, 'wait_operations:' .. line .. ':',
+      'tracking:answer:' .. slug .. ':',
     }
   end
 
@@ -82,11 +83,12 @@ do
       local courier = string.match(name, '^[^@]*')
       known = { line = name, slug = courier, at = at, names = names_of(list, name, courier) }
       known.counts, known.sizes, known.clamped, known.dropped, known.changed = {}, {}, {}, {}, {}
+      known.entries = {}
       lines[list] = known
     end
     line, slug = known.line, known.slug
     CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER, REQUESTS, INFLIGHT, DRAINER, FLAG,
-      PAUSED, BREAKER, HOUR, DAY, COUNTS, OPERATIONS, ANSWER = unpack(known.names)
+      PAUSED, BREAKER, HOUR, DAY, COUNTS, ORDER, OPERATIONS, ANSWER = unpack(known.names)
   end
 end
 

@@ -49,7 +49,6 @@ end
 local function at_rest()
   if not nobody_waits() then return false end
   delete_signs(DRAINER, FLAG)
-  call('HDEL', REQUESTS, '!turn')
   return true
 end
 

@@ -17,7 +17,8 @@ local function grant(id, number, record, at, lane)
   add_lease(id)
   count('calls')
   local waited = not record.n and record.listed and rest_of(number, record)
-  record.state, record.n, record.at, record.granted = nil, number, digits(at), digits(now)
+  record.state, record.position = nil, nil
+  record.n, record.at, record.granted = number, digits(at), digits(now)
   if waited then move_rest(waited, rest_of(number, record)) end
   local text = cjson.encode(record)
   call('HSET', INFLIGHT, id, text, '=' .. number, id)

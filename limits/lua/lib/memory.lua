@@ -5,9 +5,11 @@ write of it at the end. Nobody else writes while it runs, and its time does not 
 All reads and writes of what is remembered go through these functions; `known` is theirs alone.
 
 known     remembers                                   asked with    set or forgotten by
-calm      nobody waits, drains; nothing is paused     EXISTS        set_sign, pause_changes, change_list
+calm      nobody waits, drains; nothing is paused     EXISTS        set_sign, pause_changes, a list
 signs     pause, breaker, drainer, flag               MGET          set_sign, delete_signs, pause_changes
-lengths   of the three lists                          LLEN, ZCARD   change_list; pop_first takes one off
+entries   of the two lists, gaps too                  LLEN          set_order
+order     of the two lists: first, gaps               HMGET         set_order
+later     how many wait in wait_later                 ZCARD         change_later
 sizes     of calls_leases, call_starts, calls_hour    ZCARD         …_lease, …_start, change_hour
 dropped   what had ended was taken out of the zset    --            holds for the script
 clamped   nothing lies too far ahead in the zset      --            holds for the script
@@ -15,7 +17,7 @@ average   µs of a call                                HGET          set_average
 open      operations with an id, before this script   HGET          -- (counts holds what changed)
 
 and for the end of the script (`close`):
-listed    a list changed, so the flag's time may be another one
+listed    a list changed, so the flag's time may be another one; moved: its order did
 changed   zsets whose size changed, so their projection does; leased, started: it grew
 counts    what happened, to be added to tracking:counts
 ]]
@@ -60,31 +62,42 @@ local function pause_changes()
   known.signs, known.calm = nil, false
 end
 
--- How many numbers stand in a list. Asked one by one: many steps need to know of one only.
-local function lengths()
-  known.lengths = known.lengths or calm() and { manual = 0, automatic = 0, later = 0 } or {}
-  return known.lengths
+-- How many entries MANUAL or AUTOMATIC has. Asked one by one: many steps need to know of one only.
+local function entries(list)
+  known.entries[list] = known.entries[list] or calm() and 0 or call('LLEN', list)
+  return known.entries[list]
 end
 
-local function length(list, command, key)
-  lengths()[list] = lengths()[list] or call(command, key)
-  return lengths()[list]
+-- first: position of the first entry; gaps: how many entries are empty.
+local function order(list)
+  if not known.order then
+    local found = call('HMGET', ORDER, 'manual', 'manual_gaps', 'automatic', 'automatic_gaps')
+    for i = 1, 4 do found[i] = tonumber(found[i] or 0) end
+    known.order = {
+      [MANUAL] = { first = found[1], gaps = found[2] },
+      [AUTOMATIC] = { first = found[3], gaps = found[4] },
+    }
+  end
+  return known.order[list]
 end
 
-local function manual() return length('manual', 'LLEN', MANUAL) end
-local function automatic() return length('automatic', 'LLEN', AUTOMATIC) end
-local function later() return length('later', 'ZCARD', LATER) end
+-- After every change of MANUAL or AUTOMATIC.
+local function set_order(list, all, first, gaps)
+  local before = order(list)
+  known.entries[list], known.calm, known.listed = all, false, true
+  known.moved = known.moved or all == 0 or first ~= before.first or gaps ~= before.gaps
+  before.first, before.gaps = first, math.max(0, gaps)
+end
 
--- Every change of the three lists, but for pop_first.
-local function change_list(...)
-  known.lengths, known.calm, known.listed = nil, false, true
+local function later()
+  known.later = known.later or calm() and 0 or call('ZCARD', LATER)
+  return known.later
+end
+
+-- Every change of LATER.
+local function change_later(...)
+  known.later, known.calm, known.listed = nil, false, true
   return call(...)
-end
-
--- The first of the list 'manual' or 'automatic', which somebody stands in.
-local function pop_first(list)
-  lengths()[list], known.listed = lengths()[list] - 1, true
-  return call('LPOP', list == 'manual' and MANUAL or AUTOMATIC)
 end
 
 local function lists_changed()
@@ -182,6 +195,13 @@ local leased = {}
 
 -- The counters that operators read, and the ends of what expires; once for each line, at the end.
 local function close()
+  if known.moved and entries(MANUAL) + entries(AUTOMATIC) == 0 then
+    call('DEL', ORDER)
+  elseif known.moved then
+    local first, second = order(MANUAL), order(AUTOMATIC)
+    call('HSET', ORDER, 'manual', first.first, 'manual_gaps', first.gaps,
+      'automatic', second.first, 'automatic_gaps', second.gaps)
+  end
   if known.leased then
     -- As long as calls_number: were the leases gone sooner, nobody would take them off it.
     call('PEXPIRE', LEASES, 60000)

@@ -17,10 +17,9 @@ record: everybody who waits for one number, as one JSON value.
   dying     too many workers vanished over it: a worker records it as dead, then finishes it
   forgotten its operations ended when the parcel was forgotten: its answer is nobody's
   state     nil: listed; "later": in wait_later; "behind": its number runs
+  position  while listed: of its number, see lib/lists.lua
   n, at, granted                 while in flight: number, start and grant in µs (as text)
 ]]
-local INLINE = 16
-
 local function read_record(key, field)
   local text = call('HGET', key, field)
   return text and cjson.decode(text) or nil
@@ -52,6 +51,7 @@ end
 
 -- Takes an operation on the record, as the newest of them.
 local function carry(number, record, id)
+  local INLINE = 16
   record.newest = record.newest or {}
   table.insert(record.newest, 1, id)
   if #record.newest <= INLINE then return end

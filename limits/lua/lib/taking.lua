@@ -1,8 +1,6 @@
 --[[
 taking: calls are granted to numbers that wait, and a slot that a call frees to the next in line.
 ]]
-local LOOK_AT_ONCE = 100
-
 -- Returns the record of a number that was popped and the call that runs for it, nil when nobody wants
 -- it (any more), or false when more of its operations are to be looked at; it is the first in line
 -- again then.
@@ -15,14 +13,13 @@ local function wanted(number, base)
     if answer and end_anonymous(number, anon, answer) then return nil end
     return { since = now_ms, anon = anon }, running(number)
   end
-  if record.state == 'later' then change_list('ZREM', LATER, number) end
+  if record.state == 'later' then change_later('ZREM', LATER, number) end
   local anon = record.anon
   local cancelled = not anon and (record.ids or 0) <= 0
   local doubt = cancelled or record.tills or record.todo or (anon and anon.till)
   if doubt and not end_where(number, record, EXPIRED, expired) then
-    record.state = nil
+    record.state, record.position = nil, push_first(list_of(record), number)
     write_record(REQUESTS, number, record)
-    change_list('LPUSH', list_of(record), number)
     return false
   end
   local runs = running(number)
@@ -36,7 +33,7 @@ end
 local function take(base, room)
   local grants = {}
   move_due()
-  for _ = 1, LOOK_AT_ONCE do
+  for _ = 1, 100 do
     if room == 0 then return grants, 'room', now end
     if #grants == room then return grants, 'more', now end
     local at, lane, ask = opening()
@@ -44,6 +41,7 @@ local function take(base, room)
     if room < 0 and waits() > 0 then return grants, 'full', now + ASK_AT_LEAST_US end
     local number = next_number()
     if not number then return grants, 'empty', nil end
+    if number == '' then return grants, 'more', now end
     local record, runs = wanted(number, base)
     if record == false then return grants, 'more', now end
     if record and runs then

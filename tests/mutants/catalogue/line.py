@@ -8,6 +8,7 @@ CANCEL = "limits/test_cancel_waiting.py::"
 DRAINER = "limits/test_drainer.py::"
 FLAG = "limits/test_flag_estimate.py::"
 FLAWS = "limits/test_original_flaws.py::"
+LEAVING = "limits/test_leaving_early.py::"
 LINE = "limits/test_line.py::"
 LOST = "limits/test_lost_replies.py::"
 
@@ -34,9 +35,8 @@ MUTANTS = (
         name="only the number is parked",
         breaks="I1 F17",
         where="limits/lua/lib/waiting.lua",
-        old="local function put_tail(number, record)\n  record.state = nil\n"
-        "  write_record(REQUESTS, number, record)\n",
-        new="local function put_tail(number, record)\n  record.state = nil\n",
+        old="push_last(list_of(record), number)\n  write_record(REQUESTS, number, record)\n",
+        new="push_last(list_of(record), number)\n",
         tests=(FLAWS + "test_everything_about_a_request_waits_with_it",),
     ),
     Mutant(
@@ -51,7 +51,7 @@ MUTANTS = (
         name="who has just been put in line is not seen by the same script",
         breaks="I7",
         where="limits/lua/lib/memory.lua",
-        old="  known.lengths, known.calm, known.listed = nil, false, true\n",
+        old="  known.entries[list], known.calm, known.listed = all, false, true\n",
         new="",
         tests=(
             "limits/test_script_replies.py::test_admit_parks_with_the_reason_and_asks_for_one_drain_job",
@@ -66,11 +66,51 @@ MUTANTS = (
         tests=("limits/test_slots.py::test_a_pause_holds_for_all_that_follows_in_the_same_script",),
     ),
     Mutant(
+        name="a number that leaves before its turn stays in its list",
+        breaks="I8",
+        where="limits/lua/lib/lists.lua",
+        old="    call('LSET', list, index, '')\n",
+        new="",
+        tests=(LEAVING + "test_what_is_left_is_taken_in_its_order",),
+    ),
+    Mutant(
+        name="gaps are not counted, so a list of gaps only stays",
+        breaks="I7",
+        where="limits/lua/lib/lists.lua",
+        old="order(list).first, order(list).gaps + 1)",
+        new="order(list).first, order(list).gaps)",
+        tests=(LEAVING + "test_when_all_have_left_in_any_order_nothing_stays_behind",),
+    ),
+    Mutant(
+        name="a list of gaps is dropped without a look at its ends",
+        breaks="I1",
+        where="limits/lua/lib/lists.lua",
+        old="    if call('LINDEX', list, 0) == '' and call('LINDEX', list, -1) == '' then",
+        new="    if true then",
+        tests=(LEAVING + "test_where_people_took_gaps_out_nobody_is_forgotten",),
+    ),
+    Mutant(
+        name="a number that is not where its record says is not searched for",
+        breaks="I8",
+        where="limits/lua/lib/lists.lua",
+        old="    index = call('LPOS', list, number)\n",
+        new="",
+        tests=(LEAVING + "test_where_people_took_entries_out_a_number_is_found_all_the_same",),
+    ),
+    Mutant(
+        name="gaps of a line that stands still are counted by nobody",
+        breaks="I9",
+        where="limits/lua/lib/waiting.lua",
+        old="open_operations(), gaps_too)",
+        new="open_operations())",
+        tests=(LEAVING + "test_gaps_of_a_line_that_stands_still_count_from_max_waiting_on",),
+    ),
+    Mutant(
         name="a call that is handed back goes to the end of the line",
         breaks="I11",
         where="limits/lua/lib/waiting.lua",
-        old="  change_list('LPUSH', list_of(record), number)",
-        new="  change_list('RPUSH', list_of(record), number)",
+        old="    record.state, record.position = nil, push_first(list_of(record), number)",
+        new="    record.state, record.position = nil, push_last(list_of(record), number)",
         tests=(LINE + "test_a_call_handed_back_is_next_again",),
     ),
     Mutant(

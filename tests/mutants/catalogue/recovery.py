@@ -180,11 +180,19 @@ MUTANTS = (
         tests=(SENDS + "test_a_send_measured_while_redis_was_away_is_reported_when_it_is_back",),
     ),
     Mutant(
+        name="of a long list that somebody deleted the beginning is written again only",
+        breaks="I1 I7",
+        where="limits/lua/sweep.lua",
+        old="    call('HSET', REQUESTS, '!relist', ahead)\n",
+        new="",
+        tests=("limits/test_relisting.py::test_a_long_deleted_list_is_written_again_in_steps",),
+    ),
+    Mutant(
         name="a list that somebody deleted stays deleted",
         breaks="I1 I7",
         where="limits/lua/sweep.lua",
-        old="  relist()\n  move_due()",
-        new="  move_due()",
+        old="  local more = relist() and 1 or 0\n",
+        new="  local more = 0\n",
         tests=(RECOVERY + "test_a_list_that_somebody_deleted_is_written_again",),
     ),
     Mutant(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
+from simulated.command_args import Command, Reply, integer, part
 from simulated.keyspace import (
     Hash,
-    Items,
     Keyspace,
     Members,
     RefusedError,
@@ -15,12 +15,9 @@ from simulated.keyspace import (
     Status,
     score_text,
 )
-
-Reply = object
-Command = Callable[[Keyspace, Sequence[str]], Reply]
+from simulated.list_commands import LIST_COMMANDS
 
 SYNTAX = "ERR syntax error"
-NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 
 
 def execute(space: Keyspace, name: str, args: Sequence[str]) -> Reply:
@@ -29,13 +26,6 @@ def execute(space: Keyspace, name: str, args: Sequence[str]) -> Reply:
     if command is None:
         raise RefusedError(f"ERR unknown command '{name}' (tests/simulation/simulated/commands.py)")
     return command(space, args)
-
-
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise RefusedError(NOT_AN_INTEGER) from None
 
 
 def _time(space: Keyspace, _: Sequence[str]) -> Reply:
@@ -54,9 +44,9 @@ def _set(space: Keyspace, args: Sequence[str]) -> Reply:
     while at < len(options):
         match options[at].upper():
             case "PX":
-                end, at = space.now_ms + _integer(options[at + 1]), at + 1
+                end, at = space.now_ms + integer(options[at + 1]), at + 1
             case "EX":
-                end, at = space.now_ms + 1000 * _integer(options[at + 1]), at + 1
+                end, at = space.now_ms + 1000 * integer(options[at + 1]), at + 1
             case "KEEPTTL":
                 keep = True
             case "NX" | "XX" as word:
@@ -74,27 +64,8 @@ def _set(space: Keyspace, args: Sequence[str]) -> Reply:
 
 
 def _add(space: Keyspace, key: str, by: int) -> int:
-    value = _integer(space.text(key) or "0") + by
+    value = integer(space.text(key) or "0") + by
     space.put(key, str(value), keep_end=True)
-    return value
-
-
-def _push(space: Keyspace, args: Sequence[str], *, left: bool) -> Reply:
-    items = space.made(Items, args[0])
-    for value in args[1:]:
-        items.insert(0, value) if left else items.append(value)
-    return len(items)
-
-
-def _pop(space: Keyspace, args: Sequence[str], at: int) -> Reply:
-    items = space.of(Items, args[0])
-    if items is None:
-        return None
-    if len(args) == 1:
-        value: Reply = items.pop(at)
-    else:
-        value = [items.pop(at) for _ in range(min(_integer(args[1]), len(items)))]
-    space.tidy(args[0])
     return value
 
 
@@ -102,31 +73,6 @@ def _rename(space: Keyspace, args: Sequence[str]) -> Reply:
     if not space.rename(*args):
         raise RefusedError("ERR no such key")
     return Status()
-
-
-def _lrem(space: Keyspace, args: Sequence[str]) -> Reply:
-    key, count, value = args[0], _integer(args[1]), args[2]
-    items = space.of(Items, key)
-    if items is None or count < 0:
-        return 0
-    gone = 0
-    while value in items and (count == 0 or gone < count):
-        items.remove(value)
-        gone += 1
-    if gone:
-        space.tidy(key)
-    return gone
-
-
-def _lrange(space: Keyspace, args: Sequence[str]) -> Reply:
-    return _part(space.of(Items, args[0]) or [], args[1], args[2])
-
-
-def _part(found: list[str], first: str, last: str) -> list[str]:
-    start, stop = _integer(first), _integer(last)
-    start = max(0, start + len(found)) if start < 0 else start
-    stop = stop + len(found) if stop < 0 else stop
-    return list(found[start : stop + 1])
 
 
 def _hset(space: Keyspace, args: Sequence[str]) -> Reply:
@@ -138,9 +84,15 @@ def _hset(space: Keyspace, args: Sequence[str]) -> Reply:
 
 def _hincrby(space: Keyspace, args: Sequence[str]) -> Reply:
     fields = space.made(Hash, args[0])
-    value = _integer(fields.get(args[1], "0")) + _integer(args[2])
+    value = integer(fields.get(args[1], "0")) + integer(args[2])
     fields[args[1]] = str(value)
     return value
+
+
+def _hscan(space: Keyspace, args: Sequence[str]) -> Reply:
+    """All at once, as Redis does it with a hash of up to 512 fields."""
+    fields = space.of(Hash, args[0]) or {}
+    return ["0", [each for pair in fields.items() for each in pair]]
 
 
 def _remove(space: Keyspace, kind: type[Hash | Members | Scores], args: Sequence[str]) -> Reply:
@@ -200,7 +152,7 @@ def _told(found: Sequence[tuple[str, float]], *, with_scores: bool) -> list[str]
 def _zrange(space: Keyspace, args: Sequence[str]) -> Reply:
     key, first, last, *options = args
     ranked = (space.of(Scores, key) or Scores()).ranked()
-    members = _part([member for member, _ in ranked], first, last)
+    members = part([member for member, _ in ranked], first, last)
     scores = dict(ranked)
     found = [(member, scores[member]) for member in members]
     return _told(found, with_scores="WITHSCORES" in map(str.upper, options))
@@ -212,7 +164,7 @@ def _zrangebyscore(space: Keyspace, args: Sequence[str]) -> Reply:
     words = [option.upper() for option in options]
     if "LIMIT" in words:
         at = words.index("LIMIT")
-        offset, count = _integer(options[at + 1]), _integer(options[at + 2])
+        offset, count = integer(options[at + 1]), integer(options[at + 2])
         found = found[offset:] if count < 0 else found[offset : offset + count]
     return _told(found, with_scores="WITHSCORES" in words)
 
@@ -246,15 +198,16 @@ def _keys(space: Keyspace, args: Sequence[str]) -> Reply:
 
 
 COMMANDS: dict[str, Command] = {
+    **LIST_COMMANDS,
     "TIME": _time,
     "INFO": _info,
     "PING": lambda _, __: Status("PONG"),
     "KEYS": _keys,
     "DEL": lambda s, a: sum(s.drop(key) for key in a if s.find(key) is not None),
     "EXISTS": lambda s, a: sum(s.find(key) is not None for key in a),
-    "PEXPIRE": lambda s, a: int(s.end_at(a[0], s.now_ms + _integer(a[1]))),
-    "EXPIRE": lambda s, a: int(s.end_at(a[0], s.now_ms + 1000 * _integer(a[1]))),
-    "PEXPIREAT": lambda s, a: int(s.end_at(a[0], _integer(a[1]))),
+    "PEXPIRE": lambda s, a: int(s.end_at(a[0], s.now_ms + integer(a[1]))),
+    "EXPIRE": lambda s, a: int(s.end_at(a[0], s.now_ms + 1000 * integer(a[1]))),
+    "PEXPIREAT": lambda s, a: int(s.end_at(a[0], integer(a[1]))),
     "PERSIST": lambda s, a: int(s.end_at(a[0], None)),
     "PTTL": lambda s, a: s.left_ms(a[0]),
     "GET": lambda s, a: s.text(a[0]),
@@ -262,7 +215,7 @@ COMMANDS: dict[str, Command] = {
     "SET": _set,
     "INCR": lambda s, a: _add(s, a[0], 1),
     "DECR": lambda s, a: _add(s, a[0], -1),
-    "INCRBY": lambda s, a: _add(s, a[0], _integer(a[1])),
+    "INCRBY": lambda s, a: _add(s, a[0], integer(a[1])),
     "HSET": _hset,
     "HGET": lambda s, a: (s.of(Hash, a[0]) or Hash()).get(a[1]),
     "HMGET": lambda s, a: [(s.of(Hash, a[0]) or Hash()).get(field) for field in a[1:]],
@@ -270,18 +223,11 @@ COMMANDS: dict[str, Command] = {
     "HEXISTS": lambda s, a: int(a[1] in (s.of(Hash, a[0]) or ())),
     "HLEN": lambda s, a: len(s.of(Hash, a[0]) or ()),
     "HKEYS": lambda s, a: list(s.of(Hash, a[0]) or ()),
+    "HSCAN": _hscan,
     "HVALS": lambda s, a: list((s.of(Hash, a[0]) or {}).values()),
     "HGETALL": lambda s, a: [each for pair in (s.of(Hash, a[0]) or {}).items() for each in pair],
     "HINCRBY": _hincrby,
-    "LPUSH": lambda s, a: _push(s, a, left=True),
-    "RPUSH": lambda s, a: _push(s, a, left=False),
     "RENAME": _rename,
-    "LPOP": lambda s, a: _pop(s, a, 0),
-    "RPOP": lambda s, a: _pop(s, a, -1),
-    "LLEN": lambda s, a: len(s.of(Items, a[0]) or ()),
-    "LINDEX": lambda s, a: next(iter(_part(s.of(Items, a[0]) or [], a[1], a[1])), None),
-    "LRANGE": _lrange,
-    "LREM": _lrem,
     "SADD": _sadd,
     "SREM": lambda s, a: _remove(s, Members, a),
     "SCARD": lambda s, a: len(s.of(Members, a[0]) or ()),

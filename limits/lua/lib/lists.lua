@@ -1,0 +1,132 @@
+--[[
+lists: the two lists of numbers that wait for a turn, oldest first.
+
+An entry's position is counted from the first entry that its list had; nothing that happens to others
+changes it. A record keeps the position of its number, so no list is searched. A number that leaves
+before its turn leaves a gap, an empty entry, that a taker passes over. A number pushed by hand, at
+the end, has no record and changes no position.
+
+wait_order:<line> holds of each list the position of its first entry and how many gaps it has, as long
+as somebody waits in one of them. Should people have taken entries out by hand, a number is searched
+for where it would stand, and then in the whole list.
+]]
+local function list_of(record)
+  return record.auto and AUTOMATIC or MANUAL
+end
+
+local numbers, waits, nobody_waits, pass_gaps, push_last, push_first, pop_first, stands, take_out
+do
+  local NEAR = 32
+  -- Gaps that one script passes over: less than a millisecond.
+  local PASSED_AT_ONCE, PASSED_TOGETHER = 5000, 1000
+
+  -- How many numbers wait in a list.
+  function numbers(list)
+    local all = entries(list)
+    return all > 0 and math.max(1, all - order(list).gaps) or 0
+  end
+
+  function waits()
+    return numbers(MANUAL) + numbers(AUTOMATIC)
+  end
+
+  -- The same question as `waits`, about those too who wait for the end of a backoff.
+  function nobody_waits()
+    return entries(MANUAL) == 0 and entries(AUTOMATIC) == 0 and later() == 0
+  end
+
+  -- A list of gaps only goes. Without them at both its ends somebody took gaps out by hand.
+  local function drop_gaps(list)
+    local all, gaps = entries(list), order(list).gaps
+    if all == 0 or gaps < all then return end
+    if call('LINDEX', list, 0) == '' and call('LINDEX', list, -1) == '' then
+      call('DEL', list)
+      all = 0
+    end
+    set_order(list, all, order(list).first, 0)
+  end
+
+  -- Who comes and leaves again stands last: that must not lengthen a list that does not move.
+  local function drop_last_gaps(list)
+    local all = entries(list)
+    for _ = 1, PASSED_TOGETHER do
+      if call('LINDEX', list, -1) ~= '' then return end
+      call('RPOP', list)
+      all = all - 1
+      set_order(list, all, order(list).first, order(list).gaps - 1)
+    end
+  end
+
+  -- Takes gaps off the head.
+  function pass_gaps(list)
+    local all, passed, together = entries(list), 0, 1
+    while order(list).gaps > 0 and passed < PASSED_AT_ONCE do
+      local heads, gaps = call('LRANGE', list, 0, together - 1), 0
+      while heads[gaps + 1] == '' do gaps = gaps + 1 end
+      if gaps > 0 then
+        call('LTRIM', list, gaps, -1)
+        all = all - gaps
+        set_order(list, all, order(list).first + gaps, order(list).gaps - gaps)
+      end
+      if gaps < together then return end
+      passed, together = passed + gaps, PASSED_TOGETHER
+    end
+  end
+
+  -- Returns the position of the number.
+  function push_last(list, number)
+    local all, first, gaps = call('RPUSH', list, number), order(list).first, order(list).gaps
+    set_order(list, all, first, all > 1 and gaps or 0)
+    return first + all - 1
+  end
+
+  function push_first(list, number)
+    local all, first, gaps = call('LPUSH', list, number), order(list).first, order(list).gaps
+    set_order(list, all, first - 1, all > 1 and gaps or 0)
+    return first - 1
+  end
+
+  -- The first number of a list that somebody stands in; '' when more gaps are to be passed over.
+  function pop_first(list)
+    pass_gaps(list)
+    local all, number = entries(list), call('LPOP', list)
+    if not number then return '' end
+    local gaps = order(list).gaps - (number == '' and 1 or 0)
+    set_order(list, all - 1, order(list).first + 1, gaps)
+    drop_gaps(list)
+    return number
+  end
+
+  -- Whether the number stands at this position; its index if so.
+  function stands(list, number, position)
+    local index = position and position - order(list).first or -1
+    return index >= 0 and call('LINDEX', list, index) == number and index or nil
+  end
+
+  local function index_of(list, number, position)
+    local index = stands(list, number, position)
+    if index then return index end
+    local first = order(list).first
+    local from = math.max(0, (position or first) - first - NEAR)
+    for i, entry in ipairs(call('LRANGE', list, from, from + 2 * NEAR)) do
+      if entry == number then return from + i - 1 end
+    end
+    index = call('LPOS', list, number)
+    if index and position then set_order(list, entries(list), position - index, order(list).gaps) end
+    return index
+  end
+
+  -- Takes a number out of its list before its turn, if it is there.
+  function take_out(list, number, position)
+    local index = index_of(list, number, position)
+    if not index then return end
+    call('LSET', list, index, '')
+    set_order(list, entries(list), order(list).first, order(list).gaps + 1)
+    drop_gaps(list)
+    if index == 0 then
+      pass_gaps(list)
+    elseif index == entries(list) - 1 then
+      drop_last_gaps(list)
+    end
+  end
+end

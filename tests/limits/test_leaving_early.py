@@ -1,0 +1,251 @@
+"""A number that leaves its list before its turn leaves a gap, found without a search."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import replace
+
+import pytest
+from limits_bench import FAST, KEYS, USPS, Hire, Worker, counted
+from redis.asyncio import Redis
+
+from limits import pushed
+from limits.cancelling import Cancelled, Canceller, Wanted
+from limits.view import View
+from tracking.call import Full
+from tracking.request import Number, Origin
+
+MANY = 300
+NAMES = [Number(f"N{n:03}") for n in range(MANY)]
+LISTS = (KEYS.wait_list, KEYS.wait_list_automatic, KEYS.wait_order)
+
+
+@pytest.fixture
+def canceller(worker: Worker, redis: Redis) -> Canceller:
+    return Canceller(redis, lambda _: worker.rules)
+
+
+@pytest.fixture
+async def parked(busy: Worker) -> Worker:
+    """Many numbers wait."""
+    await asyncio.gather(*map(busy.parked, NAMES))
+    return busy
+
+
+async def commands(redis: Redis) -> dict[str, int]:
+    """How often Redis did each command."""
+    stats = await redis.info("commandstats")
+    return {name.removeprefix("cmdstat_"): told["calls"] for name, told in stats.items()}
+
+
+async def done_since(redis: Redis, before: dict[str, int]) -> dict[str, int]:
+    after = await commands(redis)
+    return {name: count - before.get(name, 0) for name, count in after.items()}
+
+
+async def numbers_taken(worker: Worker) -> list[str]:
+    taken: list[str] = []
+    while calls := (await worker.take(100)).calls:
+        for call in calls:
+            taken.append(str(call.request.number))
+            await worker.finish(call)
+    return taken
+
+
+@pytest.mark.parametrize("leaves", ["cancelled", "raised"])
+async def test_a_number_leaves_the_middle_of_its_list_without_a_search(
+    busy: Worker, redis: Redis, canceller: Canceller, leaves: str
+) -> None:
+    await asyncio.gather(*(busy.parked(each, origin=Origin.AUTOMATIC) for each in NAMES))
+    await redis.config_resetstat()
+    before = await commands(redis)
+
+    if leaves == "cancelled":
+        await canceller.cancel(USPS, NAMES[150])
+    else:
+        await busy.parked(NAMES[150])
+
+    done = await done_since(redis, before)
+    assert (done["lindex"], done["lset"]) == (1, 1)
+    assert done.keys().isdisjoint({"lrem", "lpos", "lrange"})
+    listed = await redis.lrange(KEYS.wait_list_automatic, 0, -1)
+    assert listed == [*NAMES[:150], "", *NAMES[151:]]
+
+
+async def test_what_is_left_is_taken_in_its_order(
+    parked: Worker, free: Worker, canceller: Canceller
+) -> None:
+    gone = set(random.Random(7).sample(NAMES, 200))
+    came = [c async for c in canceller.cancel_many([Wanted(USPS, number) for number in gone])]
+
+    assert sum(each.operations for _, each in came) == 200
+    assert parked.rules.concurrent == 1
+    assert await numbers_taken(free) == [number for number in NAMES if number not in gone]
+
+
+async def test_when_all_have_left_in_any_order_nothing_stays_behind(
+    parked: Worker, redis: Redis, canceller: Canceller
+) -> None:
+    gone = [Wanted(USPS, number) for number in random.Random(7).sample(NAMES, MANY)]
+    assert len([each async for each in canceller.cancel_many(gone)]) == MANY
+
+    assert await counted(redis, "CANCELLED") == (MANY,)
+    assert await redis.exists(*LISTS, KEYS.wait_requests, KEYS.wait_list_activated) == 0
+    assert parked.rules.concurrent == 1
+
+
+async def test_gaps_count_for_nobody(parked: Worker, redis: Redis, canceller: Canceller) -> None:
+    for number in NAMES[100:]:
+        await canceller.cancel(USPS, number)
+
+    view = await View(redis, lambda _: parked.rules).line(USPS)
+
+    assert (view.waiting_manual, await canceller.waiting(USPS)) == (100, 100)
+
+
+async def test_gaps_of_a_line_that_stands_still_count_from_max_waiting_on(
+    hire: Hire, redis: Redis, canceller: Canceller
+) -> None:
+    worker = await hire(replace(FAST, concurrent=1, max_waiting=3))
+    await worker.granted("BUSY")
+    for number in ("FIRST", "N001", "N002"):
+        await worker.parked(number)
+    for n in range(1, 5):
+        await canceller.cancel(USPS, Number(f"N{n:03}"))
+        if n < 4:
+            await worker.parked(f"N{n + 2:03}")
+
+    assert await redis.lrange(KEYS.wait_list, 0, -1) == ["FIRST", "", "", "", "", "N005"]
+    assert isinstance(await worker.admit("N006"), Full)
+
+
+async def test_who_comes_and_leaves_again_does_not_lengthen_a_list(
+    busy: Worker, redis: Redis, canceller: Canceller
+) -> None:
+    for number in ("N001", "N002", "N003"):
+        await busy.parked(number)
+
+    for number in ("N002", "N003"):
+        await canceller.cancel(USPS, Number(number))
+
+    assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N001"]
+    assert (await busy.parked("N004")).why == "queue"
+    assert await canceller.cancel(USPS, Number("N004")) == Cancelled(1)
+
+
+async def test_a_taker_passes_over_so_many_gaps_in_one_script(free: Worker, redis: Redis) -> None:
+    await redis.rpush(KEYS.wait_list, "N001", *[""] * 12_000, "N002")
+    await redis.hset(KEYS.wait_order, mapping={"manual": 0, "manual_gaps": 12_000})
+
+    turns = [await free.take() for _ in range(4)]
+
+    taken = [[str(call.request.number) for call in turn.calls] for turn in turns]
+    assert taken == [["N001"], [], ["N002"], []]
+    assert turns[1].ask_again is not None
+    assert await redis.exists(*LISTS) == 0
+
+
+async def test_empty_entries_that_somebody_pushed_hold_up_nobody(
+    free: Worker, redis: Redis, canceller: Canceller
+) -> None:
+    await redis.rpush(KEYS.wait_list, "", "N001", "", "")
+    assert (await free.take()).calls == ()
+    assert (await free.taken()).request.number == "N001"
+
+    assert [each async for each in canceller.cancel_courier(USPS)] == []
+
+    assert await redis.exists(*LISTS) == 0
+
+
+@pytest.mark.parametrize("others", [5, 120])
+async def test_where_people_took_entries_out_a_number_is_found_all_the_same(
+    parked: Worker, free: Worker, redis: Redis, canceller: Canceller, others: int
+) -> None:
+    for number in NAMES[:others]:
+        await redis.lrem(KEYS.wait_list, 1, number)
+    await redis.lpush(KEYS.wait_list, "HAND")
+
+    for number in (NAMES[200], NAMES[250]):
+        assert await canceller.cancel(USPS, number) == Cancelled(1)
+
+    left = [number for number in NAMES[others:] if number not in (NAMES[200], NAMES[250])]
+    assert await numbers_taken(free) == ["HAND", *left]
+    assert parked.rules.concurrent == 1
+
+
+async def test_where_people_took_gaps_out_nobody_is_forgotten(
+    parked: Worker, free: Worker, redis: Redis, canceller: Canceller
+) -> None:
+    for number in NAMES[1:-3]:
+        await canceller.cancel(USPS, number)
+    await redis.lrem(KEYS.wait_list, 0, "")
+    await canceller.cancel(USPS, NAMES[-2])
+
+    assert await numbers_taken(free) == [NAMES[0], NAMES[-3], NAMES[-1]]
+    assert parked.rules.concurrent == 1
+
+
+async def test_numbers_pushed_by_hand_are_found_on_whatever_page_they_stand(
+    parked: Worker, redis: Redis, canceller: Canceller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pushed, "READ_AT_ONCE", 7)
+    await redis.rpush(KEYS.wait_list, "HAND", "OTHER", "HAND")
+    await redis.lpush(KEYS.wait_list, "HAND")
+    await redis.rpush(KEYS.wait_list_automatic, "HAND")
+    await canceller.cancel(USPS, NAMES[0])
+
+    wanted = [Wanted(USPS, Number(name)) for name in ("HAND", "NOBODY", NAMES[1])]
+    came = [each async for _, each in canceller.cancel_many(wanted)]
+
+    assert came == [Cancelled(1), Cancelled(0), Cancelled(1)]
+    left = [entry for entry in await redis.lrange(KEYS.wait_list, 0, -1) if entry]
+    assert left == [*NAMES[2:], "OTHER"]
+    assert await redis.exists(KEYS.wait_list_automatic) == 0
+    assert parked.rules.concurrent == 1
+
+
+async def test_no_list_is_read_for_numbers_that_were_asked_for(
+    parked: Worker, redis: Redis, canceller: Canceller
+) -> None:
+    await redis.config_resetstat()
+    before = await commands(redis)
+
+    wanted = [Wanted(USPS, number) for number in NAMES[10:40]]
+    assert len([each async for each in canceller.cancel_many(wanted)]) == 30
+
+    assert "lrange" not in await done_since(redis, before)
+    assert parked.rules.concurrent == 1
+
+
+async def test_a_place_is_told_without_a_search_and_exactly_while_nobody_left(
+    parked: Worker, redis: Redis
+) -> None:
+    view = View(redis, lambda _: parked.rules)
+    await redis.config_resetstat()
+    before = await commands(redis)
+
+    places = [await view.place(USPS, number) for number in NAMES[::50]]
+
+    assert [place.ahead for place in places if place] == [0, 50, 100, 150, 200, 250]
+    assert (await done_since(redis, before)).keys().isdisjoint({"lpos", "lrange", "lindex"})
+
+
+async def test_where_some_left_a_place_is_off_by_no_more_than_they(
+    parked: Worker, redis: Redis, canceller: Canceller
+) -> None:
+    gone = set(NAMES[20:40]) | set(NAMES[200::2])
+    for number in gone:
+        await canceller.cancel(USPS, number)
+    view = View(redis, lambda _: parked.rules)
+
+    ahead = 0
+    for number in NAMES:
+        if number in gone:
+            continue
+        place = await view.place(USPS, number)
+        assert place is not None
+        assert place.ahead is not None
+        assert ahead <= place.ahead + len(gone)
+        assert abs(place.ahead - ahead) <= len(gone)
+        ahead += 1

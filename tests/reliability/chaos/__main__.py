@@ -26,7 +26,7 @@ WANTED = frozenset(
 """What every long run must have seen at least once."""
 
 LONG_SECONDS = 150.0
-"""A run that is shorter may miss something by chance."""
+"""A run that calls couriers for a shorter time may miss something by chance."""
 
 
 def main() -> int:
@@ -42,7 +42,8 @@ def main() -> int:
         sys.stdout.flush()
 
     say(scale.command)
-    wanted = WANTED if scale.seconds >= LONG_SECONDS else frozenset[str]()
+    calling = scale.seconds - scale.away_seconds
+    wanted = WANTED if calling >= LONG_SECONDS else frozenset[str]()
     finished = run(scale, wanted, say)
     sys.stdout.write("\n" + report.text(finished.evidence, finished.breaches))
     if asked.timeline:

@@ -28,19 +28,18 @@ class NotParked(Exception):
     """An admission ended otherwise than in a wait list."""
 
 
-def fill(redis_url: str, names: Sequence[str], numbers: range) -> None:
+def fill(redis_url: str, names: Sequence[str], numbers: range, *, with_ids: bool = False) -> None:
     """Park one request for every number, in turn for every slug."""
-    asyncio.run(_fill(redis_url, names, numbers))
+    asyncio.run(_fill(redis_url, _wanted(names, numbers, with_ids=with_ids)))
 
 
-async def _fill(redis_url: str, names: Sequence[str], numbers: range) -> None:
+async def _fill(redis_url: str, wanted: Iterator[TrackingRequest]) -> None:
     redis = open_redis(RedisAddress(redis_url))
     clock = Clock()
     pipeline = Pipeline(redis, clock)
     limiter = Limiter(pipeline, clock, Epoch(pipeline, 0.0), lambda _: BEHIND_ONE, Policy())
     try:
         await limiter.start()
-        wanted = _wanted(names, numbers)
         async with asyncio.TaskGroup() as group:
             for _ in range(ADMITTING):
                 group.create_task(_admit_all(limiter, wanted))
@@ -58,7 +57,8 @@ async def _admit_all(limiter: Limiter, wanted: Iterator[TrackingRequest]) -> Non
             raise NotParked(f"{request.slug}:{request.number}: {admission}")
 
 
-def _wanted(names: Sequence[str], numbers: range) -> Iterator[TrackingRequest]:
+def _wanted(names: Sequence[str], numbers: range, *, with_ids: bool) -> Iterator[TrackingRequest]:
     for index in numbers:
-        number = Number(f"W{index:012}")
-        yield TrackingRequest(Slug(names[index % len(names)]), number, given=number)
+        number, slug = Number(f"W{index:012}"), Slug(names[index % len(names)])
+        identity = f"order-{index:08}" if with_ids else None
+        yield TrackingRequest(slug, number, given=number, id=identity)

@@ -22,6 +22,7 @@ from benchmarks.worker_tree import Setting
 COLUMNS = (
     Column("waiting", "waiting"),
     Column("bytes", "bytes of Redis each"),
+    Column("id_bytes", "more with an id"),
     Column("park_us", "park: client µs"),
     Column("park_redis_us", "park: Redis µs"),
     Column("worker_us", "call: worker µs"),
@@ -85,15 +86,26 @@ def shrink(rig: Rig, waiting: int, seconds: float) -> dict[str, Value]:
     }
 
 
+def bytes_each(rig: Rig, waiting: int, *, with_ids: bool) -> float:
+    """What one of so many waiting requests takes of Redis' memory."""
+    rig.clean()
+    grow(rig, 0, SLUGS)
+    empty = memory(rig.redis)
+    fill(rig.stack.redis.url, slugs(SLUGS), range(SLUGS, SLUGS + waiting), with_ids=with_ids)
+    return (memory(rig.redis) - empty) / waiting
+
+
 def backlog(rig: Rig, waiting: int, seconds: float) -> dict[str, Value]:
     """Fill from nothing, then drain; gives a row."""
+    with_ids = bytes_each(rig, waiting, with_ids=True)
     rig.clean()
     grow(rig, 0, SLUGS)  # the calls behind which all others wait, and the scripts themselves
     empty = memory(rig.redis)
     parked = grow(rig, SLUGS, SLUGS + waiting)
     held = memory(rig.redis)
     drained = shrink(rig, waiting, seconds)
-    return {"waiting": waiting, "bytes": (held - empty) / waiting, **parked, **drained}
+    each = (held - empty) / waiting
+    return {"waiting": waiting, "bytes": each, "id_bytes": with_ids - each, **parked, **drained}
 
 
 def run(plan: Plan) -> list[Table]:

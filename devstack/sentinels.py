@@ -6,6 +6,7 @@ Their periods are a tenth of what they ship with: a failover takes about a secon
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -71,9 +72,10 @@ class Watched:
         return [f"{each.host}:{each.port}" for each in self.sentinels]
 
     def primary(self) -> Server:
-        """The server that the Sentinels name."""
-        (named,) = {self._named_by(sentinel) for sentinel in self.sentinels}
-        return next(server for server in self.servers if server.port == named)
+        """The server that most Sentinels name."""
+        named = Counter(self._named_by(sentinel) for sentinel in self.sentinels)
+        ((port, _),) = named.most_common(1)
+        return next(server for server in self.servers if server.port == port)
 
     def other(self, server: Server) -> Server:
         """The one of the two that is not `server`."""
@@ -95,7 +97,11 @@ class Watched:
 
     def await_promotion(self, server: Server) -> None:
         """Return when all Sentinels name `server`, and it takes itself for the primary."""
-        _until(lambda: self.primary() is server, f"the promotion of {server.url}")
+        ports = {server.port}
+        _until(
+            lambda: set(map(self._named_by, self.sentinels)) == ports,
+            f"the promotion of {server.url}",
+        )
         _until(lambda: _told(server)["role"] == "master", f"{server.url} as a primary")
 
     def ask_for_replicas(self, least: int) -> None:

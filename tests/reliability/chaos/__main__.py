@@ -67,6 +67,7 @@ def _scale(asked: argparse.Namespace) -> Scale:
         rate=asked.rate,
         forget_redis=asked.forget_redis,
         step_clock=asked.step_clock,
+        sentinels=asked.sentinels,
         away_seconds=asked.away,
     )
 
@@ -90,6 +91,9 @@ def _arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--step-clock", action="store_true", help="step Redis' clock; judged by I1 only"
+    )
+    parser.add_argument(
+        "--sentinels", action="store_true", help="two Redis servers under three Sentinels"
     )
     return parser
 

@@ -25,6 +25,8 @@ from chaos.workers import Worker
 from devstack.folder import private_folder
 from devstack.kinds import BEANSTALKD, MONGODB, REDIS, Kind
 from devstack.nursery import Nursery
+from devstack.sentinels import PASSWORD, SERVICE, Watched
+from devstack.sentinels import watched as running_watched
 from devstack.servers import Server, start_server
 from devstack.site.remote import CourierSite
 
@@ -56,6 +58,7 @@ class Arena:
     disk: SmallDisk
     clock: SteppedClock | None
     environment: Mapping[str, str]
+    watched: Watched | None = None
     pushed: list[Put] = field(default_factory=list)
     marks: Counter[str] = field(default_factory=Counter)
     forgotten: set[str] = field(default_factory=set)
@@ -71,7 +74,9 @@ class Arena:
     def redis(self) -> Iterator[redis.Redis]:
         """Connect to Redis, past the proxies."""
         client = redis.Redis.from_url(
-            self.servers["redis"].url, decode_responses=True, socket_timeout=ANSWER_PATIENCE
+            (self.watched.primary() if self.watched else self.servers["redis"]).url,
+            decode_responses=True,
+            socket_timeout=ANSWER_PATIENCE,
         )
         with client:
             yield client
@@ -93,7 +98,12 @@ def arena(scale: Scale) -> Iterator[Arena]:
         disk = closing.enter_context(small_disk(folder / SECOND, nursery))
         site = closing.enter_context(CourierSite.start())
         clock = SteppedClock(folder) if scale.step_clock else None
-        servers = _servers(folder, nursery, disk, clock)
+        watched = closing.enter_context(running_watched()) if scale.sentinels else None
+        servers = _servers(folder, nursery, disk)
+        kind = clock.preloaded(REDIS) if clock else REDIS
+        servers["redis"] = (
+            watched.servers[0] if watched else start_server(_ours(kind), folder, nursery)
+        )
         for server in servers.values():
             closing.callback(server.kill)
             server.wait_ready()
@@ -102,31 +112,32 @@ def arena(scale: Scale) -> Iterator[Arena]:
             site.behave(courier.slug, latency=LATENCY, jitter=JITTER)
         (folder / CONFIG).write_text(settings(scale, site.url))
         workers = {
-            name: Worker(name, folder, nursery, _environment(folder, partial(net.port, name)))
+            name: Worker(
+                name, folder, nursery, _environment(folder, partial(net.port, name), watched)
+            )
             for name in scale.names
         }
         ports = [net.port(PRODUCER, name) for name in (FIRST, SECOND)]
         scale = replace(scale, disk_fills=scale.disk_fills and disk.is_small)
         producer = Producer(scale, ports)
-        straight = _environment(folder, lambda name: servers[name].port)
-        world = Arena(scale, folder, site, servers, net, workers, producer, disk, clock, straight)
+        straight = _environment(folder, lambda name: servers[name].port, watched)
+        world = Arena(
+            *(scale, folder, site, servers, net, workers, producer, disk, clock, straight),
+            watched=watched,
+        )
         for worker in workers.values():
             closing.callback(worker.end)
             worker.start()
         yield world
 
 
-def _servers(
-    folder: Path, nursery: Nursery, disk: SmallDisk, clock: SteppedClock | None
-) -> dict[str, Server]:
+def _servers(folder: Path, nursery: Nursery, disk: SmallDisk) -> dict[str, Server]:
     second = disk.under(BEANSTALKD, "-s", str(BINLOG_BYTES))
     (folder / "second").mkdir()
-    redis_kind = clock.preloaded(REDIS) if clock else REDIS
     return {
         "mongodb": start_server(_ours(MONGODB), folder, nursery),
         FIRST: start_server(_ours(BEANSTALKD), folder, nursery),
         SECOND: start_server(_ours(second), folder / "second", nursery),
-        "redis": start_server(_ours(redis_kind), folder, nursery),
     }
 
 
@@ -135,9 +146,21 @@ def _ours(kind: Kind) -> Kind:
     return replace(kind, variable="")
 
 
-def _environment(folder: Path, port_of: Callable[[str], int]) -> dict[str, str]:
+def _environment(
+    folder: Path, port_of: Callable[[str], int], watched: Watched | None
+) -> dict[str, str]:
     tubes = [f"{HOST}:{port_of(server)}" for server in (FIRST, SECOND)]
+    sentinels = (
+        {
+            "TRACKER_REDIS__SENTINELS": json.dumps(watched.addresses),
+            "TRACKER_REDIS__SERVICE": SERVICE,
+            "TRACKER_REDIS__SENTINEL_PASSWORD": PASSWORD,
+        }
+        if watched
+        else {}
+    )
     return {
+        **sentinels,
         "TRACKER_CONFIG": str(folder / CONFIG),
         "TRACKER_BEANSTALKD__SERVERS": json.dumps(tubes),
         "TRACKER_REDIS__URL": f"redis://{HOST}:{port_of('redis')}/0",

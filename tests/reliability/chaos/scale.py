@@ -73,7 +73,8 @@ class Scale:
     `gap` seconds lie between the beginnings of two faults, drawn between its two bounds. `rate` is
     what the `couriers` were made up with. `fail_points` are among the cards of each deal.
     `disk_fills` only where a small disk can be mounted. `forget_redis` and `step_clock` are judged
-    as docs/reliability.md says: less is promised. MongoDB is away for `away_seconds`, once.
+    as docs/reliability.md says: less is promised. MongoDB is away for `away_seconds`, once. With
+    `sentinels` Redis is a pair of servers that three Sentinels watch.
     """
 
     seed: int = 1
@@ -88,6 +89,7 @@ class Scale:
     step_clock: bool = False
     is_short: bool = False
     away_seconds: float = 0.0
+    sentinels: bool = False
 
     @classmethod
     def short(cls, seed: int) -> Scale:
@@ -104,7 +106,11 @@ class Scale:
         """What runs exactly this again."""
         marked = "".join(
             f" {name}=1"
-            for name, asked in (("FORGET", self.forget_redis), ("STEP", self.step_clock))
+            for name, asked in (
+                ("FORGET", self.forget_redis),
+                ("STEP", self.step_clock),
+                ("SENTINELS", self.sentinels),
+            )
             if asked
         )
         minutes = f"{self.seconds / 60:g}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from chaos.faults import by_hand, couriers, disk, links, refusals, servers, workers
+from chaos.faults import by_hand, couriers, disk, failovers, links, refusals, servers, workers
 from chaos.faults.card import Card
 from chaos.scale import Scale
 
@@ -16,7 +16,8 @@ def deck(scale: Scale, deal: int, draw: random.Random) -> Sequence[Card]:
         *workers.cards(scale, deal, draw),
         *servers.cards(scale, draw),
         *(servers.long_absence(scale) if deal == 0 else ()),
-        *refusals.cards(),
+        *refusals.cards(scale),
+        *(failovers.cards() if scale.sentinels else ()),
         *links.cards(scale, draw),
         *couriers.cards(scale, draw),
         *by_hand.cards(scale, draw),

@@ -23,7 +23,9 @@ CONDITIONS: tuple[tuple[str, Condition, tuple[float, float]], ...] = (
 
 def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
     """Every condition for the links to every server, of one worker or of all."""
-    for server in ("beanstalkd", "redis", "mongodb"):
+    # Sentinels name the servers themselves, past these links.
+    redis = () if scale.sentinels else ("redis",)
+    for server in ("beanstalkd", *redis, "mongodb"):
         for kind, condition, lasts in CONDITIONS:
             links = _links(scale, server, draw)
             yield Card(f"link to {server} {kind}", _needs(links), lasts, _become(links, condition))

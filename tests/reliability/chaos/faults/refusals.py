@@ -13,16 +13,18 @@ import redis
 
 from chaos.arena import FIRST, Arena
 from chaos.faults.card import Card, Undo
+from chaos.scale import Scale
 
 NOBODY = ("127.0.0.1", "1")
 BUSY_AFTER_MS = 100
 
 
-def cards() -> Iterator[Card]:
+def cards(scale: Scale) -> Iterator[Card]:
     """Each way to refuse, for the server that has it."""
     yield Card("redis full", frozenset({"redis"}), (1.0, 10.0), _full)
-    yield Card("redis read-only", frozenset({"redis"}), (1.0, 4.0), _read_only)
-    yield Card("redis busy", frozenset({"redis"}), (1.0, 4.0), _busy)
+    if not scale.sentinels:  # they would promote another one
+        yield Card("redis read-only", frozenset({"redis"}), (1.0, 4.0), _read_only)
+        yield Card("redis busy", frozenset({"redis"}), (1.0, 4.0), _busy)
     yield Card("mongodb locked", frozenset({"mongodb"}), (1.0, 6.0), _locked)
     yield Card("beanstalkd draining", frozenset({FIRST}), (1.0, 4.0), _draining)
 

@@ -19,10 +19,11 @@ Treat = Callable[[Server], Undo]
 
 def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
     """A kill, a short and a long freeze for every server; and what only Redis knows."""
-    for name in ("beanstalkd", "redis", "mongodb"):
+    redis = () if scale.sentinels else ("redis",)  # faults/failovers.py has its own
+    for name in ("beanstalkd", *redis, "mongodb"):
         yield Card(f"{name} killed", frozenset({name}), (0.1, 2.0), _on(name, _kill))
         yield Card(f"{name} frozen", frozenset({name}), (0.5, 3.0), _on(name, _freeze))
-    for name in ("beanstalkd", "redis"):
+    for name in ("beanstalkd", *redis):
         # Longer than the clients' time-out of five seconds.
         yield Card(f"{name} frozen for long", frozenset({name}), (6.0, 8.0), _on(name, _freeze))
     yield Card("scripts forgotten", frozenset({"redis"}), (0.0, 0.0), _forget_scripts)

@@ -1,8 +1,7 @@
-"""How many jobs one process may hold, shared fairly by the threads that reserve them."""
+"""How many jobs one process may hold, shared fairly by the servers that they come from."""
 
 from __future__ import annotations
 
-import threading
 from typing import Protocol
 
 
@@ -14,58 +13,46 @@ class Guest(Protocol):
 
 
 class HeldJobs:
-    """A count that several threads take from and give back to.
+    """A count that several reservers take from and give back to.
 
-    Who finds no room stands in a queue until it takes some or leaves. What comes free belongs to
-    the queue first: else the server whose jobs end just now would get all room again.
+    One that finds no room stands in a queue until it takes some or leaves. What comes free belongs
+    to the queue first: else the server whose jobs end just now would get all room again.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._taken = 0
         self._queue: dict[Guest, None] = {}
-        self._lock = threading.Lock()
-
-    @property
-    def taken(self) -> int:
+        self.taken = 0
         """Places taken: jobs that are held."""
-        return self._taken
 
     def is_open(self, guest: Guest) -> bool:
         """Whether there is a place just now. False: there is none; `guest` will be woken."""
-        with self._lock:
-            return self._granted(guest, 1) > 0
+        return self._granted(guest, 1) > 0
 
     def take(self, guest: Guest, most: int) -> int:
         """Take up to `most` places. 0: there is none; `guest` will be woken."""
-        with self._lock:
-            granted = self._granted(guest, most)
-            self._taken += granted
-            return granted
+        granted = self._granted(guest, most)
+        self.taken += granted
+        return granted
 
-    def give(self, count: int, by: Guest | None = None) -> None:
-        """Give places back; wakes who waits for some, but not `by`, who is awake."""
-        with self._lock:
-            self._taken -= count
-            queue = [guest for guest in self._queue if guest is not by]
-        for guest in queue:
-            guest.wake()
+    def give(self, count: int) -> None:
+        """Give places back; wakes those that wait for some."""
+        self.taken -= count
+        self._wake()
 
     def leave(self, guest: Guest) -> None:
-        """Stand in the queue no more; nothing happens to who does not."""
-        with self._lock:
-            left = guest in self._queue
-            self._queue.pop(guest, None)
-            queue = tuple(self._queue) if left else ()
-        for other in queue:
-            other.wake()
+        """Stand in the queue no more; does nothing to one that does not."""
+        if guest in self._queue:
+            del self._queue[guest]
+            self._wake()
 
     def resize(self, most: int) -> None:
         """Allow `most` from now on; what is held beyond that is not taken away."""
-        with self._lock:
-            self._most = most
-            queue = tuple(self._queue)
-        for guest in queue:
+        self._most = most
+        self._wake()
+
+    def _wake(self) -> None:
+        for guest in self._queue:
             guest.wake()
 
     def _granted(self, guest: Guest, most: int) -> int:
@@ -74,7 +61,7 @@ class HeldJobs:
             if other is guest:
                 break
             ahead += 1
-        granted = max(0, min(most, self._most - self._taken - ahead))
+        granted = max(0, min(most, self._most - self.taken - ahead))
         if granted:
             self._queue.pop(guest, None)
         else:

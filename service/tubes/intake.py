@@ -10,19 +10,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from service.tubes.connection import Reservation
+from service.tubes.client import Reservation
 from service.tubes.held_jobs import HeldJobs
 from service.tubes.job import ReservedJob
-from service.tubes.mailbox import Mailbox
 from service.tubes.pool import Source
 from service.tubes.reserver import Mode, Reserver
 
 LEAVE_SECONDS = 0.01
 """How long room may lie unused. The jobs that are reserved with it come in batches, so it costs no
 time that matters."""
-
-END_PATIENCE = 2.0
-"""Seconds for the threads to end; one that still connects to a dead address ends later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +63,10 @@ class Intake:
 
     def start(self) -> None:
         """Begin to take jobs, from each server as soon as it answers."""
-        loop = asyncio.get_running_loop()
         for source in self._sources:
-            reserver = Reserver(source, self._room, Mailbox(loop), self._deliver)
+            reserver = Reserver(source, self._room, self._deliver)
             reserver.mode = Mode.TAKING
-            reserver.thread.start()
-            reserver.wake()
+            reserver.start()
             self._reservers.append(reserver)
 
     def pause(self) -> None:
@@ -93,28 +87,24 @@ class Intake:
         What is held stays held and is touched until it is settled; then call `close`.
         """
         self._switch(Mode.KEEPING)
-        await asyncio.gather(*(each.mailbox.round_trip() for each in self._reservers))
+        await asyncio.gather(*(each.round_trip() for each in self._reservers))
 
     async def close(self) -> None:
         """End all connections; every job that is still held goes to others at once."""
         for reserver in self._reservers:
-            reserver.abort()
-        threads = [each.thread for each in self._reservers]
-        await asyncio.gather(*(asyncio.to_thread(each.join, END_PATIENCE) for each in threads))
-        for reserver in self._reservers:
-            reserver.mailbox.shut()
+            await reserver.close()
+        await asyncio.sleep(0)  # asyncio closes the sockets in its next turn
 
     def _switch(self, mode: Mode) -> None:
         for reserver in self._reservers:
             reserver.mode = mode
             reserver.wake()
 
-    def _deliver(self, mailbox: Mailbox, reservations: list[Reservation]) -> None:
-        jobs = [ReservedJob(each, mailbox.post, self._leave, self._secret) for each in reservations]
-        mailbox.call(self._on_jobs, jobs)
+    def _deliver(self, reservations: list[Reservation]) -> None:
+        self._on_jobs([ReservedJob(each, self._leave, self._secret) for each in reservations])
 
     def _leave(self) -> None:
-        """Give back the room of many jobs at once: each time a thread wakes."""
+        """Give back the room of many jobs at once: each time a reserver wakes."""
         if not self._left:
             asyncio.get_running_loop().call_later(LEAVE_SECONDS, self._give)
         self._left += 1

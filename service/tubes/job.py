@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from contextlib import suppress
 
 from service.ports import Job
+from service.tubes.client import Reservation
 from service.tubes.commands import Verb
-from service.tubes.connection import Reservation
 from service.tubes.envelope import decode_drain, decode_request, needs_age
 from service.tubes.naming import Resolve
-from service.tubes.pipeline import Order
 from tracking.errors import TubesDown
 from tracking.line import Line
 from tracking.request import TrackingRequest
@@ -43,18 +42,16 @@ class ReservedJob:
     it by then.
     """
 
-    __slots__ = ("_key", "_leave", "_post", "_reservation", "_secret", "_settled")
+    __slots__ = ("_key", "_leave", "_reservation", "_secret", "_settled")
 
     def __init__(
         self,
         reservation: Reservation,
-        post: Callable[[Order], None],
         leave: Callable[[], None],
         secret: bytes,
     ) -> None:
         """`leave` gives back the room that the job takes, before it is settled."""
         self._reservation = reservation
-        self._post = post
         self._leave = leave
         self._secret = secret
         self._key = ""
@@ -64,7 +61,7 @@ class ReservedJob:
     def key(self) -> str:
         """Stable over redeliveries of this job; 16 URL-safe characters that tell nothing."""
         if not self._key:
-            name = f"{self._reservation.connection.instance}:{self.id}".encode()
+            name = f"{self._reservation.client.instance}:{self.id}".encode()
             digest = hashlib.blake2b(name, digest_size=KEY_BYTES, key=self._secret).digest()
             self._key = urlsafe_b64encode(digest).decode()
         return self._key
@@ -72,17 +69,17 @@ class ReservedJob:
     @property
     def server(self) -> str:
         """The beanstalkd it is on, "host:port"."""
-        return self._reservation.connection.server
+        return self._reservation.client.server
 
     @property
     def id(self) -> int:
         """Its id on that server."""
-        return self._reservation.raw.id
+        return self._reservation.id
 
     @property
     def body(self) -> bytes:
         """What was put, unread."""
-        return self._reservation.raw.body
+        return self._reservation.body
 
     @property
     def lost(self) -> bool:
@@ -112,20 +109,20 @@ class ReservedJob:
 
     async def age(self) -> float:
         """Ask for the seconds since the put. Raises TubesDown when the job is lost."""
-        await self._order(None)
+        await self._reservation.client.read_facts([self._reservation])
         if self.lost:
             raise TubesDown(f"{self.server}: job {self.id} is not ours any more")
         return self._reservation.age
 
     async def _settle(self, verb: Verb) -> None:
-        if not self._settled:
-            self._settled = True
-            await self._order(verb)
-
-    async def _order(self, verb: Verb | None) -> None:
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._post(Order(self._reservation, verb, done))
-        await done
+        if self._settled:
+            return
+        self._settled = True
+        job = self._reservation
+        if verb is not Verb.DELETE and job.priority is None:
+            with suppress(TubesDown):  # then it goes to others with its connection
+                await job.client.read_facts([job])
+        await job.client.tell(verb, job)
 
     def __repr__(self) -> str:
         return f"<job {self.id} on {self.server}>"

@@ -1,10 +1,10 @@
-"""The thread that reserves jobs from one tube of one beanstalkd.
+"""The task that reserves jobs from one tube of one beanstalkd, and touches them.
 
 What each of its few connections is doing:
 
 ======== ===============================================================================
 waits    holds nothing; beanstalkd answers as soon as there is a job. One at most
-holds    keeps jobs for the event loop: must be free to delete and touch, so never waits
+holds    has jobs of this worker: must be free to delete and touch, so it never waits
 idle     holds nothing and does not wait, because there is no room or another one waits
 ======== ===============================================================================
 
@@ -14,20 +14,16 @@ room. While every connection holds something, one of them asks every 20 to 100 m
 
 from __future__ import annotations
 
-import selectors
-import threading
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import StrEnum
 
 from service.observe.log import emit_unexpected
+from service.tubes.client import HELD_MOST, Client, Reservation
 from service.tubes.commands import Verb
-from service.tubes.connection import HELD_MOST, Connection, Reservation
-from service.tubes.held import forget
 from service.tubes.held_jobs import HeldJobs
-from service.tubes.mailbox import Events, Mailbox, answer
-from service.tubes.pipeline import Order, carry_out, resolve
 from service.tubes.pool import Pool, Source
 from service.tubes.touches import Touches
 from service.tubes.wire import AHEAD_MOST
@@ -47,149 +43,141 @@ SLEEP_MOST = 3_600.0
 
 
 class Mode(StrEnum):
-    """What the thread may do.
+    """What the task may do.
 
     ======= ==================================================
-    TAKING  reserve; keep, touch and settle what is held
-    KEEPING reserve nothing; keep, touch and settle
-    CLOSED  end; beanstalkd gives what is held to others
+    TAKING  reserve; touch what is held
+    KEEPING reserve nothing; touch what is held
     ======= ==================================================
     """
 
     TAKING = "taking"
     KEEPING = "keeping"
-    CLOSED = "closed"
 
 
 class Reserver:
-    """The thread, and what the event loop may tell it: `mode` (then `wake`), and the mailbox.
-
-    `deliver` is called on the thread with jobs that were reserved.
-    """
+    """One per server. Set `mode`, then `wake`. `deliver` is called with jobs that were reserved."""
 
     def __init__(
-        self,
-        source: Source,
-        room: HeldJobs,
-        mailbox: Mailbox,
-        deliver: Callable[[Mailbox, list[Reservation]], None],
+        self, source: Source, room: HeldJobs, deliver: Callable[[list[Reservation]], None]
     ) -> None:
         self.source = source
-        self.mailbox = mailbox
         self.mode = Mode.KEEPING
         self._room = room
         self._deliver = deliver
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(mailbox.ear, selectors.EVENT_READ)
-        self._pool = Pool(source, self._selector)
+        self._pool = Pool(source, self._settled, self.wake)
         self._touches = Touches()
-        self._waiting: Connection | None = None
-        self._wait_ends = 0.0
+        self._woken = asyncio.Event()
+        self._visits: list[asyncio.Future[None]] = []
+        self._waiting: tuple[Client, asyncio.Future[Reservation | None]] | None = None
         self._more = False
         self._batch = BATCH_FIRST
         self._poll_at = 0.0
         self._pause = POLL_LEAST
         self._look_at: float | None = None
-        name = f"{source.tube}@{source.server}"
-        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._task: asyncio.Task[None] | None = None
 
     @property
     def error(self) -> str | None:
         """None while connected, else what is wrong, in words."""
         return self._pool.error
 
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run())
+
     def wake(self) -> None:
-        """Look at everything again; may be called by any thread."""
-        self.mailbox.wake()
+        """Look at everything again."""
+        self._woken.set()
 
-    def abort(self) -> None:
-        """End now, whatever the server does; may be called by any thread."""
-        self.mode = Mode.CLOSED
-        self._pool.abort()
-        self.wake()
+    async def round_trip(self) -> None:
+        """Return after the task has gone once through everything it does."""
+        if self._task and not self._task.done():
+            visit = asyncio.get_running_loop().create_future()
+            self._visits.append(visit)
+            self.wake()
+            await visit
 
-    def _run(self) -> None:
-        try:
-            while self.mode is not Mode.CLOSED:
-                events = self.mailbox.sleep(self._selector, self._patience())
-                try:
-                    self._turn(events)
-                except Exception as error:  # noqa: BLE001 - a defect must not end the thread
-                    # It would hold its jobs untouched, and nobody would know.
-                    emit_unexpected(error, server=self.source.server)
-                    self._drop_all()
-                    self._look_at = time.monotonic() + POLL_MOST
-        finally:
-            self._drop_all()
-            self._selector.close()
-            self.mailbox.close()
+    async def close(self) -> None:
+        """End now, whatever the server does; what is held goes to others."""
+        if self._task:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        self._pool.drop_all()
+        self._answer(self._visits)
+
+    async def _run(self) -> None:
+        while True:
+            self._woken.clear()
+            visits, self._visits = self._visits, []
+            try:
+                await self._turn()
+            except Exception as error:  # noqa: BLE001 - a defect must not end the task
+                # It would hold its jobs untouched, and nobody would know.
+                emit_unexpected(error, server=self.source.server)
+                self._pool.drop_all()
+                self._waiting = None
+                self._look_at = time.monotonic() + POLL_MOST
+            finally:
+                self._answer(visits)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._patience()):
+                    await self._woken.wait()
+
+    @staticmethod
+    def _answer(visits: Sequence[asyncio.Future[None]]) -> None:
+        for visit in visits:
+            if not visit.done():
+                visit.set_result(None)
 
     def _patience(self) -> float | None:
         """Seconds until there is something to do unasked."""
-        moments = [self._touches.next_at, self._look_at, self._wait_ends if self._waiting else None]
+        moments = [self._touches.next_at, self._look_at]
         first = min((moment for moment in moments if moment is not None), default=None)
         return None if first is None else min(max(0.0, first - time.monotonic()), SLEEP_MOST)
 
-    def _turn(self, events: Events) -> None:
-        orders, visits = self.mailbox.collect()
-        self._carry_out(orders)
-        self._read(events)
-        self._touches.touch_due(time.monotonic())
-        self._drop_ended()
+    async def _turn(self) -> None:
         with suppress(TubesDown):  # the connection that failed has closed itself
-            self._take()
+            await self._end_wait()
+        await self._touches.touch_due(time.monotonic())
         self._drop_ended()
-        if visits:
-            self.mailbox.call(answer, visits)
+        with suppress(TubesDown):
+            await self._take()
+        self._drop_ended()
 
-    def _carry_out(self, orders: list[Order]) -> None:
-        if orders:
-            carry_out(orders)
-            self._room.give(sum(order.frees_room for order in orders), by=self)
-            self.mailbox.call(resolve, orders)
+    def _settled(self, jobs: Sequence[Reservation]) -> None:
+        self._room.give(sum(not job.roomless for job in jobs))
 
-    def _read(self, events: Events) -> None:
-        for key, _ in events:
-            connection: Connection = key.data
-            if connection is self._waiting:
-                with suppress(TubesDown):
-                    self._end_wait(connection)
-            elif connection.alive:
-                connection.error = "the server closed the connection"  # it was asked nothing
-                connection.close()
-        if self._waiting and time.monotonic() > self._wait_ends:
-            self._waiting.error = "timed out"
-            self._waiting.close()
-
-    def _take(self) -> None:
+    async def _take(self) -> None:
         """Take what is ready and has room; then leave one connection waiting for more."""
         self._look_at = None
         if self.mode is not Mode.TAKING:
             self._stop_waiting()
             self._room.leave(self)
-        elif not self._waiting and (not self._more or self._take_ready()):
-            connection = self._pool.idle()
-            if connection:
-                self._begin_wait(connection)
+        elif not self._waiting and (not self._more or await self._take_ready()):
+            client = await self._pool.idle()
+            if client:
+                self._begin_wait(client)
             elif self._pool:
-                self._poll()
+                await self._poll()
             else:
                 self._look_at = self._pool.open_at
 
-    def _take_ready(self) -> bool:
+    async def _take_ready(self) -> bool:
         """Whether everything ready was taken; False: there is no room for more just now."""
         while self._more:
-            connection = self._pool.fullest()
-            if connection is None:
+            client = await self._pool.fullest()
+            if client is None:
                 return True
-            share = self._room.take(self, min(self._batch, HELD_MOST - len(connection.held)))
+            share = self._room.take(self, min(self._batch, HELD_MOST - len(client.held)))
             if not share:
                 return False
             found: list[Reservation] = []
             try:
-                found = connection.reserve_ready(share)
+                asked = [client.reserve() for _ in range(share)]
+                found = [job for each in asked if (job := await each)]
             finally:
-                self._room.give(share - len(found), by=self)
+                self._room.give(share - len(found))
             self._hand_over(found)
             self._more = len(found) == share
             self._batch = min(self._batch * 4, AHEAD_MOST)
@@ -200,18 +188,21 @@ class Reserver:
             self._pool.answered()
             self._pause = POLL_LEAST
             self._touches.add(found, time.monotonic())
-            self._deliver(self.mailbox, found)
+            self._deliver(found)
 
-    def _begin_wait(self, connection: Connection) -> None:
+    def _begin_wait(self, client: Client) -> None:
         # No place is kept for what may never come: that would keep it from the other servers.
         if self._room.is_open(self):
-            self._waiting = connection
-            self._wait_ends = time.monotonic() + WAIT_SECONDS + self.source.patience.reply
-            connection.begin_wait(WAIT_SECONDS)
+            waits = client.reserve(WAIT_SECONDS)
+            waits.add_done_callback(lambda _: self.wake())
+            self._waiting = client, waits
 
-    def _end_wait(self, connection: Connection) -> None:
-        found = connection.end_wait(WAIT_SECONDS)
+    async def _end_wait(self) -> None:
+        if not self._waiting or not self._waiting[1].done():
+            return
+        client, waits = self._waiting
         self._waiting = None
+        found = waits.result()
         self._pool.answered()
         if found is None:
             return
@@ -219,36 +210,30 @@ class Reserver:
         if self._room.take(self, 1):
             self._hand_over([found])
         else:
-            connection.read_facts([found])
-            connection.tell(Verb.RELEASE, [found])
-            forget(found)
+            found.roomless = True
+            await client.read_facts([found])
+            await client.tell(Verb.RELEASE, found)
 
     def _stop_waiting(self) -> None:
         """End a wait the only way there is: with its connection, which holds nothing."""
         if self._waiting:
-            self._pool.drop(self._waiting)
-            self._forget_wait()
-
-    def _drop_all(self) -> None:
-        self._pool.drop_all()
-        self._forget_wait()
+            client, _ = self._waiting
+            self._waiting = None
+            self._pool.drop(client)
 
     def _drop_ended(self) -> None:
-        self._forget_wait()
-        if self.mode is not Mode.CLOSED and self._pool.drop_ended():
+        if self._pool.drop_ended():
+            if self._waiting and self._waiting[0].down:
+                self._waiting = None
             self._look_at = time.monotonic()
             if not self._pool:
                 self._room.leave(self)  # a place kept for a server that is away is lost to others
 
-    def _forget_wait(self) -> None:
-        if self._waiting and not self._waiting.alive:
-            self._waiting = None
-
-    def _poll(self) -> None:
+    async def _poll(self) -> None:
         now = time.monotonic()
         if now >= self._poll_at:
             self._pause = min(2 * self._pause, POLL_MOST)
             self._more, self._batch = True, BATCH_FIRST
-            self._take_ready()
+            await self._take_ready()
             self._poll_at = now + self._pause
         self._look_at = self._poll_at

@@ -15,9 +15,8 @@ from itertools import count
 
 from service.observe.events import Event
 from service.observe.log import emit
+from service.tubes.client import Client, Reservation
 from service.tubes.commands import Verb
-from service.tubes.connection import Connection, Reservation
-from service.tubes.held import by_connection, is_held
 from tracking.errors import TubesDown
 
 YOUNG = 0.3
@@ -28,7 +27,7 @@ PARTS = 3
 
 
 class Touches:
-    """The held jobs of one thread and the instants (`time.monotonic()`) at which they are due."""
+    """The held jobs of one server and the instants (`time.monotonic()`) at which they are due."""
 
     def __init__(self) -> None:
         self._young: deque[tuple[float, Reservation]] = deque()
@@ -48,11 +47,14 @@ class Touches:
             reservation.touch_at = due
             self._young.append((due, reservation))
 
-    def touch_due(self, now: float) -> None:
+    async def touch_due(self, now: float) -> None:
         """Touch the jobs that are due. A connection that fails meanwhile is closed then."""
-        for connection, jobs in by_connection(self._due(now), _itself):
+        groups: dict[Client, list[Reservation]] = {}
+        for job in self._due(now):
+            groups.setdefault(job.client, []).append(job)
+        for client, jobs in groups.items():
             with suppress(TubesDown):
-                self._touch(connection, jobs, now)
+                await self._touch(client, jobs, now)
 
     def _due(self, now: float) -> list[Reservation]:
         due = []
@@ -61,19 +63,17 @@ class Touches:
         while self._read and self._read[0][0] <= now:
             at, _, reservation = heapq.heappop(self._read)
             due.append((at, reservation))
-        return [job for at, job in due if is_held(job) and job.touch_at == at]
+        return [job for at, job in due if job.is_held and job.touch_at == at]
 
-    def _touch(self, connection: Connection, jobs: Sequence[Reservation], now: float) -> None:
-        connection.read_facts(job for job in jobs if job.ttr is None)
-        connection.tell(Verb.TOUCH, (job for job in jobs if not job.lost))
+    async def _touch(self, client: Client, jobs: Sequence[Reservation], now: float) -> None:
+        await client.read_facts([job for job in jobs if job.ttr is None])
+        asked = [client.tell(Verb.TOUCH, job) for job in jobs if job.is_held]
+        for touched in asked:
+            await touched
         for job in jobs:
             if not job.lost:
                 job.touch_at = now + (job.ttr or 1) / PARTS
                 heapq.heappush(self._read, (job.touch_at, next(self._number), job))
         lost = sum(job.lost for job in jobs)
-        if lost:
-            emit(Event.JOBS_LOST, server=connection.server, jobs=lost, why="TTR ran out")
-
-
-def _itself(reservation: Reservation) -> Reservation:
-    return reservation
+        if lost and not client.down:
+            emit(Event.JOBS_LOST, server=client.server, jobs=lost, why="TTR ran out")

@@ -24,7 +24,7 @@ from service.observe.failpoints import FailPoints
 from service.results.code_counts import CodeCounts
 from service.results.dead import Dead
 from service.results.trackings import Trackings
-from service.tubes.connection import HELD_MOST
+from service.tubes.client import HELD_MOST
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_request
 from service.tubes.intake import Intake
 from service.tubes.job import ReservedJob, line_in, request_in

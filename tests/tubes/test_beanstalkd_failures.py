@@ -9,6 +9,7 @@ import pytest
 
 from devstack.servers import Server
 from devstack.stack import Stack
+from service.tubes.client import Client
 from service.tubes.connection import Connection, Patience
 from service.tubes.failure import beanstalkd_down
 from tracking.errors import TubesDown
@@ -34,12 +35,12 @@ def test_one_that_is_not_there_is_told_with_its_address() -> None:
     assert caught.value.fix == "Start it, or correct beanstalkd.servers."
 
 
-def test_one_that_goes_away_is_told_by_what_happened(beanstalkd: Server) -> None:
-    connection = Connection.open(beanstalkd.url, "requests_flow", Patience())
+async def test_one_that_goes_away_is_told_by_what_happened(beanstalkd: Server) -> None:
+    client = await Client.open(beanstalkd.url, "requests_flow", Patience(), lambda _: None)
     beanstalkd.kill()
 
     with pytest.raises(TubesDown) as caught:
-        connection.reserve_ready(1)
+        await client.reserve()
 
     told = f"beanstalkd {beanstalkd.url} does not answer ("
     assert caught.value.message.startswith(told)

@@ -27,7 +27,7 @@ def test_who_found_no_room_is_woken_when_some_is_given_back() -> None:
     room.take(first, 1)
     room.take(second, 1)
 
-    room.give(1, by=first)
+    room.give(1)
 
     assert (first.woken, second.woken) == (0, 1)
     assert room.take(second, 1) == 1
@@ -38,7 +38,7 @@ def test_what_comes_free_belongs_to_those_who_wait_in_their_order() -> None:
     room.take(first, 1)
     room.take(second, 1)
     room.take(third, 1)
-    room.give(1, by=first)
+    room.give(1)
 
     assert room.take(first, 1) == 0
     assert room.take(third, 1) == 0
@@ -50,7 +50,7 @@ def test_who_leaves_holds_nobody_up() -> None:
     room.take(first, 1)
     room.take(second, 1)
     room.take(third, 1)
-    room.give(1, by=first)
+    room.give(1)
     before = third.woken
 
     room.leave(second)
@@ -75,7 +75,7 @@ def test_growing_wakes_and_shrinking_takes_nothing_away() -> None:
 def test_no_order_of_events_leaves_room_unused_while_somebody_wants_it(
     most: int, events: list[tuple[int, int]]
 ) -> None:
-    """Guests take, give back and leave; those who were woken try again, as the threads do."""
+    """Guests take, give back and leave; those who were woken try again, as reservers do."""
     room, guests = HeldJobs(most), [Guest() for _ in range(4)]
     held = dict.fromkeys(guests, 0)
     wanting: set[Guest] = set()
@@ -90,10 +90,8 @@ def test_no_order_of_events_leaves_room_unused_while_somebody_wants_it(
         if count:
             take(guest, count)
         elif held[guest]:
-            room.give(1, by=guest)
+            room.give(1)
             held[guest] -= 1
-            if guest in wanting:
-                take(guest, 1)  # it is awake, and tries again unasked
         else:
             room.leave(guest)
             wanting.discard(guest)

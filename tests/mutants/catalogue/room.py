@@ -212,9 +212,9 @@ MUTANTS = (
     Mutant(
         name="a job that made room makes room again when it is deleted",
         breaks="I2",
-        where="service/tubes/pipeline.py",
-        old="        return self.verb is not None and not self.reservation.roomless\n",
-        new="        return self.verb is not None\n",
+        where="service/tubes/reserver.py",
+        old="sum(not job.roomless for job in jobs)",
+        new="len(jobs)",
         tests=(RESERVING + "test_a_job_whose_call_runs_makes_room_for_another_and_stays_reserved",),
     ),
     Mutant(

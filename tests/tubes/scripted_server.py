@@ -1,0 +1,74 @@
+"""A beanstalkd that answers what a test expects to be asked, and a client of the worker to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+
+from service.tubes.client import Client, Reservation
+from service.tubes.connection import Patience
+
+HASTE = Patience(connect=1.0, reply=0.3)
+STATS = b"---\nid: 0123abcd\n"
+GREETING = (
+    b"watch t\r\nignore default\r\nstats\r\n",
+    b"WATCHING 2\r\nWATCHING 1\r\nOK %d\r\n%b\r\n" % (len(STATS), STATS),
+)
+NOW = b"reserve-with-timeout 0\r\n"
+ONE = (NOW, b"RESERVED 7 2\r\nab\r\n")
+THREE = (NOW * 3, b"RESERVED 7 1\r\na\r\nRESERVED 8 1\r\nb\r\nRESERVED 9 1\r\nc\r\n")
+
+
+class Settled:
+    """Hears which jobs are out of the worker's hands."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+
+    def __call__(self, jobs: Sequence[Reservation]) -> None:
+        self.ids += [job.id for job in jobs]
+
+
+@asynccontextmanager
+async def scripted(
+    *exchanges: tuple[bytes, bytes], settled: Settled | None = None
+) -> AsyncIterator[Client]:
+    """A connection to a server that answers expected commands with given bytes, then hangs up."""
+    heard = []
+    over = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            for command, reply in [GREETING, *exchanges]:
+                heard.append(await reader.readexactly(len(command)))
+                if heard[-1] != command:
+                    break
+                writer.write(reply)
+            writer.write_eof()
+            await reader.read()
+        finally:
+            await hung_up(writer, over)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    client = await Client.open(f"127.0.0.1:{port}", "t", Patience(), settled or Settled())
+    try:
+        yield client
+    finally:
+        client.close()
+        await over.wait()
+        server.close()
+    assert heard == [command for command, _ in [GREETING, *exchanges]]
+
+
+async def hung_up(writer: asyncio.StreamWriter, over: asyncio.Event) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+    over.set()
+
+
+async def reserved(client: Client, count: int = 1) -> list[Reservation]:
+    jobs = [await each for each in [client.reserve() for _ in range(count)]]
+    return [job for job in jobs if job]

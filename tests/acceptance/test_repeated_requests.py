@@ -36,6 +36,15 @@ def test_the_same_id_is_one_operation_however_often_it_is_put(plant: Plant) -> N
     plant.endings.come(20.0)
     assert len(plant.calls(slug)) == 2
 
+    plant.producer.put(slug, "AB999999", id="order-1", max_age=0)
+    until(lambda: plant.dead.count_documents({}), 10.0, "the id of another parcel is recorded")
+    (refused,) = plant.dead.find()
+    assert (refused["reason"], refused["number"]) == ("id_reused", "AB999999")
+    assert f"{slug} AB123456" in refused["detail"]
+    until(lambda: plant.producer.jobs()["reserved"] == 0, 10.0, "its job is deleted")
+    assert len(plant.calls(slug)) == 2
+    assert plant.endings.state("order-1") == "SUCCESS"
+
 
 def test_a_job_whose_worker_died_is_asked_once_more_at_once_and_counted_once(plant: Plant) -> None:
     """F1: the job was deleted before its result was there."""

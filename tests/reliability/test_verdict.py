@@ -105,6 +105,25 @@ def test_an_operation_without_an_end_is_lost() -> None:
     assert found(replace(GOOD, states={"one": "RUNNING"}, counts=counts)) == ["I1"]
 
 
+def test_a_request_under_the_id_of_another_parcel_is_refused_by_name_or_lost() -> None:
+    borrowed = Wish(Kind.BORROWED, "named", "PARCEL9", "one")
+    refused = letter("named", "PARCEL9", "one", body=borrowed.body.decode())
+
+    puts = (*GOOD.puts, put(borrowed))
+    assert found(replace(GOOD, puts=puts)) == ["I1"]
+    assert found(replace(GOOD, puts=puts, dead=(refused,))) == []
+
+
+def test_the_end_of_an_automatic_request_is_known_for_minutes_only() -> None:
+    automatic = put(Wish(Kind.AUTOMATIC, "named", "PARCEL8", "recheck"))
+    evidence = replace(GOOD, puts=(*GOOD.puts, automatic))
+    evidence = replace(evidence, counts={**GOOD.counts, "named": {"SUCCESS": 2, "swept": 1}})
+
+    assert found(evidence) == ["I1"]
+    stored = (*GOOD.documents, document("named", "PARCEL8"))
+    assert found(replace(evidence, documents=stored)) == []
+
+
 def test_an_answer_from_before_the_request_is_none() -> None:
     old = document("plain", "PARCEL4", asked=NOW - 60)
 

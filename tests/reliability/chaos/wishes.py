@@ -24,6 +24,7 @@ class Kind(StrEnum):
     REPEATED  a number that was asked for before, without an id
     AUTOMATIC a new number nobody waits for
     EXPIRING  a new number that nobody wants any more after a second or two
+    BORROWED  a new number under the id of an earlier request, by mistake
     CROWD     one of very many with ids of their own for the same new number
     UNKNOWN   a number that the courier does not know
     MALFORMED not a request at all
@@ -38,6 +39,7 @@ class Kind(StrEnum):
     REPEATED = "repeated"
     AUTOMATIC = "automatic"
     EXPIRING = "expiring"
+    BORROWED = "borrowed"
     CROWD = "crowd"
     UNKNOWN = "unknown"
     MALFORMED = "malformed"
@@ -52,6 +54,7 @@ SHARES: Mapping[Kind, float] = {
     Kind.REPEATED: 5,
     Kind.AUTOMATIC: 10,
     Kind.EXPIRING: 5,
+    Kind.BORROWED: 2,
     Kind.CROWD: 0.1,
     Kind.UNKNOWN: 3,
     Kind.MALFORMED: 3,
@@ -138,7 +141,10 @@ class Wishes:
         wish = self._repeated(kind) if kind in OF_KNOWN_NUMBER else self._new(kind)
         if kind is Kind.CROWD:
             self._crowd = [replace(wish, id=f"{wish.id}-{index}") for index in range(CROWD)]
-        if wish.kind not in {Kind.MALFORMED, Kind.EXPIRING}:
+        if kind is Kind.BORROWED:
+            named = [each.id for each in self._made if each.id]
+            wish = replace(wish, id=self._random.choice(named or [wish.id]))
+        if wish.kind not in {Kind.MALFORMED, Kind.EXPIRING, Kind.BORROWED}:
             self._made = [*self._made[-40:], wish]
         return wish
 

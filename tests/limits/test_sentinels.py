@@ -16,7 +16,7 @@ from redis.asyncio.sentinel import Sentinel
 
 from devstack.sentinels import PASSWORD, SERVICE, Watched
 from devstack.servers import Server
-from limits import connect
+from limits import connect, pipeline
 from limits.connect import RedisAddress, open_redis, shared_secret
 from limits.epoch import Loss
 from service.config.address import host_and_port
@@ -75,28 +75,25 @@ async def test_tls_and_its_options_are_for_redis_and_the_sentinels(
     await client.aclose()
 
 
-@pytest.mark.prove
-async def test_a_frozen_primary_is_left_within_seconds_of_a_promotion(
-    watched: Watched, hire: Hire
+async def test_a_request_is_parked_when_a_replica_has_it(
+    watched: Watched, hire: Hire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watched.ask_for_replicas(0)
-    worker = await hire(address=address_of(watched))
-    await worker.granted("N001")
-    old = watched.primary()
+    monkeypatch.setattr(
+        pipeline, "CONFIRM_MS", 50
+    )  # a frozen replica does not confirm later either
+    worker = await hire(replace(FAST, concurrent=1), address=address_of(watched), watched=True)
+    await worker.granted("BUSY")
+    replica = watched.other(watched.primary())
+    replica.pause()
 
-    async def served() -> float:
-        while True:
-            with suppress(LimitsDown):
-                await worker.admit("N002")
-                return time.monotonic()
+    with pytest.raises(LimitsDown, match="no replica that confirms"):
+        await worker.admit("N001", "job-1")
+    replica.resume()
+    admitted = await keep_trying(lambda: worker.admit("N001", "job-1"))
 
-    old.pause()
-    serving = asyncio.create_task(served())
-    await asyncio.to_thread(watched.await_promotion, watched.other(old))
-    promoted = time.monotonic()
-
-    async with asyncio.timeout(PATIENCE):
-        assert await serving - promoted < BACK_SECONDS
+    assert isinstance(admitted, Parked)
+    async with Redis.from_url(replica.url, decode_responses=True) as client:
+        assert await client.lrange(KEYS.wait_list, 0, -1) == ["N001"]
 
 
 async def test_a_promotion_that_lost_calls_lets_nobody_start_for_the_quiet_time(
@@ -120,22 +117,6 @@ async def test_a_promotion_that_lost_calls_lets_nobody_start_for_the_quiet_time(
     assert [type(each) for each in admitted] == [Parked, Parked]
     assert (heard, worker.epoch.losses) == ([Loss.REPLACED], 1)
     assert await has_leases(replica, kept)
-
-
-async def test_a_request_is_parked_when_a_replica_has_it(watched: Watched, hire: Hire) -> None:
-    worker = await hire(replace(FAST, concurrent=1), address=address_of(watched), watched=True)
-    await worker.granted("BUSY")
-    replica = watched.other(watched.primary())
-    replica.pause()
-
-    with pytest.raises(LimitsDown, match="no replica that confirms"):
-        await worker.admit("N001", "job-1")
-    replica.resume()
-    admitted = await keep_trying(lambda: worker.admit("N001", "job-1"))
-
-    assert isinstance(admitted, Parked)
-    async with Redis.from_url(replica.url, decode_responses=True) as client:
-        assert await client.lrange(KEYS.wait_list, 0, -1) == ["N001"]
 
 
 @pytest.mark.prove
@@ -162,3 +143,27 @@ async def test_what_was_parked_before_a_promotion_waits_after_it(
         assert isinstance(await parking, Parked)
     async with Redis.from_url(replica.url, decode_responses=True) as client:
         assert await client.lrange(KEYS.wait_list, 0, -1) == [*parked, "N999"]
+
+
+@pytest.mark.prove
+async def test_a_frozen_primary_is_left_within_seconds_of_a_promotion(
+    watched: Watched, hire: Hire
+) -> None:
+    watched.ask_for_replicas(0)
+    worker = await hire(address=address_of(watched))
+    await worker.granted("N001")
+    old = watched.primary()
+
+    async def served() -> float:
+        while True:
+            with suppress(LimitsDown):
+                await worker.admit("N002")
+                return time.monotonic()
+
+    old.pause()
+    serving = asyncio.create_task(served())
+    await asyncio.to_thread(watched.await_promotion, watched.other(old))
+    promoted = time.monotonic()
+
+    async with asyncio.timeout(PATIENCE):
+        assert await serving - promoted < BACK_SECONDS

@@ -214,7 +214,7 @@ def _tracking(parcel: _Parcel) -> Tracking:
 
 
 def _status(parcel: _Parcel, last: Checkpoint | None) -> Status:
-    """Read the parcel's status; why it was not delivered is told by the event alone."""
+    """Read the parcel's status; only the event says why it was not delivered."""
     known = _meaning(parcel)
     told = known == statuses.ATTEMPTED and last and last.tag is Tag.EXCEPTION
     if last and (known is None or told):

@@ -162,7 +162,7 @@ def _said(event: Element) -> str:
 
 
 def _known(event: Element) -> Status | None:
-    """Read a status by the type of the scan; why it was undeliverable is told by its words."""
+    """Read a status by the type of the scan; its words say why it was undeliverable."""
     said, known = _said(event), CODES.get(_kind(event))
     if known is None:
         return recognise(said)

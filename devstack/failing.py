@@ -11,7 +11,7 @@ from devstack.kinds import BEANSTALKD, Durability, Kind
 from devstack.servers import Server
 
 IGNORES_THE_SIGNAL = 'trap "" XFSZ; exec "$0" "$@"'
-"""So that a write beyond the limit of a file is told EFBIG, as a bad disk tells EIO."""
+"""So that a write beyond the limit of a file gets EFBIG, as a bad disk gives EIO."""
 
 
 def failing_beanstalkd() -> Kind:

@@ -27,7 +27,7 @@ def tie(starter: int, number: signal.Signals) -> bool:
     """Let the kernel send `number` to this process when its starter dies; false: it is dead."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
-    return os.getppid() == starter  # it may have died before the kernel was told
+    return os.getppid() == starter  # it may have died before the kernel knew
 
 
 if __name__ == "__main__":

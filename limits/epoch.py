@@ -43,7 +43,7 @@ async def take_any(_: str) -> None:
 
 
 class Epoch:
-    """The name that every script is told, so that a Redis that forgot refuses it."""
+    """The name that every script gets, so that a Redis that forgot refuses it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a failure of Redis means, and what to do about it: redis-py's errors, told to a person."""
+"""What a failure of Redis means, and what to do about it: redis-py's errors, in words."""
 
 from __future__ import annotations
 

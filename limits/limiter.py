@@ -185,7 +185,7 @@ class Limiter:
         return swept
 
     def _after(self, call: Call) -> str:
-        """The base of what is taken at the end of a call, the same however often that is told."""
+        """The base of what is taken at the end of a call, always the same."""
         digest = hashlib.blake2b(call.id.encode(), digest_size=9)
         return f"{self.token}-{digest.hexdigest()}"
 

@@ -23,7 +23,7 @@ _MEMBERS = ("status", "startedAt", "finishedAt", "output", "tracking")
 
 
 LISTED_MOST = 1_000
-"""Operations of one parcel that are told: the newest."""
+"""Operations of one parcel that are listed: the newest."""
 
 
 async def operations_of(redis: Redis, slug: Slug, number: Number) -> list[Operation]:

@@ -52,7 +52,7 @@ def introduction(who: Who, token: str) -> str:
 
 async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
     """All workers that live at this time of Redis, by host and age."""
-    # What lies further ahead was told before Redis' clock stepped back.
+    # What lies further ahead was noted before Redis' clock stepped back.
     most_ms = now_ms + round(LIVES_SECONDS * 1000)
     told = await redis.zrangebyscore(keys.WORKERS, f"({now_ms}", most_ms)
     # The newest of each worker: one that is in trouble tells itself once more.

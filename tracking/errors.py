@@ -124,7 +124,7 @@ class RateLimited(CourierError):
 
 
 class CourierDown(CourierError):
-    """No usable answer: 5xx, time-out, reset, DNS, TLS, or an outage told inside a 200."""
+    """No usable answer: 5xx, time-out, reset, DNS, TLS, or an outage that a 200 speaks of."""
 
     code = "courier_down"
 

@@ -1,4 +1,4 @@
-"""What an operation is told of an answer: small enough to be kept for every one of them. Pure."""
+"""What an operation keeps of an answer: small enough for every one of them. Pure."""
 
 from __future__ import annotations
 

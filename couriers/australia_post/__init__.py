@@ -1,7 +1,7 @@
 """Australia Post's Shipping and Tracking API, for its own articles and StarTrack's.
 
 Errors about a number stand inside a 200. A consignment nests its articles one level deeper. Events
-carry no codes, so their sentences are all there is; what is delivered is told by an article's
+carry no codes, so their sentences are all there is; what is delivered follows from an article's
 `status`. All times are Australian eastern ones with their offset, even for scans in Chicago: the
 instant is right, the hour is not that of the place.
 """
@@ -120,7 +120,7 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
 
 
 def _items(result: Result) -> list[Item]:
-    """List the articles of a result of which anything is told."""
+    """List the articles of a result of which it says anything."""
     listed: list[Item] = []
     for item in result.items or ():
         listed += item.items or [item]

@@ -1,4 +1,4 @@
-"""DHL Parcel DE Tracking: what business customers of DHL Paket are told of their parcels.
+"""DHL Parcel DE Tracking: what business customers of DHL Paket see of their parcels.
 
 The question is XML inside the query, with the name and password of the business portal in it; the
 answer is XML that says everything in attributes of elements called "data", and its failures in a

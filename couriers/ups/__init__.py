@@ -194,7 +194,7 @@ def _code(told: Told | None) -> str | None:
 
 
 def _offset(activity: Activity) -> str | None:
-    """Work out how far the place is from Greenwich, where only both its times are told."""
+    """Work out how far the place is from Greenwich, where only its two times are given."""
     try:
         there = read_digits(activity.gmt_date or "", activity.gmt_time or "")
         here = read_digits(activity.date or "", activity.time or "")

@@ -48,7 +48,7 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the courier of one slug behaves from now on.
 
     Every answer is held back by `latency`, and by up to `jitter` more (seconds); with `held`, until
-    the courier is told to behave in another way. The `fault`
+    a command makes the courier behave in another way. The `fault`
     befalls calls, or token requests where `at` says so: only those for `numbers` if any are named,
     of these only the first `first`, and of these only the `share` (0 to 1), drawn by `seed`.
     """

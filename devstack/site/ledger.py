@@ -25,7 +25,7 @@ class Entry:
     fault: Fault | None = None
 
     def end(self, status: int | None, ended_ns: int | None = None) -> None:
-        """Note that the request is over, just now or when told; only the first time counts."""
+        """Note that the request is over, just now or on command; only the first time counts."""
         if self.call.ended_ns is None:
             at_ns = ended_ns or time.monotonic_ns()
             self.call = replace(self.call, ended_ns=at_ns, status=status)

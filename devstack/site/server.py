@@ -93,7 +93,7 @@ class StampingServer(web.Server):
 
 
 class Site:
-    """All couriers, what they were told to do, and what they saw."""
+    """All couriers, what they are to do, and what they saw."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()

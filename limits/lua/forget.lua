@@ -5,7 +5,7 @@ answer is discarded. The remembered answer goes. What is asked from now on is a 
 KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   number
-  keep_ms  how long calls that were granted before are told apart
+  keep_ms  how long calls that were granted before are recognised
   places   as in cancel.lua
 
 Uses     context: digits

@@ -15,7 +15,7 @@ from tracking.errors import MalformedJob, StoreError
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one verb; tells its exit code. What goes wrong is told in a line, not in a traceback."""
+    """Run one verb; returns its exit code. An error is one line, not a traceback."""
     options = parser().parse_args(arguments)
     try:
         code: int = import_module(f"service.cli.{options.module}").run(options)

@@ -140,7 +140,7 @@ def _line(each: Sendable, place: Placed, options: argparse.Namespace) -> tuple[T
     """Tell where a request's line goes, and the line; it may be empty."""
     text = f"{each.id}  {each.slug} {each.number}\n"
     if options.wait is not None:
-        # There the outcome is its line on standard output; an id that was made up is told before.
+        # There the outcome is its line on standard output; a made-up id is printed before.
         return sys.stderr, text if each.made_up else ""
     if options.json:
         line = {"id": each.id, "slug": each.slug, "number": each.number}

@@ -21,7 +21,7 @@ async def wait_for(
 ) -> int:
     """Print each request's end as it comes; 0 when all succeeded. Raises LimitsDown.
 
-    What keeps the others is told meanwhile on standard error, and with each of them at the end.
+    Standard error says meanwhile what keeps the others, and their lines say it at the end.
     """
     code, told = Exit.DONE, dict[str, str]()
     async for event in follow(requests, config, patience):

@@ -38,7 +38,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What keeps a courier's requests just now, told again and again while some wait."""
+    """What keeps a courier's requests just now, yielded again and again while some wait."""
 
     slug: Slug
     seen: LineView

@@ -1,6 +1,6 @@
 """Everything that is stored about parcels is deleted, and what comes of earlier calls.
 
-Redis first: from that instant on, answers of earlier calls are told apart. Then the mark by which
+Redis first: from that instant on, answers of earlier calls are recognised. Then the mark by which
 writers to MongoDB know it, then what is stored, then once more for calls that ran meanwhile. Each
 step may be repeated, and so may the whole: whatever dies in between, `forget` again.
 """

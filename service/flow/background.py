@@ -32,7 +32,7 @@ class Background:
     """The tasks of one process that never end by themselves."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
-        """`report` has people told of a task that ended, beside the log."""
+        """`report` shows people a task that ended, beside the log."""
         self._report = report
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False

@@ -3,7 +3,7 @@
 ::
 
     reserve → decode → admit ─granted→ ask: courier → store → finish ─┐
-                 │        ├─parked→ put a drain job, when told ───────┼→ delete the job
+                 │        ├─parked→ put a drain job, if asked ────────┼→ delete the job
                  │        └─ended, or a fresh answer is stored ───────┘
                  └─malformed→ record in `dead` → bury
 

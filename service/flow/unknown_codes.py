@@ -1,4 +1,4 @@
-"""Status codes that a courier's module has no meaning for: told once and counted, for its table."""
+"""Status codes that a courier's module has no meaning for: logged once, counted for its table."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ TOLD_MOST = 1_000
 
 
 class UnknownCodes:
-    """Remembers which codes of which courier this process has told of; counts each answer."""
+    """Remembers which codes of which courier this process has logged; counts each answer."""
 
     def __init__(self, counts: CodeCounts) -> None:
         self._counts = counts
         self._told: set[tuple[str, str]] = set()
 
     def tell(self, call: Call, tracking: Tracking) -> None:
-        """Count the codes of an answer, and log each that was not told before."""
+        """Count the codes of an answer, and log each that is new here."""
         slug = call.request.slug
         for code in tracking.unknown_codes:
             if (slug, code) not in self._told:

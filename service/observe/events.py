@@ -133,7 +133,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.NO_CREDENTIALS: "The courier needs settings that are not there; requests wait.",
         Event.AUTH_FAILED: "The courier refused our credentials; its requests wait.",
         Event.UNREADABLE: "The courier's answer has a new form; its module must be corrected.",
-        Event.UNKNOWN_CODE: "The courier's module has no meaning for `code`; told once a process.",
+        Event.UNKNOWN_CODE: "The courier's module does not know `code`; logged once a process.",
         Event.BAD_DOCUMENT: "`document` was not written by this service; its re-checks have ended.",
         Event.JOBS_LOST: "Held too long, or the connection ended; beanstalkd gives them to others.",
         Event.JOB_STUCK: "beanstalkd had no room to put it back; it returns when that restarts.",

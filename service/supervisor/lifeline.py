@@ -47,7 +47,7 @@ class Lifeline:
 
     def _await_end(self) -> None:
         pipe = select.poll()
-        pipe.register(self._descriptor, 0)  # a broken pipe is told unasked
+        pipe.register(self._descriptor, 0)  # a broken pipe is reported unasked
         pipe.poll()
         signal.setitimer(signal.ITIMER_REAL, self._stop_seconds)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -60,6 +60,6 @@ def end_with(parent: int) -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    # It may have died before the kernel knew that we want to be told.
+    # It may have died before the kernel knew that we want to hear of it.
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""What a failure of beanstalkd means, and what to do about it, told to a person."""
+"""What a failure of beanstalkd means, and what to do about it, in words."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Recheck:
     async def _due(self, moment: dt.datetime) -> list[dict[str, Any]]:
         tracking = self._store.tracking
         slugs = await self._store.read(slugs_with_due, tracking, moment)
-        # A slug that is no text is no courier that is gone, but a document to be told of.
+        # A slug that is no text is no courier that is gone, but a document to be reported.
         ours = [slug for slug in slugs if not isinstance(slug, str) or slug in self._slugs]
         share = max(SHARE_LEAST, ROUND_MOST // max(1, len(ours)))
         found = []

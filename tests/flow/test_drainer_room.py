@@ -192,7 +192,7 @@ async def test_all_slugs_of_a_full_process_get_their_turns() -> None:
 async def test_a_slug_that_was_called_in_is_asked_for_before_it_is_shared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else one that stands in line for longer than it is held would never be called."""
+    """Else one that waits for a place for longer than it is held would never be called."""
     monkeypatch.setattr(drain, "SHARE_AFTER_SECONDS", 0.0)
     takes, room = Takes(), CallRoom(1)
     calling = asyncio.create_task(asyncio.Event().wait())

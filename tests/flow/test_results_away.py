@@ -118,7 +118,7 @@ async def test_a_drain_job_is_kept_by_the_first_who_comes_with_it() -> None:
     scene.receiver.on_drains([Job(scene.journal)])
 
     assert await scene.all_ended() == ["take"], "neither put again nor deleted"
-    assert not scene.room.waiting.add(USPS), "it stands in line"
+    assert not scene.room.waiting.add(USPS), "it waits already"
 
 
 async def test_who_stands_in_line_is_asked_for_once_answers_can_be_stored_again() -> None:

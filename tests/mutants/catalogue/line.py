@@ -14,7 +14,7 @@ LOST = "limits/test_lost_replies.py::"
 
 MUTANTS = (
     Mutant(
-        name="a request is told that it waits, and stands in no list",
+        name="a request counts as waiting, and stands in no list",
         breaks="I1 I7 F2",
         where="limits/lua/admit.lua",
         old="  if not at then\n    put_tail(number, record)\n",

@@ -101,7 +101,7 @@ MUTANTS = (
         daily=True,
     ),
     Mutant(
-        name="who stands in line is called in while no answer could be stored",
+        name="a line that waits for a place is called in while no answer could be stored",
         breaks="I1",
         where="service/flow/call_room.py",
         old="self._free > 0 and self.may_call()\n",

@@ -127,7 +127,7 @@ class Results(Protocol):
 
     @property
     def is_available(self) -> bool:
-        """Whether MongoDB was there when it was last spoken to."""
+        """Whether MongoDB takes writes, as far as is known."""
 
     async def available(self) -> None:
         """Wait while MongoDB is away: no call is asked for whose answer could not be kept."""

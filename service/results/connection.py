@@ -18,6 +18,7 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from pymongo import MongoClient, WriteConcern
 from pymongo.collection import Collection
 from pymongo.errors import ConnectionFailure, PyMongoError
+from pymongo.topology_description import TopologyDescription
 
 from service.observe.log import emit_unexpected
 from service.results.failure import mongodb_down
@@ -36,6 +37,10 @@ SELECTION_MS = 2_000
 OPERATION_MS = 5_000
 """The longest that one operation may take. The driver repeats it until then, so this is also how
 long it takes to see that MongoDB is away."""
+
+HEARTBEAT_MS = 2_000
+"""How often the driver looks at the servers: so soon a process that writes nothing just now sees
+that MongoDB is away."""
 
 PING_SECONDS = 0.5
 END_SECONDS = 1.0
@@ -56,6 +61,7 @@ class Store:
             # Streaming takes two more threads that wake twice a second, half of what idling costs.
             # Where a server changes its role the next operation's error makes the driver look.
             serverMonitoringMode="poll",
+            heartbeatFrequencyMS=HEARTBEAT_MS,
         )
         self._notice = notice
         self._writer = ThreadPoolExecutor(1, "store")
@@ -64,6 +70,7 @@ class Store:
         self._up.set()
         self._pinger: asyncio.Task[None] | None = None
         self._closed = False
+        self._topology: TopologyDescription | None = None
         self.returned: Callable[[], None] = lambda: None
         """Is called when MongoDB is back; the wiring sets it to wake the drainer."""
         self.marks = Marks(self.forgotten)
@@ -114,7 +121,12 @@ class Store:
 
     @property
     def is_available(self) -> bool:
-        """Whether MongoDB was there when it was last spoken to."""
+        """Whether MongoDB takes writes, as far as the driver knows; if not, it is looked for."""
+        topology = self.client.topology_description
+        if topology is not self._topology:
+            self._topology = topology
+            if not topology.has_writable_server():
+                self._down(ConnectionFailure("no server takes writes"))
         return self._up.is_set()
 
     async def available(self) -> None:

@@ -42,7 +42,7 @@ class Trackings:
 
     @property
     def is_available(self) -> bool:
-        """Whether MongoDB was there when it was last spoken to."""
+        """Whether MongoDB takes writes, as far as is known."""
         return self._store.is_available
 
     async def available(self) -> None:

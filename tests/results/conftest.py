@@ -46,6 +46,7 @@ async def hasty(
 ) -> AsyncIterator[Store]:
     monkeypatch.setattr(connection, "OPERATION_MS", 1000)
     monkeypatch.setattr(connection, "SELECTION_MS", 500)
+    monkeypatch.setattr(connection, "HEARTBEAT_MS", 500)
     opened = Store(Names(mongo_uri, database), notices.append)
     yield opened
     await opened.close()

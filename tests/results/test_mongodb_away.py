@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 import pytest
+from pymongo.errors import ConnectionFailure
 from store_parcels import attempt, call, delivered, hours, on_its_way, recheck_of, scan
 
 from devstack.stack import Stack
@@ -61,6 +62,25 @@ async def test_a_killed_mongodb_is_down_at_once_and_back_by_itself(
     assert isinstance(notices[0], Exception)
     assert notices[1:] == [None]
     assert told == [True]
+
+
+async def test_a_process_that_writes_nothing_sees_that_mongodb_is_away_and_back(
+    stack: Stack, hasty: Store, notices: list[Exception | None]
+) -> None:
+    await hasty.prepare()
+    returned = asyncio.Event()
+    hasty.returned = returned.set
+    assert hasty.is_available
+
+    stack.mongodb.kill()
+    async with asyncio.timeout(SOON):
+        while hasty.is_available:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.02)
+    await asyncio.to_thread(stack.mongodb.start)
+    await asyncio.wait_for(returned.wait(), SOON)
+
+    assert hasty.is_available
+    assert [type(each) for each in notices] == [ConnectionFailure, type(None)]
 
 
 async def test_nothing_that_was_confirmed_is_lost_when_mongodb_is_killed_between_writes(

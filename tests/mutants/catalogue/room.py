@@ -135,6 +135,14 @@ MUTANTS = (
         tests=(AWAY + "test_a_courier_that_wants_a_pause_has_it_before_the_lease_ends",),
     ),
     Mutant(
+        name="a process that writes nothing calls while MongoDB is away",
+        breaks="I1",
+        where="service/results/connection.py",
+        old="            if not topology.has_writable_server():\n",
+        new="            if topology is None:\n",
+        tests=(STORE + "test_a_process_that_writes_nothing_sees_that_mongodb_is_away_and_back",),
+    ),
+    Mutant(
         name="nobody is told that MongoDB is back",
         breaks="I7",
         where="service/results/connection.py",

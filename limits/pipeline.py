@@ -165,7 +165,7 @@ class Pipeline:
         before = time.monotonic()
         replies: list[Any] = await pipeline.execute(raise_on_error=False)
         after = time.monotonic()
-        if confirmed and replies.pop() == 0:
+        if confirmed and not _has_replica(replies.pop()):
             return [Unconfirmed() for _ in replies]
         for reply in replies:
             if (instant := _instant(reply)) is not None:
@@ -216,6 +216,11 @@ def _written(group: Sequence[_Step]) -> tuple[Sequence[Value], Sequence[Value]]:
         requests.extend(step.args[1:])
     which = [laws.setdefault(rules, len(laws) + 1) for _, rules in lines]
     return [key for key, _ in lines], [len(laws), "".join(widths), *laws, *which, *requests]
+
+
+def _has_replica(waited: object) -> bool:
+    """Read the reply to WAIT: an error where Redis was demoted while it waited."""
+    return isinstance(waited, int) and waited > 0
 
 
 def _instant(reply: Any) -> int | None:

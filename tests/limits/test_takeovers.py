@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import Any
 
@@ -163,3 +164,22 @@ async def test_a_server_that_is_not_fit_is_asked_nothing(hire: Hire, redis: Redi
     assert await redis.exists(KEYS.calls_leases) == 0
     assert isinstance(await worker.admit("N001"), Granted)
     assert asked == [(await redis.info("server"))["run_id"]] * 3
+
+
+async def test_a_redis_that_is_demoted_while_a_replica_is_waited_for_has_confirmed_nothing(
+    hire: Hire,
+) -> None:
+    with running(REDIS) as server:
+        worker = await hire(address=RedisAddress(server.url))
+        worker.pipeline.confirmed = True
+        asking = asyncio.create_task(worker.admit("N001"))
+        async with Redis.from_url(server.url) as admin:
+
+            async def waited_for() -> bool:
+                return (await admin.info("clients"))["blocked_clients"] == 1
+
+            await until(waited_for)
+            await admin.replicaof("127.0.0.1", "1")
+
+        with pytest.raises(LimitsDown, match=r"no replica that confirms|is a replica"):
+            await asking

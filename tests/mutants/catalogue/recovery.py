@@ -141,8 +141,8 @@ MUTANTS = (
         name="what no replica has counts all the same",
         breaks="I1",
         where="limits/pipeline.py",
-        old="        if confirmed and replies.pop() == 0:",
-        new="        if confirmed and replies.pop() == -1:",
+        old="    return isinstance(waited, int) and waited > 0\n",
+        new="    return isinstance(waited, int)\n",
         tests=("limits/test_sentinels.py::test_a_request_is_parked_when_a_replica_has_it",),
     ),
     Mutant(

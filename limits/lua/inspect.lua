@@ -51,10 +51,25 @@ local function is_in_time(line, lease_us, lane_us)
   return (score(starts, -1) or 0) <= now + lane_us
 end
 
+-- As many as wait have a place: in a list, which may have gaps too, later, or behind a running call.
+local function are_listed(line, places)
+  local requests, inflight = 'wait_requests:' .. line, 'wait_inflight:' .. line
+  local missing = call('HLEN', requests) - places
+  if missing <= 0 then return true end
+  for _, field in ipairs(call('HKEYS', inflight)) do
+    if string.sub(field, 1, 1) == '=' then
+      missing = missing - call('HEXISTS', requests, string.sub(field, 2))
+    end
+  end
+  return missing <= 0
+end
+
 local function is_sound(line, lease_us, lane_us, is_known)
-  local manual, automatic = 'wait_list:' .. line, 'wait_list_automatic:' .. line
-  if call('EXISTS', manual, automatic, 'wait_later:' .. line) > 0 then
+  local places = call('LLEN', 'wait_list:' .. line) + call('LLEN', 'wait_list_automatic:' .. line)
+    + call('ZCARD', 'wait_later:' .. line)
+  if places > 0 then
     if is_known == '1' and not is_drained(line) then return false end
+    if not are_listed(line, places) then return false end
   elseif call('EXISTS', 'wait_requests:' .. line) == 1
     or call('EXISTS', 'wait_inflight:' .. line) == 0 then
     return false

@@ -5,7 +5,7 @@ KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   who      new for every sweep; empty: this worker could not drain the line, so it calls no drainer
 
-Uses     memory: clamp, count, drop_ended, nothing_is_open
+Uses     memory: clamp, count, drop_ended, entries, later, nothing_is_open, order
          lists: list_of, nobody_waits, stands, waits
          record: write_record
          operations: wait_again
@@ -20,6 +20,8 @@ Returns  {now, swept, dying, put, more}
          more      1: send another sweep now, more numbers may have lost their place in the lists
 ]]
 local LOOK_AT_FIELDS = 100
+-- Entries of a list that is read whole, and of one that is searched once in a script: 2 ms at most.
+local SHORT, LONG = 5000, 200000
 
 local function lost_calls()
   local lost, calls = {}, call('HGETALL', INFLIGHT)
@@ -65,6 +67,68 @@ local function relist()
   return relisted and ahead ~= '0'
 end
 
+-- Whether more wait than are in the lists: a person took some out. Those behind a running call are in
+-- none.
+local function somebody_is_lost()
+  local missing = call('HLEN', REQUESTS) - waits() - later()
+  if missing <= 0 then return false end
+  for _, field in ipairs(call('HKEYS', INFLIGHT)) do
+    if string.sub(field, 1, 1) == '=' then
+      missing = missing - call('HEXISTS', REQUESTS, string.sub(field, 2))
+    end
+  end
+  return missing > 0
+end
+
+-- Where a number stands that is not at its position; false: nowhere; nil: another script is to search.
+local index_of
+do
+  local whole, searched = {}, false
+  function index_of(list, number, position)
+    if entries(list) <= SHORT then
+      if not whole[list] then
+        whole[list] = {}
+        for i, entry in ipairs(call('LRANGE', list, 0, -1)) do whole[list][entry] = i - 1 end
+      end
+      return whole[list][number] or false
+    end
+    local index = stands(list, number, position, true)
+    if index then return index end
+    if searched or entries(list) > LONG then return nil end
+    searched = true
+    return call('LPOS', list, number)
+  end
+end
+
+-- Numbers that a person took out of a list while others wait in it: back in line. A hundred records are
+-- looked at; the field `lost` of wait_order tells where to go on. Returns whether to go on now.
+local function find_lost()
+  if nobody_waits() or not somebody_is_lost() then return false end
+  local from, found, seen = call('HGET', ORDER, 'lost') or '0', false, { ['!relist'] = true }
+  local reply = call('HSCAN', REQUESTS, from, 'COUNT', LOOK_AT_FIELDS)
+  local ahead, fields = reply[1], reply[2]
+  for i = 1, #fields, 2 do
+    local number, record = fields[i], cjson.decode(fields[i + 1])
+    if not seen[number] and not is_placed(number, record) then
+      seen[number] = true -- a scan may give it twice
+      local list = list_of(record)
+      local index = record.state ~= 'later' and index_of(list, number, record.position)
+      if index == nil then
+        ahead = from
+      elseif index then
+        record.position = order(list).first + index
+        write_record(REQUESTS, number, record)
+      else
+        put_tail(number, record)
+        count('relisted')
+        found = true
+      end
+    end
+  end
+  call('HSET', ORDER, 'lost', ahead)
+  return found and ahead ~= from and ahead ~= '0'
+end
+
 return function(who)
   -- A clock that stepped back must not keep a dead worker's slot for the length of its step.
   clamp(LEASES, now + rules.lease_us)
@@ -93,7 +157,7 @@ return function(who)
       end
     end
   end
-  local more = relist() and 1 or 0
+  local more = (relist() or find_lost()) and 1 or 0
   move_due()
   local put, left = 0, waits()
   if left > 0 then

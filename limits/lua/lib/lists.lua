@@ -8,7 +8,7 @@ the end, has no record and changes no position.
 
 wait_order:<line> holds of each list the position of its first entry and how many gaps it has, as long
 as somebody waits in one of them. Should people have taken entries out by hand, a number is searched
-for where it would stand, and then in the whole list.
+for where it would stand, and then in the whole list; `lost`: how far sweeps have looked for those.
 ]]
 local function list_of(record)
   return record.auto and AUTOMATIC or MANUAL
@@ -97,20 +97,21 @@ do
     return number
   end
 
-  -- Whether the number stands at this position; its index if so.
-  function stands(list, number, position)
-    local index = position and position - order(list).first or -1
-    return index >= 0 and call('LINDEX', list, index) == number and index or nil
+  -- Whether the number stands at this position; its index if so. `nearby`: or close to it, as it does
+  -- once a few were taken out by hand.
+  function stands(list, number, position, nearby)
+    local first = order(list).first
+    local index = position and position - first or -1
+    if index >= 0 and call('LINDEX', list, index) == number then return index end
+    local from = math.max(0, index - NEAR)
+    for i, entry in ipairs(nearby and call('LRANGE', list, from, from + 2 * NEAR) or {}) do
+      if entry == number then return from + i - 1 end
+    end
   end
 
   local function index_of(list, number, position)
-    local index = stands(list, number, position)
+    local index = stands(list, number, position, true)
     if index then return index end
-    local first = order(list).first
-    local from = math.max(0, (position or first) - first - NEAR)
-    for i, entry in ipairs(call('LRANGE', list, from, from + 2 * NEAR)) do
-      if entry == number then return from + i - 1 end
-    end
     index = call('LPOS', list, number)
     if index and position then set_order(list, entries(list), position - index, order(list).gaps) end
     return index

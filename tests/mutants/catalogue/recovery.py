@@ -191,9 +191,17 @@ MUTANTS = (
         name="a list that somebody deleted stays deleted",
         breaks="I1 I7",
         where="limits/lua/sweep.lua",
-        old="  local more = relist() and 1 or 0\n",
+        old="  local more = (relist() or find_lost()) and 1 or 0\n",
         new="  local more = 0\n",
         tests=(RECOVERY + "test_a_list_that_somebody_deleted_is_written_again",),
+    ),
+    Mutant(
+        name="a number that a person took out of a list waits until the line is empty",
+        breaks="I7",
+        where="limits/lua/sweep.lua",
+        old="(relist() or find_lost())",
+        new="relist()",
+        tests=("limits/test_taken_out_by_hand.py::test_it_goes_to_the_end_of_its_list",),
     ),
     Mutant(
         name="a call without a lease is passed over by the sweeper",

@@ -53,6 +53,7 @@ class Nemesis:
             "redis full": self._fill_redis,
             "mongodb away for long": lambda: self._cut_mongodb(LONG_OUTAGE),
             "list deleted": self.operator.delete,
+            "number taken out by hand": self.operator.take_out,
             "number pushed by hand": self.operator.push,
             "number cancelled by hand": self.operator.cancel,
         }

@@ -1,4 +1,4 @@
-"""What people do by hand: push numbers, delete lists, cancel."""
+"""What people do by hand: push numbers and take them out, delete lists, cancel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from limits.rules import Rules
 from service.flow.keep_trying import keep_trying
 from simulated.commands import execute
 from simulated.exchange import Surroundings
-from simulated.keyspace import Keyspace
+from simulated.keyspace import Items, Keyspace
 from simulated.loop import Process
 from simulated.plan import Plan
 from simulated.producer import Asked
@@ -37,6 +37,15 @@ class Operator:
 
     def delete(self) -> None:
         self._to_a_list("DEL")
+
+    def take_out(self) -> None:
+        draw = self.around.chance.draw
+        key = f"wait_list:{draw.choice(self.plan.slugs).slug}"
+        self.space.tick()
+        listed = self.space.of(Items, key)
+        if listed and (numbers := [number for number in listed if number]):
+            listed.remove(draw.choice(numbers))
+            self.space.tidy(key)
 
     def cancel(self) -> None:
         meant = [each for each in self.asked if not each.malformed]

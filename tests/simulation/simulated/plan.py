@@ -43,6 +43,7 @@ BY_ITSELF = (
     "beanstalkd away",
     "mongodb away",
     "list deleted",
+    "number taken out by hand",
     "number pushed by hand",
     "number cancelled by hand",
     "redis clock steps back",

@@ -153,7 +153,8 @@ class World:
         rules = {each.slug: rules_for(config, Slug(each.slug)) for each in self.plan.slugs}
         names = {script.sha: name for name, script in load().items()}
         rates = self.plan.rates
-        listed, steps = "list deleted" not in rates, "redis clock steps back" in rates
+        listed = rates.keys().isdisjoint({"list deleted", "number taken out by hand"})
+        steps = "redis clock steps back" in rates
         return Watch(self.space, self.trace, rules, by_hand, names, listed, steps)
 
     def _parts(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -101,7 +102,7 @@ class Forgetter:
                 for name, text in zip(names, await self._redis.mget(names), strict=True):
                     operation = _read_operation(str(text)) if text else None
                     if operation and operation.tracking and _is_told(operation, parcels):
-                        pipeline.set(name, _emptied(str(text)), xx=True, keepttl=True)
+                        pipeline.set(name, _emptied(name, str(text)), xx=True, keepttl=True)
                         cleared[operation.tracking] += 1
                 await pipeline.execute()
         except (RedisError, OSError) as error:
@@ -125,7 +126,11 @@ def _is_told(operation: _Operation, parcels: Mapping[str, int]) -> bool:
     return operation.startedAt is None or operation.startedAt.timestamp() * 1_000_000 <= at_us
 
 
-def _emptied(text: str) -> bytes:
+def _emptied(name: str, text: str) -> bytes:
+    """Leave of an operation that it ended; its id stays that of its parcel (lua/lib/state.lua)."""
+    operation = msgspec.json.decode(text)
+    named = f"{name.removeprefix(keys.STATUS)} {operation['tracking']}"
+    digest = hashlib.sha1(named.encode(), usedforsecurity=False).hexdigest()
     output = {"code": "forgotten", "message": "its parcel was forgotten"}
-    emptied = {"output": output, "tracking": None}
-    return msgspec.json.encode(msgspec.json.decode(text) | emptied)
+    emptied = {"output": output, "tracking": None, "hash": digest}
+    return msgspec.json.encode(operation | emptied)

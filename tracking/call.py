@@ -74,7 +74,7 @@ class Full:
 class Reused:
     """The request's id is that of a request for another parcel; it was not taken.
 
-    `parcel` is `<slug>:<number>` of the one that has the id.
+    `parcel` is `<slug>:<number>` of the one that has the id, "" where it was forgotten.
     """
 
     parcel: str

@@ -12,7 +12,7 @@ ARGV     behind the reports, see lib/batch.lua:
 Uses     context: quiet_until
          memory: count, drop_ended
          lists: nobody_waits, waits
-         state: anonymous_id, is_elsewhere, move, new_operation, operation_in
+         state: anonymous_id, elsewhere, move, new_operation, operation_in
          record: join, read_record, record_of, write_record
          operations: fresh, wait_again
          lanes: opening
@@ -23,7 +23,7 @@ Uses     context: quiet_until
 Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "parked", why, put}      it waits; put 1: put a drain job
          {now, "ended", state}          it ended before, expired, or a fresh answer was at hand
-         {now, "reused", parcel}        its id is that of a request for this other parcel
+         {now, "reused", parcel}        its id is that of a request for this other parcel; '' if forgotten
          {now, "full", waiting}         max_waiting operations are waiting; nothing was changed
          {now, "dying", grant}          too many workers vanished over it: record it, then finish
          {now, "no_memory"}             Redis is full and nothing was changed: ask again later
@@ -123,9 +123,10 @@ return function(id, asked, stored)
   local name = request.id or anonymous_id(number, request.job)
   local known = call('MGET', STATUS .. name, ANSWER .. number)
   local operation = operation_in(known[1])
-  if operation and is_elsewhere(operation, number) then
+  local other = operation and elsewhere(name, operation, number)
+  if other then
     count('id_reused')
-    return { now, 'reused', operation.tracking }
+    return { now, 'reused', other }
   end
   if operation and ENDED[operation.status] then return ended(id, operation.status) end
   if is_full then return { now, 'no_memory' } end

@@ -10,7 +10,7 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Uses     memory: counted, order
          lists: pass_gaps, pop_first
-         state: is_elsewhere, move, operation_in
+         state: elsewhere, move, operation_in
          record: read_record, write_record
          operations: end_where, everyone
          waiting: drop, end_waiting
@@ -42,7 +42,8 @@ end
 local function cancel_one(number, id)
   local operation = operation_in(call('GET', STATUS .. id))
   if not operation then return { now, 'unknown' } end
-  if is_elsewhere(operation, number) then return { now, 'elsewhere', operation.tracking } end
+  local other = elsewhere(id, operation, number)
+  if other then return { now, 'elsewhere', other } end
   if ENDED[operation.status] then return { now, 'ended', operation.status } end
   if runs(operation, number) then return { now, 'running' } end
   if not move(id, operation, 'CANCELLED', BY_HAND) then return { now, 'unknown' } end

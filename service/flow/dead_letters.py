@@ -59,7 +59,8 @@ def letter_of_refused(job: Job, request: TrackingRequest, why: Full | Reused) ->
             detail = f"{wait} (limits.max_waiting); kick it later"
         case Reused(parcel):
             reason = "id_reused"
-            first = f"its id {request.id} is that of a request for {parcel.replace(':', ' ', 1)}"
+            other = parcel.replace(":", " ", 1) or "a parcel that was forgotten"
+            first = f"its id {request.id} is that of a request for {other}"
             detail = (
                 f"{first}, and this one is for {request.slug} {request.number}: "
                 "give each parcel an id of its own"

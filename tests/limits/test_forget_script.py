@@ -14,7 +14,7 @@ from limits_bench import (
 from redis.asyncio import Redis
 
 from limits.forgetting import Forgetter
-from tracking.call import Verdict
+from tracking.call import Reused, Verdict
 from tracking.operation import State
 
 STORED = Verdict(State.SUCCESS, {"tag": "Delivered"}, "usps:N001")
@@ -65,6 +65,19 @@ async def test_what_ended_operations_tell_of_it_is_emptied_and_their_ends_stay(
     assert [await status(redis, name) for name in ("op-2", "op-3")] == others
     assert await worker.ended("N001", id="op-1") is State.SUCCESS
     assert await forgetter.clear_outputs({"usps:N001": found.at_us}) == {}
+
+
+async def test_the_id_of_a_forgotten_parcel_stays_that_of_one_parcel(
+    worker: Worker, forgetter: Forgetter, redis: Redis
+) -> None:
+    await worker.finish(await worker.granted("N001", id="op-1"), STORED)
+    found = await forget(forgetter)
+    await forgetter.clear_outputs({"usps:N001": found.at_us})
+
+    assert await worker.admit("N002", id="op-1") == Reused("")
+    assert (await worker.raw("cancel", "N002", "op-1"))[1:] == ["elsewhere", ""]
+    assert await worker.ended("N001", id="op-1") is State.SUCCESS
+    assert "N001" not in str(await status(redis, "op-1"))
 
 
 async def test_what_was_asked_since_then_is_still_told(

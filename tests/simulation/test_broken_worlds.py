@@ -72,7 +72,7 @@ BROKEN: dict[str, tuple[str, Any]] = {
     ),
     "an id is answered with another parcel's result": (
         "I1",
-        lambda: with_script("is_elsewhere(operation, number) then\n    count", "false then count"),
+        lambda: with_script("  if other then\n    count", "  if false then\n    count"),
     ),
     "finish is forgotten": (
         "I7",

@@ -4,6 +4,7 @@ state: where each operation stands, in its key tracking:status:<id>. `move` alon
 An operation, as JSON:
   status      see MOVES; QUEUED is written by a door that put the request, and tells nothing here
   tracking    its parcel, <slug>:<number>; null when the parcel was forgotten
+  hash        then: of its id, a blank and its parcel, so that the id stays that of one parcel
   at          ms, when it was admitted
   resend_of   the id of the operation that it repeats
   auto        its request is AUTOMATIC
@@ -161,9 +162,14 @@ local function anonymous_operation(number, anon)
   return not ENDED[operation.status] and operation or nil, id
 end
 
--- Whether an operation is that of another parcel; of one that was forgotten nobody knows any more.
-local function is_elsewhere(operation, number)
-  return type(operation.tracking) == 'string' and operation.tracking ~= parcel_of(number)
+-- The other parcel that an operation is of, nil when it is this one's; '' for one that was forgotten, of
+-- which only a hash is left.
+local function elsewhere(id, operation, number)
+  local parcel = parcel_of(number)
+  if type(operation.tracking) == 'string' then
+    return operation.tracking ~= parcel and operation.tracking or nil
+  end
+  return operation.hash and operation.hash ~= redis.sha1hex(id .. ' ' .. parcel) and '' or nil
 end
 
 -- Those of `ids` that have not ended and are of this number, by their place in `ids`. An id may be that

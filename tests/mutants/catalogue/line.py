@@ -219,7 +219,7 @@ MUTANTS = (
         name="an id is cancelled whatever number is named with it",
         breaks="I8",
         where="limits/lua/cancel.lua",
-        old="if is_elsewhere(operation, number) then return { now, 'elsewhere'",
+        old="if other then return { now, 'elsewhere'",
         new="if false then return { now, 'elsewhere'",
         tests=(CANCEL + "test_an_id_of_another_number_is_left_alone_and_its_number_named",),
     ),

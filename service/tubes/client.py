@@ -46,7 +46,7 @@ class Reservation:
 
     `ttr` (seconds) and `priority` are None until `Client.read_facts`; `age` is seconds since the
     put. At `touch_at` (`time.monotonic()`) it is to be touched. `lost`: its TTR ran out, or its
-    connection ended. `roomless`: it has given its room back already.
+    connection ended. `settled`: somebody lets go of it. `roomless`: it gave its room back before.
     """
 
     id: int
@@ -57,12 +57,13 @@ class Reservation:
     age: float = 0.0
     touch_at: float = 0.0
     lost: bool = False
+    settled: bool = False
     roomless: bool = False
 
     @property
     def is_held(self) -> bool:
         """Whether it is neither settled nor lost."""
-        return not self.lost and self.client.held.get(self.id) is self
+        return not self.lost and not self.settled
 
 
 @dataclass(slots=True, eq=False)
@@ -112,12 +113,10 @@ class Client(asyncio.Protocol):
         try:
             async with asyncio.timeout(patience.connect):
                 await loop.create_connection(lambda: client, host, port)
-            asked = [
-                client._ask(Verb.WATCH, b" " + tube.encode()),
-                client._ask(Verb.IGNORE, b" default"),
-                client._ask(Verb.STATS),
-            ]
-            *_, client.instance = [await each for each in asked]
+            # What answers one of the first two otherwise ends the connection, and so the third.
+            client._ask(Verb.WATCH, b" " + tube.encode())
+            client._ask(Verb.IGNORE, b" default")
+            client.instance = await client._ask(Verb.STATS)
         except OSError as error:  # a time-out is one
             client.close(error)
             raise beanstalkd_down(server, error) from error
@@ -150,6 +149,7 @@ class Client(asyncio.Protocol):
         MISSING: somebody else has the job.
         """
         words = b" %d" % job.id
+        job.settled |= verb is not Verb.TOUCH
         if verb in {Verb.BURY, Verb.RELEASE}:
             words += b" %d" % (job.priority or 0)
         if verb is Verb.RELEASE:

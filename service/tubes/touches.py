@@ -71,7 +71,7 @@ class Touches:
         for touched in asked:
             await touched
         for job in jobs:
-            if not job.lost:
+            if job.is_held:
                 job.touch_at = now + (job.ttr or 1) / PARTS
                 heapq.heappush(self._read, (job.touch_at, next(self._number), job))
         lost = sum(job.lost for job in jobs)

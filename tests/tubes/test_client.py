@@ -16,6 +16,7 @@ from devstack.servers import Server
 from service.tubes.client import TOGETHER_SECONDS, Client
 from service.tubes.commands import USUAL, Reply, Verb
 from service.tubes.connection import Patience
+from service.tubes.touches import YOUNG, Touches
 from service.tubes.wire import AHEAD_MOST
 from tracking.errors import TubesDown
 
@@ -150,6 +151,19 @@ async def test_what_was_answered_counts_when_replies_stop_in_their_middle(
         assert replies == [Reply.DONE] * done + [Reply.MISSING] * (3 - done)
         assert client.down
         assert sorted(settled.ids) == [7, 8, 9], "each gives its room back, once"
+
+
+async def test_a_job_that_is_being_settled_is_not_touched() -> None:
+    async with scripted(ONE, (b"delete 7\r\n", b"DELETED\r\n"), (NOW, b"TIMED_OUT\r\n")) as client:
+        jobs, touches = await reserved(client), Touches()
+        touches.add(jobs, now=0.0)
+
+        told = client.tell(Verb.DELETE, *jobs)
+        await touches.touch_due(now=YOUNG)
+
+        assert await told is Reply.DONE
+        assert not jobs[0].lost
+        assert await reserved(client) == []
 
 
 async def test_a_deadline_is_no_job() -> None:

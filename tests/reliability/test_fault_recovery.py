@@ -88,7 +88,7 @@ def test_time_in_which_a_server_is_broken_is_taken_off_once() -> None:
 
     (drain,) = recovery.drains(evidence)
 
-    assert (drain.took, drain.clear) == (16.0, 4.0)
+    assert (drain.took, drain.clear) == (16.0, 2.0)
     assert judged(evidence) == []
 
 
@@ -171,8 +171,8 @@ def test_jobs_of_a_killed_process_that_are_held_fail_the_run(
     assert judged(run(releases=releases)) == broken
 
 
-@pytest.mark.parametrize(("called", "broken"), [(116.0, []), (118.0, ["I7"])])
-def test_a_server_that_is_back_without_traffic_within_five_seconds_fails_the_run(
+@pytest.mark.parametrize(("called", "broken"), [(118.0, []), (120.0, ["I7"])])
+def test_a_redis_that_is_back_without_traffic_five_seconds_after_the_quiet_time_fails_the_run(
     called: float, broken: list[str]
 ) -> None:
     evidence = run(FROZEN, calls=(105.0, called), looks=(Look(112.1, {"named": 1}),))

@@ -191,7 +191,8 @@ def _links(worker: str, servers: frozenset[str]) -> frozenset[str]:
 
 
 def _spell(fault: Done) -> Spell:
-    return fault.began, fault.ended + SETTLES
+    quiet = max((QUIET.get(name, 0.0) for name in fault.needs), default=0.0)
+    return fault.began, fault.ended + SETTLES + quiet
 
 
 def _breaks(fault: Done) -> bool:

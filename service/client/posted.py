@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import time
-import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +14,8 @@ from service.tubes.payload import kind_of, request_from, traceparent_of
 from service.tubes.strict_json import read_strictly
 from tracking.errors import MalformedJob
 from tracking.request import Slug
+
+_KEPT = frozenset(MEMBERS)
 
 ID_REUSED = "id_reused"
 KNOWN_MOST = 10_000
@@ -101,10 +103,10 @@ def _sendable(
         why = f'a request is {kind_of(payload)}: write an object, {{"slug": "…", "number": "…"}}'
         raise MalformedJob("bad_shape", why)
     # All else is ignored, and not passed on: some members are the door's own to say.
-    kept = {name: payload[name] for name in MEMBERS if payload.get(name) is not None}
+    kept = {name: value for name, value in payload.items() if name in _KEPT and value is not None}
     made_up = "id" not in kept
     if made_up:
-        kept["id"] = str(uuid.uuid4())
+        kept["id"] = os.urandom(16).hex()
     request = request_from(kept, couriers.resolve, meta)
     for name in couriers.required_fields(request.slug):
         if name not in request.fields:

@@ -46,7 +46,8 @@ class PutRefused(TubesDown):
 class Connection:
     """A live connection. All methods are for its own thread, and raise TubesDown.
 
-    `binlog`: the server was started with one.
+    `binlog`: the server was started with one. `used` is the tube for puts, `newest` the id of the
+    last job that was put.
     """
 
     server: str
@@ -54,6 +55,8 @@ class Connection:
     wire: Wire
     client: greenstalk.Client[bytes]
     binlog: bool = False
+    used: str = ""
+    newest: int = 0
     alive: bool = True
 
     @classmethod
@@ -73,7 +76,7 @@ class Connection:
             raise beanstalkd_down(server, error) from error
         # Files are numbered from 1; 0 is what a server without a binlog tells.
         binlog = int(stats.get("binlog-current-index", 0)) > 0
-        return cls(server, instance, wire, client, binlog)
+        return cls(server, instance, wire, client, binlog, tube)
 
     def put(self, tube: str, bodies: Iterable[bytes], placing: Placing) -> list[int | PutRefused]:
         """Put jobs in few round trips: the id of each, or why the server will not run it.
@@ -84,11 +87,17 @@ class Connection:
         answers: list[int | greenstalk.Error] = []
         try:
             with self._talk():
-                self.client.use(tube)
+                if tube != self.used:
+                    self.client.use(tube)
+                    self.used = tube
                 for batch in batches(bodies):
                     self.wire.send_ahead([put_command(body, placing) for body in batch])
+                    if len(batch) > 1 and (taken := self.wire.take_inserted(self.newest)):
+                        answers += taken
+                        self.newest = taken[-1]
+                        continue
                     for body in batch:
-                        answers.append(self._put(body, placing))  # noqa: PERF401 - kept if one fails
+                        answers.append(self._put(body, placing))
                     self._delete_buried(answers[-len(batch) :])
         except TubesDown:
             if not answers:
@@ -97,6 +106,11 @@ class Connection:
             each if isinstance(each, int) else PutRefused(*told(self.server, each))
             for each in answers
         ]
+
+    def records(self) -> int:
+        """Count the records that the server has written to its binlog since it started."""
+        with self._talk():
+            return int(self.client.stats()["binlog-records-written"])
 
     def close(self) -> None:
         """End the connection."""
@@ -127,15 +141,6 @@ class Connection:
                 # It exists all the same, and a later kick would repeat the work.
                 with suppress(greenstalk.NotFoundError):
                     self.client.delete(answer.id or 0)
-
-
-def binlog_records(connection: Connection) -> int:
-    """Count the records that a server has written to its binlog since it started.
-
-    Raises TubesDown.
-    """
-    with connection._talk():  # noqa: SLF001 - the same file's, and the class has its eight methods
-        return int(connection.client.stats()["binlog-records-written"])
 
 
 def batches(items: Iterable[T], most: int = AHEAD_MOST) -> Iterator[Sequence[T]]:

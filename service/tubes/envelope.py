@@ -27,10 +27,11 @@ null is absent: many producers write out every member that they know.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+
+import msgspec
 
 from service.tubes.naming import Resolve, named_in
 from service.tubes.payload import kind_of, request_from, slug_named, text_of
@@ -44,6 +45,9 @@ DRAINS_TUBE: Final = "wait_list"
 
 BODY_MOST = 65_536
 """Bytes. One more than beanstalkd takes by default; a server with a larger `-z` gains nothing."""
+
+
+_encoder = msgspec.json.Encoder()
 
 
 def decode_request(
@@ -127,7 +131,7 @@ def encode_drain(line: Line) -> bytes:
 
 
 def _encode(job: Mapping[str, object]) -> bytes:
-    return json.dumps(job, separators=(",", ":"), allow_nan=False).encode()
+    return _encoder.encode(job)
 
 
 def _job(read: Any, tube: str) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from service.tubes.commands import Placing
-from service.tubes.connection import Connection, Patience, PutRefused, binlog_records
+from service.tubes.connection import Connection, Patience, PutRefused
 from tracking.errors import TubesDown
 
 AVOIDED = 1.0
@@ -122,9 +122,9 @@ class Outlet:
         """
         if not self._durable:
             return connection.put(tube, bodies, placing)
-        before = binlog_records(connection)
+        before = connection.records()
         put = connection.put(tube, bodies, placing)
-        if binlog_records(connection) - before < sum(isinstance(each, int) for each in put):
+        if connection.records() - before < sum(isinstance(each, int) for each in put):
             # Until it restarts, it would take each put and forget it at its end.
             self._forgetful = connection.instance
             connection.close()

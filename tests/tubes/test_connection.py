@@ -56,15 +56,15 @@ def address_of(listener: socket.socket) -> str:
     return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
-USE = (b"use t\r\n", b"USING t\r\n")
 PUT = b"put 0 0 60 2\r\nab\r\n"
+LAST = (PUT, b"INSERTED 102\r\n")
 
 
 @pytest.mark.parametrize(
     "reply", [b"DRAINING", b"OUT_OF_MEMORY", b"JOB_TOO_BIG", b"INTERNAL_ERROR"]
 )
 def test_a_put_that_is_refused_leaves_the_connection_as_it_is(reply: bytes) -> None:
-    with scripted(USE, (PUT, reply + b"\r\n")) as connection:
+    with scripted((PUT, reply + b"\r\n")) as connection:
         (result,) = connection.put("t", [b"ab"], Placing(priority=0))
 
         assert isinstance(result, PutRefused)
@@ -74,7 +74,7 @@ def test_a_put_that_is_refused_leaves_the_connection_as_it_is(reply: bytes) -> N
 def test_each_of_many_puts_has_its_reply_and_a_buried_job_goes_so_that_nobody_kicks_it() -> None:
     replies = b"INSERTED 8\r\nBURIED 9\r\nJOB_TOO_BIG\r\nINSERTED 10\r\n"
     deleted = (b"delete 9\r\n", b"DELETED\r\n")
-    with scripted(USE, (PUT * 4, replies), deleted) as connection:
+    with scripted((PUT * 4, replies), deleted) as connection:
         first, buried, too_big, last = connection.put("t", [b"ab"] * 4, Placing(priority=0))
 
         assert (first, last) == (8, 10)
@@ -83,8 +83,19 @@ def test_each_of_many_puts_has_its_reply_and_a_buried_job_goes_so_that_nobody_ki
         assert connection.alive
 
 
+def test_many_puts_that_are_taken_are_read_together_and_the_next_replies_are_left() -> None:
+    many = (PUT * 3, b"INSERTED 8\r\nINSERTED 99\r\nINSERTED 100\r\n")
+    another = (b"use u\r\n", b"USING u\r\n")
+    with scripted(many, (PUT * 2, b"INSERTED 101\r\nDRAINING\r\n"), another, LAST) as connection:
+        assert connection.put("t", [b"ab"] * 3, Placing(priority=0)) == [8, 99, 100]
+        taken, refused = connection.put("t", [b"ab"] * 2, Placing(priority=0))
+        assert taken == 101
+        assert isinstance(refused, PutRefused)
+        assert connection.put("u", [b"ab"], Placing(priority=0)) == [102]
+
+
 def test_of_many_puts_those_that_were_acknowledged_count_when_the_connection_ends() -> None:
-    with scripted(USE, (PUT * 4, b"INSERTED 8\r\nINSERTED 9\r\n")) as connection:
+    with scripted((PUT * 4, b"INSERTED 8\r\nINSERTED 9\r\n")) as connection:
         assert connection.put("t", [b"ab"] * 4, Placing(priority=0)) == [8, 9]
 
 
@@ -107,7 +118,7 @@ def test_whatever_else_listens_there_is_no_beanstalkd(greeting: bytes) -> None:
 
 
 def test_what_was_sent_ahead_is_what_greenstalk_must_say() -> None:
-    with scripted(USE, (PUT, b"INSERTED 8\r\n")) as connection:
+    with scripted((PUT, b"INSERTED 8\r\n")) as connection:
         connection.client.use("t")
         connection.wire.send_ahead([PUT])
 

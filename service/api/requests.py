@@ -131,6 +131,8 @@ def _of_lines(request: web.Request) -> bool:
 
 
 async def _body(request: web.Request) -> bytes:
+    if request.content.is_eof():
+        return await request.read()  # it is all here
     try:
         async with asyncio.timeout(BODY_SECONDS):
             return await request.read()

@@ -46,8 +46,9 @@ PATIENCE = Patience(connect=1.0, reply=2.0)
 LOOK_SECONDS = 1.0
 """How often the door looks whether the spool holds something that can be put."""
 
-TOGETHER_MOST = 128
-"""Requests of the spool that are put at once: new ones wait for these."""
+TOGETHER_MOST = 256
+"""Requests that are put at once: the next ones are read meanwhile, and those that wait in the spool
+let new ones pass."""
 
 PLACING = Placing()
 
@@ -83,7 +84,9 @@ class Door:
         self._spool = spool
         self._save = save
         self._thread = ThreadPoolExecutor(1, "door")
-        self._posts: Batches[Sequence[bytes], Sequence[bool]] = Batches(self._on_thread)
+        self._posts: Batches[Sequence[bytes], Sequence[bool]] = Batches(
+            self._on_thread, TOGETHER_MOST, len
+        )
         self._after = 0
         self._put: list[int] = []
 

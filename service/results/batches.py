@@ -25,9 +25,15 @@ class Batches(Generic[In, Out]):
     """
 
     def __init__(
-        self, work: Callable[[list[In]], Awaitable[Sequence[Out | TrackingError]]]
+        self,
+        work: Callable[[list[In]], Awaitable[Sequence[Out | TrackingError]]],
+        most: int = BATCH_MOST,
+        size: Callable[[In], int] = lambda _: 1,
     ) -> None:
+        """A batch ends with the item by which the sizes of its items reach `most`."""
         self._work = work
+        self._most = most
+        self._size = size
         self._items: deque[tuple[In, asyncio.Future[Out]]] = deque()
         self._task: asyncio.Task[None] | None = None
 
@@ -43,10 +49,16 @@ class Batches(Generic[In, Out]):
     async def _run(self) -> None:
         try:
             while self._items:
-                count = min(len(self._items), BATCH_MOST)
-                await self._run_one([self._items.popleft() for _ in range(count)])
+                await self._run_one(self._next())
         finally:
             self._task = None
+
+    def _next(self) -> list[tuple[In, asyncio.Future[Out]]]:
+        batch, room = [], self._most
+        while self._items and room > 0:
+            batch.append(self._items.popleft())
+            room -= self._size(batch[-1][0])
+        return batch
 
     async def _run_one(self, batch: list[tuple[In, asyncio.Future[Out]]]) -> None:
         results: Sequence[Out | TrackingError] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import signal
 from typing import Literal, Protocol
 
@@ -14,6 +13,7 @@ from service import REFUSED
 from service.config.call_budget import CallBudget, call_budget, raise_open_files
 from service.config.per_slug import silence_seconds
 from service.config.schema import Config
+from service.observe.collector import calm_the_collector
 from service.observe.events import Event
 from service.observe.log import emit
 from service.preflight.judgement import Refused
@@ -27,7 +27,6 @@ BEATS = 6
 """So many in the time after which a silent process is killed: some may be late."""
 
 BEAT_MOST_SECONDS = 5.0
-COLLECTOR_THRESHOLDS = (100_000, 50, 100)
 
 
 class Beat(Protocol):
@@ -65,7 +64,7 @@ async def _run(config: Config, beat: Beat) -> int:
             for each in error.findings:
                 emit(Event.REFUSED_START, server=each.server, error=each.what, fix=each.fix)
             return REFUSED
-        _calm_the_collector()
+        calm_the_collector()
         emit(
             Event.STARTED,
             slugs=len(worker.slugs),
@@ -103,17 +102,6 @@ async def _start(config: Config, closing: contextlib.AsyncExitStack) -> Worker:
     worker.requests.start()
     worker.drains.start()
     return worker
-
-
-def _calm_the_collector() -> None:
-    """Look for cyclic garbage seldom, and never among what was made at the start.
-
-    Nearly all garbage here goes by its reference count; the collector's defaults cost a quarter of
-    the CPU of a job (`make bench`), and memory stays the same without it.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 
 async def _beat(beat: Beat, silence: float) -> None:

@@ -52,6 +52,15 @@ async def test_what_comes_while_a_batch_runs_makes_up_the_next() -> None:
     assert work.batches == [[1], [2, 3]]
 
 
+async def test_items_may_count_for_more_than_one() -> None:
+    work = Worked()
+    batches: Batches[int, int] = Batches(work, most=5, size=lambda item: item)
+
+    await asyncio.gather(*(batches.submit(item) for item in (2, 2, 2, 9, 1, 4, 1)))
+
+    assert work.batches == [[2, 2, 2], [9], [1, 4], [1]]
+
+
 async def test_a_batch_has_a_greatest_length() -> None:
     work = Worked()
     batches: Batches[int, int] = Batches(work)

@@ -119,7 +119,6 @@ def test_whatever_else_listens_there_is_no_beanstalkd(greeting: bytes) -> None:
 
 def test_what_was_sent_ahead_is_what_greenstalk_must_say() -> None:
     with scripted((PUT, b"INSERTED 8\r\n")) as connection:
-        connection.client.use("t")
         connection.wire.send_ahead([PUT])
 
         with pytest.raises(ConnectionError, match="is not what was sent ahead"):

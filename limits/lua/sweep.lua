@@ -20,8 +20,8 @@ Returns  {now, swept, dying, put, more}
          more      1: send another sweep now, more numbers may have lost their place in the lists
 ]]
 local LOOK_AT_FIELDS = 100
--- Entries of a list that is read whole, and of one that is searched once in a script: 2 ms at most.
-local SHORT, LONG = 5000, 200000
+-- Entries of a list that is read whole, and of one that is searched, once in a script: 1 and 2 ms.
+local SHORT, LONG = 5000, 100000
 
 local function lost_calls()
   local lost, calls = {}, call('HGETALL', INFLIGHT)

@@ -35,7 +35,7 @@ SLUG = Slug("bench-long")
 LINE = courier_line(SLUG)
 NAMES = keys.of_line(LINE)
 RULES = Rules(concurrent=100_000, per_second=1_000_000, guard_ms=0, max_waiting=10_000_000)
-ANSWER = Verdict(State.SUCCESS, {}, "stored")
+ANSWER = Verdict(State.SUCCESS, {})
 
 WRITTEN_AT_ONCE = 20_000
 ASKED = 2_000

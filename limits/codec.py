@@ -115,8 +115,6 @@ def write_verdict(verdict: Verdict, observed_ms: int) -> bytes:
         "observed": observed_ms,
         "answered": verdict.answered,
     }
-    if verdict.tracking is not None:
-        body["tracking"] = verdict.tracking
     return _encode(body)
 
 

@@ -149,13 +149,12 @@ class Verdict(NamedTuple):
     """How a call ended for the operations behind it: SUCCESS or ERROR, and what to tell them.
 
     `answered`: the courier did answer, so others who find it fresh enough may have it too.
-    `output` is small and JSON-able; `tracking` is the `_id` of the stored document. `observed_ms`
-    is Redis' time at which the courier was asked, Unix ms; `finish` takes it from the call.
+    `output` is small and JSON-able. `observed_ms` is Redis' time at which the courier was asked,
+    Unix ms; `finish` takes it from the call.
     """
 
     state: State
     output: Mapping[str, object]
-    tracking: str | None = None
     answered: bool = True
     observed_ms: int | None = None
 

@@ -6,8 +6,8 @@ ARGV     behind the reports, see lib/batch.lua:
   id       of the call, new for every admission
   asked    JSON: number, job (key), id, given, age (ms), till (ms), auto, fields, trace, resend_of, full
            (true: this process has no room for a call)
-  stored   JSON: state, output (JSON text), tracking, observed (ms) -- an answer that is fresh enough
-           for this request; or empty
+  stored   JSON: state, output (JSON text), observed (ms) -- an answer that is fresh enough for this
+           request; or empty
 
 Uses     context: quiet_until
          memory: count, drop_ended

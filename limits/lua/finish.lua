@@ -5,7 +5,7 @@ the answer fresh enough; the freed slot goes to the next in line.
 KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call
-  text     the verdict, JSON: state, output (JSON text), tracking, observed (ms: its grant), answered
+  text     the verdict, JSON: state, output (JSON text), observed (ms: its grant), answered
   number
   base     of the calls that are taken next, as in take.lua
   room     as in take.lua

@@ -115,7 +115,7 @@ class Asker:
         await keep_trying(lambda: self._dead.record([letter]))
         self._reach(FailPoint.AFTER_DEAD)
         emit(Event.DEAD, **_names(call), **_said(reason, detail, http_status))
-        return await self._end(call, _error_verdict(call, reason, detail, answered=False))
+        return await self._end(call, _error_verdict(reason, detail, answered=False))
 
     async def hand_back(self, call: Call) -> Turn:
         """Give a call up unanswered, because this worker stops: others go on with it at once."""
@@ -145,9 +145,7 @@ class Asker:
         except UnreadableAnswer as error:
             return await self._failed(call, error, attempt)
         self._reach(FailPoint.AFTER_STORE)
-        request = call.request
-        verdict = Verdict(State.SUCCESS, output_of(tracking), f"{request.slug}:{request.number}")
-        turn = await self._end(call, verdict)
+        turn = await self._end(call, Verdict(State.SUCCESS, output_of(tracking)))
         emit(
             Event.ANSWERED,
             **_names(call),
@@ -178,7 +176,7 @@ class Asker:
             case Refuse():
                 emit(Event.REFUSED, **_names(call), **said)
                 return await self._end(
-                    call, _error_verdict(call, error.code, error.message, answered=True)
+                    call, _error_verdict(error.code, error.message, answered=True)
                 )
             case Die():
                 return await self.die(call, error.code, error.message, error.http_status)
@@ -232,7 +230,5 @@ def _said(code: str, detail: str, http_status: int | None = None) -> dict[str, s
     return {"error": code, **status, "detail": detail}
 
 
-def _error_verdict(call: Call, code: str, message: str, *, answered: bool) -> Verdict:
-    request = call.request
-    output = {"code": code, "message": message}
-    return Verdict(State.ERROR, output, f"{request.slug}:{request.number}", answered=answered)
+def _error_verdict(code: str, message: str, *, answered: bool) -> Verdict:
+    return Verdict(State.ERROR, {"code": code, "message": message}, answered=answered)

@@ -78,7 +78,7 @@ class Trackings:
             return None
         output = summary(Tag(found["tag"]), found["subtag"], found["checkpoints"])
         observed_ms = found["observed_us"] // 1000
-        return Verdict(State.SUCCESS, output, tracking=found["_id"], observed_ms=observed_ms)
+        return Verdict(State.SUCCESS, output, observed_ms=observed_ms)
 
     def _find(self, wanted: Document) -> Document | None:
         # What a majority has: an answer that a failover took back was none.

@@ -35,7 +35,7 @@ KEYS: LineKeys = of_line(USPS)
 FAST = Rules(per_second=1000)
 """For what has nothing to do with the rate."""
 
-ANSWERED = Verdict(State.SUCCESS, {"tag": "Delivered"}, "usps:stored")
+ANSWERED = Verdict(State.SUCCESS, {"tag": "Delivered"})
 DEAD = Verdict(State.ERROR, {"error": "courier_down"}, answered=False)
 
 NO_PLACES = b"[]"

@@ -17,7 +17,7 @@ from limits.forgetting import Forgetter
 from tracking.call import Reused, Verdict
 from tracking.operation import State
 
-STORED = Verdict(State.SUCCESS, {"tag": "Delivered"}, "usps:N001")
+STORED = Verdict(State.SUCCESS, {"tag": "Delivered"})
 
 
 async def test_forget_counts_what_it_ended_names_the_call_and_asks_to_be_sent_again(

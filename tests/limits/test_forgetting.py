@@ -28,7 +28,7 @@ from tracking.call import Ended, Granted, Parked, Verdict
 from tracking.operation import State
 
 MARK = f"{KEYS.forgotten}usps:N001"
-STORED = Verdict(State.SUCCESS, {"tag": "Delivered"}, "usps:N001")
+STORED = Verdict(State.SUCCESS, {"tag": "Delivered"})
 LONG_CHAIN = 250
 
 

@@ -90,7 +90,7 @@ async def test_a_stored_answer_of_months_ago_is_fresh_where_a_year_is_the_defaul
 ) -> None:
     worker = await hire(policy=Policy(max_age=31_536_000.0))
     months_ago = await redis_us(redis) // 1000 - 90 * 86_400_000
-    stored = Verdict(State.SUCCESS, {"tag": "Delivered"}, "usps:N001", observed_ms=months_ago)
+    stored = Verdict(State.SUCCESS, {"tag": "Delivered"}, observed_ms=months_ago)
 
     assert await worker.admit_with(stored) == Ended(State.SUCCESS)
 
@@ -107,7 +107,7 @@ async def test_a_stored_answer_that_the_caller_found_is_judged_by_redis_clock(
     worker: Worker, redis: Redis
 ) -> None:
     now_ms = await redis_us(redis) // 1000
-    stored = Verdict(State.SUCCESS, {"tag": "InTransit"}, "usps:N001", observed_ms=now_ms - 60_000)
+    stored = Verdict(State.SUCCESS, {"tag": "InTransit"}, observed_ms=now_ms - 60_000)
 
     assert await worker.admit_with(stored, id="op-1", max_age=3600.0) == Ended(State.SUCCESS)
     assert await counted(redis, "calls", "SUCCESS") == (0, 1)

@@ -149,7 +149,7 @@ async def test_inputs_of_a_person_survive_the_schedule_that_meets_them(
 async def test_a_status_holds_exactly_what_the_contract_lists(worker: Worker, redis: Redis) -> None:
     call = await worker.granted("N001", id="op-1")
     running = await status(redis, "op-1")
-    await worker.finish(call, Verdict(State.SUCCESS, {"tag": "In/Transit"}, "usps:N001"))
+    await worker.finish(call, Verdict(State.SUCCESS, {"tag": "In/Transit"}))
     ended = await status(redis, "op-1")
 
     assert running is not None

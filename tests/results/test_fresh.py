@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from store_parcels import NAME, START, attempt, call, delivered, scan
+from store_parcels import START, attempt, call, delivered, scan
 
 from service.results.connection import Store
 from service.results.trackings import Trackings
@@ -31,7 +31,7 @@ async def test_an_answer_that_is_young_enough_is_the_verdict(trackings: Tracking
     of = await stored(trackings, 20)
 
     assert await trackings.fresh(of.request, 30) == Verdict(
-        State.SUCCESS, output_of(ARRIVED), tracking=NAME, observed_ms=of.granted_us // 1000
+        State.SUCCESS, output_of(ARRIVED), observed_ms=of.granted_us // 1000
     )
 
 

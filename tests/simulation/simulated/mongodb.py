@@ -114,7 +114,7 @@ class SimulatedResults:
             return None
         output = summary(Tag(found["tag"]), found["subtag"], len(found["checkpoints"]))
         observed_ms = found["observed_us"] // 1000
-        return Verdict(State.SUCCESS, output, tracking=found["_id"], observed_ms=observed_ms)
+        return Verdict(State.SUCCESS, output, observed_ms=observed_ms)
 
 
 class SimulatedDead:

@@ -10,9 +10,9 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Uses     memory: counted, order
          lists: pass_gaps, pop_first
-         state: elsewhere, move, operation_in
+         state: anonymous_id, elsewhere, move, operation_in
          record: read_record, write_record
-         operations: end_where, everyone
+         operations: end_anonymous, end_where, everyone, nobody_left
          waiting: drop, end_waiting
          flight: running
          draining: at_rest
@@ -39,9 +39,21 @@ local function runs(operation, number)
     or flying and (operation.at + 1) * 1000 <= tonumber(flying.granted)
 end
 
+-- Requests without an id, by the one that they can be asked for: while they wait only their record knows it.
+local function cancel_anonymous(number, id)
+  local record = read_record(REQUESTS, number)
+  local anon = record and record.anon
+  if not anon or anonymous_id(number, anon.id) ~= id then return { now, 'unknown' } end
+  end_anonymous(number, anon, BY_HAND)
+  record.anon = nil
+  if nobody_left(record) then drop(number, record) else write_record(REQUESTS, number, record) end
+  at_rest()
+  return { now, 'cancelled', 1, 0 }
+end
+
 local function cancel_one(number, id)
   local operation = operation_in(call('GET', STATUS .. id))
-  if not operation then return { now, 'unknown' } end
+  if not operation then return cancel_anonymous(number, id) end
   local other = elsewhere(id, operation, number)
   if other then return { now, 'elsewhere', other } end
   if ENDED[operation.status] then return { now, 'ended', operation.status } end

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from importlib.resources import files
+from typing import Any
 
 import pytest
 from limits_bench import (
@@ -223,6 +224,29 @@ def test_the_id_of_requests_without_one_names_their_parcel(
     operation: str, parts: tuple[str, str, str] | None
 ) -> None:
     assert anonymous_in(operation) == parts
+
+
+async def cancelled(worker: Worker, operation: str, number: str = "N001") -> list[Any]:
+    """What comes of a cancel by id."""
+    return (await worker.raw("cancel", number, operation, NO_PLACES))[1:]
+
+
+async def test_requests_without_an_id_are_cancelled_by_the_one_they_are_listed_under(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await busy.parked("N001", job="job-1")
+    await busy.parked("N001", id="op-1")
+    await busy.parked("N002", job="job-2")
+
+    assert await cancelled(busy, "usps:N001:job-1") == ["cancelled", 1, 0]
+    assert await cancelled(busy, "usps:N002:job-2", "N002") == ["cancelled", 1, 0]
+
+    assert await cancelled(busy, "usps:N001:job-1") == ["ended", "CANCELLED"]
+    assert await cancelled(busy, "usps:N003:job-3", "N003") == ["unknown"]
+    assert await redis.hkeys(KEYS.wait_requests) == ["N001"]
+    assert (await free.taken()).operations == ("op-1",)
+    assert (await free.take()).calls == ()
+    assert await counted(redis, "CANCELLED") == (2,)
 
 
 async def test_the_same_id_again_is_no_other_operation(busy: Worker, redis: Redis) -> None:

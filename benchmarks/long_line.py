@@ -26,7 +26,7 @@ from limits.forgetting import Forgetter
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
 from limits.rules import Rules
-from tracking.call import Call, Verdict
+from tracking.call import Call, Setback, Verdict
 from tracking.line import courier_line
 from tracking.operation import State
 from tracking.request import Number, Origin, Slug, TrackingRequest
@@ -35,6 +35,7 @@ SLUG = Slug("bench-long")
 LINE = courier_line(SLUG)
 NAMES = keys.of_line(LINE)
 RULES = Rules(concurrent=100_000, per_second=1_000_000, guard_ms=0, max_waiting=10_000_000)
+NOW = Setback("results_down")
 ANSWER = Verdict(State.SUCCESS, {})
 
 WRITTEN_AT_ONCE = 20_000
@@ -146,7 +147,7 @@ async def _hand_back(line: Line) -> None:
 async def _retry(line: Line) -> None:
     calls = await line.calls()
     await _begin(line)
-    await asyncio.gather(*(line.limiter.retry(call, 0.0, 0) for call in calls))
+    await asyncio.gather(*(line.limiter.retry(call, NOW, 0) for call in calls))
 
 
 async def _due(line: Line) -> None:

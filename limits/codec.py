@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from limits.rules import AHEAD_SECONDS, LATE_SECONDS, Rules, answer_keep_seconds
-from tracking.call import Pause, Verdict
+from tracking.call import Call, Setback, Verdict
 from tracking.line import Line, slug_of
 from tracking.operation import anonymous_id
+from tracking.permit import Permit
 from tracking.request import Number, Origin, TrackingRequest
 
 
@@ -18,6 +19,12 @@ class Anonymous(msgspec.Struct):
 
     id: str
     count: int = 1
+
+
+class GivenUp(msgspec.Struct):
+    """Why nobody will answer (lua/sweep.lua)."""
+
+    why: str
 
 
 class Record(msgspec.Struct):
@@ -33,6 +40,15 @@ class Record(msgspec.Struct):
     trace: str | None = None
     attempts: int = 0
     deaths: int = 0
+    tries: int = 0
+    failing: int | None = None
+    blamed: bool = False
+    dying: bool | GivenUp = False
+
+    @property
+    def given_up(self) -> str:
+        """Why it is given up, "" where it is not."""
+        return self.dying.why if isinstance(self.dying, GivenUp) else ""
 
 
 class Ids(msgspec.Struct):
@@ -83,6 +99,26 @@ def request_of(line: Line, record: Record) -> TrackingRequest:
     )
 
 
+def call_of(line: Line, grant: Grant, permit: Permit) -> Call:
+    """The call that is granted, with the permit for it."""
+    record = grant.record
+    return Call(
+        id=grant.call_id,
+        request=request_of(line, record),
+        permit=permit,
+        granted_us=grant.granted_us,
+        waiting_since=record.since / 1000,
+        attempts=record.attempts,
+        deaths=record.deaths,
+        requests=record.ids + (record.anon.count if record.anon else 0),
+        operations=operations_in(line, grant),
+        tries=record.tries,
+        failing_since=record.failing and record.failing / 1000,
+        blamed=record.blamed,
+        given_up=record.given_up,
+    )
+
+
 def write_request(request: TrackingRequest, job_key: str, *, full: bool = False) -> bytes:
     """Write a request for admit.lua; what is absent or plain is left out."""
     body: dict[str, object] = {"number": request.number, "job": job_key}
@@ -115,14 +151,31 @@ def write_verdict(verdict: Verdict, observed_ms: int) -> bytes:
         "observed": observed_ms,
         "answered": verdict.answered,
     }
+    if verdict.setback is not None:
+        body["setback"] = _setback(verdict.setback)
     return _encode(body)
 
 
-def write_pause(pause: Pause | None) -> tuple[int, str]:
-    """Write a pause for hand_back.lua: ms, and why."""
-    if pause is None:
-        return -1, ""
-    return (0 if pause.seconds is None else max(1, round(pause.seconds * 1000))), pause.why
+def write_setback(setback: Setback, *, unsent: bool) -> bytes:
+    """Write a setback for retry.lua. `unsent`: certainly nothing left."""
+    return _encode(_setback(setback) | ({"unsent": True} if unsent else {}))
+
+
+def _setback(setback: Setback) -> dict[str, object]:
+    body: dict[str, object] = {"why": setback.why, "delay": round(setback.delay * 1000)}
+    if setback.charged:
+        body["charged"] = True
+    if setback.brake is not None:
+        body["after"] = setback.brake.after
+        body["first"] = round(setback.brake.first_seconds * 1000)
+        body["cap"] = round(setback.brake.cap_seconds * 1000)
+    if setback.named is not None:
+        body["named"] = max(1, round(setback.named * 1000))
+    if setback.patience is not None:
+        body["patience"] = round(setback.patience * 1000)
+    if setback.firm:
+        body["firm"] = True
+    return body
 
 
 def write_rules(rules: Rules, common: dict[str, object]) -> bytes:

@@ -23,7 +23,8 @@ wait_inflight:<line>          hash   call id → record; =number → call   empt
 wait_drainer:<line>           string who asks next, and when (µs)       that instant + 3 s
 wait_list_activated:<line>    string "1"                                when the last one is due
 calls_paused:<line>           string why nobody calls                   the end of the pause
-calls_breaker:<line>          string pauses in a row                    the next answer, or 24 h
+calls_held:<line>             string why somebody paused it, JSON       its end, if one was named
+calls_brake:<line>            string how its calls fail, JSON           24 h after the last failure
 calls_hour:<line>             zset   start id → start, µs               1 h after the last start
 calls_day:<line>              string starts since the daily reset       the daily reset
 tracking:counts:<line>        hash   what happened so far               never
@@ -72,7 +73,8 @@ class LineKeys(NamedTuple):
     wait_drainer: str
     wait_list_activated: str
     calls_paused: str
-    calls_breaker: str
+    calls_held: str
+    calls_brake: str
     calls_hour: str
     calls_day: str
     counts: str
@@ -106,7 +108,8 @@ def of_line(line: Line) -> LineKeys:
         wait_drainer=f"wait_drainer:{line}",
         wait_list_activated=f"wait_list_activated:{line}",
         calls_paused=f"calls_paused:{line}",
-        calls_breaker=f"calls_breaker:{line}",
+        calls_held=f"calls_held:{line}",
+        calls_brake=f"calls_brake:{line}",
         calls_hour=f"calls_hour:{line}",
         calls_day=f"calls_day:{line}",
         counts=f"tracking:counts:{line}",

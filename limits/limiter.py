@@ -43,8 +43,8 @@ from tracking.call import (
     Granted,
     NoMemory,
     Parked,
-    Pause,
     Reused,
+    Setback,
     Swept,
     Turn,
     Verdict,
@@ -155,18 +155,21 @@ class Limiter:
             if more == 0:
                 return await self._read_turn(line, rest, asked)
 
-    async def retry(self, call: Call, delay: float, room: int) -> Turn:
-        """Give the slot back, repeat in `delay` seconds (lua/retry.lua)."""
-        args = (call.id, round(delay * 1000), self._after(call), room)
+    async def retry(self, call: Call, setback: Setback, room: int) -> Turn:
+        """Give the slot back, repeat the call later, and stop the line if need be (lua/retry.lua).
+
+        The start stays spent, unless the courier was not asked at all.
+        """
+        unsent = setback.firm and not call.permit.started
+        args = (call.id, codec.write_setback(setback, unsent=unsent), self._after(call), room)
         return await self._turn("retry", call.line, args)
 
-    async def hand_back(self, call: Call, room: int, pause: Pause | None = None) -> Turn:
+    async def hand_back(self, call: Call, room: int) -> Turn:
         """Hand the requests back to the head of their list (lua/hand_back.lua).
 
         The start stays spent unless it is certain that nothing was sent.
         """
-        unsent = int(not call.permit.started)
-        args = (call.id, unsent, *codec.write_pause(pause), self._after(call), room)
+        args = (call.id, int(not call.permit.started), self._after(call), room)
         return await self._turn("hand_back", call.line, args)
 
     async def sweep(self, lines: Sequence[Line]) -> Sequence[Swept]:
@@ -257,7 +260,6 @@ class Limiter:
 
     def _call(self, line: Line, reply: list[Any], asked: float) -> Call:
         grant = codec.read_grant(reply)
-        record = grant.record
         again = partial(self._again, line, grant.call_id)
         permit = CallPermit(
             grant.call_id,
@@ -267,17 +269,7 @@ class Limiter:
             partial(self._reports.add, line),
         )
         permit.renewed_by(again)
-        return Call(
-            id=grant.call_id,
-            request=codec.request_of(line, record),
-            permit=permit,
-            granted_us=grant.granted_us,
-            waiting_since=record.since / 1000,
-            attempts=record.attempts,
-            deaths=record.deaths,
-            requests=record.ids + (record.anon.count if record.anon else 0),
-            operations=codec.operations_in(line, grant),
-        )
+        return codec.call_of(line, grant, permit)
 
     def _rules(self, line: Line) -> bytes:
         rules, epoch = self._rules_of(line), self._epoch.name

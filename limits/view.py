@@ -166,10 +166,10 @@ class View:
         names = keys.of_line(line)
         if call := await self._redis.hget(names.wait_inflight, f"={number}"):
             record = json.loads(await self._redis.hget(names.wait_inflight, call) or "{}")
-            return Place(State.RUNNING, "", attempts=record.get("attempts", 0))
+            return Place(State.RUNNING, "", attempts=_tries(record))
         text = await self._redis.hget(names.wait_requests, number)
         record = json.loads(text or "{}")  # none: it may have been pushed by hand
-        attempts = record.get("attempts", 0)
+        attempts = _tries(record)
         if record.get("state") == "behind":
             return Place(State.WAITING, "behind", attempts=attempts)
         now_ms = await self._now_ms()
@@ -278,3 +278,8 @@ class View:
 def _quiet_until_ms(epoch: object) -> float:
     """When the quiet time ends that the key tracking:epoch tells of."""
     return float(str(epoch).partition(" ")[2]) / 1000 if epoch else 0.0
+
+
+def _tries(record: dict[str, int]) -> int:
+    """Failed calls, also of a record of the version before, which knows attempts only."""
+    return record.get("tries", record.get("attempts", 0))

@@ -11,7 +11,7 @@ from tracking.call import (
     Call,
     DeadLetter,
     NoMemory,
-    Pause,
+    Setback,
     Swept,
     Turn,
     Verdict,
@@ -106,10 +106,10 @@ class Limits(Protocol):
     async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:
         """End the call and its operations, then `take` for this worker with the freed slot."""
 
-    async def retry(self, call: Call, delay: float, room: int) -> Turn:
-        """Give the slot back and repeat the call in `delay` seconds; charges an attempt."""
+    async def retry(self, call: Call, setback: Setback, room: int) -> Turn:
+        """Give the slot back and repeat the call; its line may stop for a while."""
 
-    async def hand_back(self, call: Call, room: int, pause: Pause | None = None) -> Turn:
+    async def hand_back(self, call: Call, room: int) -> Turn:
         """Hand the requests back to the head of their list.
 
         The start stays spent, unless the permit says that certainly nothing was sent.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from tracking.line import Line, line_of
+from tracking.line import Brake, Line, line_of
 from tracking.operation import State
 from tracking.permit import Permit
 from tracking.request import TrackingRequest
@@ -18,8 +18,11 @@ class Call(NamedTuple):
 
     `request` is the merged request: the newest inputs, the first number as it was given.
     `granted_us` is Redis' time of the grant in microseconds: it orders observations.
-    `attempts` counts answers that had to be repeated, `deaths` workers that vanished; both are of
-    the time before this call. `waiting_since` is Unix time in seconds of the oldest request.
+    `attempts` counts failures that were charged to the number, `deaths` workers that vanished,
+    `tries` all failed calls; all are of the time before this call. `waiting_since` is Unix time in
+    seconds of the oldest request, `failing_since` of the first failed call, None before one.
+    `blamed`: another number of the line was answered since this one failed last. `given_up`: why
+    nobody will be asked any more, "" for a call that may be made.
     `operations` names at most 100 of the ids that wait for this call.
     """
 
@@ -32,6 +35,10 @@ class Call(NamedTuple):
     deaths: int = 0
     requests: int = 1
     operations: tuple[str, ...] = ()
+    tries: int = 0
+    failing_since: float | None = None
+    blamed: bool = False
+    given_up: str = ""
 
     @property
     def line(self) -> Line:
@@ -101,15 +108,23 @@ Admission = Granted | Parked | Ended | Full | Reused | Dying
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
-    """Nobody calls this courier for a while; `why` is for operators.
+class Setback:
+    """A call failed: what that means for its request, and for its line. Times in seconds.
 
-    `seconds` None: longer each time in a row, from one minute to one hour, and one call alone tries
-    whether the courier answers again.
+    `delay`: until the request is repeated, where the line does not stop. `charged`: one of its
+    attempts. `brake`: what stops the line, None where nothing is held against it; `named`: it stops
+    at once for so long instead. `patience`: the line was not asked but refused, and ends who waits
+    for so long while it is. `firm`: an answer does not end the pause, and the request keeps its
+    place. `why` is for operators.
     """
 
     why: str
-    seconds: float | None = None
+    delay: float = 0.0
+    charged: bool = False
+    brake: Brake | None = None
+    named: float | None = None
+    patience: float | None = None
+    firm: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +166,14 @@ class Verdict(NamedTuple):
     `answered`: the courier did answer, so others who find it fresh enough may have it too.
     `output` is small and JSON-able. `observed_ms` is Redis' time at which the courier was asked,
     Unix ms; `finish` takes it from the call.
+    `setback`: what the last failed call means for its line.
     """
 
     state: State
     output: Mapping[str, object]
     answered: bool = True
     observed_ms: int | None = None
+    setback: Setback | None = None
 
 
 class Attempt(NamedTuple):

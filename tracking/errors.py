@@ -167,6 +167,17 @@ class WrongNumber(UnreadableAnswer):
     code = "wrong_number"
 
 
+class GivenUp(CourierError):
+    """Nobody asks any more: too many workers vanished, or the whole line was refused for too long.
+
+    `code` says which of them.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class NotStarted(TrackingError):
     """The permit could not be used in time and no byte left: it goes back unspent."""
 

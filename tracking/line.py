@@ -16,6 +16,9 @@ asks for that.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple, NewType, Protocol
 
 from tracking.request import SLUG, Slug
@@ -24,10 +27,26 @@ Line = NewType("Line", str)
 """Made by `line_of` and `courier_line` only, or read from Redis or a drain job."""
 
 
+@dataclass(frozen=True, slots=True)
+class Brake:
+    """When a line stops whose calls fail, and for how long.
+
+    It stops once `after` different numbers have failed in a row. The first pause lasts
+    `first_seconds`, each further one twice as long, at most `cap_seconds`. After each, one call
+    alone tries; an answer lets all go.
+    """
+
+    after: int
+    first_seconds: float
+    cap_seconds: float
+
+
 class Kind(NamedTuple):
     """What is done on the lines of a kind; `form` is how they are written.
 
     `call` and `failures` name what carries a call out, and what decides after a failed one.
+    `brakes`: what stops a line, by the code of the error. `spares`: an error is charged to a number
+    only if another one of its line was answered since its last try; False: it always is.
     `merges`: requests for one number are one call, and its answer is remembered for later ones.
     `goes_on_at_once`: a job that comes back gets a new call before the lease of the vanished worker
     ends; two calls at once must do no harm then.
@@ -38,7 +57,12 @@ class Kind(NamedTuple):
     merges: bool
     goes_on_at_once: bool
     failures: str
+    brakes: Mapping[str, Brake]
+    spares: bool
 
+
+_CHANGED = Brake(after=3, first_seconds=60.0, cap_seconds=3_600.0)
+"""Answers in a new form stay so until somebody acts."""
 
 TRACKING = Kind(
     form=re.compile(SLUG),
@@ -46,6 +70,19 @@ TRACKING = Kind(
     merges=True,
     goes_on_at_once=True,
     failures="service.flow.failure_policy.decide",
+    brakes=MappingProxyType(
+        {
+            "courier_down": Brake(after=3, first_seconds=1.0, cap_seconds=300.0),
+            "unreadable_answer": _CHANGED,
+            "wrong_number": _CHANGED,
+            "request_refused": _CHANGED,
+            "auth_failed": Brake(after=1, first_seconds=60.0, cap_seconds=3_600.0),
+            "rate_limited": Brake(after=1, first_seconds=60.0, cap_seconds=3_600.0),
+            # New ones are noticed within a minute: looking costs no call.
+            "no_credentials": Brake(after=1, first_seconds=60.0, cap_seconds=60.0),
+        }
+    ),
+    spares=True,
 )
 
 KINDS = (TRACKING,)

@@ -5,10 +5,10 @@
     status              becomes          so that
     ------------------  ---------------  ------------------------------------------------
     3xx                 RequestRefused   nobody is sent to another host unasked
-    401                 AuthFailed       the breaker opens; no attempt is charged
+    401                 AuthFailed       the line stops, and one call alone tries again
     403, quota in text  RateLimited      the slug pauses for all workers
     403 else            AuthFailed
-    408, 425, 5xx       CourierDown      the attempt is charged and repeated later
+    408, 425, 5xx       CourierDown      it is repeated later; after three in a row the line stops
     429                 RateLimited      the slug pauses for as long as the courier asks
 
 A module calls `refuse` where its courier keeps to this table, after its own cases.

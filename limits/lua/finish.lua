@@ -5,7 +5,8 @@ the answer fresh enough; the freed slot goes to the next in line.
 KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call
-  text     the verdict, JSON: state, output (JSON text), observed (ms: its grant), answered
+  text     the verdict, JSON: state, output (JSON text), observed (ms: its grant), answered,
+           setback (as in retry.lua: what the last failed call means for the line), or none
   number
   base     of the calls that are taken next, as in take.lua
   room     as in take.lua
@@ -14,8 +15,8 @@ Uses     memory: average_time, drop_ended, expect_no_calm, set_average
          lists: nobody_waits
          record: read_record, write_record
          operations: end_where, everyone, nobody_left
-         brake: calls_alone, lift_breaker
-         waiting: put_tail, unlist
+         brake: note_answer, note_failure
+         waiting: put_head, put_tail, unlist
          flight: land
          draining: each_us
          taking: is_in_hand, turn
@@ -25,6 +26,22 @@ Returns  {now, more, grants, why, ask, put}
          the rest  as in take.lua; why: also "named", when nobody lacked the slot and somebody is
                    named who asks in time
 ]]
+-- A number that is given up takes those along who waited for so long themselves.
+local function ends_of(record)
+  local dying = record.dying
+  if type(dying) ~= 'table' then return everyone end
+  return function(at)
+    if at <= dying.before then return true end
+    dying.others_since = math.min(dying.others_since or at, at)
+    return false
+  end
+end
+
+local function others_go_on(number, record)
+  record.since = record.dying.others_since or now_ms
+  put_head(number, record)
+end
+
 local function serves_by(verdict)
   return function(at, age)
     return at <= verdict.observed or now_ms - verdict.observed < (age or rules.max_age_ms)
@@ -83,17 +100,21 @@ return function(id, text, number, base, room)
   local record, runs = flying[1] and cjson.decode(flying[1]) or nil, flying[2]
   -- Others mostly wait where this one came from: no need to ask first whether all is calm.
   if record and not record.job then expect_no_calm() end
-  local lifted = verdict.answered and calls_alone()
+  local lifted = verdict.answered and note_answer()
   if is_forgotten(number, record, verdict) then verdict.answered = false end
   if verdict.answered then remember(number, verdict, text, not record) end
-  if lifted then lift_breaker() end
-  local ended = not record or end_where(record.n, record, verdict, everyone)
+  local ended = not record or end_where(record.n, record, verdict, ends_of(record))
   if not ended or not answer_waiting(id, verdict, number, runs) then
     -- The lease stays until all have ended, so that no sweep takes the call for a lost one.
     if record then write_record(INFLIGHT, id, record) end
     return { now, 1, {}, 'more', 0, 0 }
   end
-  if land(id, record, runs) and record and not nobody_waits() then
+  local leased = land(id, record, runs)
+  if record and verdict.setback then
+    note_failure(number, tonumber(record.granted), verdict.setback)
+  end
+  if record and not nobody_left(record) then others_go_on(number, record) end
+  if leased and record and not nobody_waits() then
     count_time(record.granted)
     if not lifted and is_in_hand(tonumber(room)) then return { now, 0, {}, 'named', 0, 0 } end
   end

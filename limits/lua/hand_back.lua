@@ -5,22 +5,18 @@ KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call
   unsent   1: certainly nothing was sent, so the start is given back; 0: it may have left
-  pause_ms during which nobody calls this courier; 0: longer each time; -1: no pause
-  reason   of the pause, for operators
   base     as in take.lua
   room     as in take.lua
 
-Uses     brake: pause
-         lanes: give_start_back
+Uses     lanes: give_start_back
          waiting: put_head
          taking: end_unanswered
 
 Returns  {now, grants, why, ask, put}, as in take.lua
 ]]
-return function(id, unsent, pause_ms, reason, base, room)
+return function(id, unsent, base, room)
   return end_unanswered(id, base, room, function(number, record)
     if unsent == '1' then give_start_back(id, record) end
     put_head(number, record)
-    pause(tonumber(pause_ms), reason)
   end)
 end

@@ -18,10 +18,17 @@ local function score(key, index)
   return tonumber(call('ZRANGE', key, index, index, 'WITHSCORES')[2])
 end
 
--- What waits has a drainer and a flag, and no retry is overdue.
+-- Whether the line was refused for so long that those may have to end who wait.
+local function ends_somebody(text)
+  local brake = text and cjson.decode(text)
+  return brake and brake.refused and now - brake.refused * 1000 >= brake.patience * 1000
+end
+
+-- What waits has a drainer and a flag, no retry is overdue, and nothing has to end.
 local function is_drained(line)
-  local found = call('MGET', 'wait_drainer:' .. line, 'wait_list_activated:' .. line)
-  if not found[1] or not found[2] then return false end
+  local names = { 'wait_drainer:' .. line, 'wait_list_activated:' .. line, 'calls_brake:' .. line }
+  local found = call('MGET', unpack(names))
+  if not found[1] or not found[2] or ends_somebody(found[3]) then return false end
   -- Named when the clock was ahead.
   if tonumber(string.match(found[1], ' (%d+)$')) > now + ASK_AT_LEAST_US then return false end
   local due_ms = score('wait_later:' .. line, 0)

@@ -1,23 +1,51 @@
 --[[
-retry: a call failed and is to be repeated later. The slot comes back, the start stays spent.
+retry: a call failed and is to be repeated. The slot comes back, the start stays spent, and the line
+may stop: see lib/brake.lua.
 
 KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call
-  delay_ms from now
+  text     the setback, JSON:
+           why       for operators
+           charged   whether it is an attempt of the request
+           delay     ms until the request is due, where the line does not stop
+           after     numbers that must fail in a row for the line to stop; absent: nothing is held
+                     against it
+           first     ms of its first pause; each in a row is twice as long as the one before
+           cap       ms of its longest pause
+           named     ms for which it stops at once instead, or absent
+           patience  ms: the line was not asked, but refused; after so long it ends who waits
+           firm      an answer does not end the pause, and the request keeps its place
+           unsent    certainly nothing was sent, so the start is given back
+           mark      of the credentials that were refused, or absent
   base     as in take.lua
   room     as in take.lua
 
 Uses     memory: count
-         waiting: put_later
+         brake: note_failure, patience_ends
+         lanes: give_start_back
+         waiting: put_head, put_later
          taking: end_unanswered
 
 Returns  {now, grants, why, ask, put}, as in take.lua
 ]]
-return function(id, delay_ms, base, room)
+local function note_try(record, setback)
+  record.tries, record.tried = (record.tries or 0) + 1, now_ms
+  record.failing = record.failing or now_ms
+  if setback.charged then record.attempts = (record.attempts or 0) + 1 end
+  count('retried')
+end
+
+return function(id, text, base, room)
+  local setback = cjson.decode(text)
   return end_unanswered(id, base, room, function(number, record)
-    record.attempts = (record.attempts or 0) + 1
-    count('retried')
-    put_later(number, record, now_ms + tonumber(delay_ms))
+    if setback.unsent then give_start_back(id, record) end
+    if not setback.firm then note_try(record, setback) end
+    local granted = tonumber(record.granted)
+    local stops_ms = setback.after and note_failure(number, granted, setback)
+    -- First in line, the sweep finds it when it has to end.
+    if setback.firm or patience_ends() then return put_head(number, record) end
+    -- While the line stops, other numbers are tried first: what fails with one may not with another.
+    put_later(number, record, now_ms + (stops_ms or setback.delay))
   end)
 end

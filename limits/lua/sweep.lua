@@ -8,17 +8,26 @@ ARGV     behind the reports, see lib/batch.lua:
 Uses     memory: clamp, count, drop_ended, entries, later, nothing_is_open, order
          lists: list_of, nobody_waits, stands, waits
          record: write_record
-         operations: wait_again
-         waiting: move_due, put_head, put_tail
-         flight: go_on_without, granted_before, land, running
+         state: open_among
+         operations: ids_of, wait_again
+         brake: patience_ends
+         waiting: move_due, next_number, put_behind, put_head, put_tail
+         flight: go_on_without, granted_before, land, put_in_flight, running
          draining: at_rest, call_drainer, raise_flag
+         taking: wanted
 
 Returns  {now, swept, dying, put, more}
          swept     calls whose lease ended without a word, now back at the head of their list
-         dying     grants of calls over which too many workers vanished: record, then finish them
+         dying     grants of calls over which too many workers vanished, and of at most 100 that are
+                   given up: record, then finish them
          put       1: somebody waits and nobody drains, so put a drain job
          more      1: send another sweep now, more numbers may have lost their place in the lists
 ]]
+-- Whether an earlier sweep gave it to a worker to record it, less than a lease ago.
+local function is_claimed(dying)
+  return type(dying) == 'table' and dying.till > now_ms
+end
+
 local LOOK_AT_FIELDS = 100
 -- Entries of a list that is read whole, and of one that is searched, once in a script: 1 and 2 ms.
 local SHORT, LONG = 5000, 100000
@@ -30,7 +39,8 @@ local function lost_calls()
     if string.sub(id, 1, 1) == '=' then
       if call('HEXISTS', INFLIGHT, text) == 0 then call('HDEL', INFLIGHT, id) end
     elseif not call('ZSCORE', LEASES, id) then
-      table.insert(lost, { id = id, record = cjson.decode(text) })
+      local record = cjson.decode(text)
+      if not is_claimed(record.dying) then table.insert(lost, { id = id, record = record }) end
     end
   end
   -- Newest first: each goes to the head, so the oldest ends up first in line.
@@ -129,6 +139,52 @@ local function find_lost()
   return found and ahead ~= from and ahead ~= '0'
 end
 
+-- Returns the grant of a call that somebody is to record as dead and to finish.
+local function dying_grant(id, record)
+  local dying = record.dying
+  if dying == true then
+    write_record(INFLIGHT, id, record)
+    return granted_before(id)
+  end
+  dying.till = now_ms + math.floor(rules.lease_us / 1000)
+  write_record(INFLIGHT, id, record)
+  local reply, ids = granted_before(id), {}
+  local named = ids_of(record.n, record)
+  for i, operation in pairs(open_among(named, record.n)) do
+    if operation.at <= dying.before then table.insert(ids, named[i]) end
+  end
+  reply[5] = cjson.encode({ ids = ids })
+  return reply
+end
+
+-- In flight without a slot, as nothing is called.
+local function put_dying(id, number, record, before, why)
+  record.dying = { why = why, before = before }
+  put_in_flight(id, number, record, now)
+  return dying_grant(id, record)
+end
+
+-- Who waited for too long while every call of the line was refused ends, without a call of its own.
+-- Adds the grants of such to `dying`, out of the first AT_ONCE in line; the next sweep looks further.
+local function give_up(who, dying)
+  local before, why = patience_ends()
+  local stay = {}
+  -- Without a name this worker could ask nobody of the line: others give up what has to end.
+  for i = 1, before and who ~= '' and AT_ONCE or 0 do
+    local number = next_number()
+    if not number or number == '' then break end
+    local record, runs = wanted(number, who)
+    if record and runs then
+      put_behind(number, record)
+    elseif record and record.since > before then
+      table.insert(stay, 1, { number, record })
+    elseif record then
+      table.insert(dying, put_dying(who .. ':' .. i, number, record, before, why))
+    end
+  end
+  for _, each in ipairs(stay) do put_head(unpack(each)) end
+end
+
 return function(who)
   -- A clock that stepped back must not keep a dead worker's slot for the length of its step.
   clamp(LEASES, now + rules.lease_us)
@@ -145,8 +201,7 @@ return function(who)
         land(id, record)
         go_on_without(record.n)
       elseif record.dying then
-        write_record(INFLIGHT, id, record)
-        table.insert(dying, granted_before(id))
+        table.insert(dying, dying_grant(id, record))
       else
         local number = record.n
         land(id, record)
@@ -159,6 +214,7 @@ return function(who)
   end
   local more = (relist() or find_lost()) and 1 or 0
   move_due()
+  give_up(who, dying)
   local put, left = 0, waits()
   if left > 0 then
     if who ~= '' then

@@ -117,6 +117,7 @@ class Retry(Section, frozen=True):
     attempts: Few = 5
     first_seconds: Seconds = 10.0
     cap_seconds: Seconds = 3_600.0
+    give_up_days: Days = 7
     deaths: Few = 10
 
 

@@ -12,18 +12,19 @@ from typing import assert_never
 from service.flow.call_room import CallRoom
 from service.flow.dead_letters import letter_of
 from service.flow.deadlines import Deadlines
-from service.flow.failure_policy import Die, HandBack, Refuse, Repeat, RetryRules, decide
+from service.flow.failure_policy import Die, Refuse, Repeat, RetryRules, decide
 from service.flow.keep_trying import keep_trying
 from service.flow.unknown_codes import UnknownCodes
 from service.observe.events import Event
 from service.observe.failpoints import FailPoint
 from service.observe.log import emit, emit_unexpected
 from service.ports import CodeCounts, DeadLetters, Defects, Limits, Results
-from tracking.call import Attempt, Call, Turn, Verdict
+from tracking.call import Attempt, Call, Setback, Turn, Verdict
 from tracking.checkpoint import Tracking
 from tracking.errors import (
     CourierDown,
     CourierError,
+    GivenUp,
     NotStarted,
     ResultsDown,
     UnreadableAnswer,
@@ -84,8 +85,9 @@ class Asker:
             if not self._results.is_available:
                 return await self._back_to_head(call, error)
             # It is this answer that cannot be stored: asking again must have an end.
-            said = _said("results_down", error.message)
-            return await self._repeat(call, self._retry.first_seconds, said)
+            said: dict[str, str | int] = {"error": "results_down", "detail": error.message}
+            setback = Setback("results_down", self._retry.first_seconds, charged=True)
+            return await self._repeat(call, setback, said)
 
     async def _ask(self, call: Call) -> Turn:
         began, at = time.monotonic(), dt.datetime.now(dt.UTC)
@@ -107,15 +109,20 @@ class Asker:
         ms = round((time.monotonic() - began) * 1000)
         return await self._answered(call, tracking, Attempt(at, outcome, ms, tracking.http_status))
 
-    async def die(
-        self, call: Call, reason: str, detail: str, http_status: int | None = None
-    ) -> Turn:
+    async def _die(self, call: Call, error: CourierError, setback: Setback | None = None) -> Turn:
         """Record a call as dead and end its operations: the worker's last word about it."""
-        letter = letter_of(call, reason, detail, self._write_job(call.request))
+        letter = letter_of(call, error.code, error.message, self._write_job(call.request))
         await keep_trying(lambda: self._dead.record([letter]))
         self._reach(FailPoint.AFTER_DEAD)
-        emit(Event.DEAD, **_names(call), **_said(reason, detail, http_status))
-        return await self._end(call, _error_verdict(reason, detail, answered=False))
+        emit(Event.DEAD, **_names(call), **_said(error))
+        verdict = _error_verdict(error, answered=False)
+        return await self._end(call, verdict._replace(setback=setback))
+
+    async def give_up(self, call: Call, error: GivenUp) -> Turn:
+        """End a call that nobody makes any more."""
+        attempt = Attempt(dt.datetime.now(dt.UTC), error.code, 0)
+        await keep_trying(lambda: self._results.fail(call, error, attempt, final=True))
+        return await self._die(call, error)
 
     async def hand_back(self, call: Call) -> Turn:
         """Give a call up unanswered, because this worker stops: others go on with it at once."""
@@ -157,7 +164,7 @@ class Asker:
         return turn
 
     async def _failed(self, call: Call, error: CourierError, attempt: Attempt) -> Turn:
-        said = _said(error.code, error.message, error.http_status)
+        said = _said(error)
         if isinstance(error, UnreadableAnswer):
             emit(Event.UNREADABLE, **_names(call), **said)
         decision = decide(error, call, time.time(), self._retry)
@@ -175,31 +182,26 @@ class Asker:
         match decision:
             case Refuse():
                 emit(Event.REFUSED, **_names(call), **said)
-                return await self._end(
-                    call, _error_verdict(error.code, error.message, answered=True)
-                )
-            case Die():
-                return await self.die(call, error.code, error.message, error.http_status)
-            case Repeat(delay):
-                return await self._repeat(call, delay, said)
-            case HandBack(pause):
-                room = self.room.take_to_follow()
-                turn = await keep_trying(lambda: self._limits.hand_back(call, room, pause))
-                self._reach(FailPoint.AFTER_HAND_BACK)
-                emit(_PAUSES.get(error.code, Event.PAUSED), **_names(call), **said)
-                return turn
+                return await self._end(call, _error_verdict(error, answered=True))
+            case Die(setback):
+                return await self._die(call, error, setback)
+            case Repeat(setback):
+                return await self._repeat(call, setback, said)
         assert_never(decision)
 
-    async def _repeat(self, call: Call, delay: float, said: dict[str, str | int]) -> Turn:
+    async def _repeat(self, call: Call, setback: Setback, said: dict[str, str | int]) -> Turn:
         room = self.room.take_to_follow()
-        turn = await keep_trying(lambda: self._limits.retry(call, delay, room))
+        turn = await keep_trying(lambda: self._limits.retry(call, setback, room))
         self._reach(FailPoint.AFTER_RETRY)
+        if setback.patience is not None:
+            emit(_PAUSES[setback.why], **_names(call), **said)
+            return turn
         emit(
             Event.RETRIED,
             **_names(call),
             **said,
-            attempts=call.attempts + 1,
-            delay_ms=round(delay * 1000),
+            attempts=call.attempts + setback.charged,
+            delay_ms=round(setback.delay * 1000),
         )
         return turn
 
@@ -216,7 +218,11 @@ class Asker:
         return turn
 
 
-_PAUSES = {"no_credentials": Event.NO_CREDENTIALS, "auth_failed": Event.AUTH_FAILED}
+_PAUSES = {
+    "no_credentials": Event.NO_CREDENTIALS,
+    "auth_failed": Event.AUTH_FAILED,
+    "rate_limited": Event.PAUSED,
+}
 
 
 def _names(call: Call) -> dict[str, str]:
@@ -224,11 +230,12 @@ def _names(call: Call) -> dict[str, str]:
     return names | {"operation": call.operations[0]} if call.operations else names
 
 
-def _said(code: str, detail: str, http_status: int | None = None) -> dict[str, str | int]:
+def _said(error: CourierError) -> dict[str, str | int]:
     """The fields of a log line about a call that failed; no status where no answer came."""
-    status = {} if http_status is None else {"status": http_status}
-    return {"error": code, **status, "detail": detail}
+    status = {} if error.http_status is None else {"status": error.http_status}
+    return {"error": error.code, **status, "detail": error.message}
 
 
-def _error_verdict(code: str, message: str, *, answered: bool) -> Verdict:
-    return Verdict(State.ERROR, {"code": code, "message": message}, answered=answered)
+def _error_verdict(error: CourierError, *, answered: bool) -> Verdict:
+    output = {"code": error.code, "message": error.message}
+    return Verdict(State.ERROR, output, answered=answered)

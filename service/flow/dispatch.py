@@ -9,10 +9,15 @@ from service.flow.tasks import Tasks
 from service.observe.failpoints import FailPoint
 from service.ports import Drains
 from tracking.call import Call, Turn
-from tracking.errors import TubesDown
+from tracking.errors import GivenUp, TubesDown
 from tracking.line import Line
 
 VANISHED = "workers_vanished"
+_REFUSED_FOR_A_DAY = {
+    "no_credentials": "nobody could ask for a day: credentials are missing",
+    "auth_failed": "the courier refused our credentials for a day",
+    "rate_limited": "the courier asked for fewer calls for a day, and answered none",
+}
 
 
 class Dispatcher:
@@ -50,16 +55,21 @@ class Dispatcher:
             self._reach(FailPoint.AFTER_PUT_DRAIN)
 
     async def die(self, call: Call) -> None:
-        """End a request over which too many workers vanished.
+        """End a request over which too many workers vanished, or that is given up.
 
         While MongoDB is away it stays as it is: to wait would keep the sweeper from all others, and
         the sweep finds it again.
         """
         if not self._room.may_call():
             return
-        detail = f"{call.deaths} workers vanished while they asked for it"
-        await self.go_on(call.line, await self._asker.die(call, VANISHED, detail))
+        await self.go_on(call.line, await self._asker.give_up(call, _reason(call)))
 
     async def carry(self, call: Call) -> None:
         """Carry a call, for which this task has a place, to its end and to what follows it."""
         await self.go_on(call.line, await self._asker.ask(call))
+
+
+def _reason(call: Call) -> GivenUp:
+    if call.given_up:
+        return GivenUp(call.given_up, _REFUSED_FOR_A_DAY.get(call.given_up, call.given_up))
+    return GivenUp(VANISHED, f"{call.deaths} workers vanished while they asked for it")

@@ -1,16 +1,23 @@
 """What is done about a call that failed. Pure: one error and what is known of the call go in.
 
-=================================== ============================== ============================
-error                               decision                       charged
-=================================== ============================== ============================
-InvalidNumber                       Refuse: stored, ERROR          --
-MissingField                        Die                            --
-NoCredentials                       HandBack, the courier pauses   nothing; Die after a day
-AuthFailed                          HandBack, the courier pauses   nothing; Die after a day
-RateLimited                         HandBack, the courier pauses   nothing; Die after a day
-CourierDown, RequestRefused         Repeat with backoff            an attempt; Die at the last
-UnreadableAnswer, WrongNumber       Repeat, slowly                 an attempt; Die at the last
-=================================== ============================== ============================
+=================================== =========================== ====================================
+error                               decision                    charged to the number
+=================================== =========================== ====================================
+InvalidNumber                       Refuse: stored, ERROR       --
+MissingField                        Die                         --
+NoCredentials, RateLimited          Repeat, the line stops      never
+AuthFailed                          Repeat, the line stops      where others are answered
+CourierDown                         Repeat; after a few numbers where others are answered
+                                    in a row the line stops
+RequestRefused, UnreadableAnswer,   the same, more slowly       where others are answered
+WrongNumber
+=================================== =========================== ====================================
+
+Whose fault an error is, the number's or the courier's, the others tell: it is charged to a number
+only if another number of its line was answered since its last try. So an answer that cannot be read
+is the courier's fault (its form has changed) until another one can be read. Charged as often as
+`attempts` says, or failing for `give_up_days`, a request dies. One that is refused with its whole
+line dies after a day of that, which Redis finds out (lua/sweep.lua).
 """
 
 from __future__ import annotations
@@ -19,9 +26,10 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tracking.call import Call, Pause
+from tracking.call import Call, Setback
 from tracking.errors import (
     AuthFailed,
+    CourierDown,
     CourierError,
     InvalidNumber,
     MissingField,
@@ -29,14 +37,14 @@ from tracking.errors import (
     RateLimited,
     UnreadableAnswer,
 )
+from tracking.line import TRACKING, kind_of
 
-GIVE_UP_SECONDS = 86_400.0
-"""A request that could not even be asked for a day is dead: somebody must look at the courier."""
+DAY_SECONDS = 86_400.0
 
-NO_CREDENTIALS_PAUSE_SECONDS = 60.0
-"""How soon new credentials are noticed; looking costs no call."""
+PATIENCE_SECONDS = DAY_SECONDS
+"""A request that its courier refused to hear for so long is dead: somebody must look."""
 
-LONGEST_PAUSE_SECONDS = 86_400.0
+LONGEST_PAUSE_SECONDS = DAY_SECONDS
 """A Retry-After beyond a day is taken for a mistake of the courier."""
 
 UNREADABLE_FACTOR = 6.0
@@ -45,11 +53,12 @@ UNREADABLE_FACTOR = 6.0
 
 @dataclass(frozen=True, slots=True)
 class RetryRules:
-    """`[retry]`: attempts before a request is dead, and the backoff between them in seconds."""
+    """`[retry]`: when a request is dead, and the backoff between its attempts in seconds."""
 
     attempts: int = 5
     first_seconds: float = 10.0
     cap_seconds: float = 3_600.0
+    give_up_days: int = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +70,17 @@ class Refuse:
 class Die:
     """Nobody will answer: record it in `dead`; the operations end in ERROR."""
 
+    setback: Setback | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Once more in `delay` seconds."""
+    """Once more, later."""
 
-    delay: float
-
-
-@dataclass(frozen=True, slots=True)
-class HandBack:
-    """Back to the head of the list, and nobody calls this courier for a while."""
-
-    pause: Pause
+    setback: Setback
 
 
-Decision = Refuse | Die | Repeat | HandBack
+Decision = Refuse | Die | Repeat
 
 
 def decide(
@@ -92,15 +96,29 @@ def decide(
             return Refuse()
         case MissingField():
             return Die()
-        case NoCredentials() | AuthFailed() | RateLimited():
-            if now - call.waiting_since >= GIVE_UP_SECONDS:
-                return Die()
-            return HandBack(Pause(error.code, _pause_seconds(error)))
-    attempts = call.attempts + 1
-    if attempts >= rules.attempts:
-        return Die()
+    setback = _setback(error, call, rules, draw)
+    used_up = setback.charged and call.attempts + 1 >= rules.attempts
+    failing = 0.0 if call.failing_since is None else now - call.failing_since
+    too_long = not setback.firm and failing >= rules.give_up_days * DAY_SECONDS
+    return Die(setback) if used_up or too_long else Repeat(setback)
+
+
+def _setback(
+    error: CourierError, call: Call, rules: RetryRules, draw: Callable[[], float]
+) -> Setback:
+    kind = kind_of(call.line) or TRACKING
+    firm = isinstance(error, NoCredentials | RateLimited)
+    refused = firm or isinstance(error, AuthFailed)
     slower = UNREADABLE_FACTOR if isinstance(error, UnreadableAnswer) else 1.0
-    return Repeat(delay(attempts, rules.first_seconds * slower, rules.cap_seconds, draw))
+    return Setback(
+        why=error.code,
+        delay=delay(call.tries + 1, rules.first_seconds * slower, rules.cap_seconds, draw),
+        charged=not firm and (call.blamed or not kind.spares),
+        brake=kind.brakes.get(error.code, kind.brakes[CourierDown.code]),
+        named=_named_pause(error),
+        patience=PATIENCE_SECONDS if refused else None,
+        firm=firm,
+    )
 
 
 def delay(attempts: int, first: float, cap: float, draw: Callable[[], float]) -> float:
@@ -120,10 +138,8 @@ def delay(attempts: int, first: float, cap: float, draw: Callable[[], float]) ->
     return longest * draw()
 
 
-def _pause_seconds(error: CourierError) -> float | None:
-    if isinstance(error, NoCredentials):
-        return NO_CREDENTIALS_PAUSE_SECONDS
-    if isinstance(error, RateLimited) and error.retry_after is not None:
-        # Under a second is no answer to "slow down".
-        return min(max(error.retry_after, 1.0), LONGEST_PAUSE_SECONDS)
-    return None
+def _named_pause(error: CourierError) -> float | None:
+    if not isinstance(error, RateLimited) or error.retry_after is None:
+        return None
+    # Under a second is no answer to "slow down".
+    return min(max(error.retry_after, 1.0), LONGEST_PAUSE_SECONDS)

@@ -83,9 +83,8 @@ def assemble(config: Config, parts: Parts) -> Worker:
     tasks, room = Tasks(), CallRoom(config.worker.concurrency, lambda: results.is_available)
     codes = CodeCounts(parts.store)
     stores = Stores(parts.limiter, results, Dead(parts.store), codes, parts.defects)
-    retry = RetryRules(config.retry.attempts, config.retry.first_seconds, config.retry.cap_seconds)
     tracker = Tracker(parts.registry, parts.http)
-    asker = Asker(tracker.track, stores, retry, encode_request, Spare(room, reach))
+    asker = Asker(tracker.track, stores, _retry(config), encode_request, Spare(room, reach))
     drainer = Drainer(parts.limiter, room, reach)
     parts.store.returned = room.waiting.wake
     dispatcher = Dispatcher(asker, tasks, parts.putter, drainer.look_again, reach)
@@ -112,6 +111,11 @@ def assemble(config: Config, parts: Parts) -> Worker:
         draining=background.start("drainer", functools.partial(drainer.run, dispatcher)),
         background=background,
     )
+
+
+def _retry(config: Config) -> RetryRules:
+    retry = config.retry
+    return RetryRules(retry.attempts, retry.first_seconds, retry.cap_seconds, retry.give_up_days)
 
 
 def _intake(

@@ -28,6 +28,7 @@ class Case:
     stored: Mapping[str, Any] = field(default_factory=dict)
     checkpoints: int = 0
     error: str | None = None
+    asked_again: bool = False
 
 
 def _told(tag: str, *, delivered: bool = False) -> dict[str, Any]:
@@ -43,17 +44,27 @@ STORIES = {
         "00000100000010", ["answered"], stored=_told("OutForDelivery"), checkpoints=4
     ),
     "exception": Case("00000200000010", ["answered"], stored=_told("Exception"), checkpoints=4),
-    "unknown number": Case("00000000000010", ["not_found"], stored=_told("Pending")),
+    "unknown number": Case(
+        "00000000000010", ["not_found"], stored=_told("Pending"), asked_again=True
+    ),
 }
 ENDS = {
     "invalid number": Case(
         f"{Failure.INVALID}00000010", ["invalid_number"], "ERROR", error="invalid_number"
     ),
     "server error": Case(
-        f"{Failure.DOWN}00000010", ["courier_down"] * 2, "ERROR", error="courier_down"
+        f"{Failure.DOWN}00000010",
+        ["courier_down"] * 2,
+        "ERROR",
+        error="courier_down",
+        asked_again=True,
     ),
     "unreadable body": Case(
-        f"{Failure.CHANGED}00000010", ["unreadable_answer"] * 2, "ERROR", error="unreadable_answer"
+        f"{Failure.CHANGED}00000010",
+        ["unreadable_answer"] * 2,
+        "ERROR",
+        error="unreadable_answer",
+        asked_again=True,
     ),
 }
 AUTH = Case(f"{Failure.AUTH}00000010", ["auth_failed"], "WAITING")

@@ -23,7 +23,7 @@ EXPIRING = {
     "calls_leases": 60_000,
     "call_starts": 60_000,
     "calls_paused": 86_400_000,
-    "calls_breaker": 86_400_000,
+    "calls_brake": 2 * 86_400_000,
     "wait_drainer": 86_400_000,
     "wait_list_activated": 86_400_000_000,
     "tracking:status": 86_400_000,

@@ -36,10 +36,11 @@ class Death:
     stopped: bool = False
     couriers: int = 1
     every_seconds: float = BURST_SECONDS
+    grace_seconds: float | None = None
 
 
 FAILING = {"fault": "status", "status": 500}
-PAUSING = {"fault": "status", "status": 429, "retry_after": "1"}
+HANGING = {"fault": "hang"}
 
 DEATHS = {
     FailPoint.AFTER_RESERVE: Death(),
@@ -50,10 +51,11 @@ DEATHS = {
     FailPoint.AFTER_ANSWER: Death(),
     FailPoint.AFTER_STORE: Death(),
     FailPoint.AFTER_FINISH: Death(),
-    FailPoint.AFTER_FAILURE_STORED: Death(FAILING, per_second=10),
-    FailPoint.AFTER_RETRY: Death(FAILING, per_second=10),
-    # Who drains a paused courier alone calls it: of two couriers, each of two workers has one.
-    FailPoint.AFTER_HAND_BACK: Death(PAUSING, couriers=2),
+    # Who drains a courier that fails alone calls it: of two, each of two workers has one.
+    FailPoint.AFTER_FAILURE_STORED: Death(FAILING, per_second=10, couriers=2),
+    FailPoint.AFTER_RETRY: Death(FAILING, per_second=10, couriers=2),
+    # What runs still when the grace is over is handed back.
+    FailPoint.AFTER_HAND_BACK: Death(HANGING, stopped=True, grace_seconds=0.3),
     FailPoint.AFTER_DEAD: Death(malformed=True),
     FailPoint.AFTER_DELETE: Death(),
     FailPoint.AFTER_DRAIN_RESERVE: Death(),
@@ -96,6 +98,8 @@ def test_what_a_killed_worker_held_ends_with_its_neighbour(plant: Plant, point: 
 def couriers(plant: Plant, death: Death) -> list[str]:
     """Couriers as the death wants them; requests outlive their failures."""
     plant.settings["retry.attempts"] = 100
+    if death.grace_seconds is not None:
+        plant.settings["worker.grace_seconds"] = death.grace_seconds
     return [
         plant.courier(latency=0.1, per_second=death.per_second, **death.behaviour)
         for _ in range(death.couriers)

@@ -21,7 +21,7 @@ from service.flow.handle import Handler
 from service.flow.receive import Receiver
 from service.flow.tasks import Tasks
 from service.upkeep.sweeper import Sweeper
-from tracking.call import Admission, Call, DeadLetter, Ended, Pause, Swept, Turn
+from tracking.call import Admission, Call, DeadLetter, Ended, Setback, Swept, Turn
 from tracking.checkpoint import Tag, Tracking
 from tracking.errors import StoreError
 from tracking.operation import State
@@ -71,7 +71,7 @@ class Limits:
     turn: Turn = NOTHING_MORE
     swept: tuple[Swept, ...] = ()
     rooms: list[int] = field(default_factory=list)
-    pauses: list[Pause | None] = field(default_factory=list)
+    setbacks: list[Setback] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     ids: Iterator[str] = field(default_factory=lambda: map(str, itertools.count()))
 
@@ -88,11 +88,11 @@ class Limits:
     async def finish(self, _: Call, __: object, room: int) -> Turn:
         return self._ended("finish", room)
 
-    async def retry(self, _: Call, __: float, room: int) -> Turn:
+    async def retry(self, _: Call, setback: Setback, room: int) -> Turn:
+        self.setbacks.append(setback)
         return self._ended("retry", room)
 
-    async def hand_back(self, _: Call, room: int, pause: Pause | None = None) -> Turn:
-        self.pauses.append(pause)
+    async def hand_back(self, _: Call, room: int) -> Turn:
         return self._ended("hand back", room)
 
     def _ended(self, how: str, room: int) -> Turn:

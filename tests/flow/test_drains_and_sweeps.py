@@ -98,7 +98,13 @@ async def test_the_sweep_records_the_dying_and_asks_for_a_drainer() -> None:
 
     await scene.sweeper.sweep()
 
-    assert scene.journal.steps == ["sweep 1", "record 1", "finish", "put drain usps"]
+    assert scene.journal.steps == [
+        "sweep 1",
+        "note final failure",
+        "record 1",
+        "finish",
+        "put drain usps",
+    ]
 
 
 async def test_a_defect_over_one_line_leaves_the_others_to_be_swept() -> None:
@@ -108,4 +114,4 @@ async def test_a_defect_over_one_line_leaves_the_others_to_be_swept() -> None:
 
     await scene.sweeper.sweep()
 
-    assert scene.journal.steps == ["sweep 1", "record 1", "put drain usps"]
+    assert scene.journal.steps == ["sweep 1", "note final failure", "record 1", "put drain usps"]

@@ -14,10 +14,9 @@ from flow_ports import Scene, call
 from couriers.http.settings import CourierSettings, credentials
 from couriers.registry import COURIERS
 from service.flow.failure_policy import (
-    GIVE_UP_SECONDS,
     UNREADABLE_FACTOR,
+    Decision,
     Die,
-    HandBack,
     Refuse,
     Repeat,
     RetryRules,
@@ -25,7 +24,7 @@ from service.flow.failure_policy import (
     delay,
 )
 from service.observe.redact import cleaner
-from tracking.call import Ended, Granted, Pause
+from tracking.call import Ended, Granted, Setback
 from tracking.checkpoint import Tracking
 from tracking.errors import (
     AuthFailed,
@@ -39,32 +38,52 @@ from tracking.errors import (
     UnreadableAnswer,
     WrongNumber,
 )
+from tracking.line import TRACKING
 from tracking.operation import State
 from tracking.request import Slug
 
 Written = Callable[[], list[dict[str, Any]]]
 
-RULES = RetryRules(attempts=3, first_seconds=10.0, cap_seconds=100.0)
-REPEATED = (CourierDown("502"), RequestRefused("400"))
-SLOWLY = (UnreadableAnswer("a web page"), WrongNumber("another"))
-WAITING = (NoCredentials("none"), AuthFailed("401"), RateLimited("429"))
+RULES = RetryRules(attempts=3, first_seconds=10.0, cap_seconds=100.0, give_up_days=7)
+DAY = 86_400.0
+BRAKES = TRACKING.brakes
+OF_THE_COURIER = (CourierDown("502"), RequestRefused("400"))
+IN_A_NEW_FORM = (UnreadableAnswer("a web page"), WrongNumber("another"))
+TRIED_AGAIN = (*OF_THE_COURIER, *IN_A_NEW_FORM, AuthFailed("401"))
+REFUSALS = (NoCredentials("none"), AuthFailed("401"), RateLimited("429"))
 
 
-def decided(error: CourierError, attempts: int = 0, waited: float = 0.0) -> object:
+def decided(error: CourierError, waited: float = 0.0, **known: Any) -> Decision:
     now = time.time()
-    failed = call(attempts=attempts, waiting_since=now - waited)
+    failed = call(waiting_since=now - waited, **known)
     return decide(error, failed, now, RULES, draw=lambda: 1.0)
+
+
+def setback(error: CourierError, **known: Any) -> Setback:
+    decision = decided(error, **known)
+    assert isinstance(decision, Repeat)
+    return decision.setback
 
 
 def test_what_is_done_about_an_error_follows_the_table() -> None:
     assert decided(InvalidNumber("never")) == Refuse()
     assert decided(MissingField("tracking_postal_code")) == Die()
-    assert [decided(error) for error in REPEATED] == [Repeat(10.0)] * 2
-    assert [decided(error) for error in SLOWLY] == [Repeat(10.0 * UNREADABLE_FACTOR)] * 2
-    assert [decided(error, attempts=99) for error in WAITING] == [
-        HandBack(Pause("no_credentials", 60.0)),
-        HandBack(Pause("auth_failed", None)),
-        HandBack(Pause("rate_limited", None)),
+    assert [setback(error) for error in OF_THE_COURIER] == [
+        Setback(error.code, 10.0, brake=BRAKES[error.code]) for error in OF_THE_COURIER
+    ]
+    assert [setback(error) for error in IN_A_NEW_FORM] == [
+        Setback(error.code, 10.0 * UNREADABLE_FACTOR, brake=BRAKES[error.code])
+        for error in IN_A_NEW_FORM
+    ]
+    assert [setback(error) for error in REFUSALS] == [
+        Setback(
+            error.code,
+            10.0,
+            brake=BRAKES[error.code],
+            patience=DAY,
+            firm=not isinstance(error, AuthFailed),
+        )
+        for error in REFUSALS
     ]
 
 
@@ -74,21 +93,52 @@ def test_what_is_done_about_an_error_follows_the_table() -> None:
 def test_a_courier_that_names_a_time_is_left_alone_for_it(
     named: float | None, seconds: float | None
 ) -> None:
-    error = RateLimited("429", retry_after=named)
-
-    assert decided(error) == HandBack(Pause("rate_limited", seconds))
+    assert setback(RateLimited("429", retry_after=named)).named == seconds
 
 
-@pytest.mark.parametrize("error", [*REPEATED, *SLOWLY], ids=lambda error: error.code)
-def test_the_last_attempt_is_followed_by_death(error: CourierError) -> None:
-    assert isinstance(decided(error, attempts=RULES.attempts - 2), Repeat)
-    assert decided(error, attempts=RULES.attempts - 1) == Die()
+@pytest.mark.parametrize("error", TRIED_AGAIN, ids=lambda error: error.code)
+def test_an_error_is_charged_to_a_number_where_another_one_was_answered(
+    error: CourierError,
+) -> None:
+    assert not setback(error).charged
+    assert setback(error, blamed=True).charged
 
 
-@pytest.mark.parametrize("error", WAITING, ids=lambda error: error.code)
-def test_a_request_that_failed_for_a_day_is_dead(error: CourierError) -> None:
-    assert isinstance(decided(error, waited=GIVE_UP_SECONDS - 60), HandBack)
-    assert decided(error, waited=GIVE_UP_SECONDS + 1) == Die()
+@pytest.mark.parametrize(
+    "error", [NoCredentials("none"), RateLimited("429")], ids=lambda error: error.code
+)
+def test_what_no_number_can_be_blamed_for_is_charged_to_none(error: CourierError) -> None:
+    assert not setback(error, blamed=True, attempts=99, failing_since=1.0).charged
+
+
+@pytest.mark.parametrize("error", TRIED_AGAIN, ids=lambda error: error.code)
+def test_the_last_attempt_is_followed_by_death_and_stops_the_line_too(error: CourierError) -> None:
+    last = decided(error, blamed=True, attempts=RULES.attempts - 1)
+
+    assert setback(error, blamed=True, attempts=RULES.attempts - 2).charged
+    assert isinstance(last, Die)
+    assert last.setback is not None
+    assert last.setback.brake == BRAKES[error.code]
+    assert not setback(error, attempts=99).charged
+
+
+@pytest.mark.parametrize("error", TRIED_AGAIN, ids=lambda error: error.code)
+def test_what_has_failed_for_7_days_is_dead_whosever_fault_it_is(error: CourierError) -> None:
+    now = time.time()
+
+    assert isinstance(decided(error, failing_since=now - 7 * DAY + 60.0), Repeat)
+    assert isinstance(decided(error, failing_since=now - 7 * DAY - 60.0), Die)
+
+
+@pytest.mark.parametrize("error", REFUSALS, ids=lambda error: error.code)
+def test_how_long_a_request_has_waited_says_nothing_of_its_line(error: CourierError) -> None:
+    assert setback(error, waited=30 * DAY) == setback(error)
+
+
+def test_each_further_failure_of_a_number_is_tried_again_later() -> None:
+    error = CourierDown("502")
+
+    assert [setback(error, tries=tries).delay for tries in (0, 1, 2, 9)] == [10, 20, 40, 100]
 
 
 def test_waits_double_up_to_their_cap() -> None:

@@ -148,7 +148,7 @@ async def test_its_record_names_both_parcels() -> None:
 async def test_a_dead_request_is_recorded_before_it_ends() -> None:
     steps = await Scene(Dying(call(deaths=11))).handle()
 
-    assert steps == ["available", "admit", "record 1", "finish", "delete"]
+    assert steps == ["available", "admit", "note final failure", "record 1", "finish", "delete"]
 
 
 async def test_a_failed_call_is_noted_before_it_is_repeated() -> None:

@@ -15,7 +15,7 @@ from flow_ports import TRACKING, USPS, Job, Permit, Scene, away, call
 
 from service.flow import keep_trying
 from service.flow.call_room import CallRoom
-from tracking.call import NO_ROOM, Call, Granted, Pause, Swept, Turn
+from tracking.call import NO_ROOM, Call, Granted, Swept, Turn
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, InvalidNumber, NotStarted, RateLimited, ResultsDown
 
@@ -50,7 +50,7 @@ async def test_nobody_is_given_a_place() -> None:
         (lambda _: TRACKING, "finish"),
         (failing(InvalidNumber("never")), "finish"),
         (failing(CourierDown("502")), "retry"),
-        (failing(RateLimited("429")), "hand back"),
+        (failing(RateLimited("429")), "retry"),
         (failing(NotStarted("too late")), "hand back"),
     ],
 )
@@ -92,8 +92,8 @@ async def test_a_courier_that_wants_a_pause_has_it_before_the_lease_ends() -> No
 
     steps = await scene.handle()
 
-    assert steps[-2:] == ["hand back", "delete"]
-    assert scene.limits.pauses == [Pause("rate_limited", None)]
+    assert steps[-2:] == ["retry", "delete"]
+    assert [setback.why for setback in scene.limits.setbacks] == ["rate_limited"]
 
 
 async def test_the_sweep_goes_on_and_finds_the_dying_again_when_they_can_be_recorded() -> None:
@@ -107,7 +107,8 @@ async def test_the_sweep_goes_on_and_finds_the_dying_again_when_they_can_be_reco
     await scene.sweeper.sweep()
 
     assert while_away == ["sweep 1", "put drain usps"]
-    assert scene.journal.steps[2:] == ["sweep 1", "record 1", "finish", "put drain usps"]
+    ended = ["note final failure", "record 1", "finish"]
+    assert scene.journal.steps[2:] == ["sweep 1", *ended, "put drain usps"]
 
 
 async def test_a_drain_job_is_kept_by_the_first_who_comes_with_it() -> None:

@@ -18,14 +18,15 @@ from typing import Any
 from redis.asyncio import Redis
 
 from limits.clock import Clock
-from limits.codec import write_request, write_rules
+from limits.codec import write_request, write_rules, write_setback
 from limits.epoch import Epoch
 from limits.forgetting import Forgetter, Forgotten
 from limits.keys import LineKeys, of_line
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
 from limits.rules import Rules
-from tracking.call import Admission, Call, Ended, Granted, Parked, Turn, Verdict
+from tracking.call import Admission, Call, Ended, Granted, Parked, Setback, Turn, Verdict
+from tracking.line import TRACKING
 from tracking.operation import State
 from tracking.request import Number, Slug, TrackingRequest
 
@@ -42,6 +43,24 @@ NO_PLACES = b"[]"
 """As cancel.lua and forget.lua read it: the number was not pushed by hand."""
 
 _jobs = itertools.count(1)
+
+
+def again_in(seconds: float) -> Setback:
+    """A call failed that is held against nobody."""
+    return Setback("results_down", seconds)
+
+
+def failed(why: str = "courier_down", **other: Any) -> Setback:
+    """A call failed as the policy takes it: the courier's fault, until others are answered."""
+    patience = 86_400.0 if why in {"auth_failed", "rate_limited", "no_credentials"} else None
+    firm = why in {"rate_limited", "no_credentials"}
+    plain = {"delay": 60.0, "brake": TRACKING.brakes[why], "patience": patience, "firm": firm}
+    return Setback(why, **{**plain, **other})
+
+
+def raw(setback: Setback, *, unsent: bool = False) -> bytes:
+    """A setback as retry.lua reads it."""
+    return write_setback(setback, unsent=unsent)
 
 
 def asked(number: str = "N001", **fields: Any) -> TrackingRequest:
@@ -98,6 +117,10 @@ class Worker:
 
     async def finish(self, call: Call, verdict: Verdict = ANSWERED, room: int = 0) -> Turn:
         return await self.limiter.finish(call, verdict, room)
+
+    async def repeat(self, call: Call, seconds: float = 60.0) -> Turn:
+        """Have a call made again later, which is held against nobody."""
+        return await self.limiter.retry(call, again_in(seconds), 0)
 
     async def raw(self, script: str, *args: Any, reports: list[Any] | None = None) -> list[Any]:
         """What a script itself answers."""

@@ -105,12 +105,12 @@ async def test_a_process_without_room_hands_the_slug_over_with_its_call(
     assert (why, put) == ("room", 1)
 
 
-async def test_the_answer_that_ends_a_breaker_lets_others_go_at_once(
+async def test_the_answer_that_ends_a_brake_lets_others_go_at_once(
     usps: Worker, redis: Redis
 ) -> None:
     wide = replace(usps, rules=Rules(per_second=1000))
     trial = await sent(await wide.granted())
-    await redis.set(KEYS.calls_breaker, "1", px=60_000)
+    await redis.set(KEYS.calls_brake, '{"failed":["N009"],"pauses":1}', px=60_000)
     await wide.parked("N002")
     await somebody_asks_in_a_second(redis)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from limits_bench import KEYS, USPS, Worker, counted, state
+from limits_bench import KEYS, USPS, Worker, again_in, counted, state
 from redis.asyncio import Redis
 
 from limits import cancelling
@@ -25,7 +25,7 @@ async def scripts_run(redis: Redis) -> int:
 async def test_all_that_waits_for_a_courier_ends_wherever_it_waits(
     busy: Worker, free: Worker, redis: Redis, canceller: Canceller
 ) -> None:
-    await free.limiter.retry(await free.granted("LATER", id="later"), 60.0, 0)
+    await free.limiter.retry(await free.granted("LATER", id="later"), again_in(60.0), 0)
     await busy.parked("BUSY", id="behind")
     for n in range(MANY):
         await busy.parked(f"N{n + 1:03}", id=f"op-{n}")

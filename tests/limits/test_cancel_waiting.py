@@ -199,7 +199,7 @@ async def test_a_request_behind_a_running_call_can_be_cancelled(
 
 
 async def test_a_retry_is_cancelled_wherever_it_waits(worker: Worker, redis: Redis) -> None:
-    await worker.limiter.retry(await worker.granted("N001", id="op-1"), 60.0, 0)
+    await worker.repeat(await worker.granted("N001", id="op-1"))
 
     assert await cancel_number(worker) == 1
     await retries_are_due(redis)

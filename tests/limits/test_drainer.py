@@ -12,6 +12,7 @@ from limits_bench import (
     KEYS,
     Hire,
     Worker,
+    again_in,
     counted,
     flag_seconds,
     redis_us,
@@ -235,21 +236,21 @@ async def test_nothing_is_decided_by_the_flag(crowd: Worker, redis: Redis) -> No
 async def test_a_retry_wakes_the_process_that_made_it_when_it_is_due(
     worker: Worker, redis: Redis
 ) -> None:
-    turn = await worker.limiter.retry(await worker.granted(), 0.2, 5)
+    turn = await worker.limiter.retry(await worker.granted(), again_in(0.2), 5)
     assert turn.ask_again is not None
 
     async def asked_in_time() -> bool:
         return time.monotonic() >= (turn.ask_again or 0.0)
 
     await until(asked_in_time)
-    assert [call.attempts for call in (await worker.take()).calls] == [1]
+    assert [call.request.number for call in (await worker.take()).calls] == ["N001"]
     assert await redis.exists(KEYS.wait_later) == 0
 
 
 async def test_a_due_retry_whose_process_vanished_finds_a_drainer_by_the_sweep(
     worker: Worker, redis: Redis
 ) -> None:
-    await worker.limiter.retry(await worker.granted(), 60.0, 5)
+    await worker.limiter.retry(await worker.granted(), again_in(60.0), 5)
     await redis.delete(KEYS.wait_drainer)
 
     await retries_are_due(redis)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from limits_bench import FAST, KEYS, Hire, Worker, flag_seconds
+from limits_bench import FAST, KEYS, Hire, Worker, again_in, flag_seconds
 from redis.asyncio import Redis
 
 from limits.rules import Rules
@@ -60,7 +60,7 @@ async def test_calls_that_are_over_before_the_next_may_start_are_not_timed_again
 
 
 async def test_the_flag_lives_until_the_last_retry_is_due(worker: Worker, redis: Redis) -> None:
-    await worker.limiter.retry(await worker.granted(), 90.0, 5)
+    await worker.limiter.retry(await worker.granted(), again_in(90.0), 5)
 
     assert await flag_seconds(redis) == pytest.approx(90.0, abs=10.0)
 

@@ -13,6 +13,7 @@ from limits_bench import (
     Hire,
     Worker,
     a_millisecond_goes_by,
+    again_in,
     counted,
     everything,
     forget,
@@ -126,7 +127,7 @@ async def test_a_running_call_that_fails_is_not_repeated(
 
     match how:
         case "retry":
-            await worker.limiter.retry(call, 0.0, 0)
+            await worker.limiter.retry(call, again_in(0.0), 0)
         case "hand_back":
             await worker.limiter.hand_back(call, 0)
         case "sweep":

@@ -11,6 +11,7 @@ from limits_bench import (
     KEYS,
     Hire,
     Worker,
+    again_in,
     counted,
     redis_us,
     state,
@@ -206,7 +207,7 @@ async def test_a_request_behind_a_call_that_is_repeated_waits_for_the_retry(
     call = await worker.granted(id="op-1")
     await worker.parked(id="op-2")
 
-    (second,) = (await worker.limiter.retry(call, 0.0, 5)).calls
+    (second,) = (await worker.limiter.retry(call, again_in(0.0), 5)).calls
 
     assert set(second.operations) == {"op-1", "op-2"}
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from limits_bench import (
-    KEYS,
-    Hire,
-    Worker,
-    everything,
-    redis_us,
-    sent,
-    the_lease_ends,
-)
+from limits_bench import KEYS, Hire, Worker, again_in, everything, redis_us, sent, the_lease_ends
 from redis.asyncio import Redis
 from redis.exceptions import OutOfMemoryError
 
@@ -85,7 +77,7 @@ async def test_what_waits_is_taken_and_ends_while_redis_is_full(
 
     turn = await free.take(2)
     follow = [await free.finish(call, room=1) for call in turn.calls]
-    retried = await free.limiter.retry(follow[0].calls[0], 0.0, 1)
+    retried = await free.limiter.retry(follow[0].calls[0], again_in(0.0), 1)
 
     assert [call.request.number for call in turn.calls] == ["N001", "N002"]
     assert [call.request.number for call in retried.calls] == ["N003"]

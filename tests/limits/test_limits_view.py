@@ -6,13 +6,22 @@ import json
 from dataclasses import replace
 
 import pytest
-from limits_bench import DEAD, FAST, KEYS, USPS, Hire, Worker, everything, redis_us
+from limits_bench import (
+    DEAD,
+    FAST,
+    KEYS,
+    USPS,
+    Hire,
+    Worker,
+    everything,
+    failed,
+    redis_us,
+)
 from redis.asyncio import Redis
 
 from limits import keys
 from limits.rules import Rules
 from limits.view import LineView, Place, View
-from tracking.call import Pause
 from tracking.errors import LimitsDown
 from tracking.line import Line
 from tracking.operation import State
@@ -103,11 +112,11 @@ async def test_the_rate_binds_until_the_last_that_waits_is_due(usps: Worker, red
 
 
 async def test_a_pause_binds_and_says_why(worker: Worker, redis: Redis) -> None:
-    await worker.limiter.hand_back(await worker.granted(), 0, Pause("429", seconds=40.0))
+    await worker.limiter.retry(await worker.granted(), failed("rate_limited", named=40.0), 0)
 
     view = await line_view(redis)
 
-    assert (view.bound_by, view.paused_why) == ("paused", "429")
+    assert (view.bound_by, view.paused_why) == ("paused", "rate_limited")
     assert view.until_seconds == pytest.approx(40.0, abs=5.0)
 
 
@@ -159,7 +168,7 @@ async def test_an_automatic_request_lets_three_others_go_first(busy: Worker, red
 
 
 async def test_a_retry_shows_when_it_is_due(worker: Worker, redis: Redis) -> None:
-    await worker.limiter.retry(await worker.granted(), 90.0, 0)
+    await worker.limiter.retry(await worker.granted(), failed(delay=90.0), 0)
 
     place = await view_of(redis).place(Line(USPS), N001)
 

@@ -12,14 +12,16 @@ from limits_bench import (
     USPS,
     Hire,
     Worker,
+    again_in,
     counted,
+    failed,
     retries_are_due,
     sent,
 )
 from redis.asyncio import Redis
 
 from limits.rules import Rules
-from tracking.call import Full, Granted, Pause, Turn
+from tracking.call import Full, Granted, Turn
 from tracking.request import Origin
 
 ONE = replace(FAST, concurrent=1)
@@ -47,13 +49,13 @@ async def test_a_request_that_finds_somebody_waiting_goes_behind_them(
 
 
 async def test_a_retry_that_is_not_due_keeps_nobody_waiting(worker: Worker) -> None:
-    await worker.limiter.retry(await worker.granted("N001"), 60.0, 0)
+    await worker.limiter.retry(await worker.granted("N001"), again_in(60.0), 0)
 
     assert isinstance(await worker.admit("N002"), Granted)
 
 
 async def test_a_retry_that_is_due_goes_to_the_tail(worker: Worker, redis: Redis) -> None:
-    await worker.limiter.retry(await worker.granted("N001"), 60.0, 0)
+    await worker.limiter.retry(await worker.granted("N001"), again_in(60.0), 0)
     await redis.rpush(KEYS.wait_list, "N002")
 
     await retries_are_due(redis)
@@ -114,7 +116,7 @@ async def test_an_automatic_retry_that_somebody_wants_too_is_manual_when_due(
     worker: Worker, redis: Redis
 ) -> None:
     call = await worker.granted("N001", origin=AUTOMATIC)
-    await worker.limiter.retry(call, 60.0, 0)
+    await worker.limiter.retry(call, again_in(60.0), 0)
 
     await worker.parked("N001")
     await retries_are_due(redis)
@@ -212,7 +214,9 @@ async def test_a_number_pushed_by_hand_and_asked_for_as_well_is_called_once(
 async def test_a_number_pushed_by_hand_before_its_retry_is_due_is_called_now(
     worker: Worker, redis: Redis
 ) -> None:
-    await worker.limiter.retry(await worker.granted("N001", id="op-1"), 3600.0, 0)
+    await worker.limiter.retry(
+        await worker.granted("N001", id="op-1"), failed(delay=3600.0, charged=True), 0
+    )
 
     await redis.rpush(KEYS.wait_list, "N001")
     call = await worker.taken()
@@ -246,7 +250,7 @@ async def test_requests_for_one_courier_never_wait_for_another(busy: Worker, red
 async def test_after_a_pause_the_one_that_failed_is_the_first_to_try(hire: Hire) -> None:
     worker = await hire(Rules())
     call = await sent(await worker.granted("N001"))
-    await worker.limiter.hand_back(call, 0, Pause("429", seconds=0.05))
+    await worker.limiter.retry(call, failed("rate_limited", named=0.05), 0)
     await worker.parked("N002")
 
     await worker.clock.settled()

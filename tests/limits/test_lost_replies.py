@@ -16,8 +16,11 @@ from limits_bench import (
     Hire,
     Worker,
     a_second_goes_by,
+    again_in,
     asked,
     everything,
+    failed,
+    raw,
     read,
     redis_us,
     sent,
@@ -30,8 +33,6 @@ from limits.codec import write_request
 from limits.limiter import Policy
 from limits.rules import Rules
 
-NO_PAUSE = (-1, "")
-PAUSE = (30_000, "429")
 AT = re.compile(r" \d+$")
 
 
@@ -186,12 +187,13 @@ async def test_a_second_process_does_not_take_a_duty_over_by_a_repeated_take(
     ("script", "args"),
     [
         ("finish", (verdict(1), "N001")),
-        ("retry", (60_000,)),
-        ("hand_back", (0, *NO_PAUSE)),
-        ("hand_back", (0, *PAUSE)),
-        ("hand_back", (0, 0, "auth_failed")),
-        ("hand_back", (1, *NO_PAUSE)),
-        ("hand_back", (1, *PAUSE)),
+        ("retry", (raw(again_in(60.0)),)),
+        ("retry", (raw(failed("courier_down")),)),
+        ("retry", (raw(failed("auth_failed")),)),
+        ("retry", (raw(failed("rate_limited", named=30.0)),)),
+        ("retry", (raw(failed("no_credentials"), unsent=True),)),
+        ("hand_back", (0,)),
+        ("hand_back", (1,)),
     ],
 )
 @pytest.mark.parametrize("room", [0, 1, 5])

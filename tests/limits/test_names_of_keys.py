@@ -29,7 +29,7 @@ def test_scripts_name_the_keys_of_all_lines_as_we_do(field: str) -> None:
     assert f"'{getattr(of_line(LINE), field)}'" in SCRIPT
 
 
-@pytest.mark.parametrize(("script", "keys"), [("survey", 2), ("inspect", 9)])
+@pytest.mark.parametrize(("script", "keys"), [("survey", 2), ("inspect", 10)])
 def test_what_looks_before_a_sweep_names_a_lines_keys_as_we_do(script: str, keys: int) -> None:
     text = (files("limits") / f"lua/{script}.lua").read_text()
     named = set(re.findall(r"'([a-z_]+:)' \.\. line", text))

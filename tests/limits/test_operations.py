@@ -12,6 +12,7 @@ from limits_bench import (
     KEYS,
     Worker,
     counted,
+    failed,
     sent,
     state,
     status,
@@ -186,7 +187,7 @@ async def test_a_call_to_be_repeated_waits_again(worker: Worker, redis: Redis) -
     call = await worker.granted("N001", id="op-1")
     assert await state(redis, "op-1") == "RUNNING"
 
-    await worker.limiter.retry(call, 60.0, 0)
+    await worker.limiter.retry(call, failed(delay=60.0), 0)
 
     assert await state(redis, "op-1") == "WAITING"
 
@@ -195,7 +196,7 @@ async def test_attempts_count_answers_to_be_repeated(worker: Worker) -> None:
     call = await sent(await worker.granted("N001"))
 
     for attempts in (1, 2):
-        (call,) = (await worker.limiter.retry(call, 0.0, 1)).calls
+        (call,) = (await worker.limiter.retry(call, failed(delay=0.0, charged=True), 1)).calls
         assert call.attempts == attempts
 
     (handed_back,) = (await worker.limiter.hand_back(call, 1)).calls

@@ -13,6 +13,7 @@ from limits_bench import (
     USPS,
     Hire,
     Worker,
+    again_in,
     counted,
     redis_us,
     sent,
@@ -163,7 +164,7 @@ async def test_a_call_that_failed_in_any_way_gives_its_slot_back(
     limiter = worker.limiter
 
     await worker.finish(await worker.granted("N001"), ANSWERED._replace(state=State.ERROR))
-    await limiter.retry(await worker.granted("N002"), 60.0, 0)
+    await limiter.retry(await worker.granted("N002"), again_in(60.0), 0)
     await limiter.hand_back(await sent(await worker.granted("N003")), 0)
 
     assert await redis.exists(KEYS.calls_leases, KEYS.calls_number) == 0

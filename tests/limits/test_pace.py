@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from limits_bench import KEYS, Hire, Worker, redis_us
+from limits_bench import KEYS, Hire, Worker, again_in, raw, redis_us
 from redis.asyncio import Redis
 
 from limits.rules import Rules
@@ -16,7 +16,6 @@ from limits.rules import Rules
 WINDOW_US = 1_020_000
 LATE_US = 1_000_000
 AHEAD_US = 150_000
-NO_PAUSE = (-1, "")
 
 LOOKS_FAR_AHEAD = {"ahead_us": 5_000_000}
 """So that no test is too slow for what it wants to see."""
@@ -134,7 +133,7 @@ async def test_a_drainer_that_waits_for_an_unreported_lane_asks_when_the_report_
 async def test_a_call_that_was_not_sent_gives_its_start_back(usps: Worker, redis: Redis) -> None:
     await two_starts(usps)
 
-    await usps.raw("hand_back", "b", 1, *NO_PAUSE, "t", 0)
+    await usps.raw("hand_back", "b", 1, "t", 0)
 
     assert (await free_at(redis)).keys() == {"a"}
 
@@ -149,7 +148,7 @@ async def test_a_start_given_back_before_its_instant_leaves_its_lane_taken_until
     await patient.raw("started", reports=["a", free - WINDOW_US])
     await patient.raw_admit("c", "N003")
 
-    _, (grant,), *_ = await patient.raw("hand_back", "c", 1, *NO_PAUSE, "t", 1)
+    _, (grant,), *_ = await patient.raw("hand_back", "c", 1, "t", 1)
 
     assert int(grant[1]) >= free
 
@@ -157,8 +156,8 @@ async def test_a_start_given_back_before_its_instant_leaves_its_lane_taken_until
 async def test_a_call_that_may_have_left_keeps_its_start_spent(usps: Worker, redis: Redis) -> None:
     await two_starts(usps)
 
-    await usps.raw("hand_back", "a", 0, *NO_PAUSE, "t", 0)
-    await usps.raw("retry", "b", 5_000, "u", 0)
+    await usps.raw("hand_back", "a", 0, "t", 0)
+    await usps.raw("retry", "b", raw(again_in(5.0)), "u", 0)
 
     assert (await free_at(redis)).keys() == {"a", "b"}
 

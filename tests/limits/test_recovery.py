@@ -10,6 +10,7 @@ from limits_bench import (
     USPS,
     Hire,
     Worker,
+    again_in,
     counted,
     everything,
     retries_are_due,
@@ -142,7 +143,7 @@ async def test_a_late_failure_of_a_call_that_was_swept_changes_nothing(
     await worker.raw("sweep", "s")
     before = (await everything(redis))[KEYS.wait_requests]
 
-    await worker.limiter.retry(late, 60.0, 0)
+    await worker.limiter.retry(late, again_in(60.0), 0)
     await worker.limiter.hand_back(late, 0)
     await worker.finish(late, DEAD)
 
@@ -203,7 +204,7 @@ async def test_a_request_over_which_too_many_workers_vanished_is_dying(
     hire: Hire, redis: Redis
 ) -> None:
     worker = await hire(policy=Policy(deaths=2))
-    await worker.limiter.retry(await worker.granted("N001", id="op-1"), 0.0, 0)
+    await worker.limiter.retry(await worker.granted("N001", id="op-1"), again_in(0.0), 0)
     for _ in range(2):
         await the_lease_ends(redis, await worker.taken())
         assert [swept.swept for swept in await worker.limiter.sweep([USPS])] == [1]
@@ -262,7 +263,7 @@ async def test_a_list_that_somebody_deleted_is_written_again(
 
 
 async def test_the_sweep_lists_nobody_who_waits_elsewhere(worker: Worker, redis: Redis) -> None:
-    await worker.limiter.retry(await worker.granted("N001"), 60.0, 0)
+    await worker.limiter.retry(await worker.granted("N001"), again_in(60.0), 0)
     await worker.granted("N002")
     await worker.parked("N002")  # behind the call
 

@@ -12,6 +12,8 @@ from limits_bench import (
     NO_PLACES,
     Hire,
     Worker,
+    again_in,
+    raw,
     redis_us,
     retries_are_due,
     the_lease_ends,
@@ -22,7 +24,6 @@ from redis.asyncio import Redis
 from limits.limiter import Policy
 from limits.rules import Rules
 
-NO_PAUSE = (-1, "")
 ONE = Rules(per_second=1000, concurrent=1)
 
 
@@ -212,7 +213,7 @@ async def test_finish_gives_the_freed_slot_to_the_next_in_line(hire: Hire) -> No
 async def test_retry_and_hand_back_answer_as_take_does(worker: Worker, redis: Redis) -> None:
     await granted(worker, "c")
 
-    now, grants, why, ask, put = await worker.raw("retry", "c", 5000, "b", 5)
+    now, grants, why, ask, put = await worker.raw("retry", "c", raw(again_in(5.0)), "b", 5)
     assert (grants, why, put) == ([], "empty", 0)
     assert abs(int(ask) - now - 5_000_000) < 1000  # the retry's due time, in whole ms
 
@@ -221,7 +222,7 @@ async def test_retry_and_hand_back_answer_as_take_does(worker: Worker, redis: Re
     assert [grant[0] for grant in grants] == ["b2:1"]
 
     for unsent, call_id, base in ((0, "b2:1", "b3"), (1, "b3:1", "b4")):
-        _, grants, why, *_ = await worker.raw("hand_back", call_id, unsent, *NO_PAUSE, base, 5)
+        _, grants, why, *_ = await worker.raw("hand_back", call_id, unsent, base, 5)
         assert [grant[0] for grant in grants] == [f"{base}:1"]
         assert why == "empty"
 

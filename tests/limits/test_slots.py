@@ -7,11 +7,21 @@ import time
 from dataclasses import replace
 
 import pytest
-from limits_bench import ANSWERED, FAST, KEYS, USPS, Hire, Worker, redis_us, sent, the_lease_ends
+from limits_bench import (
+    FAST,
+    KEYS,
+    USPS,
+    Hire,
+    Worker,
+    failed,
+    redis_us,
+    sent,
+    the_lease_ends,
+)
 from redis.asyncio import Redis
 
 from limits.rules import Rules
-from tracking.call import Granted, Pause
+from tracking.call import Granted
 
 HOUR_US = 3_600_000_000
 
@@ -98,7 +108,7 @@ async def test_a_pause_stops_the_courier_for_every_worker(hire: Hire, redis: Red
     one, other = await hire(), await hire()
     call = await sent(await one.granted("N001"))
 
-    turn = await one.limiter.hand_back(call, 5, Pause("429", seconds=20.0))
+    turn = await one.limiter.retry(call, failed("rate_limited", named=20.0), 5)
 
     assert turn.calls == ()
     assert turn.ask_again is not None
@@ -106,56 +116,16 @@ async def test_a_pause_stops_the_courier_for_every_worker(hire: Hire, redis: Red
     assert (await other.parked("N002")).why == "queue"
     _, grants, why, *_ = await other.raw("take", "t", 5, 1)
     assert (grants, why) == ([], "paused")
-    assert await redis.get(KEYS.calls_paused) == "429"
+    assert await redis.get(KEYS.calls_paused) == "rate_limited"
 
 
 async def test_a_shorter_pause_does_not_shorten_a_longer_one(worker: Worker, redis: Redis) -> None:
     first, second = await worker.granted("N001"), await worker.granted("N002")
 
-    await worker.limiter.hand_back(first, 0, Pause("long", seconds=60.0))
-    await worker.limiter.hand_back(second, 0, Pause("short", seconds=1.0))
+    await worker.limiter.retry(first, failed("rate_limited", named=60.0), 0)
+    await worker.limiter.retry(second, failed("rate_limited", named=1.0), 0)
 
     assert await redis.pttl(KEYS.calls_paused) > 50_000
-
-
-async def test_pauses_without_a_time_grow_from_a_minute_to_an_hour(
-    worker: Worker, redis: Redis
-) -> None:
-    seconds = []
-    for _ in range(8):
-        await redis.delete(KEYS.calls_paused)
-        admission = await worker.admit("N001")
-        call = admission.call if isinstance(admission, Granted) else await worker.taken()
-        await worker.limiter.hand_back(call, 0, Pause("auth_failed"))
-        seconds.append(round(await redis.pttl(KEYS.calls_paused) / 1000))
-
-    assert seconds == [60, 120, 240, 480, 960, 1920, 3600, 3600]
-    assert 0 < await redis.ttl(KEYS.calls_breaker) <= 86_400
-
-
-async def test_calls_that_fail_together_are_one_failure(worker: Worker, redis: Redis) -> None:
-    calls = [await worker.granted(f"N{n:03}") for n in range(3)]
-
-    for call in calls:
-        await worker.limiter.hand_back(call, 0, Pause("auth_failed"))
-
-    assert await redis.get(KEYS.calls_breaker) == "1"
-
-
-async def test_after_a_pause_one_call_alone_tries_and_its_answer_lets_all_go(
-    worker: Worker, redis: Redis
-) -> None:
-    failed = await worker.granted("N001")
-    await worker.limiter.hand_back(failed, 0, Pause("auth_failed"))
-    await worker.parked("N002")
-    await worker.parked("N003")
-    await redis.delete(KEYS.calls_paused)
-
-    (probe,) = (await worker.take()).calls
-    turn = await worker.limiter.finish(probe, ANSWERED, 10)
-
-    assert probe.request.number == "N001"
-    assert [call.request.number for call in turn.calls] == ["N002", "N003"]
 
 
 async def quota(hire: Hire, **of: int) -> Worker:
@@ -241,7 +211,7 @@ async def test_a_pause_holds_for_all_that_follows_in_the_same_script(worker: Wor
     call = await worker.granted("N001")
 
     admission, turn = await asyncio.gather(
-        worker.admit("N002"), worker.limiter.hand_back(call, 5, Pause("429", seconds=60.0))
+        worker.admit("N002"), worker.limiter.retry(call, failed("rate_limited", named=60.0), 5)
     )
 
     assert isinstance(admission, Granted)

@@ -15,6 +15,7 @@ from limits_bench import (
     NO_PLACES,
     USPS,
     Worker,
+    again_in,
     counted,
     everything,
     state,
@@ -148,7 +149,7 @@ async def test_no_move_is_refused_on_the_longest_way(worker: Worker, redis: Redi
     call = await worker.granted("N001", id="op-1", job="job-1")
     await the_lease_ends(redis, call)
     await worker.raw("sweep", "s")
-    (call,) = (await worker.limiter.retry(await worker.taken(), 0.0, 1)).calls
+    (call,) = (await worker.limiter.retry(await worker.taken(), again_in(0.0), 1)).calls
     (call,) = (await worker.limiter.hand_back(call, 1)).calls
     await worker.finish(call, DEAD)
 
@@ -200,7 +201,7 @@ async def test_requests_without_an_id_are_followed_to_their_end(
     assert identity == f"{USPS}:N001:job-1"
     assert await state(redis, identity) == "RUNNING"
 
-    await worker.limiter.retry(call, 60.0, 0)
+    await worker.limiter.retry(call, again_in(60.0), 0)
     assert await redis.exists(f"{KEYS.status}{identity}") == 0
     assert (await view.operation(identity) or {})["status"] == "WAITING"
 

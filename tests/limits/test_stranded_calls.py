@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from limits_bench import ANSWERED, FAST, KEYS, Hire
+from limits_bench import ANSWERED, FAST, KEYS, Hire, again_in
 from redis.asyncio import Redis
 
 
@@ -19,7 +19,7 @@ async def test_what_the_end_of_a_call_took_comes_again_after_a_lost_reply(
     await redis.rpush(KEYS.wait_list, "N003", "N004", "N005")
     step = {
         "finish": lambda: worker.limiter.finish(call, ANSWERED, 2),
-        "retry": lambda: worker.limiter.retry(call, 60.0, 2),
+        "retry": lambda: worker.limiter.retry(call, again_in(60.0), 2),
         "hand_back": lambda: worker.limiter.hand_back(call, 2),
     }[end]
 

@@ -13,8 +13,9 @@ from limits_bench import KEYS, NO_PLACES, asked, verdict
 from limits_invariants import check, ended, take_snapshot
 from sender import RULES, Reply, Sender, Step
 
-from limits.codec import write_request
-from tracking.call import NO_ROOM
+from limits.codec import write_request, write_setback
+from tracking.call import NO_ROOM, Setback
+from tracking.line import TRACKING
 from tracking.request import Origin
 
 NUMBERS = st.sampled_from(["N001", "N002", "N003", "N004", "N005"])
@@ -23,6 +24,10 @@ PICK = st.integers(0, 1_000)
 ROOM = st.integers(NO_ROOM, 3)
 SENT = st.sampled_from([1, 1, 2])
 SOONEST_MS = -60_000
+WHY = st.sampled_from(["results_down", "courier_down", "auth_failed"])
+BRAKES = TRACKING.brakes
+PATIENCE = {"auth_failed": 0.0}
+"""So who waits is given up by the next sweep."""
 GIVES_DUTIES = {"take", "finish", "retry", "hand_back"}
 
 
@@ -168,16 +173,19 @@ class Walk(Sender):
         if calls:
             self.ask(*[self.ending(*call, verdict(call[2]), room) for call in calls], sent=sent)
 
-    @rule(pick=PICK, room=ROOM, delay_ms=st.sampled_from([0, 60_000]), sent=SENT)
-    def a_call_is_to_be_repeated(self, pick: int, room: int, delay_ms: int, sent: int) -> None:
+    @rule(pick=PICK, room=ROOM, delay_ms=st.sampled_from([0, 60_000]), why=WHY, sent=SENT)
+    def a_call_is_to_be_repeated(
+        self, pick: int, room: int, delay_ms: int, why: str, sent: int
+    ) -> None:
         call_id, *_ = self.any_call(pick)
-        args = (call_id, delay_ms, self.new("t"), room)
+        setback = Setback(why, delay_ms / 1000, brake=BRAKES.get(why), patience=PATIENCE.get(why))
+        args = (call_id, write_setback(setback, unsent=False), self.new("t"), room)
         self.ask(Step("retry", args, self.hold_all), sent=sent)
 
     @rule(pick=PICK, room=ROOM, unsent=st.integers(0, 1), sent=SENT)
     def a_call_is_handed_back(self, pick: int, room: int, unsent: int, sent: int) -> None:
         call_id, *_ = self.any_call(pick)
-        args = (call_id, unsent, -1, "", self.new("t"), room)
+        args = (call_id, unsent, self.new("t"), room)
         self.ask(Step("hand_back", args, self.hold_all), sent=sent)
 
     @rule(pick=PICK, late=st.booleans())
@@ -228,6 +236,9 @@ class Walk(Sender):
 
     @rule()
     def a_minute_goes_by(self) -> None:
+        """No pause is longer: courier and operators have asked for none."""
+        self.flush()
+        self.redis.delete(KEYS.calls_paused)
         self._all_past(KEYS.wait_later)
         self.a_second_goes_by()
 

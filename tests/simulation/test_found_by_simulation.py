@@ -3,55 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
-from simulated.keyspace import Hash, Keyspace
-from simulated.scripting import Scripting
+from simulated.clockwork import Redis
 
-from limits.codec import write_rules
-from limits.keys import EPOCH, of_line
 from limits.rules import Rules
-from limits.script_file import BATCH, load
-from tracking.request import Slug
-
-USPS = Slug("usps")
-SCRIPTING = Scripting()
-
-
-class Redis:
-    """A Redis in process whose clock goes when it is told to."""
-
-    def __init__(self) -> None:
-        self.now_us = 1_800_000_000_000_000
-        self.space = Keyspace(lambda: self.now_us)
-        self.space.put(EPOCH, "epoch 0")
-
-    def wait(self, seconds: float) -> None:
-        self.now_us += round(seconds * 1_000_000)
-
-    def run(self, name: str, rules: Rules, *args: str) -> Any:
-        common: Mapping[str, object] = {
-            "epoch": "epoch",
-            "token": "worker",
-            "deaths": 3,
-            "max_age_ms": 30_000,
-        }
-        written = write_rules(rules, dict(common)).decode()
-        self.space.tick()
-        text = load()[BATCH].text.encode().decode("latin-1")
-        argv = ["1", f"{name} {2 + len(args)}", written, "1", "0", "[]", *args]
-        (reply,) = SCRIPTING.run(self.space, text, [of_line(USPS).wait_list], argv)  # type: ignore[misc]
-        return reply
-
-    def field(self, key: str, name: str) -> str | None:
-        fields = self.space.of(Hash, key)
-        return fields.get(name) if fields else None
-
-    def text(self, key: str) -> str | None:
-        self.space.tick()
-        return self.space.text(key)
 
 
 @pytest.mark.parametrize("lease_seconds", [4.0, 60.0])

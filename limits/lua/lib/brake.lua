@@ -1,36 +1,122 @@
 --[[
-brake: what stops all calls to a courier, and what lets them go on.
+brake: what stops all calls of a line, and what lets them go on.
 
-A pause ends by itself. The breaker counts pauses in a row after failed credentials: each is longer than
-the last, and until the courier answers one call alone tries whether it does.
+calls_paused   why nobody calls, until it expires
+calls_held     somebody paused the line by hand; it expires where an end was named
+calls_brake    what is known of a line whose calls fail, JSON:
+  failed    the numbers that failed in a row, each once, and no more than it takes to stop the line
+  why       of the newest failure; firm: an answer does not end its pause
+  pauses    how many there were in a row, each longer than the last (but for those that the courier
+            named); after each, one call alone tries
+  at        ms   when the newest of them began: a call of before tells nothing new
+  refused   ms   since when every call was refused; patience: ms after which those end who waited for
+            so long; until_ms: from then on it does not count as refused, if nobody has asked again
+  mark      what was refused, hashed: other credentials end the pause
+  answered  ms   the first answer after the last failure, which ends all of the above
+
+What failing means is the policy of the line's kind; it comes with each failure (see retry.lua).
 ]]
 local DAY_US = 86400000000
+local paused_us, calls_alone, answered_since, patience_ends, note_failure, note_answer
+do
+  local HOUR_MS = 3600000
 
--- µs for which nobody may call, 0 without a pause.
-local function paused_us()
-  return signs()[IS_PAUSED] and math.max(call('PTTL', PAUSED), 0) * 1000 or 0
-end
-
--- Whether one call alone may run, until an answer comes.
-local function calls_alone()
-  return signs()[IS_BROKEN]
-end
-
--- Stops the line for all workers. pause_ms: 0 for "longer each time", from one minute to one hour.
--- The calls that were in flight together count as one failure.
-local function pause(pause_ms, why)
-  if pause_ms < 0 then return end
-  pause_changes()
-  if pause_ms == 0 then
-    if call('EXISTS', PAUSED) == 1 then return end
-    local failures = call('INCR', BREAKER)
-    call('PEXPIRE', BREAKER, DAY_US / 1000)
-    pause_ms = math.min(60000 * 2 ^ (failures - 1), 3600000)
+  local function lives_us(key)
+    local ms = call('PTTL', key)
+    return ms == -1 and DAY_US or math.max(ms, 0) * 1000
   end
-  if call('PTTL', PAUSED) < pause_ms then call('SET', PAUSED, why, 'PX', math.ceil(pause_ms)) end
-end
 
--- The courier has answered.
-local function lift_breaker()
-  delete_signs(BREAKER)
+  -- µs of the pause that the courier has caused, 0 without one.
+  local function stopped_us()
+    return signs()[IS_PAUSED] and lives_us(PAUSED) or 0
+  end
+
+  -- µs for which nobody may call, 0 without a pause; a day where no end was named.
+  function paused_us()
+    return signs()[IS_HELD] and math.max(stopped_us(), lives_us(HELD)) or stopped_us()
+  end
+
+  local function brake()
+    local text = signs()[BRAKES]
+    return text and cjson.decode(text) or {}
+  end
+
+  -- Whether one call alone may run, until an answer comes.
+  function calls_alone()
+    return signs()[BRAKES] and brake().pauses ~= nil
+  end
+
+  -- Whether another number of the line was answered since this one failed, at `ms`.
+  function answered_since(ms)
+    local answered = brake().answered
+    return answered ~= nil and answered > ms
+  end
+
+  -- Returns ms: those who arrived before waited for so long that they end, as every call was refused
+  -- meanwhile; and why. Nil while nobody has to end.
+  function patience_ends()
+    local state = brake()
+    local is_refused = state.refused and now_ms <= state.until_ms
+    if not is_refused or now_ms - state.refused < state.patience then return nil end
+    return now_ms - state.patience, state.why
+  end
+
+  local function note_refusal(state, setback, wait_ms)
+    if not setback.patience then
+      state.refused = nil
+      return
+    end
+    local throughout = state.refused and now_ms <= state.until_ms
+    state.refused = throughout and state.refused or now_ms
+    state.patience = setback.patience
+    state.until_ms = math.max(throughout and state.until_ms or 0, now_ms + wait_ms + HOUR_MS)
+  end
+
+  local function note_number(state, number, most)
+    state.failed = state.failed or {}
+    for _, failed in ipairs(state.failed) do
+      if failed == number then return end
+    end
+    if #state.failed < most then table.insert(state.failed, number) end
+  end
+
+  -- ms of the pause that a failure brings, 0 for none. The calls that were in flight together count as
+  -- one failure.
+  local function pause_of(state, setback, granted)
+    if setback.named then
+      state.pauses = state.pauses or 0
+      return setback.named
+    end
+    local before = state.at and state.at <= now_ms and granted <= state.at * 1000
+    if before or #state.failed < setback.after then return 0 end
+    state.pauses, state.at = (state.pauses or 0) + 1, now_ms
+    return math.min(setback.first * 2 ^ (state.pauses - 1), setback.cap)
+  end
+
+  -- A call failed: the line may stop. `granted`: µs, of the call. Returns the ms after which its number
+  -- may be tried again; nil when the line goes on, and the number is to wait for its own backoff.
+  function note_failure(number, granted, setback)
+    local state = brake()
+    state.why, state.firm, state.mark = setback.why, setback.firm, setback.mark
+    note_number(state, number, setback.after)
+    local wait_ms = pause_of(state, setback, granted)
+    note_refusal(state, setback, wait_ms)
+    set_sign(BRAKES, BRAKE, cjson.encode(state), DAY_US / 1000 + math.ceil(wait_ms))
+    if wait_ms > 0 and stopped_us() < wait_ms * 1000 then
+      set_sign(IS_PAUSED, PAUSED, setback.why, math.ceil(wait_ms))
+    end
+    return state.pauses and math.ceil(stopped_us() / 1000)
+  end
+
+  -- The courier has answered. Returns whether others could not call because it had not.
+  function note_answer()
+    local state = brake()
+    if not state.failed then return false end
+    local stopped = state.pauses ~= nil
+    set_sign(BRAKES, BRAKE, cjson.encode({ answered = now_ms }), DAY_US / 1000)
+    if signs()[IS_PAUSED] and signs()[IS_PAUSED] == state.why and not state.firm then
+      delete_signs(PAUSED)
+    end
+    return stopped
+  end
 end

@@ -23,7 +23,7 @@ and nothing is asked twice.
 ]]
 local call = redis.call
 local CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER
-local REQUESTS, INFLIGHT, DRAINER, FLAG, PAUSED, BREAKER, HOUR, DAY
+local REQUESTS, INFLIGHT, DRAINER, FLAG, PAUSED, HELD, BRAKE, HOUR, DAY
 local COUNTS, ORDER, OPERATIONS, ANSWER
 local LINES, EPOCH, STATUS = 'wait_slugs', 'tracking:epoch', 'tracking:status:'
 local FORGOTTEN, HISTORY = 'tracking:forgotten:', 'tracking:operations:'
@@ -64,7 +64,7 @@ do
       list, 'wait_list_automatic:' .. line, 'wait_later:' .. line,
       'wait_requests:' .. line, 'wait_inflight:' .. line,
       'wait_drainer:' .. line, 'wait_list_activated:' .. line,
-      'calls_paused:' .. line, 'calls_breaker:' .. line,
+      'calls_paused:' .. line, 'calls_held:' .. line, 'calls_brake:' .. line,
       'calls_hour:' .. line, 'calls_day:' .. line,
       'tracking:counts:' .. line, 'wait_order:' .. line, 'wait_operations:' .. line .. ':',
       'tracking:answer:' .. slug .. ':',
@@ -88,7 +88,7 @@ do
     end
     line, slug = known.line, known.slug
     CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER, REQUESTS, INFLIGHT, DRAINER, FLAG,
-      PAUSED, BREAKER, HOUR, DAY, COUNTS, ORDER, OPERATIONS, ANSWER = unpack(known.names)
+      PAUSED, HELD, BRAKE, HOUR, DAY, COUNTS, ORDER, OPERATIONS, ANSWER = unpack(known.names)
   end
 end
 

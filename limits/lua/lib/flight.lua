@@ -11,17 +11,24 @@ local function reply_of(id, record, text)
   return { id, record.at, record.granted, text, ids and cjson.encode({ ids = ids }) or '{}' }
 end
 
--- Returns {call id, start in µs, grant in µs, record, {ids: of at most 100 operations}}.
-local function grant(id, number, record, at, lane)
-  start(id, at, lane)
-  add_lease(id)
-  count('calls')
+-- at: µs, of the start. Returns the record as it is written.
+local function put_in_flight(id, number, record, at)
   local waited = not record.n and record.listed and rest_of(number, record)
   record.state, record.position = nil, nil
   record.n, record.at, record.granted = number, digits(at), digits(now)
   if waited then move_rest(waited, rest_of(number, record)) end
   local text = cjson.encode(record)
   call('HSET', INFLIGHT, id, text, '=' .. number, id)
+  return text
+end
+
+-- Returns {call id, start in µs, grant in µs, record, {ids: of at most 100 operations}}.
+local function grant(id, number, record, at, lane)
+  start(id, at, lane)
+  add_lease(id)
+  count('calls')
+  if record.tried then record.blamed = answered_since(record.tried) or nil end
+  local text = put_in_flight(id, number, record, at)
   run_all(number, record)
   return reply_of(id, record, text)
 end

@@ -5,96 +5,99 @@ A line has `per_second` lanes. A start takes a lane, which is free again window_
 send. Until the send is reported the lane counts as used at the last permitted instant: a lost
 report costs a little time and never breaks the limit.
 ]]
-local HOUR_US = 3600000000
-local SECOND_US = 1000000
-
--- Returns the score at which fewer than `most` members will be left, with its member; nil when
--- fewer are left now. There may be more than `most`, where the rule was a higher one before.
--- `reach`: how far ahead a score can lie, unless the clock stepped back; looked at once a script.
-local function frees(key, most, reach)
-  local surplus = members(key) - most
-  if surplus < 0 then return nil end
-  clamp(key, reach)
-  local found = call('ZRANGE', key, surplus, surplus, 'WITHSCORES')
-  return tonumber(found[2]), found[1]
-end
-
-local function day_ends()
-  local days = math.floor((now - rules.day_resets_at_us) / DAY_US)
-  return (days + 1) * DAY_US + rules.day_resets_at_us
-end
-
--- Returns nil when no quota binds, else its name and when to look again.
-local function quota()
-  local latest = now + rules.ahead_us + rules.late_us
-  if rules.per_hour then
-    local span = HOUR_US + rules.window_us - SECOND_US
-    change_hour('ZREMRANGEBYSCORE', HOUR, '-inf', now - span)
-    local first = frees(HOUR, rules.per_hour, latest)
-    if first then return 'per_hour', first + span end
-  end
-  if rules.per_day then
-    -- What could leave after the reset would count before it.
-    local used_up = tonumber(call('GET', DAY) or 0) >= rules.per_day
-    if used_up or latest >= day_ends() then return 'per_day', day_ends() end
-  end
-  return nil
-end
-
--- Returns at, lane (the start it replaces, or nil) -- or nil, why, when to look again.
-local function free_lane()
+local free_lane, opening, start, give_start_back
+do
+  local HOUR_US = 3600000000
+  local SECOND_US = 1000000
   local SEND_SPARE_US = 30000
-  local why, ask = quota()
-  if why then return nil, why, ask end
-  local reach = now + rules.ahead_us + rules.late_us + rules.window_us
-  local free, lane = frees(STARTS, rules.per_second, reach)
-  if not free then return now, nil end
-  if free <= now + rules.ahead_us then return math.max(now, free), lane end
-  ask = free - rules.ahead_us
-  -- Not reported yet: the report will move it forward by up to late_us, and by less if the send was
-  -- late. Asking slightly late is cheaper than being refused.
-  if free > now + rules.window_us then
-    ask = math.max(now + 50000, ask - rules.late_us + SEND_SPARE_US)
-  end
-  return nil, 'rate', ask
-end
 
--- As free_lane, for a new call: also pauses and the calls in flight.
-local function opening()
-  local quiet = quiet_until()
-  if not quiet then return nil, 'epoch', now + 1000000 end
-  if quiet > now then return nil, 'quiet', quiet end
-  local most = rules.concurrent
-  local paused = paused_us()
-  if paused > 0 then return nil, 'paused', now + paused end
-  -- After a pause one call tries whether the courier answers again.
-  if calls_alone() then most = 1 end
-  local ends = frees(LEASES, most, now + rules.lease_us)
-  if ends then return nil, 'concurrency', ends end
-  return free_lane()
-end
+  -- Returns the score at which fewer than `most` members will be left, with its member; nil when
+  -- fewer are left now. There may be more than `most`, where the rule was a higher one before.
+  -- `reach`: how far ahead a score can lie, unless the clock stepped back; looked at once a script.
+  local function frees(key, most, reach)
+    local surplus = members(key) - most
+    if surplus < 0 then return nil end
+    clamp(key, reach)
+    local found = call('ZRANGE', key, surplus, surplus, 'WITHSCORES')
+    return tonumber(found[2]), found[1]
+  end
 
-local function start(id, at, lane)
-  add_start(id, at + rules.late_us + rules.window_us, lane)
-  if rules.per_hour then
-    change_hour('ZADD', HOUR, at + rules.late_us, id)
-    call('PEXPIRE', HOUR, (HOUR_US + rules.ahead_us + rules.late_us) / 1000)
+  local function day_ends()
+    local days = math.floor((now - rules.day_resets_at_us) / DAY_US)
+    return (days + 1) * DAY_US + rules.day_resets_at_us
   end
-  if rules.per_day then
-    call('INCR', DAY)
-    call('PEXPIREAT', DAY, day_ends() / 1000)
-  end
-end
 
--- Only for a request that certainly did not leave.
-local function give_start_back(id, record)
-  if tonumber(record.at) > now then
-    -- Until then its lane is still in use by the start before.
-    call('ZADD', STARTS, 'XX', record.at, id)
-  else
-    remove_start(id)
+  -- Returns nil when no quota binds, else its name and when to look again.
+  local function quota()
+    local latest = now + rules.ahead_us + rules.late_us
+    if rules.per_hour then
+      local span = HOUR_US + rules.window_us - SECOND_US
+      change_hour('ZREMRANGEBYSCORE', HOUR, '-inf', now - span)
+      local first = frees(HOUR, rules.per_hour, latest)
+      if first then return 'per_hour', first + span end
+    end
+    if rules.per_day then
+      -- What could leave after the reset would count before it.
+      local used_up = tonumber(call('GET', DAY) or 0) >= rules.per_day
+      if used_up or latest >= day_ends() then return 'per_day', day_ends() end
+    end
+    return nil
   end
-  if rules.per_hour then change_hour('ZREM', HOUR, id) end
-  local today = rules.per_day and tonumber(record.granted) >= day_ends() - DAY_US
-  if today and tonumber(call('GET', DAY) or 0) > 0 then call('DECR', DAY) end
+
+  -- Returns at, lane (the start it replaces, or nil) -- or nil, why, when to look again.
+  function free_lane()
+    local why, ask = quota()
+    if why then return nil, why, ask end
+    local reach = now + rules.ahead_us + rules.late_us + rules.window_us
+    local free, lane = frees(STARTS, rules.per_second, reach)
+    if not free then return now, nil end
+    if free <= now + rules.ahead_us then return math.max(now, free), lane end
+    ask = free - rules.ahead_us
+    -- Not reported yet: the report will move it forward by up to late_us, and by less if the send was
+    -- late. Asking slightly late is cheaper than being refused.
+    if free > now + rules.window_us then
+      ask = math.max(now + 50000, ask - rules.late_us + SEND_SPARE_US)
+    end
+    return nil, 'rate', ask
+  end
+
+  -- As free_lane, for a new call: also pauses and the calls in flight.
+  function opening()
+    local quiet = quiet_until()
+    if not quiet then return nil, 'epoch', now + 1000000 end
+    if quiet > now then return nil, 'quiet', quiet end
+    local most = rules.concurrent
+    local paused = paused_us()
+    if paused > 0 then return nil, 'paused', now + paused end
+    -- After a pause one call, the probe, tries whether the courier answers again.
+    if calls_alone() then most = 1 end
+    local ends = frees(LEASES, most, now + rules.lease_us)
+    if ends then return nil, 'concurrency', ends end
+    return free_lane()
+  end
+
+  function start(id, at, lane)
+    add_start(id, at + rules.late_us + rules.window_us, lane)
+    if rules.per_hour then
+      change_hour('ZADD', HOUR, at + rules.late_us, id)
+      call('PEXPIRE', HOUR, (HOUR_US + rules.ahead_us + rules.late_us) / 1000)
+    end
+    if rules.per_day then
+      call('INCR', DAY)
+      call('PEXPIREAT', DAY, day_ends() / 1000)
+    end
+  end
+
+  -- Only for a request that certainly did not leave.
+  function give_start_back(id, record)
+    if tonumber(record.at) > now then
+      -- Until then its lane is still in use by the start before.
+      call('ZADD', STARTS, 'XX', record.at, id)
+    else
+      remove_start(id)
+    end
+    if rules.per_hour then change_hour('ZREM', HOUR, id) end
+    local today = rules.per_day and tonumber(record.granted) >= day_ends() - DAY_US
+    if today and tonumber(call('GET', DAY) or 0) > 0 then call('DECR', DAY) end
+  end
 end

@@ -5,8 +5,8 @@ write of it at the end. Nobody else writes while it runs, and its time does not 
 All reads and writes of what is remembered go through these functions; `known` is theirs alone.
 
 known     remembers                                   asked with    set or forgotten by
-calm      nobody waits, drains; nothing is paused     EXISTS        set_sign, pause_changes, a list
-signs     pause, breaker, drainer, flag               MGET          set_sign, delete_signs, pause_changes
+calm      nobody waits, drains; nothing is paused     EXISTS        set_sign, a list
+signs     pauses, brake, drainer, flag                MGET          set_sign, delete_signs
 entries   of the two lists, gaps too                  LLEN          set_order
 order     of the two lists: first, gaps               HMGET         set_order
 later     how many wait in wait_later                 ZCARD         change_later
@@ -26,7 +26,7 @@ counts    what happened, to be added to tracking:counts
 -- one command tells it.
 local function calm()
   if known.calm == nil then
-    known.calm = call('EXISTS', MANUAL, AUTOMATIC, LATER, DRAINER, FLAG, PAUSED, BREAKER) == 0
+    known.calm = call('EXISTS', MANUAL, AUTOMATIC, LATER, DRAINER, FLAG, PAUSED, HELD, BRAKE) == 0
   end
   return known.calm
 end
@@ -37,15 +37,15 @@ local function expect_no_calm()
 end
 
 -- What stops a courier and who drains it, in one command; each may be absent.
-local IS_PAUSED, IS_BROKEN, DRAINS, IS_FLAGGED = 1, 2, 3, 4
+local IS_PAUSED, IS_HELD, BRAKES, DRAINS, IS_FLAGGED = 1, 2, 3, 4, 5
 local function signs()
   if not known.signs then
-    known.signs = calm() and {} or call('MGET', PAUSED, BREAKER, DRAINER, FLAG)
+    known.signs = calm() and {} or call('MGET', PAUSED, HELD, BRAKE, DRAINER, FLAG)
   end
   return known.signs
 end
 
--- Every write of the flag, or of who drains.
+-- Every write of one of them.
 local function set_sign(which, key, value, ms)
   signs()[which] = value
   known.calm = false
@@ -55,11 +55,6 @@ end
 local function delete_signs(...)
   call('DEL', ...)
   known.signs = nil
-end
-
--- Before a pause is written.
-local function pause_changes()
-  known.signs, known.calm = nil, false
 end
 
 -- How many entries MANUAL or AUTOMATIC has. Asked one by one: many steps need to know of one only.

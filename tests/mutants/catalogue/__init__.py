@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutants.catalogue import (
     answers,
+    brake,
     duty,
     flow,
     forgetting,
@@ -20,6 +21,7 @@ from mutants.mutant import Mutant
 
 CATALOGUE: tuple[Mutant, ...] = (
     *slots.MUTANTS,
+    *brake.MUTANTS,
     *room.MUTANTS,
     *pace.MUTANTS,
     *line.MUTANTS,

@@ -145,20 +145,4 @@ MUTANTS = (
         new="    return longest",
         tests=(FAILED + "test_requests_that_failed_together_do_not_come_back_together",),
     ),
-    Mutant(
-        name="a failing courier is asked without end",
-        breaks="I9",
-        where="service/flow/failure_policy.py",
-        old="    if attempts >= rules.attempts:\n        return Die()\n",
-        new="",
-        tests=(FAILED + "test_the_last_attempt_is_followed_by_death",),
-    ),
-    Mutant(
-        name="being asked to slow down is charged as an attempt",
-        breaks="I9",
-        where="service/flow/failure_policy.py",
-        old="        case NoCredentials() | AuthFailed() | RateLimited():",
-        new="        case NoCredentials() | AuthFailed():",
-        tests=(FAILED + "test_what_is_done_about_an_error_follows_the_table",),
-    ),
 )

@@ -58,14 +58,6 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        name="a pause is not seen by what follows in the same script",
-        breaks="I3",
-        where="limits/lua/lib/memory.lua",
-        old="  known.signs, known.calm = nil, false\n",
-        new="",
-        tests=("limits/test_slots.py::test_a_pause_holds_for_all_that_follows_in_the_same_script",),
-    ),
-    Mutant(
         name="a number that leaves before its turn stays in its list",
         breaks="I8",
         where="limits/lua/lib/lists.lua",
@@ -120,14 +112,6 @@ MUTANTS = (
         old="% 4 == 0 then",
         new="% 4 == 5 then",
         tests=(LINE + "test_one_in_four_is_automatic_while_both_wait",),
-    ),
-    Mutant(
-        name="a repetition is due at once",
-        breaks="I9",
-        where="limits/lua/retry.lua",
-        old="now_ms + tonumber(delay_ms)",
-        new="now_ms",
-        tests=(LINE + "test_a_retry_that_is_not_due_keeps_nobody_waiting",),
     ),
     Mutant(
         name="repetitions that are due are left where they are",

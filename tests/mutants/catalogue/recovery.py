@@ -215,8 +215,8 @@ MUTANTS = (
         name="a slug that nobody drains is passed over by the sweeper",
         breaks="I7",
         where="limits/lua/inspect.lua",
-        old="if not found[1] or not found[2] then return false end",
-        new="if not found[1] or not found[2] then return true end",
+        old="if not found[1] or not found[2] or ends_somebody(found[3]) then return false end",
+        new="if not found[1] or not found[2] or ends_somebody(found[3]) then return true end",
         tests=(INSPECTION + "test_a_slug_is_named_when",),
     ),
     Mutant(

@@ -29,7 +29,7 @@ LONGEST_MS = {
     "wait_drainer": 35_000,
     "wait_list_activated": 5_000_000,
     "calls_paused": 3_600_000,
-    "calls_breaker": 86_400_000,
+    "calls_brake": 2 * 86_400_000,
 }
 """How long each key of a courier may still live, at most (docs/interface.md §2)."""
 

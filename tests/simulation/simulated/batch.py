@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from simulated.plan import KINDS, Plan, plan_for
+from simulated.plan import KINDS, OUTAGES, Plan, plan_for
 from simulated.scripting import Scripting
 from simulated.world import UNBROKEN, Breakage, World
 
@@ -38,7 +38,7 @@ REPAIRS = (
 )
 """Every kind of repair that some seed of a batch must need: else the batch proves little."""
 
-FAULTS = (*KINDS, "poison", "time to run is over")
+FAULTS = (*KINDS, *OUTAGES, "poison", "time to run is over")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _lived(world: World) -> Outcome:
         calls=world.couriers.calls,
         scripts=world.redis.scripts_done,
         virtual_seconds=world.loop.now,
-        quiet_after=world.loop.now - world.plan.faulty,
+        quiet_after=world.loop.now - world.mended_at,
     )
 
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from simulated.chance import Chance
 from simulated.exchange import Surroundings
 from simulated.loop import Process
-from simulated.plan import SlugPlan
+from simulated.plan import Outage, SlugPlan
 from tracking.call import Call
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import (
     AuthFailed,
     CourierDown,
+    CourierError,
     InvalidNumber,
     NoCredentials,
     RateLimited,
@@ -58,6 +59,8 @@ class Couriers:
     slugs: Mapping[str, SlugPlan]
     lease: float
     concurrency: int
+    outage: Outage | None = None
+    asked_in_outage: int = 0
     arrivals: dict[str, deque[float]] = field(default_factory=lambda: defaultdict(deque))
     visits: dict[Visit, None] = field(default_factory=dict)
     answers: int = 0
@@ -127,6 +130,14 @@ class Couriers:
         if took is not None:
             self.around.loop.outside(took, self._answer, visit)
 
+    def _outage_of(self, visit: Visit) -> CourierError | None:
+        outage, now = self.outage, self.around.loop.now
+        if outage is None or outage.slug != visit.slug or not outage.begins <= now < outage.ends:
+            return None
+        self.asked_in_outage += 1
+        self.around.trace.fault(outage.kind, visit.slug, visit.number)
+        return _OUT[outage.kind]()
+
     def _count_arrival(self, slug: str) -> None:
         now, last = self.around.loop.now, self.arrivals[slug]
         while last and last[0] <= now - 1.0:
@@ -163,7 +174,7 @@ class Couriers:
     def _answer(self, visit: Visit) -> None:
         if visit.over:
             return
-        error = _error_of(visit, self.around.chance)
+        error = self._outage_of(visit) or _error_of(visit, self.around.chance)
         self._end(visit)
         self.answers += 1
         loop = self.around.loop
@@ -176,6 +187,13 @@ class Couriers:
         else:
             found = _tracking(self.answers, self.around.chance)
             loop.call_later(way, _set_answer, visit.answer, found, context=context)
+
+
+_OUT: Mapping[str, Callable[[], CourierError]] = {
+    "courier away for long": lambda: CourierDown("503", http_status=503),
+    "courier refuses for long": lambda: AuthFailed("401", http_status=401),
+    "courier asks for patience": lambda: RateLimited("429", retry_after=600.0, http_status=429),
+}
 
 
 def _error_of(visit: Visit, chance: Chance) -> Exception | None:

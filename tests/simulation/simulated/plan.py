@@ -51,6 +51,10 @@ BY_ITSELF = (
     "redis full",
 )
 IN_A_WORKER = ("background task breaks",)
+OUTAGES = ("courier away for long", "courier refuses for long", "courier asks for patience")
+LENGTHS = {30.0: 90, 120.0: 80, 900.0: 20, 7_200.0: 4, 21_600.0: 1}
+"""Seconds of an outage, and how frequent they are: hours are lived through in seconds."""
+
 SLUGS = ("usps", "ups", "dhl", "gls")
 RARE = {"killed before", "killed after", "paused"}
 LONG = "mongodb away for long"
@@ -76,6 +80,16 @@ class SlugPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Outage:
+    """A courier answers no request at all, from `begins` to `ends`."""
+
+    kind: str
+    slug: str
+    begins: float
+    ends: float
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """One world. Times in seconds; `rates` holds the chance of each fault that is on."""
 
@@ -95,6 +109,7 @@ class Plan:
     shuffle: bool
     rates: Mapping[str, float]
     clock_ahead: float
+    outage: Outage | None = None
 
 
 def plan_for(seed: int) -> Plan:
@@ -102,9 +117,10 @@ def plan_for(seed: int) -> Plan:
     draw = Random(f"plan {seed}")
     timeout = draw.choice((2.0, 3.0, 5.0))
     producing = draw.choice((2.0, 10.0, 30.0))
+    slugs = tuple(_slug(draw, number) for number in range(draw.randint(2, 4)))
     plan = Plan(
         seed=seed,
-        slugs=tuple(_slug(draw, number) for number in range(draw.randint(2, 4))),
+        slugs=slugs,
         workers=draw.randint(2, 3),
         concurrency=draw.choice((1, 3, 6, 20)),
         requests=draw.randint(20, 60),
@@ -119,8 +135,17 @@ def plan_for(seed: int) -> Plan:
         shuffle=draw.random() < 0.7,
         rates=_rates(draw),
         clock_ahead=draw.uniform(-0.4, 0.4),
+        outage=_outage(Random(f"outage {seed}"), slugs, producing),
     )
     return replace(plan, faulty=plan.faulty + LONG_SECONDS) if LONG in plan.rates else plan
+
+
+def _outage(draw: Random, slugs: tuple[SlugPlan, ...], producing: float) -> Outage | None:
+    if draw.random() < 0.8:
+        return None
+    begins = draw.uniform(0.0, producing)
+    lasts = draw.choices(list(LENGTHS), list(LENGTHS.values()))[0]
+    return Outage(draw.choice(OUTAGES), draw.choice(slugs).slug, begins, begins + lasts)
 
 
 def _slug(draw: Random, number: int) -> SlugPlan:

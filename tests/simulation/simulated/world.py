@@ -39,6 +39,9 @@ LOOK_SECONDS = 1.0
 QUIET_WITHIN = 900.0
 """A pause after refused credentials is a minute, the next one two; all else ends sooner."""
 
+LONGEST_PAUSE = 3_600.0
+"""One that began just before the end of an outage."""
+
 MOST_TURNS = 3_000_000
 """A world that runs in circles is a broken one."""
 
@@ -70,7 +73,8 @@ class World:
         self.space = Keyspace(self._redis_time)
         self.server = TubeServer(self.loop, self.trace)
         slugs = {each.slug: each for each in plan.slugs}
-        self.couriers = Couriers(self._around, slugs, plan.lease, plan.concurrency)
+        self.couriers = Couriers(self._around, slugs, plan.lease, plan.concurrency, plan.outage)
+        self.mended_at = max(plan.faulty, plan.outage.ends if plan.outage else 0.0)
         self.collections = Collections(self.trace, parcels_under_way(plan))
         self.producer = Producer(plan, self._around, self.server)
         self._mongodb = Port("mongodb", self._around, ResultsDown)
@@ -140,7 +144,8 @@ class World:
         await asyncio.sleep(self.plan.faulty)
         self.trace.add("world", "is healed")
         self.nemesis.heal()
-        until = self.loop.now + QUIET_WITHIN
+        await asyncio.sleep(self.mended_at - self.loop.now)
+        until = self.loop.now + QUIET_WITHIN + LONGEST_PAUSE
         while what := self._judge.unquiet():
             if self.loop.now > until or self.loop.turns > MOST_TURNS:
                 self.trace.breach("I7", f"not quiet: {what}")

@@ -1,0 +1,206 @@
+"""Who dies behind a line that is refused: who waited for a day while every call was refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from limits_bench import KEYS, Worker, asked, counted, failed, state, the_lease_ends
+from redis.asyncio import Redis
+
+from limits.limiter import Limiter
+from tracking.call import Call, Swept, Verdict
+from tracking.operation import State
+from tracking.request import Slug
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+USPS = Slug("usps")
+GIVEN_UP = Verdict(State.ERROR, {"error": "auth_failed"}, answered=False)
+
+
+async def refuse(worker: Worker, call: Call, why: str = "auth_failed") -> None:
+    await worker.limiter.retry(call, failed(why), 0)
+
+
+async def time_went_by(redis: Redis, ms: int) -> None:
+    """For all that waits, and for what is known of the line."""
+    for field, text in (await redis.hgetall(KEYS.wait_requests)).items():
+        told = json.loads(text)
+        for name in ("since", "at"):
+            if name in told:
+                told[name] -= ms
+        if "anon" in told:
+            told["anon"]["at"] -= ms
+        await redis.hset(KEYS.wait_requests, field, json.dumps(told))
+    for key in await redis.keys(f"{KEYS.status}*"):
+        operation = json.loads(await redis.get(key) or "")
+        if "at" in operation:
+            changed = operation | {"at": operation["at"] - ms}
+            await redis.set(key, json.dumps(changed), keepttl=True)
+    brake = json.loads(await redis.get(KEYS.calls_brake) or "{}")
+    if brake:
+        for name in {"refused", "until_ms", "at"} & brake.keys():
+            brake[name] -= ms
+        await redis.set(KEYS.calls_brake, json.dumps(brake), keepttl=True)
+    await redis.delete(KEYS.calls_paused)
+
+
+async def refused_for_a_day(worker: Worker, redis: Redis, call: Call, ms: int = DAY_MS) -> None:
+    """The line was refused, hour by hour, and is once more just now."""
+    await refuse(worker, call)
+    await redis.zadd(KEYS.wait_later, {call.request.number: 1}, xx=True)
+    hours = ms // HOUR_MS
+    for _ in range(hours):
+        await time_went_by(redis, HOUR_MS)
+        probe = await worker.taken()
+        await refuse(worker, probe)
+        await redis.zadd(KEYS.wait_later, {probe.request.number: 1}, xx=True)
+
+
+async def swept(limiter: Limiter) -> Swept:
+    (found,) = await limiter.sweep([USPS])
+    return found
+
+
+async def dying(worker: Worker) -> tuple[Call, ...]:
+    return (await swept(worker.limiter)).dying
+
+
+async def test_an_old_backlog_is_not_burnt_by_its_first_refusal(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    for n in range(5):
+        await busy.parked(f"N{n:03}")
+    await time_went_by(redis, 25 * HOUR_MS)
+
+    await refuse(free, await free.taken())
+
+    assert await redis.get(KEYS.calls_paused) == "auth_failed"
+    assert [each.dying for each in await free.limiter.sweep([USPS])] in ([], [()])
+    assert await counted(redis, "ERROR") == (0,)
+
+
+async def test_who_waited_for_a_day_while_all_was_refused_dies_without_a_call(
+    worker: Worker, redis: Redis
+) -> None:
+    first = await worker.granted("N001", id="op-1")
+    await worker.parked("N001", id="op-2", max_age=0.0)
+    await refused_for_a_day(worker, redis, first)
+    starts = await redis.hget(KEYS.counts, "calls")
+
+    (call,) = await dying(worker)
+    await worker.finish(call, GIVEN_UP)
+
+    assert (call.request.number, call.given_up) == ("N001", "auth_failed")
+    assert sorted(call.operations) == ["op-1", "op-2"]
+    assert (await state(redis, "op-1"), await state(redis, "op-2")) == ("ERROR", "ERROR")
+    assert await redis.hget(KEYS.counts, "calls") == starts
+    assert await redis.exists(KEYS.wait_list, KEYS.wait_inflight, KEYS.wait_requests) == 0
+
+
+async def test_who_came_later_goes_on_waiting(worker: Worker, redis: Redis) -> None:
+    await refused_for_a_day(worker, redis, await worker.granted("OLD", id="op-1"))
+    await worker.parked("YOUNG")
+    await worker.parked("OLD", id="op-2")
+
+    (call,) = await dying(worker)
+    await worker.finish(call, GIVEN_UP)
+
+    assert call.request.number == "OLD"
+    assert (await state(redis, "op-1"), await state(redis, "op-2")) == ("ERROR", "WAITING")
+    assert set(await redis.lrange(KEYS.wait_list, 0, -1)) == {"OLD", "YOUNG"}
+    assert await dying(worker) == ()
+
+
+async def test_an_answer_in_the_meantime_begins_another_day(worker: Worker, redis: Redis) -> None:
+    call = await worker.granted("N001")
+    await refuse(worker, call)
+    await worker.parked("N002")
+    await refused_for_a_day(worker, redis, call, 23 * HOUR_MS)
+    await time_went_by(redis, HOUR_MS)
+    await worker.finish(await worker.taken())
+    await time_went_by(redis, HOUR_MS)
+
+    await refuse(worker, await worker.taken())
+
+    assert [each.dying for each in await worker.limiter.sweep([USPS])] in ([], [()])
+
+
+@pytest.mark.parametrize("hours", [3, 48])
+async def test_a_line_that_nobody_asked_for_hours_was_not_refused_meanwhile(
+    worker: Worker, redis: Redis, hours: int
+) -> None:
+    """All workers were stopped, or somebody had paused it."""
+    await refused_for_a_day(worker, redis, await worker.granted("N001"), 23 * HOUR_MS)
+    await time_went_by(redis, hours * HOUR_MS)
+
+    await refuse(worker, await worker.taken())
+
+    assert [each.dying for each in await worker.limiter.sweep([USPS])] in ([], [()])
+
+
+async def test_an_outage_is_no_refusal(worker: Worker, redis: Redis) -> None:
+    await refused_for_a_day(worker, redis, await worker.granted("N001"), 23 * HOUR_MS)
+    await time_went_by(redis, HOUR_MS)
+    await redis.zadd(KEYS.wait_later, {"N001": 1}, xx=True)
+
+    await worker.limiter.retry(await worker.taken(), failed("courier_down"), 0)
+
+    assert "refused" not in json.loads(await redis.get(KEYS.calls_brake) or "")
+
+
+async def test_at_most_100_end_in_one_sweep(worker: Worker, redis: Redis) -> None:
+    call = await worker.granted("FIRST")
+    await refuse(worker, call)
+    await asyncio.gather(*(worker.parked(f"N{n:03}") for n in range(129)))
+    await time_went_by(redis, 20 * HOUR_MS)
+    brake = json.loads(await redis.get(KEYS.calls_brake) or "")
+    brake["until_ms"] += 20 * HOUR_MS
+    await redis.set(KEYS.calls_brake, json.dumps(brake), keepttl=True)
+    await refused_for_a_day(worker, redis, call, 4 * HOUR_MS)
+
+    sizes = [len(await dying(worker)) for _ in range(3)]
+
+    assert sizes == [100, 30, 0]
+
+
+async def test_what_one_worker_records_no_other_does_until_it_vanished(
+    worker: Worker, redis: Redis
+) -> None:
+    await refused_for_a_day(worker, redis, await worker.granted("N001"))
+    (call,) = await dying(worker)
+
+    assert await dying(worker) == ()
+    text = json.loads(await redis.hget(KEYS.wait_inflight, call.id) or "")
+    text["dying"]["till"] = 1
+    await redis.hset(KEYS.wait_inflight, call.id, json.dumps(text))
+    (again,) = await dying(worker)
+
+    assert (again.id, again.given_up) == (call.id, "auth_failed")
+
+
+async def test_who_asks_meanwhile_waits_behind_and_goes_on(worker: Worker, redis: Redis) -> None:
+    await refused_for_a_day(worker, redis, await worker.granted("N001", id="op-1"))
+    (call,) = await dying(worker)
+    await worker.parked("N001", id="op-2")
+
+    await worker.finish(call, GIVEN_UP)
+
+    assert (await state(redis, "op-1"), await state(redis, "op-2")) == ("ERROR", "WAITING")
+    assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N001"]
+
+
+async def test_a_probe_of_a_refused_line_that_vanished_is_no_reason_to_die(
+    worker: Worker, redis: Redis
+) -> None:
+    await refused_for_a_day(worker, redis, await worker.granted("N001"), 2 * HOUR_MS)
+    await redis.delete(KEYS.calls_paused)
+    probe = await worker.taken()
+    await the_lease_ends(redis, probe)
+
+    found = await swept(worker.limiter)
+
+    assert (found.swept, found.dying) == (1, ())
+    assert asked("N001").number == probe.request.number

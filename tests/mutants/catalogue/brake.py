@@ -1,0 +1,203 @@
+"""The brake: when a line stops, who tries again, and whose fault a failed call was."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+BRAKE = "limits/test_brake.py::"
+REFUSED = "limits/test_refused_lines.py::"
+UNNOTICED = "limits/test_calls_nobody_waited_for.py::"
+SLOTS = "limits/test_slots.py::"
+FAILED = "flow/test_failed_calls.py::"
+OUTAGES = "simulation/test_outages.py::"
+
+MUTANTS = (
+    Mutant(
+        name="a courier that is away is asked at full rate",
+        breaks="I3 I9",
+        where="limits/lua/lib/brake.lua",
+        old="if before or #state.failed < setback.after then return 0 end",
+        new="if before or setback.after then return 0 end",
+        tests=(OUTAGES + "test_an_outage_loses_nothing_and_6_hours_of_it_cost_110_calls_at_most",),
+        daily=True,
+    ),
+    Mutant(
+        name="one number that always fails stands for its courier",
+        breaks="I7",
+        where="limits/lua/lib/brake.lua",
+        old="      if failed == number then return end\n",
+        new="",
+        tests=(BRAKE + "test_one_number_that_always_fails_stops_no_line",),
+    ),
+    Mutant(
+        name="pauses do not grow",
+        breaks="I9",
+        where="limits/lua/lib/brake.lua",
+        old="setback.first * 2 ^ (state.pauses - 1)",
+        new="setback.first",
+        tests=(BRAKE + "test_an_outage_is_tried_after_1_s_and_then_ever_more_rarely_up_to_5_min",),
+    ),
+    Mutant(
+        name="calls that fail together are many failures",
+        breaks="I7",
+        where="limits/lua/lib/brake.lua",
+        old="local before = state.at and",
+        new="local before = false and",
+        tests=(BRAKE + "test_calls_that_fail_together_are_one_failure",),
+    ),
+    Mutant(
+        name="after a pause all try at once",
+        breaks="I2",
+        where="limits/lua/lib/lanes.lua",
+        old="    if calls_alone() then most = 1 end\n",
+        new="",
+        tests=(BRAKE + "test_one_call_alone_tries_and_its_answer_lets_all_go",),
+    ),
+    Mutant(
+        name="an answer does not end a pause",
+        breaks="I7",
+        where="limits/lua/lib/brake.lua",
+        old="      delete_signs(PAUSED)\n",
+        new="",
+        tests=(BRAKE + "test_an_answer_to_a_call_of_before_ends_the_pause_of_an_outage",),
+    ),
+    Mutant(
+        name="an answer ends the pause that the courier asked for",
+        breaks="I3",
+        where="limits/lua/lib/brake.lua",
+        old=" == state.why and not state.firm then",
+        new=" == state.why then",
+        tests=(BRAKE + "test_an_answer_does_not_end_the_pause_that_the_courier_asked_for",),
+    ),
+    Mutant(
+        name="the answer that ends a brake lets nobody go",
+        breaks="I7",
+        where="limits/lua/finish.lua",
+        old="    if not lifted and is_in_hand",
+        new="    if is_in_hand",
+        tests=(UNNOTICED + "test_the_answer_that_ends_a_brake_lets_others_go_at_once",),
+    ),
+    Mutant(
+        name="a shorter pause ends a longer one",
+        breaks="I3",
+        where="limits/lua/lib/brake.lua",
+        old="if wait_ms > 0 and stopped_us() < wait_ms * 1000 then",
+        new="if wait_ms > 0 then",
+        tests=(SLOTS + "test_a_shorter_pause_does_not_shorten_a_longer_one",),
+    ),
+    Mutant(
+        name="a pause is not seen by what follows in the same script",
+        breaks="I3",
+        where="limits/lua/lib/memory.lua",
+        old="  signs()[which] = value\n  known.calm = false\n",
+        new="",
+        tests=(SLOTS + "test_a_pause_holds_for_all_that_follows_in_the_same_script",),
+    ),
+    Mutant(
+        name="a number that failed is the next probe again",
+        breaks="I7",
+        where="limits/lua/retry.lua",
+        old="    if setback.firm or patience_ends() then return put_head(number, record) end\n",
+        new="    if setback.after then return put_head(number, record) end\n",
+        tests=(
+            BRAKE + "test_each_probe_takes_another_number_and_sends_the_failed_one_to_wait_later",
+        ),
+    ),
+    Mutant(
+        name="a repetition is due at once",
+        breaks="I9",
+        where="limits/lua/retry.lua",
+        old="now_ms + (stops_ms or setback.delay)",
+        new="now_ms",
+        tests=("limits/test_line.py::test_a_retry_that_is_not_due_keeps_nobody_waiting",),
+    ),
+    Mutant(
+        name="who failed before the line stopped is late when it goes on",
+        breaks="I7",
+        where="limits/lua/retry.lua",
+        old="now_ms + (stops_ms or setback.delay)",
+        new="now_ms + setback.delay",
+        tests=(BRAKE + "test_who_failed_is_due_when_the_pause_ends",),
+    ),
+    Mutant(
+        name="a number is blamed although nobody was answered since it failed",
+        breaks="I9",
+        where="limits/lua/lib/brake.lua",
+        old="return answered ~= nil and answered > ms",
+        new="return answered ~= nil",
+        tests=(BRAKE + "test_an_answer_from_before_it_failed_blames_nobody",),
+    ),
+    Mutant(
+        name="an outage is charged to the numbers that were asked for",
+        breaks="I9",
+        where="service/flow/failure_policy.py",
+        old="charged=not firm and (call.blamed or not kind.spares),",
+        new="charged=not firm,",
+        tests=(FAILED + "test_an_error_is_charged_to_a_number_where_another_one_was_answered",),
+    ),
+    Mutant(
+        name="being asked to slow down is charged as an attempt",
+        breaks="I9",
+        where="service/flow/failure_policy.py",
+        old="charged=not firm and (call.blamed or not kind.spares),",
+        new="charged=call.blamed or not kind.spares,",
+        tests=(FAILED + "test_what_no_number_can_be_blamed_for_is_charged_to_none",),
+    ),
+    Mutant(
+        name="a number that fails where others are answered is asked without end",
+        breaks="I9",
+        where="service/flow/failure_policy.py",
+        old="used_up = setback.charged and call.attempts + 1 >= rules.attempts",
+        new="used_up = False",
+        tests=(FAILED + "test_the_last_attempt_is_followed_by_death_and_stops_the_line_too",),
+    ),
+    Mutant(
+        name="a number that fails alone is asked without end",
+        breaks="I9",
+        where="service/flow/failure_policy.py",
+        old="failing >= rules.give_up_days * DAY_SECONDS",
+        new="failing < 0",
+        tests=(FAILED + "test_what_has_failed_for_7_days_is_dead_whosever_fault_it_is",),
+    ),
+    Mutant(
+        name="an old backlog is burnt by the first refusal",
+        breaks="I1",
+        where="limits/lua/lib/brake.lua",
+        old="if not is_refused or now_ms - state.refused < state.patience then return nil end",
+        new="if not is_refused then return nil end",
+        tests=(REFUSED + "test_an_old_backlog_is_not_burnt_by_its_first_refusal",),
+        daily=True,
+    ),
+    Mutant(
+        name="who came later dies with those who waited for a day",
+        breaks="I1",
+        where="limits/lua/finish.lua",
+        old="  if type(dying) ~= 'table' then return everyone end\n",
+        new="  if dying ~= 1 then return everyone end\n",
+        tests=(REFUSED + "test_who_came_later_goes_on_waiting",),
+    ),
+    Mutant(
+        name="a line that nobody asked counts as refused",
+        breaks="I1",
+        where="limits/lua/lib/brake.lua",
+        old="    local throughout = state.refused and now_ms <= state.until_ms\n",
+        new="    local throughout = state.refused\n",
+        tests=(REFUSED + "test_a_line_that_nobody_asked_for_hours_was_not_refused_meanwhile",),
+    ),
+    Mutant(
+        name="who has to end behind a refused line is looked at by no sweep",
+        breaks="I7",
+        where="limits/lua/inspect.lua",
+        old="or ends_somebody(found[3])",
+        new="or false",
+        tests=(REFUSED + "test_who_waited_for_a_day_while_all_was_refused_dies_without_a_call",),
+    ),
+    Mutant(
+        name="all who waited for too long end in one script",
+        breaks="I7",
+        where="limits/lua/sweep.lua",
+        old="before and who ~= '' and AT_ONCE or 0",
+        new="before and 1000 or 0",
+        tests=(REFUSED + "test_at_most_100_end_in_one_sweep",),
+    ),
+)

@@ -1,0 +1,131 @@
+"""A courier that is away for hours costs few calls and no request; one bad number costs itself."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+from simulated.clockwork import Clockwork, Courier
+
+from tracking.errors import AuthFailed, CourierDown, CourierError, RateLimited, UnreadableAnswer
+
+HOUR = 3_600.0
+DAY = 24 * HOUR
+NUMBERS = [f"N{n:03}" for n in range(240)]
+
+Failing = Callable[[float, str], CourierError | None]
+
+
+def out(begins: float, ends: float, error: CourierError) -> Failing:
+    return lambda now, _: error if begins <= now < ends else None
+
+
+async def lived(fails: Failing, until: float, *numbers: str, sweeps: float = 60.0) -> Clockwork:
+    """Its numbers are put at the beginning. Fewer sweeps than in fact cost us less time."""
+    clockwork = Clockwork(Courier(fails), sweeps)
+    await clockwork.run_until(0.0)
+    await clockwork.put(*numbers)
+    await clockwork.run_until(until)
+    return clockwork
+
+
+def calls_between(clockwork: Clockwork, begins: float, ends: float) -> int:
+    return sum(begins <= at < ends for at, _ in clockwork.courier.calls)
+
+
+@pytest.mark.parametrize("seconds", [150.0, 600.0, 6 * HOUR])
+async def test_an_outage_loses_nothing_and_6_hours_of_it_cost_110_calls_at_most(
+    seconds: float,
+) -> None:
+    ends = 20.0 + seconds
+    clockwork = await lived(
+        out(20.0, ends, CourierDown("503")), ends + 300.0 + len(NUMBERS), *NUMBERS
+    )
+
+    assert clockwork.dead == {}
+    assert clockwork.answered.keys() == set(NUMBERS)
+    assert calls_between(clockwork, 20.0, ends) <= 110
+
+
+async def test_after_an_outage_calls_go_on_at_full_rate_within_5_minutes() -> None:
+    ends = 2 * HOUR
+    clockwork = await lived(out(20.0, ends, CourierDown("503")), ends + 600.0, *NUMBERS)
+
+    back = min(at for at in clockwork.answered.values() if at >= ends)
+    assert back - ends <= 301.0
+    # Without reports of its sends a lane is free after two seconds.
+    assert calls_between(clockwork, back, back + 60.0) >= 50
+
+
+async def test_an_outage_of_few_numbers_is_tried_by_each_in_turn() -> None:
+    clockwork = await lived(out(0.0, HOUR, CourierDown("503")), 2 * HOUR, "N001", "N002", "N003")
+
+    tried = [number for _, number in clockwork.courier.calls]
+    assert clockwork.answered.keys() == {"N001", "N002", "N003"}
+    assert len(tried) <= 30
+    assert all(one != other for one, other in itertools.pairwise(tried[5:]))
+
+
+async def test_one_number_that_always_fails_dies_and_holds_nobody_up() -> None:
+    def fails(_: float, number: str) -> CourierError | None:
+        return CourierDown("500") if number == "BAD" else None
+
+    clockwork = Clockwork(Courier(fails))
+    await clockwork.run_until(0.0)
+    await clockwork.put("BAD")
+    waits = []
+    for minute in range(240):
+        number = f"M{minute:03}"
+        await clockwork.put(number)
+        await clockwork.run_until(60.0 * (minute + 1))
+        waits.append(clockwork.answered[number] - 60.0 * minute)
+
+    assert max(waits) <= 5.0
+    assert clockwork.dead["BAD"][1] == "courier_down"
+    # Those of the first minute are charged to nobody: nobody else is asked for then.
+    assert sum(number == "BAD" for _, number in clockwork.courier.calls) <= 10
+
+
+async def test_a_number_that_fails_alone_at_its_courier_dies_after_7_days() -> None:
+    clockwork = await lived(out(0.0, 9 * DAY, CourierDown("500")), 8 * DAY, "ALONE")
+
+    died, why = clockwork.dead["ALONE"]
+    assert (why, 7 * DAY <= died <= 7 * DAY + HOUR) == ("courier_down", True)
+    # Its own backoff is an hour at most, and half of that on average.
+    assert len(clockwork.courier.calls) <= 450
+
+
+async def test_answers_in_a_new_form_kill_nobody_before_they_can_be_read() -> None:
+    fixed = 3 * DAY
+    clockwork = await lived(
+        out(20.0, fixed, UnreadableAnswer("a web page")), fixed + 2 * HOUR, *NUMBERS
+    )
+
+    assert clockwork.dead == {}
+    assert clockwork.answered.keys() == set(NUMBERS)
+    assert calls_between(clockwork, 20.0, fixed) <= 100
+
+
+@pytest.mark.parametrize(
+    ("error", "most"),
+    [(AuthFailed("401"), 40), (RateLimited("429", retry_after=HOUR), 30)],
+    ids=["401", "429"],
+)
+async def test_a_backlog_that_is_refused_dies_after_a_day_of_that(
+    error: CourierError, most: int
+) -> None:
+    clockwork = Clockwork(Courier(out(0.0, 9 * DAY, error)), sweep_seconds=60.0)
+    await clockwork.run_until(0.0)
+    await clockwork.put(*NUMBERS)
+    await clockwork.run_until(12 * HOUR)
+    await clockwork.put("LATE")
+    await clockwork.run_until(23.9 * HOUR)
+    assert clockwork.dead == {}
+
+    await clockwork.run_until(25 * HOUR)
+    assert clockwork.dead.keys() == set(NUMBERS)
+    assert len(clockwork.courier.calls) <= most
+
+    await clockwork.run_until(37 * HOUR)
+    assert clockwork.dead.keys() == {*NUMBERS, "LATE"}

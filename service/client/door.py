@@ -46,7 +46,7 @@ PATIENCE = Patience(connect=1.0, reply=2.0)
 LOOK_SECONDS = 1.0
 """How often the door looks whether the spool holds something that can be put."""
 
-TOGETHER_MOST = 256
+TOGETHER_MOST = 400
 """Requests that are put at once: the next ones are read meanwhile, and those that wait in the spool
 let new ones pass."""
 

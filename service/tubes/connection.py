@@ -30,6 +30,11 @@ _REFUSALS = (
 )
 
 
+PUTS_MOST = 512
+"""Puts sent ahead at once. Their replies, unlike those to reserves, are some 15 bytes each: they
+always fit into the kernel's buffers, so that beanstalkd goes on reading."""
+
+
 @dataclass(frozen=True, slots=True)
 class Patience:
     """Seconds: for a connection to be made, and for each reply over it."""
@@ -90,7 +95,7 @@ class Connection:
                 if tube != self.used:
                     self.client.use(tube)
                     self.used = tube
-                for batch in batches(bodies):
+                for batch in batches(bodies, PUTS_MOST):
                     self.wire.send_ahead([put_command(body, placing) for body in batch])
                     if len(batch) > 1 and (taken := self.wire.take_inserted(self.newest)):
                         answers += taken

@@ -49,7 +49,7 @@ class Wire(socket.socket):
         self._readable.register(self, select.POLLIN)
 
     def send_ahead(self, commands: Sequence[bytes]) -> None:
-        """Write commands, at most AHEAD_MOST, each with its line end; raises OSError.
+        """Write commands, each with its line end; raises OSError.
 
         The same commands must then be given to greenstalk, in this order.
         """

@@ -8,6 +8,7 @@ many steps at once, of numbers anywhere in the line. At last somebody deletes th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -39,12 +40,14 @@ NOW = Setback("results_down")
 ANSWER = Verdict(State.SUCCESS, {})
 
 WRITTEN_AT_ONCE = 20_000
-ASKED = 2_000
+ASKED = 1_000
 """Of each kind."""
 
 LOGGED_US = 100
 
-IN_A_ROW = 50_000
+RELISTED_SECONDS = 5.0
+
+IN_A_ROW = 20_000
 """Numbers that are cancelled one behind the other, before somebody takes what follows them."""
 
 
@@ -175,7 +178,7 @@ async def _cancel_by_hand(line: Line) -> None:
 
 
 async def _forget(line: Line) -> None:
-    for number in line.waiting()[:200]:
+    for number in line.waiting()[:100]:
         await line.forgetter.forget(SLUG, number)
 
 
@@ -203,7 +206,8 @@ async def _relist(line: Line) -> None:
     await line.redis.delete(NAMES.wait_list, NAMES.wait_list_automatic, NAMES.wait_later)
     await line.redis.delete(NAMES.wait_drainer)
     await _begin(line)
-    await line.limiter.sweep([LINE])
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(line.limiter.sweep([LINE]), RELISTED_SECONDS)
 
 
 ASKS: dict[str, Callable[[Line], Awaitable[None]]] = {
@@ -258,6 +262,7 @@ async def _rows(url: str, length: int) -> list[dict[str, Value]]:
             await _begin(line)
             await ask(line)
             rows.append({"waiting": length, "asked": name, **await _spent(line.redis)})
+            await line.redis.delete(NAMES.wait_inflight, NAMES.calls_leases)
         await line.redis.config_set("slowlog-log-slower-than", -1)
     return rows
 

@@ -3,7 +3,7 @@ record: everybody who waits for one number, as one JSON value.
 
   since     ms   arrival of the oldest request
   anon      requests without an id, as one operation: id (key of the first job), last (key of the
-            newest one), count, at (ms, the newest arrival), age (ms, the strictest max_age),
+            newest one), count (nil: 1), at (ms, the newest arrival), age (ms, the strictest max_age),
             till (ms, the last expiry)
   newest    ids of the newest operations, at most 16, the newest first
   listed    how many ids more there are, in the list of `rest_of`, the newest first
@@ -78,12 +78,11 @@ local function join(record, request)
     record.ids = (record.ids or 0) + 1
     record.tills = record.tills or request.till ~= nil or nil
   elseif not record.anon then
-    record.anon =
-      { id = request.job, count = 1, at = now_ms, age = request.age, till = request.till }
+    record.anon = { id = request.job, at = now_ms, age = request.age, till = request.till }
   else
     local anon = record.anon
     if anon.id == request.job or anon.last == request.job then return end
-    anon.count, anon.at, anon.last = anon.count + 1, now_ms, request.job
+    anon.count, anon.at, anon.last = (anon.count or 1) + 1, now_ms, request.job
     anon.age = math.min(anon.age or rules.max_age_ms, request.age or rules.max_age_ms)
     anon.till = anon.till and request.till and math.max(anon.till, request.till) or nil
   end
@@ -103,7 +102,8 @@ local function merged(number, old, new)
   old.tills = old.tills or new.tills
   if old.anon and new.anon then
     local anon = old.anon
-    anon.count, anon.at = anon.count + new.anon.count, math.max(anon.at, new.anon.at)
+    anon.count = (anon.count or 1) + (new.anon.count or 1)
+    anon.at = math.max(anon.at, new.anon.at)
     anon.last = new.anon.last or new.anon.id
     anon.age = math.min(anon.age or rules.max_age_ms, new.anon.age or rules.max_age_ms)
     anon.till = anon.till and new.anon.till and math.max(anon.till, new.anon.till) or nil

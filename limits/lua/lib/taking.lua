@@ -8,7 +8,7 @@ taking: calls are granted to numbers that wait, and a slot that a call frees to 
 local function wanted(number, base)
   local record = read_record(REQUESTS, number)
   if not record then
-    local anon = { id = 'hand-' .. base, count = 1, at = now_ms }
+    local anon = { id = 'hand-' .. base, at = now_ms }
     local answer = fresh(call('GET', ANSWER .. number))
     if answer and end_anonymous(number, anon, answer) then return nil end
     return { since = now_ms, anon = anon }, running(number)

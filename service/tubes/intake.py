@@ -14,7 +14,7 @@ from service.tubes.client import Reservation
 from service.tubes.held_jobs import HeldJobs
 from service.tubes.job import ReservedJob
 from service.tubes.pool import Source
-from service.tubes.reserver import Mode, Reserver
+from service.tubes.reserver import Reserver
 
 LEAVE_SECONDS = 0.01
 """How long room may lie unused. The jobs that are reserved with it come in batches, so it costs no
@@ -65,17 +65,16 @@ class Intake:
         """Begin to take jobs, from each server as soon as it answers."""
         for source in self._sources:
             reserver = Reserver(source, self._room, self._deliver)
-            reserver.mode = Mode.TAKING
             reserver.start()
             self._reservers.append(reserver)
 
     def pause(self) -> None:
         """Take no more jobs for now; a few that are on their way may still come."""
-        self._switch(Mode.KEEPING)
+        self._switch(taking=False)
 
     def resume(self) -> None:
         """Take jobs again after `pause`."""
-        self._switch(Mode.TAKING)
+        self._switch(taking=True)
 
     def resize(self, room: int) -> None:
         """Hold up to `room` jobs from now on."""
@@ -86,7 +85,7 @@ class Intake:
 
         What is held stays held and is touched until it is settled; then call `close`.
         """
-        self._switch(Mode.KEEPING)
+        self._switch(taking=False)
         await asyncio.gather(*(each.round_trip() for each in self._reservers))
 
     async def close(self) -> None:
@@ -95,9 +94,9 @@ class Intake:
             await reserver.close()
         await asyncio.sleep(0)  # asyncio closes the sockets in its next turn
 
-    def _switch(self, mode: Mode) -> None:
+    def _switch(self, *, taking: bool) -> None:
         for reserver in self._reservers:
-            reserver.mode = mode
+            reserver.taking = taking
             reserver.wake()
 
     def _deliver(self, reservations: list[Reservation]) -> None:

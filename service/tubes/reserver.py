@@ -18,7 +18,6 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from enum import StrEnum
 
 from service.observe.log import emit_unexpected
 from service.tubes.client import HELD_MOST, Client, Reservation
@@ -42,27 +41,17 @@ SLEEP_MOST = 3_600.0
 """A job may have a TTR of 136 years; epoll refuses to wait for longer than 24 days."""
 
 
-class Mode(StrEnum):
-    """What the task may do.
-
-    ======= ==================================================
-    TAKING  reserve; touch what is held
-    KEEPING reserve nothing; touch what is held
-    ======= ==================================================
-    """
-
-    TAKING = "taking"
-    KEEPING = "keeping"
-
-
 class Reserver:
-    """One per server. Set `mode`, then `wake`. `deliver` is called with jobs that were reserved."""
+    """One per server. To change `taking`, set it, then `wake`; what is held is touched anyhow.
+
+    `deliver` is called with jobs that were reserved.
+    """
 
     def __init__(
         self, source: Source, room: HeldJobs, deliver: Callable[[list[Reservation]], None]
     ) -> None:
         self.source = source
-        self.mode = Mode.KEEPING
+        self.taking = False
         self._room = room
         self._deliver = deliver
         self._pool = Pool(source, self._settled, self.wake)
@@ -83,7 +72,8 @@ class Reserver:
         return self._pool.error
 
     def start(self) -> None:
-        """Begin."""
+        """Begin to take jobs."""
+        self.taking = True
         self._task = asyncio.create_task(self._run())
 
     def wake(self) -> None:
@@ -151,7 +141,7 @@ class Reserver:
     async def _take(self) -> None:
         """Take what is ready and has room; then leave one connection waiting for more."""
         self._look_at = None
-        if self.mode is not Mode.TAKING:
+        if not self.taking:
             self._stop_waiting()
             self._room.leave(self)
         elif not self._waiting and (not self._more or await self._take_ready()):

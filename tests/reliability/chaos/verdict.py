@@ -134,7 +134,8 @@ class _Ends:
         wish = put.wish
         match self._states.get(wish.id or ""):
             case "SUCCESS":
-                return name in self._asked
+                # Or a borrower's job came first, and this one was refused in its place.
+                return name in self._asked or wish.body.decode() in self._dead
             case "ERROR":
                 return wish.id in self._dead
             case "CANCELLED":

@@ -115,12 +115,10 @@ def test_a_request_under_the_id_of_another_parcel_is_refused_by_name_or_lost() -
 
 
 def test_a_request_whose_id_a_borrower_brought_first_is_refused_or_lost() -> None:
-    owner = put(Wish(Kind.NAMED, "named", "PARCEL9", "one"))
-    refused = letter("named", "PARCEL9", "one", body=owner.wish.body.decode())
-
-    evidence = replace(GOOD, puts=(*GOOD.puts, owner))
-    assert found(evidence) == ["I1"], "PARCEL2 has that id"
-    assert found(replace(evidence, dead=(refused,))) == []
+    owner = Wish(Kind.NAMED, "named", "PARCEL9", "one")
+    refused = letter("named", "PARCEL9", "one", body=owner.body.decode())
+    evidence = replace(GOOD, puts=(*GOOD.puts, put(owner)))
+    assert [found(replace(evidence, dead=dead)) for dead in ((), (refused,))] == [["I1"], []]
 
 
 def test_the_end_of_an_automatic_request_is_known_for_minutes_only() -> None:

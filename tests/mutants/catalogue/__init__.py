@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.catalogue import (
     answers,
     brake,
+    door,
     duty,
     flow,
     forgetting,
@@ -30,6 +31,7 @@ CATALOGUE: tuple[Mutant, ...] = (
     *flow.MUTANTS,
     *duty.MUTANTS,
     *tubes.MUTANTS,
+    *door.MUTANTS,
     *stores.MUTANTS,
     *forgetting.MUTANTS,
     *outside.MUTANTS,

@@ -1,0 +1,81 @@
+"""The door: what it said 202 to is durable, and put in the end."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+PUTS = "tubes/test_durable_puts.py"
+DOOR = "door/test_door.py"
+POSTS = "door/test_requests_over_http.py"
+REFUSED = "door/test_refused_posts.py"
+
+MUTANTS = (
+    Mutant(
+        name="a server that stopped writing its binlog is believed",
+        breaks="I1",
+        where="service/tubes/outlets.py",
+        old="if connection.records() - before < sum(",
+        new="if connection.records() - before < 0 * sum(",
+        tests=(f"{PUTS}::test_an_acknowledged_job_is_not_put_once_the_binlog_has_ended",),
+    ),
+    Mutant(
+        name="a server without a binlog is put on",
+        breaks="I1",
+        where="service/tubes/outlets.py",
+        old="if self._durable and (not made.binlog or made.instance == self._forgetful):",
+        new="if self._durable and made.instance == self._forgetful:",
+        tests=(f"{PUTS}::test_a_server_without_a_binlog_takes_none",),
+    ),
+    Mutant(
+        name="what no server takes is taken all the same, and kept nowhere",
+        breaks="I1",
+        where="service/client/door.py",
+        old="            self._spool.add(bodies)\n",
+        new="            bodies\n",
+        tests=(
+            "door/test_door.py::test_what_no_server_takes_is_in_the_spool_and_on_standard_output",
+        ),
+    ),
+    Mutant(
+        name="the spool lets go of what no server took",
+        breaks="I1",
+        where="service/client/door.py",
+        old="zip(found, put, strict=True) if placed]",
+        new="zip(found, put, strict=True)]",
+        tests=(f"{DOOR}::test_one_that_no_server_takes_holds_nobody_up",),
+    ),
+    Mutant(
+        name="the spool is put newest first",
+        breaks="I11",
+        where="service/client/spool.py",
+        old="WHERE id > ? ORDER BY id LIMIT ?",
+        new="WHERE id > ? ORDER BY id DESC LIMIT ?",
+        tests=(
+            "door/test_door.py::test_the_spool_is_put_by_itself_oldest_first_once_a_server_is_back",
+        ),
+    ),
+    Mutant(
+        name="requests are added to a damaged spool",
+        breaks="I1",
+        where="service/client/spool.py",
+        old='    if found != "ok":\n',
+        new='    if found == "":\n',
+        tests=("door/test_spool.py::test_a_damaged_file_is_told_and_nothing_is_added_to_it",),
+    ),
+    Mutant(
+        name="one bad request of many keeps none of the others out",
+        breaks="I1",
+        where="service/api/requests.py",
+        old="if refused and (not skip_bad or not good):",
+        new="if refused and not good:",
+        tests=(f"{REFUSED}::test_one_bad_request_is_named_by_its_place_and_none_is_taken",),
+    ),
+    Mutant(
+        name="a client may say what is the door's own to say",
+        breaks="I1",
+        where="service/client/posted.py",
+        old="if name in _KEPT and value is not None",
+        new="if value is not None",
+        tests=(f"{POSTS}::test_every_member_of_a_payload_reaches_the_job_and_no_other",),
+    ),
+)

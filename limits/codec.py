@@ -156,9 +156,10 @@ def write_verdict(verdict: Verdict, observed_ms: int) -> bytes:
     return _encode(body)
 
 
-def write_setback(setback: Setback, *, unsent: bool) -> bytes:
-    """Write a setback for retry.lua. `unsent`: certainly nothing left."""
-    return _encode(_setback(setback) | ({"unsent": True} if unsent else {}))
+def write_setback(setback: Setback, mark: str = "", *, unsent: bool) -> bytes:
+    """Write a setback for retry.lua, with the mark of what was refused; `unsent`: nothing left."""
+    more: dict[str, object] = {"unsent": True} if unsent else {}
+    return _encode(_setback(setback) | more | ({"mark": mark} if mark else {}))
 
 
 def _setback(setback: Setback) -> dict[str, object]:

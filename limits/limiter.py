@@ -20,7 +20,7 @@ import hashlib
 import itertools
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -68,12 +68,14 @@ INSPECTED_AT_ONCE, SWEPT_AT_ONCE = 200, 50
 class Policy:
     """What is the same for all lines. `max_age` in seconds; `deaths` before a request is dead.
 
-    `who`: this process, for people; None tells nobody of it.
+    `who`: this process, for people; None tells nobody of it. `mark_of`: of the credentials by which
+    a line is called, so that others end a pause for wrong ones.
     """
 
     max_age: float = 30.0
     deaths: int = 10
     who: Who | None = None
+    mark_of: Callable[[Line], str] = lambda _: ""
 
 
 class Limiter:
@@ -161,7 +163,9 @@ class Limiter:
         The start stays spent, unless the courier was not asked at all.
         """
         unsent = setback.firm and not call.permit.started
-        args = (call.id, codec.write_setback(setback, unsent=unsent), self._after(call), room)
+        mark = self._policy.mark_of(call.line) if setback.of_credentials else ""
+        written = codec.write_setback(setback, mark, unsent=unsent)
+        args = (call.id, written, self._after(call), room)
         return await self._turn("retry", call.line, args)
 
     async def hand_back(self, call: Call, room: int) -> Turn:

@@ -34,6 +34,7 @@ OF_LINE = (
     "finish",
     "forget",
     "hand_back",
+    "resume",
     "retry",
     "started",
     "sweep",

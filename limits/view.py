@@ -14,6 +14,7 @@ from limits import keys
 from limits.failure import redis_down
 from limits.memory import Memory, memory_in
 from limits.operations import Operation, operations, operations_of
+from limits.pauses import Stop, stop_of
 from limits.rules import RulesOf
 from limits.workers import LiveWorker, live_workers
 from tracking.line import Line
@@ -29,8 +30,9 @@ PLACES_READ = 100_000
 class LineView:
     """One line at this moment. Times in seconds; None: nobody waits, or nothing binds.
 
-    `bound_by` is one of "", "no_worker", "not_configured", "quiet", "paused", "per_hour",
-    "per_day", "concurrency", "rate".
+    `bound_by` is one of "", "no_worker", "not_configured", "quiet", "paused", "probing" (after a
+    pause one call alone tries), "per_hour", "per_day", "concurrency", "rate". `paused_why` is
+    "by_hand" or the code of an error; `paused_note` is what the person wrote who paused it.
     """
 
     line: Line
@@ -45,6 +47,7 @@ class LineView:
     bound_by: str
     until_seconds: float | None
     paused_why: str
+    paused_note: str
     counts: dict[str, int]
 
 
@@ -189,7 +192,7 @@ class View:
                 return None
             return Place(State.WAITING, "automatic" if automatic else "manual", attempts=attempts)
         ahead = mine.ahead(index)
-        pause = max(0, await self._redis.pttl(names.calls_paused)) / 1000
+        pause = (await stop_of(self._redis, names)).seconds or 0.0
         turns = ahead + 1 + (min(others, 3 * (ahead + 1)) if automatic else min(others, ahead // 3))
         each = await self._seconds_each(line)
         return Place(
@@ -209,14 +212,14 @@ class View:
         pipeline.zcard(names.wait_later)
         pipeline.lindex(names.wait_list, 0)
         pipeline.lindex(names.wait_list_automatic, 0)
-        pipeline.get(names.calls_paused)
         pipeline.hgetall(names.counts)
         running, started, later, *rest = await pipeline.execute()
         manual, automatic = (each.numbers for each in await _lists(self._redis, names))
-        first, first_automatic, why, counts = rest
+        first, first_automatic, counts = rest
         heads = [number for number in (first, first_automatic) if number]
         oldest = await self._oldest_age(names, heads, now_ms) if heads else None
-        bound_by, until = await self._binds(line, running, manual + automatic, later)
+        stop = await stop_of(self._redis, names)
+        bound_by, until = await self._binds(line, running, manual + automatic, later, stop)
         return LineView(
             line=line,
             running=running,
@@ -229,7 +232,8 @@ class View:
             oldest_age_seconds=oldest,
             bound_by=bound_by,
             until_seconds=until,
-            paused_why=why or "",
+            paused_why=stop.why,
+            paused_note=stop.note,
             counts={name: int(count) for name, count in counts.items()},
         )
 
@@ -239,7 +243,7 @@ class View:
         return max(0.0, (now_ms - min(since, default=now_ms)) / 1000)
 
     async def _binds(
-        self, line: Line, running: int, waiting: int, later: int
+        self, line: Line, running: int, waiting: int, later: int, stop: Stop
     ) -> tuple[str, float | None]:
         """What those who wait are waiting for, and for how many seconds."""
         names, rules = keys.of_line(line), self._rules_of(line)
@@ -247,12 +251,11 @@ class View:
             return "no_worker", None
         now_ms = await self._now_ms()
         quiet_ms = _quiet_until_ms(await self._redis.get(keys.EPOCH)) - now_ms
-        pause_ms = await self._redis.pttl(names.calls_paused)
-        for why, left_ms in (("quiet", quiet_ms), ("paused", pause_ms)):
-            if left_ms > 0:
-                return why, left_ms / 1000
-        if not waiting:
-            return "", None
+        if quiet_ms > 0:
+            return "quiet", quiet_ms / 1000
+        if stop.why or not waiting:
+            bound_by = "probing" if stop.probes else "paused"
+            return bound_by if stop.why else "", stop.seconds
         if rules.per_day and int(await self._redis.get(names.calls_day) or 0) >= rules.per_day:
             return "per_day", max(0, await self._redis.pttl(names.calls_day)) / 1000
         if rules.per_hour:

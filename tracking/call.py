@@ -115,7 +115,7 @@ class Setback:
     attempts. `brake`: what stops the line, None where nothing is held against it; `named`: it stops
     at once for so long instead. `patience`: the line was not asked but refused, and ends who waits
     for so long while it is. `firm`: an answer does not end the pause, and the request keeps its
-    place. `why` is for operators.
+    place. `of_credentials`: others than these may be accepted. `why` is for operators.
     """
 
     why: str
@@ -125,6 +125,7 @@ class Setback:
     named: float | None = None
     patience: float | None = None
     firm: bool = False
+    of_credentials: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from service.cli import codes, living
 from service.cli.exit_codes import Exit
 from service.cli.output import drawn, say, say_json, span, table
 from service.cli.settings import loaded
-from service.cli.standing import cell
+from service.cli.standing import RESUME, cell
 from service.client.catalogue import Catalogue
 from service.client.look import LineView, Look, Tubes, looking
 from service.config.load import Loaded
@@ -66,6 +66,8 @@ def _show(look: Look, *, as_json: bool) -> None:
         say(worry)
         say("")
     table(_COURIERS, courier_rows(look.couriers))
+    if any(view.bound_by in {"paused", "probing"} for view in look.couriers):
+        say(f"a courier that is paused goes on at once with {RESUME.format('SLUG')}")
     if not look.couriers:
         say("nothing runs, nothing waits, nothing was asked yet")
     say("")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from service import VERSION
 from service.cli.arguments import Verbs, a_verb, offer_json, seconds_of, with_epilog
+from service.cli.pausing import offer_pausing
 from tracking.request import FIELDS, FIELDS_PREFIX
 
 DEVSTACK = Path(__file__).parents[2] / "devstack"
@@ -34,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     _show(verbs)
     _detect(verbs)
     _cancel(verbs)
+    offer_pausing(verbs)
     _forget(verbs)
     _info(verbs)
     _dead(verbs)

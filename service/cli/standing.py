@@ -8,13 +8,18 @@ from typing import Any
 
 from service.cli.living import NOBODY
 from service.cli.output import span
-from service.client.look import LineView, Place
+from service.client.look import BY_HAND, LineView, Place
 from tracking.operation import State
 
+RESUME = "`python worker.py resume {}`"
 _PAUSES = {
     "no_credentials": "it has no credentials",
     "auth_failed": "it refuses the credentials",
     "rate_limited": "it asks for fewer calls",
+    "courier_down": "it does not answer",
+    "unreadable_answer": "its answers cannot be read",
+    "wrong_number": "it answers about other numbers",
+    "request_refused": "it calls the requests malformed",
 }
 
 
@@ -48,8 +53,8 @@ def cell(view: LineView) -> str:
     """Name what binds a courier, for a column."""
     if not view.bound_by:
         return "-"
-    why = f": {view.paused_why}" if view.paused_why else ""
-    return f"{view.bound_by}{why}{_until(view)}"
+    why = f": {view.paused_why}" if view.bound_by in {"paused", "probing"} else ""
+    return f"{view.bound_by}{why}{_note(view)}{_until(view)}"
 
 
 def reason(view: LineView) -> str:
@@ -59,13 +64,25 @@ def reason(view: LineView) -> str:
             return NOBODY if who else ""
         case "quiet":
             return f"Redis lost its state, or another one took over: nobody calls{_until(view)}"
-        case "paused":
-            return f"paused, because {_PAUSES.get(view.paused_why, view.paused_why)}{_until(view)}"
+        case "paused" | "probing":
+            return f"paused {_cause(view)}{_until(view)}; {RESUME.format(view.line)} lets it go on"
         case "concurrency":
             return f"{view.concurrent} calls at once are allowed and run"
         case "rate":
             return f"{view.per_second} calls a second are allowed"
     return f"the quota {view.bound_by.replace('_', ' ')} is used up{_until(view)}"
+
+
+def _cause(view: LineView) -> str:
+    if view.bound_by == "probing":
+        return "but for one call, which tries again"
+    if view.paused_why == BY_HAND:
+        return f"by hand{_note(view)}"
+    return f"because {_PAUSES.get(view.paused_why, view.paused_why)}"
+
+
+def _note(view: LineView) -> str:
+    return f" ({view.paused_note})" if view.paused_note else ""
 
 
 def _until(view: LineView) -> str:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from limits.pauses import BY_HAND
 from limits.view import LineView, Place, View
 from limits.workers import LIVES_SECONDS, LiveWorker
 from service.client.connections import collections_of, view_of
@@ -26,6 +27,7 @@ from tracking.operation import State
 from tracking.request import Number, Slug
 
 __all__ = [
+    "BY_HAND",
     "LIVES_SECONDS",
     "Document",
     "LineView",
@@ -158,6 +160,7 @@ def members(view: LineView) -> dict[str, Any]:
     return {
         "bound_by": view.bound_by,
         "paused_why": view.paused_why,
+        "paused_note": view.paused_note,
         "until_seconds": view.until_seconds,
     }
 

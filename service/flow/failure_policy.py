@@ -118,6 +118,7 @@ def _setback(
         named=_named_pause(error),
         patience=PATIENCE_SECONDS if refused else None,
         firm=firm,
+        of_credentials=refused and not isinstance(error, RateLimited),
     )
 
 

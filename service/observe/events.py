@@ -30,6 +30,7 @@ class Event(StrEnum):
     ID_REUSED = "id is that of another parcel"
 
     PAUSED = "courier is paused"
+    RESUMED = "courier is resumed"
     NO_CREDENTIALS = "credentials are missing"
     AUTH_FAILED = "credentials were refused"
     UNREADABLE = "answer cannot be read"
@@ -81,6 +82,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.FULL: "warning",
         Event.ID_REUSED: "error",
         Event.PAUSED: "warning",
+        Event.RESUMED: "info",
         Event.NO_CREDENTIALS: "warning",
         Event.AUTH_FAILED: "error",
         Event.UNREADABLE: "error",
@@ -130,6 +132,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.FULL: "`max_waiting` is reached; the request is recorded in `dead`.",
         Event.ID_REUSED: "`operation` is the id of a request for `parcel`: recorded in `dead`.",
         Event.PAUSED: "Nobody calls this courier for a while (see `info`); `detail` says why.",
+        Event.RESUMED: "Its credentials are not those that it refused; they are tried now.",
         Event.NO_CREDENTIALS: "The courier needs settings that are not there; requests wait.",
         Event.AUTH_FAILED: "The courier refused our credentials; its requests wait.",
         Event.UNREADABLE: "The courier's answer has a new form; its module must be corrected.",

@@ -19,6 +19,7 @@ from redis.asyncio import Redis
 from couriers.http.session import open_session
 from couriers.registry import Registry
 from limits import keys
+from limits.braking import Brakes
 from limits.clock import Clock
 from limits.connect import open_redis, shared_secret
 from limits.defects import Defects
@@ -40,7 +41,9 @@ from service.results.connection import Store
 from service.results.failure import is_lasting, mongodb_down
 from service.results.names import names_of
 from service.tubes.putter import Putter
+from service.wiring.changed_credentials import marks_of, resume_where_changed
 from tracking.errors import ResultsDown, StoreError
+from tracking.line import Line
 
 LOOK_SECONDS = 0.5
 """How often a worker looks for servers that are not up yet."""
@@ -73,9 +76,12 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     async with open_redis(redis_address(config)) as unchecked:
         await _preflight(config, unchecked, store)
     who = Who(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3))
-    limiter = _limiter(config, redis, who, _vetting(config))
+    rules_of = functools.cache(functools.partial(rules_for, config))
+    brakes = Brakes(redis, rules_of)
+    limiter = _limiter(config, redis, who, marks_of(registry), _vetting(config))
     closing.push_async_callback(limiter.close)
     await keep_trying(limiter.start)
+    await keep_trying(lambda: resume_where_changed(brakes, registry))
     secret = await keep_trying(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
     await keep_trying(lambda: _prepared(store))
     http = open_session(kept_below(config.worker))
@@ -129,7 +135,13 @@ def _vetting(config: Config) -> Vet:
     return vet
 
 
-def _limiter(config: Config, redis: Redis, who: Who, vet: Vet = take_any) -> Limiter:
+def _limiter(
+    config: Config,
+    redis: Redis,
+    who: Who,
+    mark_of: Callable[[Line], str],
+    vet: Vet = take_any,
+) -> Limiter:
     clock = Clock()
     pipeline = Pipeline(redis, clock, functools.partial(_notice, "redis", redis_down))
     own = (each.call_timeout_seconds or 0.0 for each in config.limits.slugs.values())
@@ -139,6 +151,7 @@ def _limiter(config: Config, redis: Redis, who: Who, vet: Vet = take_any) -> Lim
         max_age=config.requests.max_age_seconds,
         deaths=config.retry.deaths,
         who=who,
+        mark_of=mark_of,
     )
     return Limiter(
         pipeline, clock, epoch, functools.cache(functools.partial(rules_for, config)), policy

@@ -82,6 +82,7 @@ def test_what_is_done_about_an_error_follows_the_table() -> None:
             brake=BRAKES[error.code],
             patience=DAY,
             firm=not isinstance(error, AuthFailed),
+            of_credentials=not isinstance(error, RateLimited),
         )
         for error in REFUSALS
     ]

@@ -55,6 +55,7 @@ def failed(why: str = "courier_down", **other: Any) -> Setback:
     patience = 86_400.0 if why in {"auth_failed", "rate_limited", "no_credentials"} else None
     firm = why in {"rate_limited", "no_credentials"}
     plain = {"delay": 60.0, "brake": TRACKING.brakes[why], "patience": patience, "firm": firm}
+    plain["of_credentials"] = why in {"auth_failed", "no_credentials"}
     return Setback(why, **{**plain, **other})
 
 

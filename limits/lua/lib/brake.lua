@@ -18,6 +18,7 @@ What failing means is the policy of the line's kind; it comes with each failure 
 ]]
 local DAY_US = 86400000000
 local paused_us, calls_alone, answered_since, patience_ends, note_failure, note_answer
+local stands_because
 do
   local HOUR_MS = 3600000
 
@@ -44,6 +45,11 @@ do
   -- Whether one call alone may run, until an answer comes.
   function calls_alone()
     return signs()[BRAKES] and brake().pauses ~= nil
+  end
+
+  -- Why the calls of the line failed, while it stops for that; else nil.
+  function stands_because()
+    return signs()[IS_PAUSED] or calls_alone() and brake().why or nil
   end
 
   -- Whether another number of the line was answered since this one failed, at `ms`.

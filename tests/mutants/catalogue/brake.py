@@ -8,6 +8,7 @@ BRAKE = "limits/test_brake.py::"
 REFUSED = "limits/test_refused_lines.py::"
 UNNOTICED = "limits/test_calls_nobody_waited_for.py::"
 SLOTS = "limits/test_slots.py::"
+PAUSING = "limits/test_pausing.py::"
 FAILED = "flow/test_failed_calls.py::"
 OUTAGES = "simulation/test_outages.py::"
 
@@ -199,5 +200,45 @@ MUTANTS = (
         old="before and who ~= '' and AT_ONCE or 0",
         new="before and 1000 or 0",
         tests=(REFUSED + "test_at_most_100_end_in_one_sweep",),
+    ),
+    Mutant(
+        name="resuming a line leaves it as it was",
+        breaks="I7",
+        where="limits/lua/resume.lua",
+        old="    delete_signs(PAUSED, BRAKE, DRAINER)\n",
+        new="",
+        tests=(PAUSING + "test_what_is_resumed_is_drained_again_by_the_next_sweep",),
+    ),
+    Mutant(
+        name="who failed is late when a line is resumed",
+        breaks="I7",
+        where="limits/lua/resume.lua",
+        old="    make_due()\n",
+        new="",
+        tests=(PAUSING + "test_what_is_resumed_is_drained_again_by_the_next_sweep",),
+    ),
+    Mutant(
+        name="other credentials end a pause by hand",
+        breaks="I3",
+        where="limits/lua/resume.lua",
+        old="signs()[IS_HELD] and by_hand == '1', ",
+        new="signs()[IS_HELD], ",
+        tests=(PAUSING + "test_a_pause_by_hand_stays_where_only_the_couriers_is_to_end",),
+    ),
+    Mutant(
+        name="nobody heeds a pause by hand",
+        breaks="I3",
+        where="limits/lua/lib/brake.lua",
+        old="return signs()[IS_HELD] and math.max(stopped_us(), lives_us(HELD)) or stopped_us()",
+        new="return stopped_us()",
+        tests=(PAUSING + "test_a_line_that_somebody_pauses_calls_nobody_until_it_is_resumed",),
+    ),
+    Mutant(
+        name="a restart with the same credentials ends their pause",
+        breaks="I3",
+        where="service/wiring/changed_credentials.py",
+        old="        if not is_of(mark, registry.settings(slug_of(line))):\n",
+        new="        if mark:\n",
+        tests=("limits/test_changed_credentials.py::test_the_same_credentials_end_no_pause",),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -115,7 +116,7 @@ class Clockwork:
         rules = Rules()
         epoch: Any = SameEpoch()
         self._limiter = Limiter(way, Clock(), epoch, lambda _: rules, Policy())
-        self._retry = RetryRules()
+        self._retry, self._draw = RetryRules(), random.Random(1).random
 
     @property
     def now(self) -> float:
@@ -177,7 +178,7 @@ class Clockwork:
             self.answered[number] = self.now
             self._go_on(await self._limiter.finish(call, Verdict(State.SUCCESS, {}), 20))
             return
-        match decide(error, call, BEGAN + self.now, self._retry):
+        match decide(error, call, BEGAN + self.now, self._retry, self._draw):
             case Repeat(setback):
                 self._go_on(await self._limiter.retry(call, setback, 20))
             case Die(setback):

@@ -64,7 +64,7 @@ async def run_worker(
     config = config_for(plan)
     redis = open_redis(RedisAddress())
     who = Who(around.running().name, 1, "", around.loop.now)
-    limiter = _limiter(config, redis, who)
+    limiter = _limiter(config, redis, who, lambda _: "")
     await keep_trying(limiter.start)
     registry: Any = SimulatedRegistry([each.slug for each in plan.slugs])
     without_http: Any = None

@@ -1,0 +1,79 @@
+"""Pausing lines and letting them go on, for people; and what ended pauses were about."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from limits import keys
+from limits.cancelling import NOBODY
+from limits.clock import Clock
+from limits.codec import write_rules
+from limits.failure import redis_down
+from limits.pipeline import Pipeline
+from limits.rules import RulesOf
+from tracking.line import Line
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What kept a line until now: `by_hand`, somebody had paused it; `why`, its calls failed."""
+
+    by_hand: bool
+    why: str
+
+    def __bool__(self) -> bool:
+        """Whether anything did."""
+        return self.by_hand or bool(self.why)
+
+
+class Brakes:
+    """Every method raises LimitsDown, and may be repeated then."""
+
+    def __init__(self, redis: Redis, rules_of: RulesOf) -> None:
+        self._redis = redis
+        self._pipeline = Pipeline(redis, Clock())
+        self._rules_of = rules_of
+
+    async def pause(self, line: Line, seconds: float | None, why: str = "") -> None:
+        """Let nobody call, for so many seconds or until `resume`. Calls that run are not cut off.
+
+        A pause by hand that is there already is replaced.
+        """
+        told = json.dumps({"why": why, "at": round(time.time())})
+        ms = None if seconds is None else round(seconds * 1000)
+        with _redis_asked():
+            await self._redis.set(keys.of_line(line).calls_held, told, px=ms)
+
+    async def resume(self, line: Line, *, by_hand: bool = True) -> Resumed:
+        """Let a line go on within seconds, whatever stopped it (lua/resume.lua).
+
+        `by_hand` False: not if somebody has paused it by hand.
+        """
+        rules = write_rules(self._rules_of(line), NOBODY)
+        _, held, why = await self._pipeline.run(
+            "resume", [keys.wait_list(line)], (rules, b"[]", int(by_hand))
+        )
+        return Resumed(by_hand=held == 1, why=str(why))
+
+    async def marks(self, lines: Sequence[Line]) -> dict[Line, str]:
+        """Find the lines that stand because credentials were refused, with the mark of those."""
+        names = [keys.of_line(line).calls_brake for line in lines]
+        with _redis_asked():
+            texts = await self._redis.mget(names) if names else []
+        found = zip(lines, (json.loads(text) if text else {} for text in texts), strict=True)
+        return {line: state["mark"] for line, state in found if "mark" in state}
+
+
+@contextmanager
+def _redis_asked() -> Iterator[None]:
+    try:
+        yield
+    except (RedisError, OSError) as error:
+        raise redis_down(error) from error

@@ -1,0 +1,31 @@
+"""`resume`: a courier is called again, whether somebody paused it or its calls failed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from service.cli.exit_codes import Exit
+from service.cli.output import say, say_json
+from service.cli.settings import loaded
+from service.client.catalogue import Catalogue
+from service.client.pause import Resumed, resume
+
+
+def run(options: argparse.Namespace) -> int:
+    """Resume; 1 when nothing had stopped it."""
+    config = loaded(options).config
+    slug, _ = Catalogue(config).resolve(options.slug)
+    ended = asyncio.run(resume(config, slug))
+    if options.json:
+        say_json({"slug": slug, "by_hand": ended.by_hand, "why": ended.why})
+    else:
+        say(_told(slug, ended))
+    return Exit.DONE if ended else Exit.NEGATIVE
+
+
+def _told(slug: str, ended: Resumed) -> str:
+    if not ended:
+        return f"{slug} was not paused; `python worker.py info` names what binds it"
+    whys = ("by hand" if ended.by_hand else "", ended.why)
+    return f"{slug} goes on within seconds; it was paused: {', '.join(filter(None, whys))}"

@@ -1,0 +1,84 @@
+"""`pause` and `resume`, and what `info` and `show` say of a courier that is paused."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+import redis
+from command_line import Run
+
+NUMBER = "9405903699300184125060"
+WORKER = {"token": "t", "host": "h", "pid": 1, "version": "v", "since": 0}
+
+
+def test_a_courier_is_paused_until_it_is_resumed(run: Run, store: redis.Redis) -> None:
+    done = run("pause", "usps", "--why", "they move house")
+    assert done.code == 0
+    assert done.lines[0].startswith("usps is paused until it is resumed")
+    assert "resume usps" in done.lines[1]
+    assert store.ttl("calls_held:usps") == -1
+
+    done = run("resume", "usps")
+    assert done.code == 0
+    assert done.lines == ["usps goes on within seconds; it was paused: by hand"]
+    assert not store.exists("calls_held:usps")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("90s", 90), ("15m", 900), ("2h", 7200), ("1.5d", 129600)]
+)
+def test_a_pause_lasts_for_the_time_that_is_named(
+    run: Run, store: redis.Redis, text: str, seconds: int
+) -> None:
+    done = run("pause", "usps", "--for", text, "--json")
+    assert done.json == [{"slug": "usps", "paused": True, "seconds": seconds, "why": ""}]
+    assert seconds - 5 <= store.ttl("calls_held:usps") <= seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "0", "-5", "5w", "1e9d", "nan"])
+def test_a_time_that_is_none_is_refused_with_the_way_to_write_it(
+    run: Run, store: redis.Redis, text: str
+) -> None:
+    done = run("pause", "usps", f"--for={text}")
+    assert done.code == 2
+    assert "90s, 15m, 2h or 3d" in done.err
+    assert not store.exists("calls_held:usps")
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_a_courier_that_nobody_knows_gets_a_suggestion(run: Run, verb: str) -> None:
+    done = run(verb, "uspss")
+    assert done.code == 2
+    assert "did you mean usps?" in done.err
+
+
+def test_an_alias_means_its_courier(run: Run, store: redis.Redis) -> None:
+    assert run("pause", "hkpost").code == 0
+    assert store.exists("calls_held:hong-kong-post")
+
+
+def test_a_courier_that_was_not_paused_is_a_negative_finding(run: Run) -> None:
+    done = run("resume", "usps", "--json")
+    assert done.code == 1
+    assert done.json == [{"slug": "usps", "by_hand": False, "why": ""}]
+    assert "was not paused" in run("resume", "usps").out
+
+
+def test_info_and_show_name_who_paused_it_why_and_what_resumes_it(
+    run: Run, store: redis.Redis
+) -> None:
+    run("pause", "usps", "--for", "2h", "--why", "they move house")
+    store.zadd("tracking:workers", {json.dumps(WORKER): time.time() * 1000 + 10_000})
+    store.rpush("wait_list:usps", NUMBER)
+
+    info = run("info")
+    assert "paused: by_hand (they move house), until " in info.out
+    assert "resume SLUG" in info.out
+    (told,) = (each for each in run("info", "--json").json[0]["couriers"] if each["slug"] == "usps")
+    assert (told["bound_by"], told["paused_why"]) == ("paused", "by_hand")
+    assert told["paused_note"] == "they move house"
+    shown = run("show", "usps", NUMBER)
+    assert "paused by hand (they move house), until " in shown.out
+    assert "`python worker.py resume usps` lets it go on" in shown.out

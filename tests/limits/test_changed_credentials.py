@@ -1,0 +1,63 @@
+"""A worker that starts with other credentials than those that were refused goes on at once."""
+
+from __future__ import annotations
+
+import pytest
+from limits_bench import FAST, KEYS, USPS, Hire, Worker, failed
+from redis.asyncio import Redis
+
+from couriers.http.settings import CourierSettings
+from couriers.registry import Registry
+from limits.braking import Brakes
+from limits.limiter import Policy
+from service.wiring.changed_credentials import marks_of, resume_where_changed
+from tracking.line import Line
+
+
+def registry(secret: str) -> Registry:
+    return Registry([CourierSettings(USPS, credentials={"client_id": "me", "secret": secret})])
+
+
+@pytest.fixture
+def brakes(redis: Redis) -> Brakes:
+    return Brakes(redis, lambda _: FAST)
+
+
+@pytest.fixture
+async def refused(hire: Hire) -> Worker:
+    worker = await hire(policy=Policy(mark_of=marks_of(registry("wrong"))))
+    await worker.limiter.retry(await worker.granted("N001"), failed("auth_failed"), 0)
+    return worker
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_other_credentials_end_the_pause_of_wrong_ones(
+    refused: Worker, brakes: Brakes, redis: Redis
+) -> None:
+    await resume_where_changed(brakes, registry("right"))
+
+    assert await redis.exists(KEYS.calls_paused, KEYS.calls_brake) == 0
+    assert [call.request.number for call in (await refused.take(claims=True)).calls] == ["N001"]
+
+
+async def test_the_same_credentials_end_no_pause(
+    refused: Worker, brakes: Brakes, redis: Redis
+) -> None:
+    await resume_where_changed(brakes, registry("wrong"))
+
+    assert await redis.get(KEYS.calls_paused) == "auth_failed"
+    assert (await refused.take()).calls == ()
+
+
+@pytest.mark.usefixtures("unread_log", "refused")
+async def test_other_credentials_do_not_end_a_pause_by_hand(brakes: Brakes, redis: Redis) -> None:
+    await brakes.pause(Line(USPS), None)
+
+    await resume_where_changed(brakes, registry("right"))
+
+    assert await redis.exists(KEYS.calls_held)
+
+
+@pytest.mark.usefixtures("refused")
+async def test_no_credential_stands_in_redis(redis: Redis) -> None:
+    assert "wrong" not in str(await redis.get(KEYS.calls_brake))

@@ -33,8 +33,15 @@ def _time(space: Keyspace, _: Sequence[str]) -> Reply:
 
 
 def _info(space: Keyspace, _: Sequence[str]) -> Reply:
-    """As much of it as lua/epoch.lua reads: a Redis that stands alone."""
-    return f"run_id:{space.runs:x}\r\nconnected_slaves:0\r\nsecond_repl_offset:-1\r\n"
+    """As much of it as lua/epoch.lua reads."""
+    told = {
+        "run_id": f"{space.runs:x}",
+        "connected_slaves": int(space.replicated),
+        "second_repl_offset": space.promotions or -1,
+    }
+    if space.replicated:
+        told["min_slaves_good_slaves"] = 1
+    return "".join(f"{name}:{value}\r\n" for name, value in told.items())
 
 
 def _set(space: Keyspace, args: Sequence[str]) -> Reply:
@@ -201,6 +208,7 @@ COMMANDS: dict[str, Command] = {
     **LIST_COMMANDS,
     "TIME": _time,
     "INFO": _info,
+    "WAIT": lambda s, _: int(s.replicated),
     "PING": lambda _, __: Status("PONG"),
     "KEYS": _keys,
     "DEL": lambda s, a: sum(s.drop(key) for key in a if s.find(key) is not None),

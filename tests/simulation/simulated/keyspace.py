@@ -6,6 +6,7 @@ Text is held as latin-1, one character for each byte, so that Lua and Python see
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -30,6 +31,7 @@ class Items(list[str]):
 
 
 Value = str | Hash | Members | Scores | Items
+Saved = tuple[dict[str, Value], dict[str, int]]
 T = TypeVar("T", Hash, Members, Scores, Items)
 
 
@@ -66,11 +68,31 @@ class Keyspace:
         self.expired_leases = 0
         self.full = False
         self.runs = 1
+        self.promotions = 0
+        self._saved: dict[str, Value] = {}
+        self._unsaved: dict[str, None] = {}
+        self.replicated = False
 
     def tick(self) -> None:
         """Let time go on; what was written since is forgotten."""
         self.now_us = self._instant()
+        if self.replicated:
+            self._unsaved |= self.written
         self.written = {}
+
+    def saved(self) -> Saved:
+        """A copy of everything, to `restore`; what was not written since the last one is shared."""
+        changed = self._unsaved | self.written
+        kept = {key: value for key, value in self._saved.items() if key not in changed}
+        new = {key: copy(self._values[key]) for key in changed if key in self._values}
+        self._saved, self._unsaved = kept | new, {}
+        return self._saved, dict(self._ends)
+
+    def restore(self, saved: Saved) -> None:
+        values, ends = saved
+        self._values = {key: copy(value) for key, value in values.items()}
+        self._saved, self._unsaved = values, {}
+        self._ends = dict(ends)
 
     @property
     def now_ms(self) -> int:

@@ -9,7 +9,7 @@ from simulated.crew import Hand, Workers
 from simulated.exchange import Port, Surroundings
 from simulated.loop import Process
 from simulated.operator_hands import Operator
-from simulated.plan import BY_ITSELF, Plan
+from simulated.plan import BY_ITSELF, PROMOTED, Plan
 from simulated.redis_server import RedisServer
 
 LOOK_SECONDS = 0.5
@@ -33,7 +33,7 @@ class Nemesis:
     def look(self) -> None:
         if not self.around.chance.on:
             return
-        for kind in BY_ITSELF:
+        for kind in (*BY_ITSELF, PROMOTED):
             if self.around.chance.strikes(kind):
                 self._break(kind)
         self.around.loop.outside(LOOK_SECONDS, self.look)
@@ -46,6 +46,7 @@ class Nemesis:
             return
         steps: dict[str, Callable[[], None]] = {
             "redis away": self._cut_redis,
+            PROMOTED: self._promote_replica,
             "redis forgets scripts": self.redis.forget_scripts,
             "redis clock steps back": lambda: self.step_back(self.around.chance.delay()),
             "beanstalkd away": self._cut_beanstalkd,
@@ -93,6 +94,15 @@ class Nemesis:
     def _cut_redis(self) -> None:
         self.redis.away = True
         self._later(self.redis_is_back)
+
+    def _promote_replica(self) -> None:
+        self.redis.away = True
+        self._later(self._replica_serves)
+
+    def _replica_serves(self) -> None:
+        if self.around.chance.on:
+            self.redis.promote()
+        self.redis.away = False
 
     def _fill_redis(self) -> None:
         self.redis.fill(full=True)

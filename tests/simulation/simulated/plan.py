@@ -55,6 +55,9 @@ OUTAGES = ("courier away for long", "courier refuses for long", "courier asks fo
 LENGTHS = {30.0: 90, 120.0: 80, 900.0: 20, 7_200.0: 4, 21_600.0: 1}
 """Seconds of an outage, and how frequent they are: hours are lived through in seconds."""
 
+PROMOTED = "redis replica promoted"
+"""In worlds that have it Redis has a replica, and confirms by it."""
+BY_HAND = "number pushed by hand"
 SLUGS = ("usps", "ups", "dhl", "gls")
 RARE = {"killed before", "killed after", "paused"}
 LONG = "mongodb away for long"
@@ -66,6 +69,7 @@ KINDS = (
     *AT_THE_COURIER,
     *BY_ITSELF,
     *IN_A_WORKER,
+    PROMOTED,
 )
 
 
@@ -166,4 +170,6 @@ def _rates(draw: Random) -> dict[str, float]:
         if not chosen:
             continue
         rates[kind] = size * (0.2 if name in RARE else 0.3 if kind in SEVERE else 1.0)
+    if PROMOTED in rates:
+        rates.pop(BY_HAND, None)  # who pushes does not wait for a replica
     return rates

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import hiredis
 
 from simulated.commands import execute
 from simulated.exchange import Surroundings
-from simulated.keyspace import Keyspace, Refusal, RefusedError, Status
+from simulated.keyspace import Keyspace, Refusal, RefusedError, Saved, Status
 from simulated.loop import Process
 from simulated.scripting import Scripts
 
@@ -31,6 +32,8 @@ class RedisServer:
         self._judge = judge
         self.away = False
         self.scripts_done = 0
+        self.primary = 0
+        self._done: list[Done] = []
 
     async def connect(self, protocol: asyncio.Protocol) -> asyncio.Transport:
         process = self._around.running()
@@ -45,6 +48,28 @@ class RedisServer:
         """What is stored stays, as with an append-only file; scripts are forgotten."""
         self._space.runs += 1
         self._scripts.forget()
+
+    def promote(self) -> None:
+        """Let the replica take over, which may lack what was done and not answered yet."""
+        self.primary += 1
+        self._space.promotions += 1
+        self.restart()
+        if self._done and self._done[0].answered:
+            self._done = self._done[:1]
+            self._space.restore(self._done[0].left)
+
+    def done(self) -> Done | None:
+        """What was just done, where a replica has to confirm it."""
+        if not self._space.replicated:
+            return None
+        self._done.append(Done(self._space.saved()))
+        return self._done[-1]
+
+    def answered(self, done: Done) -> None:
+        """The replica has it, and all that was done before."""
+        done.answered = True
+        if done in self._done:
+            del self._done[: self._done.index(done)]
 
     def fill(self, *, full: bool) -> None:
         """Whether it has reached its maxmemory."""
@@ -87,6 +112,14 @@ class RedisServer:
         return reply
 
 
+@dataclass(eq=False, slots=True)
+class Done:
+    """One pipeline, and what it left; `answered`: its reply has arrived."""
+
+    left: Saved
+    answered: bool = False
+
+
 class Link(asyncio.Transport):
     """One connection of one process, as its end sees it."""
 
@@ -100,6 +133,7 @@ class Link(asyncio.Transport):
         self._closing = False
         self._free_at = 0.0
         self._silent = False
+        self._primary = server.primary
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         around, process = self._around, self._process
@@ -118,26 +152,35 @@ class Link(asyncio.Transport):
 
     def _arrive(self, commands: list[list[str]]) -> None:
         around, process = self._around, self._process
-        if self._server.away:
+        if self._server.away or self._primary != self._server.primary:
             self._break()
             return
         replies = self._server.answer(commands)
         if around.chance.strikes(f"{PORT}: done twice", process.name):
             replies = self._server.answer(commands)
+        done = self._server.done()
         if process.alive and around.chance.strikes(f"{PORT}: killed after", process.name):
             around.kill(process)
             return
         if around.chance.strikes(f"{PORT}: answer lost", process.name, commands[0][0]):
             self._lose()
             return
-        self._after(around.delay(f"{PORT}: answer delayed", process), self._deliver, replies)
+        self._after(
+            around.delay(f"{PORT}: answer delayed", process), self._deliver, (replies, done)
+        )
 
     def _after(self, delay: float, step: Callable[[Any], None], what: object) -> None:
         """Nothing overtakes anything on one connection."""
         self._free_at = max(self._free_at, self._around.loop.now + delay)
         self._around.loop.outside(self._free_at - self._around.loop.now, step, what)
 
-    def _deliver(self, replies: bytes) -> None:
+    def _deliver(self, answer: tuple[bytes, Done | None]) -> None:
+        replies, done = answer
+        if self._primary != self._server.primary:
+            self._break()
+            return
+        if done is not None:
+            self._server.answered(done)
         self._around.loop.inside(self._process, self._receive, replies)
 
     def _receive(self, replies: bytes) -> None:

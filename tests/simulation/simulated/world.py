@@ -21,7 +21,7 @@ from simulated.mongodb import Collections, SimulatedDead, SimulatedResults, Simu
 from simulated.nemesis import Nemesis
 from simulated.operator_hands import Operator
 from simulated.patches import BEGAN, replaced
-from simulated.plan import Plan
+from simulated.plan import PROMOTED, Plan
 from simulated.producer import Producer
 from simulated.redis_server import RedisServer
 from simulated.scripting import Scripting, Scripts
@@ -71,6 +71,7 @@ class World:
         self._breakage = breakage
         self._clock_ahead = plan.clock_ahead
         self.space = Keyspace(self._redis_time)
+        self.space.replicated = PROMOTED in plan.rates
         self.server = TubeServer(self.loop, self.trace)
         slugs = {each.slug: each for each in plan.slugs}
         self.couriers = Couriers(self._around, slugs, plan.lease, plan.concurrency, plan.outage)

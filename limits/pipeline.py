@@ -25,7 +25,7 @@ from limits.failure import Unconfirmed, redis_down, takes_no_writes
 from limits.script_file import ALONE, BATCH, Script, load
 from tracking.errors import LimitsDown
 
-MOST_AT_ONCE = 200
+MOST_AT_ONCE = 100
 """Steps in one script: more would make Redis deaf for others for several milliseconds."""
 
 ENOUGH = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from limits_bench import KEYS, USPS, Worker, counted
+from limits_bench import KEYS, USPS, Worker, again_in, counted
 from redis.asyncio import Redis
 
 from tracking.request import Origin
@@ -109,7 +109,7 @@ async def test_a_line_whose_numbers_are_all_in_their_places_is_not_swept(
 async def test_a_retry_that_was_taken_out_is_found(
     busy: Worker, free: Worker, redis: Redis
 ) -> None:
-    await free.limiter.retry(await free.granted("LATER"), 60.0, 0)
+    await free.limiter.retry(await free.granted("LATER"), again_in(60.0), 0)
     await busy.parked("N001")
     await redis.zrem(KEYS.wait_later, "LATER")
 

@@ -151,7 +151,7 @@ def _tell(
     dead = list(database["dead"].find().sort("slug", 1))
     evidence = Evidence(put, stored, dead, stage.judged(), stage.calls_for(*COPIED), *end)
     judged = list(figures(evidence))
-    answered = [document for document in stored if document["slug"] != FAILING]
+    answered = [document for document in stored if document["tracking_number"] != FAILING[1]]
     console.print(screen.results(answered[:: max(1, len(answered) // screen.SAMPLES)], dead[:2]))
     console.print(screen.proof(judged))
     for slug, number in lost(evidence):

@@ -39,15 +39,20 @@ class Courier:
         return [f"{self.slug[:2].upper()}{index:07d}" for index in range(1, self.parcels + 1)]
 
 
+FAILING = ("moody-express", "MO0000002")
 COURIERS = (
     Courier("usps", 44, "gets most", {"latency": 0.3}, path="usps"),
     Courier("acme-post", 36, f"gets one number {COPIES} times", {"latency": 0.2, "jitter": 0.3}),
-    Courier("blue-courier", 36, "", {"latency": 0.1}),
+    Courier("blue-courier", 18, "", {"latency": 0.1}),
     Courier("north-freight", 36, "answers slowly", {"latency": 2.0, "jitter": 1.0}),
     Courier("island-mail", 36, "does not know one number", {"latency": 0.2}),
-    Courier("moody-express", 6, "always answers 500", {"fault": "status", "status": 500}),
+    Courier(
+        FAILING[0],
+        24,
+        "always answers 500 for one number",
+        {"fault": "status", "status": 500, "numbers": FAILING[1:]},
+    ),
 )
-FAILING = "moody-express"
 UNKNOWN = ("island-mail", "UNKNOWN0001")
 COPIED = ("acme-post", "AC9999990")
 
@@ -79,7 +84,8 @@ def settings(site: str) -> dict[str, str]:
         "WORKER__GRACE_SECONDS": CALL_TIMEOUT_SECONDS + 1,
         "LIMITS__CALL_TIMEOUT_SECONDS": CALL_TIMEOUT_SECONDS,
         "LIMITS__LEASE_SECONDS": LEASE_SECONDS,
-        "RETRY__ATTEMPTS": 3,
+        # A failure counts only once others of its courier were answered since the last one.
+        "RETRY__ATTEMPTS": 1,
         "RETRY__FIRST_SECONDS": 1,
         "RETRY__CAP_SECONDS": 3,
         "LOG__FORMAT": "json",

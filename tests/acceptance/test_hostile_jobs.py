@@ -154,11 +154,12 @@ def test_who_waits_for_credentials_for_a_day_is_dead(plant: Plant) -> None:
     record = until(lambda: plant.redis.hget(waiting, "RR123456785HK"), 10.0, "it waits")
     until(lambda: plant.redis.exists("calls_paused:hong-kong-post"), 5.0, "the courier is paused")
     assert not list(plant.redis.scan_iter("*hkpost*")), "an alias is nobody's key"
-    # A day goes by, and the pause with it.
-    yesterday = json.loads(record) | {"since": round((time.time() - 86_500) * 1000)}
-    plant.redis.hset(waiting, "RR123456785HK", json.dumps(yesterday))
-    plant.redis.delete("calls_paused:hong-kong-post")
-    plant.producer.put_drain("hong-kong-post")
+    # A day goes by in which nobody gives credentials.
+    yesterday = round((time.time() - 86_500) * 1000)
+    record = json.loads(record) | {"since": yesterday}
+    plant.redis.hset(waiting, "RR123456785HK", json.dumps(record))
+    refused = json.loads(plant.redis.get("calls_brake:hong-kong-post")) | {"refused": yesterday}
+    plant.redis.set("calls_brake:hong-kong-post", json.dumps(refused), keepttl=True)
     dead = until(lambda: plant.dead.find_one({}), 15.0, "it is dead")
 
     assert (dead["slug"], dead["reason"]) == ("hong-kong-post", "no_credentials")

@@ -12,6 +12,7 @@ fixture                   lives     is
 `watched`                 session   two Redis servers under three Sentinels, whole again for each
                                     test (`devstack.sentinels.Watched`)
 `disk`                    test      a folder on a disk: /tmp may be memory, which some things refuse
+`unread_log`              test      what is logged meanwhile is written nowhere
 `measured`                session   figures by what they are; told at the end, judged by nobody
 ========================= ========= ================================================================
 
@@ -20,6 +21,7 @@ A test may kill, pause or stop `stack.redis` and `stack.mongodb`: the next test 
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import tempfile
@@ -44,7 +46,10 @@ from devstack.sentinels import watched as running_watched
 from devstack.servers import Server, running
 from devstack.site.remote import CourierSite
 from devstack.stack import Stack
+from service.observe import log
+from service.observe.writer import lines
 
+LOG_PATIENCE = 10.0
 MEASURED = pytest.StashKey[dict[str, list[str]]]()
 
 
@@ -184,6 +189,19 @@ def courier_site() -> Iterator[CourierSite]:
 def site(courier_site: CourierSite) -> CourierSite:
     courier_site.reset()
     return courier_site
+
+
+@pytest.fixture
+def unread_log() -> Iterator[None]:
+    """What is logged meanwhile is written nowhere."""
+    descriptor = os.open(os.devnull, os.O_WRONLY)
+    made = lines("json", out=descriptor)
+    log.set_up("error", made)
+    yield
+    log.set_up("info", lines("json"))
+    logging.basicConfig(handlers=[logging.NullHandler()], force=True)
+    made.out.flush(LOG_PATIENCE)
+    os.close(descriptor)
 
 
 def _heal(server: Server) -> None:

@@ -22,7 +22,7 @@ ARGV     behind the reports, see lib/batch.lua:
   room     as in take.lua
 
 Uses     memory: count
-         brake: note_failure, patience_ends
+         brake: answered_ms, note_failure, patience_ends
          lanes: give_start_back
          waiting: put_head, put_later
          taking: end_unanswered
@@ -30,7 +30,7 @@ Uses     memory: count
 Returns  {now, grants, why, ask, put}, as in take.lua
 ]]
 local function note_try(record, setback)
-  record.tries, record.tried = (record.tries or 0) + 1, now_ms
+  record.tries, record.tried = (record.tries or 0) + 1, math.max(now_ms, answered_ms())
   record.failing = record.failing or now_ms
   if setback.charged then record.attempts = (record.attempts or 0) + 1 end
   count('retried')

@@ -105,6 +105,9 @@ def request_of(document: dict[str, Any], moment: dt.datetime) -> TrackingRequest
     number: Any = document.get("tracking_number")
     if not isinstance(name, str):
         raise MalformedJob("bad_id", "`_id` is not a string: write SLUG:NUMBER")
+    for member in ("slug", "tracking_number"):
+        if isinstance(document.get(member), bytes):
+            raise MalformedJob("bad_document", f"`{member}` is bytes: write a string")
     key = f"{name}@{document['next_check_at'].isoformat()}"
     fields = document.get("fields") or {}
     written = encode_request(

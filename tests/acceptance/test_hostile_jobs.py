@@ -158,6 +158,8 @@ def test_who_waits_for_credentials_for_a_day_is_dead(plant: Plant) -> None:
     yesterday = round((time.time() - 86_500) * 1000)
     record = json.loads(record) | {"since": yesterday}
     plant.redis.hset(waiting, "RR123456785HK", json.dumps(record))
+    operation = json.loads(plant.redis.get("tracking:status:order-1")) | {"at": yesterday}
+    plant.redis.set("tracking:status:order-1", json.dumps(operation), keepttl=True)
     refused = json.loads(plant.redis.get("calls_brake:hong-kong-post")) | {"refused": yesterday}
     plant.redis.set("calls_brake:hong-kong-post", json.dumps(refused), keepttl=True)
     dead = until(lambda: plant.dead.find_one({}), 15.0, "it is dead")

@@ -253,10 +253,10 @@ def test_waiting_says_on_the_way_and_at_the_end_what_binds(run: Run, store: redi
     waits(store, "order-1")
     done = run("put", "usps", USPS[0], "--id", "order-1", "--wait", "0.3")
     assert done.code == 4
-    assert "usps: paused, because it has no credentials" in done.err
+    assert "usps: paused because it has no credentials" in done.err
     (line,) = done.lines
     assert line.startswith(f"WAITING   usps {USPS[0]}  waits in the manual list, 0 ahead")
-    assert "paused, because it has no credentials, until " in line
+    assert "paused because it has no credentials, until " in line
     (told,) = run("put", "usps", USPS[0], "--id", "order-1", "--wait", "0", "--json").json
     assert (told["bound_by"], told["paused_why"]) == ("paused", "no_credentials")
     assert 0 < told["until_seconds"] <= 50
@@ -266,7 +266,7 @@ def test_show_says_what_binds_a_request_that_waits(run: Run, store: redis.Redis)
     waits(store, "order-1")
     for asked in (["usps", USPS[0]], ["--id", "order-1"]):
         done = run("show", *asked)
-        assert "paused, because it has no credentials, until " in done.out
+        assert "paused because it has no credentials, until " in done.out
         assert f"{COLUMNS}CLIENT_ID" in done.out
         (told,) = run("show", *asked, "--json").json
         assert (told["bound_by"], told["paused_why"]) == ("paused", "no_credentials")

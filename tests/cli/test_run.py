@@ -127,7 +127,7 @@ def test_a_request_that_lacks_credentials_is_reported_to_the_command_that_waits(
         text=True,
     ) as putting:
         assert putting.stderr is not None
-        told = "worker.py: usps: paused, because it has no credentials, until "
+        told = "worker.py: usps: paused because it has no credentials, until "
         assert any(line.startswith(told) for line in putting.stderr), log.read_text()
         putting.terminate()
 

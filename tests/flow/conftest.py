@@ -34,15 +34,3 @@ def written(tmp_path: Path) -> Iterator[Callable[[], list[dict[str, Any]]]]:
     logging.basicConfig(handlers=[logging.NullHandler()], force=True)
     made.out.flush(PATIENCE)
     os.close(descriptor)
-
-
-@pytest.fixture
-def unread_log() -> Iterator[None]:
-    descriptor = os.open(os.devnull, os.O_WRONLY)
-    made = lines("json", out=descriptor)
-    log.set_up("error", made)
-    yield
-    log.set_up("info", lines("json"))
-    logging.basicConfig(handlers=[logging.NullHandler()], force=True)
-    made.out.flush(PATIENCE)
-    os.close(descriptor)

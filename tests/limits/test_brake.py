@@ -206,35 +206,6 @@ async def test_nothing_is_blamed_on_a_number_while_nobody_else_is_answered(
     assert await counted(redis, "retried") == (7,)
 
 
-async def test_a_number_is_blamed_once_another_was_answered_since_it_failed(
-    worker: Worker, redis: Redis
-) -> None:
-    await fail(worker, await worker.granted("BAD"))
-    await a_millisecond_goes_by(redis)
-    await worker.finish(await worker.granted("GOOD"))
-    await retries_are_due(redis)
-
-    second = await worker.taken()
-    await fail(worker, second, charged=True)
-    await retries_are_due(redis)
-    third = await worker.taken()
-
-    assert (second.blamed, second.attempts, second.tries) == (True, 0, 1)
-    assert (third.blamed, third.attempts, third.tries) == (False, 1, 2)
-    assert third.failing_since == second.failing_since is not None
-
-
-async def test_an_answer_from_before_it_failed_blames_nobody(worker: Worker, redis: Redis) -> None:
-    await fail(worker, await worker.granted("FIRST"))
-    await worker.finish(await worker.granted("GOOD"))
-    await a_millisecond_goes_by(redis)
-    await fail(worker, await worker.granted("BAD"))
-    await redis.zrem(KEYS.wait_later, "FIRST")
-    await retries_are_due(redis)
-
-    assert not (await worker.taken()).blamed
-
-
 async def test_what_is_held_against_nobody_stops_no_line(worker: Worker, redis: Redis) -> None:
     for n in range(5):
         await worker.limiter.retry(await worker.granted(f"N{n:03}"), again_in(60.0), 0)

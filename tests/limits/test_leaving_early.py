@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from limits import pushed
 from limits.cancelling import Cancelled, Canceller, Wanted
+from limits.pipeline import MOST_AT_ONCE
 from limits.view import View
 from tracking.call import Full
 from tracking.request import Number, Origin
@@ -26,10 +27,17 @@ def canceller(worker: Worker, redis: Redis) -> Canceller:
     return Canceller(redis, lambda _: worker.rules)
 
 
+async def park_in_order(worker: Worker, origin: Origin = Origin.MANUAL) -> None:
+    """Park them all: what goes into one script keeps its order."""
+    for at in range(0, MANY, MOST_AT_ONCE):
+        names = NAMES[at : at + MOST_AT_ONCE]
+        await asyncio.gather(*(worker.parked(each, origin=origin) for each in names))
+
+
 @pytest.fixture
 async def parked(busy: Worker) -> Worker:
     """Many numbers wait."""
-    await asyncio.gather(*map(busy.parked, NAMES))
+    await park_in_order(busy)
     return busy
 
 
@@ -57,7 +65,7 @@ async def numbers_taken(worker: Worker) -> list[str]:
 async def test_a_number_leaves_the_middle_of_its_list_without_a_search(
     busy: Worker, redis: Redis, canceller: Canceller, leaves: str
 ) -> None:
-    await asyncio.gather(*(busy.parked(each, origin=Origin.AUTOMATIC) for each in NAMES))
+    await park_in_order(busy, Origin.AUTOMATIC)
     await redis.config_resetstat()
     before = await commands(redis)
 

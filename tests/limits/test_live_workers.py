@@ -57,6 +57,7 @@ async def test_each_worker_is_told_with_the_calls_that_it_has_in_flight(
 async def test_a_worker_in_trouble_is_told_once_with_its_trouble(hire: Hire, redis: Redis) -> None:
     who = replace(ONE)
     worker = await hired(hire, who)
+    await silent_for(redis, 1)
     who.report("sweeper ended 3x in a row")
 
     await worker.limiter.sweep([])

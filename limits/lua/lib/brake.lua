@@ -12,12 +12,13 @@ calls_brake    what is known of a line whose calls fail, JSON:
   refused   ms   since when every call was refused; patience: ms after which those end who waited for
             so long; until_ms: from then on it does not count as refused, if nobody has asked again
   mark      what was refused, hashed: other credentials end the pause
+  last      ms   the newest failure
   answered  ms   the first answer after the last failure, which ends all of the above
 
 What failing means is the policy of the line's kind; it comes with each failure (see retry.lua).
 ]]
 local DAY_US = 86400000000
-local paused_us, calls_alone, answered_since, patience_ends, note_failure, note_answer
+local paused_us, calls_alone, answered_ms, patience_ends, note_failure, note_answer
 local stands_because
 do
   local HOUR_MS = 3600000
@@ -52,10 +53,10 @@ do
     return signs()[IS_PAUSED] or calls_alone() and brake().why or nil
   end
 
-  -- Whether another number of the line was answered since this one failed, at `ms`.
-  function answered_since(ms)
-    local answered = brake().answered
-    return answered ~= nil and answered > ms
+  -- ms of the first answer after the last failure, of whatever number; 0 for none. Of the same
+  -- millisecond as a failure it counts by which was noted first.
+  function answered_ms()
+    return brake().answered or 0
   end
 
   -- Returns ms: those who arrived before waited for so long that they end, as every call was refused
@@ -103,6 +104,7 @@ do
   -- may be tried again; nil when the line goes on, and the number is to wait for its own backoff.
   function note_failure(number, granted, setback)
     local state = brake()
+    state.last = math.max(now_ms, state.answered or 0)
     state.why, state.firm, state.mark = setback.why, setback.firm, setback.mark
     note_number(state, number, setback.after)
     local wait_ms = pause_of(state, setback, granted)
@@ -119,7 +121,7 @@ do
     local state = brake()
     if not state.failed then return false end
     local stopped = state.pauses ~= nil
-    set_sign(BRAKES, BRAKE, cjson.encode({ answered = now_ms }), DAY_US / 1000)
+    set_sign(BRAKES, BRAKE, cjson.encode({ answered = math.max(now_ms, (state.last or 0) + 1) }), DAY_US / 1000)
     if signs()[IS_PAUSED] and signs()[IS_PAUSED] == state.why and not state.firm then
       delete_signs(PAUSED)
     end

@@ -27,7 +27,7 @@ local function grant(id, number, record, at, lane)
   start(id, at, lane)
   add_lease(id)
   count('calls')
-  if record.tried then record.blamed = answered_since(record.tried) or nil end
+  if record.tried then record.blamed = answered_ms() > record.tried or nil end
   local text = put_in_flight(id, number, record, at)
   run_all(number, record)
   return reply_of(id, record, text)

@@ -123,10 +123,10 @@ MUTANTS = (
     Mutant(
         name="a number is blamed although nobody was answered since it failed",
         breaks="I9",
-        where="limits/lua/lib/brake.lua",
-        old="return answered ~= nil and answered > ms",
-        new="return answered ~= nil",
-        tests=(BRAKE + "test_an_answer_from_before_it_failed_blames_nobody",),
+        where="limits/lua/lib/flight.lua",
+        old="answered_ms() > record.tried or nil",
+        new="answered_ms() > 0 or nil",
+        tests=("limits/test_blame.py::test_an_answer_from_before_it_failed_blames_nobody",),
     ),
     Mutant(
         name="an outage is charged to the numbers that were asked for",

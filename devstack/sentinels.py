@@ -119,6 +119,12 @@ class Watched:
             client.client_kill_filter(_type="replica")
         return replica
 
+    def promote_no_more(self) -> None:
+        """Take no server for down from now on, however long a busy machine keeps it waiting."""
+        for sentinel in self.sentinels:
+            with _client(sentinel, PASSWORD) as client:
+                client.sentinel_set(SERVICE, "down-after-milliseconds", 600_000)
+
     def mend(self) -> None:
         """Run everything as it was; returns when the primary has its replica."""
         for server in (*self.servers, *self.sentinels):

@@ -67,6 +67,9 @@ def _broken_and_mended(world: Arena, nemesis: Nemesis, say: Say) -> Evidence:
     sampler.start()
     world.producer.start()
     nemesis.run()
+    if world.watched:
+        world.watched.promote_no_more()
+        world.watched.mend()
     world.producer.stop()
     say(f"everything is mended; {len(world.producer.log)} requests were put")
     took, left = until_quiet(world)

@@ -97,11 +97,7 @@ class Spool:
         except OSError as error:
             raise self._down(error) from error
         try:
-            with suppress(BlockingIOError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                yield True
-                return
-            yield False
+            yield _locked(descriptor)
         finally:
             os.close(descriptor)
 
@@ -206,3 +202,11 @@ def _file_system(folder: Path, mounts: Path) -> str:
         if fields[2] == device:
             return fields[fields.index("-") + 1]
     return ""
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

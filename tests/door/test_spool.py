@@ -245,3 +245,14 @@ def test_a_path_that_may_not_be_written_is_told(disk: Path) -> None:
         pytest.raises(SpoolDown, match="opened"),
     ):
         spool.count()
+
+
+def break_off(spool: Spool) -> None:
+    with spool.alone() as first, spool.alone() as second:
+        assert (first, second) == (True, False)
+        raise BlockingIOError
+
+
+def test_an_error_of_who_empties_the_spool_is_not_taken_for_a_lock(spool: Spool) -> None:
+    with pytest.raises(BlockingIOError):
+        break_off(spool)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from limits import keys
 from limits.cancelling import NOBODY
 from limits.clock import Clock
 from limits.codec import write_rules
-from limits.failure import redis_down
+from limits.failure import redis_asked
 from limits.pipeline import Pipeline
 from limits.rules import RulesOf
 from tracking.line import Line
@@ -48,7 +46,7 @@ class Brakes:
         """
         told = json.dumps({"why": why, "at": round(time.time())})
         ms = None if seconds is None else round(seconds * 1000)
-        with _redis_asked():
+        with redis_asked():
             await self._redis.set(keys.of_line(line).calls_held, told, px=ms)
 
     async def resume(self, line: Line, *, by_hand: bool = True) -> Resumed:
@@ -65,15 +63,7 @@ class Brakes:
     async def marks(self, lines: Sequence[Line]) -> dict[Line, str]:
         """Find the lines that stand because credentials were refused, with the mark of those."""
         names = [keys.of_line(line).calls_brake for line in lines]
-        with _redis_asked():
+        with redis_asked():
             texts = await self._redis.mget(names) if names else []
         found = zip(lines, (json.loads(text) if text else {} for text in texts), strict=True)
         return {line: state["mark"] for line, state in found if "mark" in state}
-
-
-@contextmanager
-def _redis_asked() -> Iterator[None]:
-    try:
-        yield
-    except (RedisError, OSError) as error:
-        raise redis_down(error) from error

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from limits import keys
 from limits.clock import Clock
 from limits.codec import write_rules
-from limits.failure import redis_down
+from limits.failure import redis_asked
 from limits.pipeline import Pipeline
 from limits.pushed import NOWHERE, Places, places_of
 from limits.rules import RulesOf
@@ -116,7 +114,7 @@ class Canceller:
 
     async def waiting(self, slug: Slug) -> int:
         """Count the numbers that wait for a turn, or for a repetition."""
-        with _redis_asked():
+        with redis_asked():
             return sum(await waiting(self._redis, courier_line(slug)))
 
     async def _cancel(self, one: Wanted, places: Mapping[Number, Places]) -> Cancelled:
@@ -139,22 +137,14 @@ class Canceller:
         return list(reply[1:])
 
     async def _places(self, slug: Slug, numbers: Sequence[Number]) -> Mapping[Number, Places]:
-        with _redis_asked():
+        with redis_asked():
             return await places_of(self._redis, courier_line(slug), numbers)
 
     async def _behind(self, slug: Slug) -> list[Wanted]:
         """Find the numbers that wait for the end of their own running call: no list has them."""
         names = keys.of_line(courier_line(slug))
-        with _redis_asked():
+        with redis_asked():
             calls = self._redis.hscan_iter(names.wait_inflight, match="=*")
             numbers = [Number(field.removeprefix("=")) async for field, _ in calls]
             records = await self._redis.hmget(names.wait_requests, numbers) if numbers else ()
         return [Wanted(slug, n) for n, record in zip(numbers, records, strict=True) if record]
-
-
-@contextmanager
-def _redis_asked() -> Iterator[None]:
-    try:
-        yield
-    except (RedisError, OSError) as error:
-        raise redis_down(error) from error

@@ -15,7 +15,7 @@ from redis.asyncio.sentinel import Sentinel
 from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.exceptions import RedisError
 
-from limits.failure import redis_down
+from limits.failure import redis_asked
 
 CONNECTIONS = 4
 """Scripts share one connection (see pipeline.py); the others serve reads and probes."""
@@ -132,10 +132,8 @@ async def shared_secret(redis: Redis, key: str, candidate: str) -> str:
 
     Raises LimitsDown.
     """
-    try:
+    with redis_asked():
         # Read first: a full Redis takes no write, and a worker that starts there has work to do.
         if await redis.get(key) is None:
             await redis.set(key, candidate, nx=True)
         return str(await redis.get(key))
-    except (RedisError, OSError) as error:
-        raise redis_down(error) from error

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from redis.asyncio.sentinel import MasterNotFoundError
 from redis.exceptions import (
     AuthenticationError,
@@ -83,3 +86,12 @@ def redis_down(error: Exception) -> LimitsDown:
             return LimitsDown(f"Redis {what.format(text=text)}", fix)
     reason = network_reason(error) or text or type(error).__name__
     return LimitsDown(f"Redis does not answer ({reason})", "Start it, or correct redis.url.")
+
+
+@contextmanager
+def redis_asked() -> Iterator[None]:
+    """Raise LimitsDown for what redis-py or the network raises in the `with` block."""
+    try:
+        yield
+    except (RedisError, OSError) as error:
+        raise redis_down(error) from error

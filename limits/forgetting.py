@@ -11,13 +11,12 @@ from datetime import datetime
 
 import msgspec
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from limits import keys
 from limits.cancelling import NOBODY
 from limits.clock import Clock
 from limits.codec import write_rules
-from limits.failure import redis_down
+from limits.failure import redis_asked
 from limits.pipeline import Pipeline
 from limits.pushed import NOWHERE, places_of
 from limits.rules import RulesOf
@@ -68,10 +67,8 @@ class Forgetter:
         """End what waits and what runs, and discard what comes of it (lua/forget.lua)."""
         line = courier_line(slug)
         rules = write_rules(self._rules_of(line), NOBODY)
-        try:
+        with redis_asked():
             places = (await places_of(self._redis, line, [number])).get(number, NOWHERE)
-        except (RedisError, OSError) as error:
-            raise redis_down(error) from error
         args = (rules, b"[]", number, MARK_SECONDS * 1000, json.dumps(places))
         total, more = 0, 1
         while more:
@@ -84,10 +81,8 @@ class Forgetter:
     async def runs(self, slug: Slug, call: str) -> bool:
         """Whether a call is still in flight: what it stores is stored before it ends."""
         names = keys.of_line(courier_line(slug))
-        try:
+        with redis_asked():
             return bool(await self._redis.hexists(names.wait_inflight, call))
-        except (RedisError, OSError) as error:
-            raise redis_down(error) from error
 
     async def clear_outputs(self, parcels: Mapping[str, int]) -> Counter[str]:
         """Empty what ended operations tell of parcels; counts them for each.
@@ -96,7 +91,7 @@ class Forgetter:
         its job may come back.
         """
         cleared: Counter[str] = Counter()
-        try:
+        with redis_asked():
             async for names in self._operations():
                 pipeline = self._redis.pipeline(transaction=False)
                 for name, text in zip(names, await self._redis.mget(names), strict=True):
@@ -105,8 +100,6 @@ class Forgetter:
                         pipeline.set(name, _emptied(name, str(text)), xx=True, keepttl=True)
                         cleared[operation.tracking] += 1
                 await pipeline.execute()
-        except (RedisError, OSError) as error:
-            raise redis_down(error) from error
         return cleared
 
     async def _operations(self) -> AsyncIterator[Sequence[str]]:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from limits import keys
-from limits.failure import redis_down
+from limits.failure import redis_asked
 from limits.memory import Memory, memory_in
 from limits.operations import Operation, operations, operations_of
 from limits.pauses import Stop, stop_of
@@ -113,32 +112,24 @@ class View:
 
     async def lines(self, known: Iterable[Line] = ()) -> list[LineView]:
         """All lines that Redis holds something of, and all of `known`; by name."""
-        try:
+        with redis_asked():
             active = {Line(str(name)) for name in await self._redis.smembers(keys.LINES)}
             return [await self._line(line) for line in sorted(active | set(known))]
-        except (RedisError, OSError) as error:
-            raise redis_down(error) from error
 
     async def line(self, line: Line) -> LineView:
         """One line, whether Redis holds something of it or not."""
-        try:
+        with redis_asked():
             return await self._line(line)
-        except (RedisError, OSError) as error:
-            raise redis_down(error) from error
 
     async def workers(self) -> list[LiveWorker]:
         """All worker processes that live, by host and age."""
-        try:
+        with redis_asked():
             return await live_workers(self._redis, await self._now_ms())
-        except (RedisError, OSError) as error:
-            raise redis_down(error) from error
 
     async def memory(self) -> Memory:
         """What Redis uses of the memory that it may use."""
-        try:
+        with redis_asked():
             return memory_in(await self._redis.info("memory"))
-        except (RedisError, OSError) as error:
-            raise redis_down(error) from error
 
     async def operation(self, operation: str) -> Operation | None:
         """Where an operation stands, by its id; None: still in the tube, or unknown."""
@@ -146,24 +137,18 @@ class View:
 
     async def operations(self, ids: Sequence[str]) -> dict[str, Operation]:
         """As `operation`, for many in one round trip; what is not known is left out."""
-        try:
+        with redis_asked():
             return await operations(self._redis, ids) if ids else {}
-        except (RedisError, OSError) as error:
-            raise redis_down(error) from error
 
     async def operations_of(self, slug: Slug, number: Number) -> list[Operation]:
         """All operations of a parcel, each with its `id`, the newest first."""
-        try:
+        with redis_asked():
             return await operations_of(self._redis, slug, number)
-        except (RedisError, OSError) as error:
-            raise redis_down(error) from error
 
     async def place(self, line: Line, number: Number) -> Place | None:
         """Where a number stands, None when nobody waits for it."""
-        try:
+        with redis_asked():
             return await self._place(line, number)
-        except (RedisError, OSError) as error:
-            raise redis_down(error) from error
 
     async def _place(self, line: Line, number: Number) -> Place | None:
         names = keys.of_line(line)

@@ -8,10 +8,10 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from service.client.put import MEMBERS, Couriers, Sendable
+from service.client.put import MEMBERS, Couriers, Sendable, missing_field
 from service.tubes.envelope import encode_payload
 from service.tubes.payload import kind_of, request_from, traceparent_of
-from service.tubes.strict_json import read_strictly
+from service.tubes.strict_json import read_json
 from tracking.errors import MalformedJob
 from tracking.request import Slug
 
@@ -56,17 +56,7 @@ class KnownIds:
 
 def read_posted(body: bytes) -> object:
     """Read one JSON value. Raises MalformedJob: `bad_utf8` or `bad_json`."""
-    try:
-        return read_strictly(body)
-    except UnicodeDecodeError as error:
-        why = f"byte {error.start} is not UTF-8: write the JSON in UTF-8"
-        raise MalformedJob("bad_utf8", why) from error
-    except RecursionError as error:
-        raise MalformedJob(
-            "bad_json", "nested too deep: write an object of plain members"
-        ) from error
-    except ValueError as error:
-        raise MalformedJob("bad_json", f"not JSON: {error}"[:200]) from error
+    return read_json(body, "an object of plain members")
 
 
 def sendables_of(
@@ -108,8 +98,7 @@ def _sendable(
     if made_up:
         kept["id"] = os.urandom(16).hex()
     request = request_from(kept, couriers.resolve, meta)
-    for name in couriers.required_fields(request.slug):
-        if name not in request.fields:
-            raise MalformedJob("missing_field", f"{request.slug} needs `{name}` besides the number")
+    if name := missing_field(request, couriers):
+        raise MalformedJob("missing_field", f"{request.slug} needs `{name}` besides the number")
     body = encode_payload(kept, meta)
     return Sendable(kept["id"], request.slug, request.number, body, index, made_up)

@@ -118,12 +118,15 @@ def _explained(error: MalformedJob, texts: Mapping[str, str]) -> str:
     return error.detail
 
 
+def missing_field(request: TrackingRequest, couriers: Couriers) -> str:
+    """Name the first field that its courier requires and the request lacks; "" for none."""
+    required = couriers.required_fields(request.slug)
+    return next((name for name in required if name not in request.fields), "")
+
+
 def _missing(request: TrackingRequest, couriers: Couriers) -> str:
-    for name in couriers.required_fields(request.slug):
-        if name not in request.fields:
-            short = name.removeprefix(FIELDS_PREFIX)
-            return f"{request.slug} needs {short}: give --field {short}=…, or that column"
-    return ""
+    short = missing_field(request, couriers).removeprefix(FIELDS_PREFIX)
+    return short and f"{request.slug} needs {short}: give --field {short}=…, or that column"
 
 
 def _taken(request: TrackingRequest, seen: Mapping[str, tuple[str, str]]) -> str:

@@ -35,7 +35,7 @@ import msgspec
 
 from service.tubes.naming import Resolve, named_in
 from service.tubes.payload import kind_of, request_from, slug_named, text_of
-from service.tubes.strict_json import read_strictly
+from service.tubes.strict_json import read_json
 from tracking.errors import MalformedJob, UnknownLine
 from tracking.line import Line, courier_line, slug_of
 from tracking.request import Origin, TrackingRequest
@@ -159,17 +159,7 @@ def _parse(body: bytes) -> Any:
         raise MalformedJob("too_big", f"the body has {len(body)} bytes: write {BODY_MOST} at most")
     if not body:
         raise MalformedJob("bad_json", "the body is empty: write a JSON object")
-    try:
-        return read_strictly(body)
-    except UnicodeDecodeError as error:
-        why = f"byte {error.start} is not UTF-8: write the JSON in UTF-8"
-        raise MalformedJob("bad_utf8", why) from error
-    except RecursionError as error:
-        raise MalformedJob(
-            "bad_json", "nested too deep: write an object with the object `payload`"
-        ) from error
-    except ValueError as error:
-        raise MalformedJob("bad_json", f"not JSON: {error}"[:200]) from error
+    return read_json(body, "an object with the object `payload`")
 
 
 def _payload(job: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -5,10 +5,28 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tracking.errors import MalformedJob
+
 
 def read_strictly(body: bytes) -> Any:
     """Read one JSON value. Raises ValueError (UnicodeDecodeError is one) or RecursionError."""
     return _STRICT.decode(body.decode())
+
+
+def read_json(body: bytes, shape: str) -> Any:
+    """As `read_strictly`; raises MalformedJob: `bad_utf8` or `bad_json`.
+
+    `shape`: what to write in the place of something that is nested too deep.
+    """
+    try:
+        return read_strictly(body)
+    except UnicodeDecodeError as error:
+        why = f"byte {error.start} is not UTF-8: write the JSON in UTF-8"
+        raise MalformedJob("bad_utf8", why) from error
+    except RecursionError as error:
+        raise MalformedJob("bad_json", f"nested too deep: write {shape}") from error
+    except ValueError as error:
+        raise MalformedJob("bad_json", f"not JSON: {error}"[:200]) from error
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

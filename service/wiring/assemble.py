@@ -71,6 +71,8 @@ class Worker:
         await self.background.stop()
         await self.drainer.hand_over(self.dispatcher)
         handed_back = await self.tasks.stop(grace_seconds)
+        # A claim that Redis answered meanwhile left its line, and its drain job, with this process.
+        await self.drainer.hand_over(self.dispatcher)
         await self.codes.write()
         return handed_back
 

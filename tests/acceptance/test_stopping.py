@@ -139,3 +139,21 @@ def test_a_worker_that_still_looks_for_its_servers_stops_too(plant: Plant) -> No
     until(lambda: worker.misses("redis"), 15.0, "it says what is missing")
 
     assert worker.stop() == 0
+
+
+def test_a_line_claimed_while_a_worker_stops_is_left_with_one_drain_job(plant: Plant) -> None:
+    """The claim is answered after this worker handed all its other lines over."""
+    redis = plant.own_redis()
+    slug = plant.courier(concurrent=2, per_second=20, latency=0.1)
+    plant.redis.rpush(f"wait_list:{slug}", *(f"AB{number:06d}" for number in range(50)))
+    worker = plant.hire().ready()
+    redis.pause()
+    plant.producer.put_drain(slug)
+    until(lambda: plant.producer.jobs("wait_list")["reserved"] == 1, 5.0, "the worker claims it")
+    worker.terminate()
+    time.sleep(0.5)
+    redis.resume()
+    assert worker.process.wait(STOP_SECONDS) == 0
+
+    assert plant.calls(slug), "the claim was granted calls"
+    assert plant.producer.jobs("wait_list")["ready"] == 1

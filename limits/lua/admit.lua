@@ -13,11 +13,11 @@ Uses     context: quiet_until
          memory: count, drop_ended
          lists: nobody_waits, waits
          state: anonymous_id, elsewhere, move, new_operation, operation_in
-         record: join, read_record, record_of, write_record
+         record: join, read_record, record_of, waiting_record, write_record
          operations: fresh, wait_again
          lanes: opening
          waiting: move_due, operations_waiting, promote, put_behind, put_head, put_tail
-         flight: grant, granted_before
+         flight: grant, grant_new, granted_before
          draining: call_drainer, drainer, raise_flag
 
 Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
@@ -42,11 +42,15 @@ local function ended(id, state)
   return { now, 'ended', state }
 end
 
--- `operation`: as it is known, or nil.
-local function end_now(id, request, name, operation, verdict)
-  operation = operation or new_operation(request.number, request)
-  operation.anonymous = not request.id
-  move(name, operation, verdict.state, verdict)
+-- The operation of a request, named; `known`: as it stands, nil for a new one.
+local function operation_of(request, name, known)
+  local operation = known or new_operation(request.number, request)
+  operation.id, operation.anonymous = name, not request.id
+  return operation
+end
+
+local function end_now(id, operation, verdict)
+  move(operation.id, operation, verdict.state, verdict)
   return ended(id, verdict.state)
 end
 
@@ -87,8 +91,14 @@ local function go_on(id, request, old, record)
   return parked(id, lane)
 end
 
+-- One more that waits. Of those without an id only the record tells, while they wait.
+local function enter(operation)
+  if not operation.anonymous then move(operation.id, operation, 'WAITING') end
+end
+
 -- Nobody has asked for this number yet. `flying`: the record of its call, if one runs.
-local function ask_courier(id, number, request, flying)
+local function ask_courier(id, operation, request, flying)
+  local number = request.number
   local idle = nobody_waits()
   if not idle and operations_waiting() >= rules.max_waiting then
     return { now, 'full', operations_waiting() }
@@ -97,6 +107,7 @@ local function ask_courier(id, number, request, flying)
   join(record, request)
   if flying then
     put_behind(number, record)
+    enter(operation)
     return parked(id, 'running')
   end
   if not idle then
@@ -107,10 +118,11 @@ local function ask_courier(id, number, request, flying)
   if idle then at, lane = opening_for(request) end
   if not at then
     put_tail(number, record)
+    enter(operation)
     return parked(id, lane)
   end
   record.job = request.job
-  return { now, 'granted', grant(id, number, record, at, lane) }
+  return { now, 'granted', grant_new(id, number, record, operation, at, lane) }
 end
 
 return function(id, asked, stored)
@@ -131,10 +143,10 @@ return function(id, asked, stored)
   if operation and ENDED[operation.status] then return ended(id, operation.status) end
   if is_full then return { now, 'no_memory' } end
   if request.till and request.till <= now_ms then
-    return end_now(id, request, name, operation, EXPIRED)
+    return end_now(id, operation_of(request, name, operation), EXPIRED)
   end
   local answer = fresh(known[2], request.age) or fresh(stored, request.age)
-  if answer then return end_now(id, request, name, operation, answer) end
+  if answer then return end_now(id, operation_of(request, name, operation), answer) end
 
   local runs = calls[2]
   local flying = runs and read_record(INFLIGHT, runs)
@@ -143,17 +155,21 @@ return function(id, asked, stored)
   if joined and (joined.id == request.job or joined.last == request.job) then
     return parked(id, 'known')
   end
-  local record = read_record(REQUESTS, number)
+  local record = waiting_record(number)
   local is_repeat = request.id and operation and is_carried(operation, record or flying)
+  if request.id and not is_repeat then operation = nil end
   if record then
     if request.id and not is_repeat and operations_waiting() >= rules.max_waiting then
       return { now, 'full', operations_waiting() }
     end
     promote(number, record, request)
-    if not is_repeat then join(record, request) end
+    if not is_repeat then
+      join(record, request)
+      enter(operation_of(request, name, operation))
+    end
     write_record(REQUESTS, number, record)
     return parked(id, record.state or 'queue')
   end
   if is_repeat then return parked(id, 'known') end
-  return ask_courier(id, number, request, flying)
+  return ask_courier(id, operation_of(request, name, operation), request, flying)
 end

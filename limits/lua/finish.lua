@@ -13,7 +13,7 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Uses     memory: average_time, drop_ended, expect_no_calm, set_average
          lists: nobody_waits
-         record: read_record, write_record
+         record: waiting_record, write_record
          operations: end_where, everyone, nobody_left
          brake: note_answer, note_failure
          waiting: put_head, put_tail, unlist
@@ -51,7 +51,7 @@ end
 -- `runs`: the call that runs for the number; `id`: the one that ends.
 -- Returns false when there are more to look at.
 local function answer_waiting(id, verdict, number, runs)
-  local record = read_record(REQUESTS, number)
+  local record = waiting_record(number)
   if not record then return true end
   local looked = not verdict.answered or end_where(number, record, verdict, serves_by(verdict))
   if not looked then

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import pytest
@@ -144,6 +145,19 @@ async def test_while_its_number_runs_a_request_waits_and_has_the_answer_of_that_
     assert turn.calls == ()
     assert await state(redis, "op-2") == await state(redis, "op-3") == "SUCCESS"
     assert await redis.exists(KEYS.wait_requests) == 0
+
+
+async def test_all_who_come_at_once_for_a_number_have_its_answer(
+    worker: Worker, redis: Redis
+) -> None:
+    ids = [f"op-{n}" for n in range(4)]
+
+    first, *others = await asyncio.gather(*(worker.admit(id=each) for each in ids))
+
+    assert isinstance(first, Granted)
+    assert others == [Parked("running"), Parked("behind"), Parked("behind")]
+    await worker.finish(first.call, ANSWERED, 5)
+    assert {await state(redis, each) for each in ids} == {"SUCCESS"}
 
 
 async def test_whom_the_running_call_does_not_serve_is_called_after_it(

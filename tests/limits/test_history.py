@@ -72,6 +72,7 @@ async def test_a_parcels_list_is_trimmed_to_a_day_and_ends_a_day_after_its_last_
 ) -> None:
     long_ago = await redis_us(redis) // 1000 - DAY_MS - 1
     await redis.zadd(HISTORY, {"ancient": long_ago, "yesterday": long_ago + 60_000})
+    await redis.pexpire(HISTORY, 60_000)
 
     await worker.granted("N001", id="op-1")
 

@@ -25,26 +25,31 @@ local function attempt(what, ...)
   return redis.error_reply(reply)
 end
 
-local last_rules = 2 + ARGV[1]
-local function step(kind, index, at)
-  turn_to(KEYS[index], 2 + ARGV[last_rules + index])
-  note_reports(ARGV[at + 1])
-  return kind.operation(unpack(ARGV, at + 2, at + kind.width - 1))
+-- In a function, because of its names: a chunk may have 200.
+local function run()
+  local last_rules = 2 + ARGV[1]
+  local function step(kind, index, at)
+    turn_to(KEYS[index], 2 + ARGV[last_rules + index])
+    note_reports(ARGV[at + 1])
+    return kind.operation(unpack(ARGV, at + 2, at + kind.width - 1))
+  end
+
+  local kinds, replies = {}, {}
+  for name, width in string.gmatch(ARGV[2], '([%l_]+) (%d+)') do
+    table.insert(kinds, { operation = operations[name](), width = tonumber(width) })
+  end
+  local at, last = last_rules + #KEYS + 1, #ARGV
+  while at <= last do
+    local kind = kinds[ARGV[at] % #kinds + 1]
+    replies[#replies + 1] = attempt(step, kind, math.floor(ARGV[at] / #kinds) + 1, at)
+    at = at + kind.width
+  end
+  for list, seen in pairs(lines) do
+    turn_to(list, seen.at)
+    attempt(close)
+  end
+  if #leased > 0 then attempt(call, 'SADD', LINES, unpack(leased)) end
+  return replies
 end
 
-local kinds, replies = {}, {}
-for name, width in string.gmatch(ARGV[2], '([%l_]+) (%d+)') do
-  table.insert(kinds, { operation = operations[name](), width = tonumber(width) })
-end
-local at, last = last_rules + #KEYS + 1, #ARGV
-while at <= last do
-  local kind = kinds[ARGV[at] % #kinds + 1]
-  replies[#replies + 1] = attempt(step, kind, math.floor(ARGV[at] / #kinds) + 1, at)
-  at = at + kind.width
-end
-for list, seen in pairs(lines) do
-  turn_to(list, seen.at)
-  attempt(close)
-end
-if #leased > 0 then attempt(call, 'SADD', LINES, unpack(leased)) end
-return replies
+return run()

@@ -25,7 +25,7 @@ local call = redis.call
 local CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER
 local REQUESTS, INFLIGHT, DRAINER, FLAG, PAUSED, HELD, BRAKE, HOUR, DAY
 local COUNTS, ORDER, OPERATIONS, ANSWER
-local LINES, EPOCH, STATUS = 'wait_slugs', 'tracking:epoch', 'tracking:status:'
+local LINES, STATUS = 'wait_slugs', 'tracking:status:'
 local FORGOTTEN, HISTORY = 'tracking:forgotten:', 'tracking:operations:'
 local line, slug, rules, known
 
@@ -94,6 +94,7 @@ end
 
 local digits, quiet_until
 do
+  local EPOCH = 'tracking:epoch'
   local written, quiet_of = {}, {}
 
   -- 14 digits are all that .. and tostring keep of a number: microseconds need 16.

@@ -2,8 +2,6 @@
 draining: which process asks next for those who wait, and the flag that tells operators until when.
 ]]
 local ASK_AT_LEAST_US = 30000000
--- Instants so near to each other count as the same one.
-local NEAR_US = 20000
 
 -- µs that each one in line waits behind the one before, where calls take so long.
 local function each_us(took)
@@ -56,6 +54,7 @@ end
 -- job, so the previous drainer is gone, or lost it.
 -- Returns ask (µs at which this process must ask again, 0 for never) and put (1: put a drain job).
 local function settle(who, why, ask, claims)
+  local NEAR_US = 20000 -- instants so near to each other count as the same one
   if at_rest() then return 0, 0 end
   local waiting = waits()
   raise_flag(waiting)

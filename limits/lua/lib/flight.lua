@@ -6,11 +6,6 @@ local function running(number)
   return call('HGET', INFLIGHT, '=' .. number)
 end
 
-local function reply_of(id, record, text)
-  local ids = record.ids and ids_of(record.n, record)
-  return { id, record.at, record.granted, text, ids and cjson.encode({ ids = ids }) or '{}' }
-end
-
 -- at: µs, of the start. Returns the record as it is written.
 local function put_in_flight(id, number, record, at)
   local waited = not record.n and record.listed and rest_of(number, record)
@@ -22,23 +17,41 @@ local function put_in_flight(id, number, record, at)
   return text
 end
 
--- Returns {call id, start in µs, grant in µs, record, {ids: of at most 100 operations}}.
-local function grant(id, number, record, at, lane)
-  start(id, at, lane)
-  add_lease(id)
-  count('calls')
-  if record.tried then record.blamed = answered_ms() > record.tried or nil end
-  local text = put_in_flight(id, number, record, at)
-  run_all(number, record)
-  return reply_of(id, record, text)
-end
+local grant, grant_new, granted_before
+do
+  local function reply_of(id, record, text)
+    local ids = record.ids and ids_of(record.n, record)
+    return { id, record.at, record.granted, text, ids and cjson.encode({ ids = ids }) or '{}' }
+  end
 
--- A grant that was made before: the reply was lost and the script is sent again.
-local function granted_before(id)
-  local text = call('HGET', INFLIGHT, id)
-  if not text then return nil end
-  local record = cjson.decode(text)
-  return reply_of(id, record, text)
+  local function begin(id, number, record, at, lane)
+    start(id, at, lane)
+    add_lease(id)
+    count('calls')
+    if record.tried then record.blamed = answered_ms() > record.tried or nil end
+    return reply_of(id, record, put_in_flight(id, number, record, at))
+  end
+
+  -- Returns {call id, start in µs, grant in µs, record, {ids: of at most 100 operations}}.
+  function grant(id, number, record, at, lane)
+    local reply = begin(id, number, record, at, lane)
+    run_all(number, record)
+    return reply
+  end
+
+  -- The same for a record of one new request, whose operation was read or made a moment ago.
+  function grant_new(id, number, record, operation, at, lane)
+    move(operation.id, operation, 'RUNNING', { started = now_ms })
+    return begin(id, number, record, at, lane)
+  end
+
+  -- A grant that was made before: the reply was lost and the script is sent again.
+  function granted_before(id)
+    local text = call('HGET', INFLIGHT, id)
+    if not text then return nil end
+    local record = cjson.decode(text)
+    return reply_of(id, record, text)
+  end
 end
 
 -- Takes a call out of flight. `runs`: its number's call, if that is known. Returns whether its lease

@@ -5,7 +5,7 @@ write of it at the end. Nobody else writes while it runs, and its time does not 
 All reads and writes of what is remembered go through these functions; `known` is theirs alone.
 
 known     remembers                                   asked with    set or forgotten by
-calm      nobody waits, drains; nothing is paused     EXISTS        set_sign, a list
+calm      nobody waits, drains; nothing is paused     EXISTS        set_sign, a list, …_no_calm
 signs     pauses, brake, drainer, flag                MGET          set_sign, delete_signs
 entries   of the two lists, gaps too                  LLEN          set_order
 order     of the two lists: first, gaps               HMGET         set_order
@@ -22,18 +22,20 @@ changed   zsets whose size changed, so their projection does; leased, started: i
 counts    what happened, to be added to tracking:counts
 ]]
 
--- Whether nobody waits in a list, nobody drains and nothing is paused: in most scripts that is so, and
--- one command tells it.
+-- Whether nobody waits, in a list or behind a call, nobody drains and nothing is paused: in most scripts
+-- that is so, and one command tells it.
 local function calm()
   if known.calm == nil then
-    known.calm = call('EXISTS', MANUAL, AUTOMATIC, LATER, DRAINER, FLAG, PAUSED, HELD, BRAKE) == 0
+    known.calm = call('EXISTS', MANUAL, AUTOMATIC, LATER, REQUESTS, DRAINER, FLAG, PAUSED, HELD,
+      BRAKE) == 0
   end
   return known.calm
 end
 
--- For a step that expects it otherwise: each of these keys is asked for by itself, when it is needed.
+-- For a step that expects it otherwise, or makes it so: each of these keys is asked for by itself, when
+-- it is needed.
 local function expect_no_calm()
-  known.calm = known.calm or false
+  known.calm = false
 end
 
 -- What stops a courier and who drains it, in one command; each may be absent.

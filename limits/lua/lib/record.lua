@@ -25,6 +25,11 @@ local function read_record(key, field)
   return text and cjson.decode(text) or nil
 end
 
+-- The record of a number that waits. While all is calm there is none.
+local function waiting_record(number)
+  return not calm() and read_record(REQUESTS, number) or nil
+end
+
 local function write_record(key, field, record)
   call('HSET', key, field, cjson.encode(record))
 end
@@ -70,10 +75,10 @@ local function move_rest(from, to)
   end
 end
 
--- Takes a new request on the record, and on nothing when the same job is there again.
+-- Takes a new request on the record, and on nothing when the same job is there again. Its operation is
+-- the caller's to move.
 local function join(record, request)
   if request.id then
-    move(request.id, new_operation(request.number, request), 'WAITING')
     carry(request.number, record, request.id)
     record.ids = (record.ids or 0) + 1
     record.tills = record.tills or request.till ~= nil or nil

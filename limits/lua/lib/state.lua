@@ -109,8 +109,10 @@ do
     call('ZADD', key, now_ms, id)
     if trimmed[key] then return end
     trimmed[key] = true
-    call('ZREMRANGEBYSCORE', key, '-inf', now_ms - DAY_MS)
+    -- Mostly a parcel is asked for once a day: with no end yet, the list holds nothing but this entry.
+    if call('PEXPIRE', key, DAY_MS, 'NX') == 1 then return end
     call('PEXPIRE', key, DAY_MS)
+    call('ZREMRANGEBYSCORE', key, '-inf', now_ms - DAY_MS)
   end
 
   -- Every end of an operation, whatever script it comes from. What is to follow from an end begins here.

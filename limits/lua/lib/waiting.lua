@@ -20,6 +20,7 @@ end
 local function put_behind(number, record)
   record.state, record.position = 'behind', nil
   write_record(REQUESTS, number, record)
+  expect_no_calm()
   call('SADD', LINES, line)
 end
 

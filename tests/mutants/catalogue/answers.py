@@ -105,7 +105,7 @@ MUTANTS = (
         name="a number runs twice at once when asked for twice",
         breaks="I8",
         where="limits/lua/admit.lua",
-        old="  if flying then\n    put_behind(number, record)\n"
+        old="  if flying then\n    put_behind(number, record)\n    enter(operation)\n"
         "    return parked(id, 'running')\n  end\n",
         new="",
         tests=(

@@ -9,6 +9,7 @@ DRAINER = "limits/test_drainer.py::"
 FLAG = "limits/test_flag_estimate.py::"
 FLAWS = "limits/test_original_flaws.py::"
 LEAVING = "limits/test_leaving_early.py::"
+FRESH = "limits/test_freshness.py::"
 LINE = "limits/test_line.py::"
 LOST = "limits/test_lost_replies.py::"
 
@@ -46,6 +47,14 @@ MUTANTS = (
         old="  local idle = nobody_waits()",
         new="  local idle = true",
         tests=(LINE + "test_a_request_that_finds_somebody_waiting_goes_behind_them",),
+    ),
+    Mutant(
+        name="who has just come to wait behind a call is not seen by the same script",
+        breaks="I1",
+        where="limits/lua/lib/waiting.lua",
+        old="  expect_no_calm()\n",
+        new="",
+        tests=(FRESH + "test_all_who_come_at_once_for_a_number_have_its_answer",),
     ),
     Mutant(
         name="who has just been put in line is not seen by the same script",

@@ -70,6 +70,13 @@ def _set(space: Keyspace, args: Sequence[str]) -> Reply:
     return Status()
 
 
+def _pexpire(space: Keyspace, args: Sequence[str]) -> Reply:
+    key, ms, *only = args
+    if only == ["NX"] and space.left_ms(key) != -1:
+        return 0
+    return int(space.end_at(key, space.now_ms + integer(ms)))
+
+
 def _add(space: Keyspace, key: str, by: int) -> int:
     value = integer(space.text(key) or "0") + by
     space.put(key, str(value), keep_end=True)
@@ -213,7 +220,7 @@ COMMANDS: dict[str, Command] = {
     "KEYS": _keys,
     "DEL": lambda s, a: sum(s.drop(key) for key in a if s.find(key) is not None),
     "EXISTS": lambda s, a: sum(s.find(key) is not None for key in a),
-    "PEXPIRE": lambda s, a: int(s.end_at(a[0], s.now_ms + integer(a[1]))),
+    "PEXPIRE": _pexpire,
     "EXPIRE": lambda s, a: int(s.end_at(a[0], s.now_ms + 1000 * integer(a[1]))),
     "PEXPIREAT": lambda s, a: int(s.end_at(a[0], integer(a[1]))),
     "PERSIST": lambda s, a: int(s.end_at(a[0], None)),

@@ -62,6 +62,18 @@ async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
     return sorted(workers, key=lambda each: (each.host, each.since, each.pid))
 
 
+def token_of(call_id: str) -> str:
+    """The token of the worker that was granted a call."""
+    return call_id.rpartition("-")[0]
+
+
+async def names_of_workers(redis: Redis, now_ms: int) -> dict[str, str]:
+    """All workers that live at this time of Redis, "host pid" by token."""
+    live = await redis.zrangebyscore(keys.WORKERS, f"({now_ms}", "+inf")
+    told = [json.loads(str(text)) for text in live]
+    return {each["token"]: f"{each['host']} {each['pid']}" for each in told}
+
+
 async def _calls(redis: Redis, now_ms: int) -> Counter[str]:
     """Count the calls in flight by the token of their worker."""
     pipeline = redis.pipeline(transaction=False)
@@ -69,5 +81,5 @@ async def _calls(redis: Redis, now_ms: int) -> Counter[str]:
         leases = keys.of_line(Line(str(line))).calls_leases
         pipeline.zrangebyscore(leases, f"({now_ms * 1000}", "+inf")
     return Counter(
-        call_id.rpartition("-")[0] for call_ids in await pipeline.execute() for call_id in call_ids
+        token_of(call_id) for call_ids in await pipeline.execute() for call_id in call_ids
     )

@@ -1,6 +1,7 @@
 """`info`: per courier what runs, what waits, and what it waits for; what the tubes hold; who works.
 
-Below them the status codes that couriers gave and no table holds, where there are any.
+Below them the status codes that couriers gave and no table holds, where there are any. With
+--running the calls in flight instead.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ import asyncio
 import dataclasses
 import datetime as dt
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from service.cli import codes, living
+from service.cli import codes, in_flight, living
 from service.cli.exit_codes import Exit
 from service.cli.output import drawn, say, say_json, span, table
 from service.cli.settings import loaded
 from service.cli.standing import RESUME, cell
 from service.client.catalogue import Catalogue
-from service.client.look import LineView, Look, Tubes, looking
+from service.client.look import LineView, Look, Tubes, looking, running
 from service.config.load import Loaded
 
 SHORTEST_WATCH_SECONDS = 0.2
@@ -39,29 +42,62 @@ def run(options: argparse.Namespace) -> int:
     return asyncio.run(_run(options, loaded(options)))
 
 
+class _Page(NamedTuple):
+    """One way to look: what it reads, and how that is said, told to machines and drawn."""
+
+    look: Callable[[], Awaitable[Any]]
+    say: Callable[[Any], None]
+    members: Callable[[Any], dict[str, Any]]
+    parts: Callable[[Any], Sequence[Text | Table | str]]
+
+
+@asynccontextmanager
+async def _page(options: argparse.Namespace, setting: Loaded) -> AsyncIterator[_Page]:
+    if options.running:
+        async with running(setting.config) as look:
+            yield _Page(look, in_flight.say_calls, in_flight.members, in_flight.parts)
+    else:
+        async with looking(setting.config, Catalogue(setting.config).slugs) as look_at_all:
+            yield _Page(look_at_all, _say, _members, _parts)
+
+
 async def _run(options: argparse.Namespace, setting: Loaded) -> int:
-    async with looking(setting.config, Catalogue(setting.config).slugs) as look:
+    async with _page(options, setting) as page:
         if options.watch is None:
-            _show(await look(), as_json=options.json)
+            _show(page, await page.look(), as_json=options.json)
             return Exit.DONE
         pace = max(SHORTEST_WATCH_SECONDS, options.watch)
         if options.json or not sys.stdout.isatty():
             while True:
-                _show(await look(), as_json=options.json)
+                _show(page, await page.look(), as_json=options.json)
                 sys.stdout.flush()
                 await asyncio.sleep(pace)
         with Live(console=Console(), screen=True, auto_refresh=False) as live:
             while True:
-                live.update(_drawn(await look(), pace), refresh=True)
+                parts = page.parts(await page.look())
+                live.update(Group(_head(pace), "", *parts), refresh=True)
                 await asyncio.sleep(pace)
 
 
-def _show(look: Look, *, as_json: bool) -> None:
+def _show(page: _Page, found: Any, *, as_json: bool) -> None:
     if as_json:
-        shown = dataclasses.asdict(look)
-        couriers = [{"slug": each.pop("line"), **each} for each in shown["couriers"]]
-        say_json(shown | {"couriers": couriers})
-        return
+        say_json(page.members(found))
+    else:
+        page.say(found)
+
+
+def _head(pace: float) -> Text:
+    now = dt.datetime.now().astimezone()
+    return Text(f"{now:%H:%M:%S}, every {pace:g} s, Ctrl-C ends", style="dim")
+
+
+def _members(look: Look) -> dict[str, Any]:
+    shown = dataclasses.asdict(look)
+    couriers = [{"slug": each.pop("line"), **each} for each in shown["couriers"]]
+    return shown | {"couriers": couriers}
+
+
+def _say(look: Look) -> None:
     for worry in look.worries:
         say(worry)
         say("")
@@ -82,19 +118,17 @@ def _show(look: Look, *, as_json: bool) -> None:
         table(codes.HEADERS, codes.code_rows(look.unknown_codes))
 
 
-def _drawn(look: Look, pace: float) -> Group:
-    now = dt.datetime.now().astimezone()
-    head = Text(f"{now:%H:%M:%S}, every {pace:g} s, Ctrl-C ends", style="dim")
+def _parts(look: Look) -> Sequence[Text | Table | str]:
     couriers = drawn(_COURIERS, courier_rows(look.couriers))
     workers = drawn(living.HEADERS, living.worker_rows(look.workers))
-    parts: list[Text | Table | str] = [head, ""]
+    parts: list[Text | Table | str] = []
     for worry in look.worries:
         parts += [Text(worry, style="bold"), ""]
     parts += [couriers, "", drawn(_TUBES, _tube_rows(look.tubes))]
     parts += ["", workers if look.workers else Text(living.NOBODY)]
     if look.unknown_codes:
         parts += ["", drawn(codes.HEADERS, codes.code_rows(look.unknown_codes))]
-    return Group(*parts)
+    return parts
 
 
 def courier_rows(views: Sequence[LineView]) -> Rows:

@@ -216,6 +216,11 @@ def _info(verbs: Verbs) -> None:
         metavar="SECONDS",
         help="show again every SECONDS until Ctrl-C; default: 2",
     )
+    made.add_argument(
+        "--running",
+        action="store_true",
+        help="list the calls in flight instead, the oldest first, also those whose worker vanished",
+    )
     offer_json(made)
 
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from limits.pauses import BY_HAND
+from limits.running import RunningCall, running_calls
 from limits.view import LineView, Place, View
 from limits.workers import LIVES_SECONDS, LiveWorker
-from service.client.connections import collections_of, view_of
+from service.client.connections import collections_of, redis_of, view_of
 from service.client.producer import Producer, Tubes
 from service.config.schema import Config
 from service.preflight.judgement import judge_memory
@@ -35,6 +36,7 @@ __all__ = [
     "Look",
     "ParcelNow",
     "Place",
+    "RunningCall",
     "Standing",
     "Tubes",
     "UnknownCode",
@@ -44,6 +46,7 @@ __all__ = [
     "members",
     "operation_of",
     "parcel_of",
+    "running",
     "stored_tracking",
     "unknown_codes",
 ]
@@ -103,6 +106,13 @@ async def looking(
     with Producer(config.beanstalkd.servers) as producer:
         async with view_of(config) as view:
             yield functools.partial(_look, config, view, known, producer)
+
+
+@asynccontextmanager
+async def running(config: Config) -> AsyncIterator[Callable[[], Awaitable[list[RunningCall]]]]:
+    """Open what lists the calls in flight, the oldest first. A list raises LimitsDown."""
+    async with redis_of(config) as redis:
+        yield functools.partial(running_calls, redis)
 
 
 async def _look(config: Config, view: View, known: Sequence[Slug], producer: Producer) -> Look:

@@ -1,0 +1,68 @@
+"""`info --running`: the calls in flight, worded as rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from service.cli.output import drawn, moment, say, span, table
+from service.client.look import RunningCall
+
+HEADERS = ("started", "for", "courier", "number", "operations", "attempt", "lease", "worker")
+NOTHING = "no call runs"
+LOST = "over: a sweep brings it back"
+_NAMED_MOST = 2
+
+
+def say_calls(calls: Sequence[RunningCall]) -> None:
+    """Print a table of them."""
+    if calls:
+        table(HEADERS, _rows(calls))
+    else:
+        say(NOTHING)
+
+
+def parts(calls: Sequence[RunningCall]) -> list[Text | Table | str]:
+    """Draw the same for a terminal."""
+    return [drawn(HEADERS, _rows(calls)) if calls else Text(NOTHING)]
+
+
+def members(calls: Sequence[RunningCall]) -> dict[str, Any]:
+    """Say it to machines: `slug` is the line, `started` ISO 8601."""
+    return {"running": [_members_of(each) for each in calls]}
+
+
+def _rows(calls: Sequence[RunningCall]) -> list[list[str]]:
+    return [
+        [
+            moment(_started(each)),
+            span(each.seconds),
+            each.line,
+            each.number,
+            _operations(each),
+            str(each.attempt),
+            LOST if each.lease_seconds is None else f"{span(each.lease_seconds)} left",
+            each.worker or "not heard of",
+        ]
+        for each in calls
+    ]
+
+
+def _members_of(call: RunningCall) -> dict[str, Any]:
+    told = dataclasses.asdict(call)
+    return {"slug": told.pop("line"), **told, "started": _started(call)}
+
+
+def _started(call: RunningCall) -> dt.datetime:
+    return dt.datetime.fromtimestamp(call.started, dt.UTC)
+
+
+def _operations(call: RunningCall) -> str:
+    named = ", ".join(call.operations[:_NAMED_MOST])
+    more = len(call.operations) - _NAMED_MOST
+    return f"{named} and {more} more" if more > 0 else named

@@ -63,7 +63,7 @@ def _scale(asked: argparse.Namespace) -> Scale:
         seed=asked.seed,
         workers=asked.workers,
         seconds=asked.minutes * 60,
-        couriers=couriers(asked.couriers, asked.rate),
+        couriers=couriers(asked.couriers, asked.rate, asked.outage),
         rate=asked.rate,
         forget_redis=asked.forget_redis,
         step_clock=asked.step_clock,
@@ -81,6 +81,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--couriers", type=int, default=len(COURIERS), help="how many (5)")
     parser.add_argument("--rate", type=float, help="requests put per second (21 for 5 couriers)")
     parser.add_argument("--away", type=float, default=0.0, help="seconds without MongoDB, at once")
+    parser.add_argument("--outage", type=float, default=0.0, help="seconds without one courier")
     parser.add_argument("--short", action="store_true", help="the size of the one in `make prove`")
     parser.add_argument("--timeline", type=Path, help="write a picture of the run (SVG)")
     parser.add_argument(

@@ -68,6 +68,15 @@ def with_marked(planned: Sequence[Planned], cards: Iterable[Card], scale: Scale)
     )
 
 
+def with_last(planned: Sequence[Planned], cards: Iterable[Card], scale: Scale) -> list[Planned]:
+    """Add cards that end as the faults do, so that nothing disturbs what comes after them."""
+    last = [
+        Planned(max(0.0, scale.seconds - card.lasts[0]), card.lasts[0], card, scale.seed)
+        for card in cards
+    ]
+    return _sorted([*planned, *last])
+
+
 def _sorted(planned: Iterable[Planned]) -> list[Planned]:
     return sorted(planned, key=lambda each: each.at)
 

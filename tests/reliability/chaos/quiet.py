@@ -9,7 +9,7 @@ import greenstalk
 import redis
 
 from chaos.arena import FIRST, SECOND, Arena
-from chaos.scale import LEASE, RETRY_CAP, STEP_SECONDS
+from chaos.scale import LEASE, LONGEST_PROBE, RETRY_CAP, STEP_SECONDS
 
 STEP = 0.25
 SWEEP = 6.0
@@ -40,8 +40,9 @@ def bound_for(arena: Arena) -> float:
             # Everything in the tubes might be for the slowest of them.
             waiting = client.hlen(f"wait_requests:{courier.slug}") + _jobs(arena) / 4
             longest = max(longest, waiting / min(courier.per_second, courier.concurrent))
+    probing = LONGEST_PROBE if arena.scale.outage_seconds else 0.0
     stepped = 1.5 * STEP_SECONDS if arena.scale.step_clock else 0.0
-    return stepped + longest * 1.2 + 2 * (LEASE + SWEEP) + 5 * RETRY_CAP + SPARE
+    return stepped + probing + longest * 1.2 + 2 * (LEASE + SWEEP) + 5 * RETRY_CAP + SPARE
 
 
 def _left(arena: Arena) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from chaos import measures, recovery
+from chaos import measures, outage, recovery
 from chaos.evidence import Evidence
 from chaos.producer import Outcome
 from chaos.recovery import Recovery
@@ -45,6 +45,7 @@ def rows(found: Evidence, breaches: Sequence[Breach]) -> list[Row]:
         ("calls stamped late by a busy site", str(measures.stamped_late(found))),
         ("calls repeated needlessly", f"{measures.extra_calls(found):.1f} %"),
         *((what, _recovered(each, within)) for what, _, each, within in recovery.promised(found)),
+        *(row for each in outage.outages(found) for row in each.rows()),
         ("each waiting courier is called after an outage", str(measures.drains_recovered(found))),
         ("quiet after the last fault", f"{found.quiet_seconds:.1f} s"),
         ("repairs", _listed(measures.repairs(found))),

@@ -18,10 +18,10 @@ from chaos.evidence import (
     heard_of,
     releases_of,
 )
-from chaos.faults import deck, marked
+from chaos.faults import couriers, deck, marked
 from chaos.faults.disk import DISK_FULL
 from chaos.nemesis import Nemesis
-from chaos.plan import kinds, plan, with_marked
+from chaos.plan import kinds, plan, with_last, with_marked
 from chaos.quiet import until_quiet
 from chaos.sampler import Sampler
 from chaos.scale import Scale
@@ -49,6 +49,7 @@ def run(scale: Scale, wanted: frozenset[str], say: Say) -> Finished:
             say("skipped: disk full, as only root may mount a small disk")
         planned = plan(world.scale, partial(deck, world.scale))
         planned = with_marked(planned, marked.cards(scale), scale)
+        planned = with_last(planned, couriers.outages(scale), scale)
         say(f"{len(planned)} faults of {len(kinds(planned))} kinds in {scale.seconds:g} s")
         nemesis = Nemesis(world, planned)
         found = _broken_and_mended(world, nemesis, say)

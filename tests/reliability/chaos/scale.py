@@ -15,6 +15,9 @@ GUARD_MS = 50
 MAX_AGE = 30.0
 ATTEMPTS = 8
 FIRST_RETRY, RETRY_CAP = 0.5, 3.0
+LONGEST_PROBE = 300.0
+"""Between two calls of a courier that has failed for long: production's own."""
+
 CONCURRENCY = 60
 """Jobs and calls per process: small, so that processes are full now and then."""
 
@@ -30,7 +33,8 @@ class Courier:
     """A made-up courier and its limits; `pace` is how many requests per second are put for it.
 
     `ids_only`: every request carries an id, so operations can be counted exactly. `by_hand`:
-    numbers are pushed onto its list by hand; else its list may be deleted by hand.
+    numbers are pushed onto its list by hand; else its list may be deleted by hand. `away_seconds`:
+    it answers 503 for the last so many seconds of the faults, and nothing else is done to it.
     """
 
     slug: str
@@ -40,6 +44,7 @@ class Courier:
     most_waiting: int = 1_000_000
     ids_only: bool = False
     by_hand: bool = False
+    away_seconds: float = 0.0
 
 
 COURIERS = (
@@ -51,11 +56,16 @@ COURIERS = (
 )
 
 
-def couriers(count: int = len(COURIERS), rate: float | None = None) -> tuple[Courier, ...]:
+ABSENT = Courier("away-for-long", concurrent=20, per_second=2, pace=0.7, ids_only=True)
+
+
+def couriers(
+    count: int = len(COURIERS), rate: float | None = None, outage: float = 0.0
+) -> tuple[Courier, ...]:
     """Make up `count` couriers: those above, then more with production's limits.
 
     `rate` is how many requests per second are put for all of them together; None: as each one
-    would have it by itself.
+    would have it by itself. With an `outage` there is one more, which is away for so many seconds.
     """
     more = (
         replace(COURIERS[number % 2], slug=f"contract-{number}", most_waiting=1_000_000)
@@ -63,7 +73,8 @@ def couriers(count: int = len(COURIERS), rate: float | None = None) -> tuple[Cou
     )
     every = (*COURIERS[:count], *more)
     share = 1.0 if rate is None else rate / sum(each.pace for each in every)
-    return tuple(replace(each, pace=each.pace * share) for each in every)
+    absent = (replace(ABSENT, away_seconds=outage),) if outage else ()
+    return (*(replace(each, pace=each.pace * share) for each in every), *absent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +113,16 @@ class Scale:
         return tuple(f"worker-{number}" for number in range(1, self.workers + 1))
 
     @property
+    def present(self) -> tuple[Courier, ...]:
+        """The couriers to which anything may be done at any time."""
+        return tuple(courier for courier in self.couriers if not courier.away_seconds)
+
+    @property
+    def outage_seconds(self) -> float:
+        """For how long a courier is away."""
+        return sum(courier.away_seconds for courier in self.couriers)
+
+    @property
     def command(self) -> str:
         """What runs exactly this again."""
         marked = "".join(
@@ -115,12 +136,14 @@ class Scale:
         )
         minutes = f"{self.seconds / 60:g}"
         size = "SHORT=1" if self.is_short else f"MINUTES={minutes} WORKERS={self.workers}"
-        if len(self.couriers) != len(COURIERS):
-            size += f" COURIERS={len(self.couriers)}"
+        if len(self.present) != len(COURIERS):
+            size += f" COURIERS={len(self.present)}"
         if self.rate is not None:
             size += f" RATE={self.rate:g}"
         if self.away_seconds:
             size += f" AWAY={self.away_seconds:g}"
+        if self.outage_seconds:
+            size += f" OUTAGE={self.outage_seconds:g}"
         return f"make chaos SEED={self.seed} {size}{marked}"
 
 

@@ -10,7 +10,8 @@ I5        every look at Redis while the faults went on
 I7        that quiet came in time, without new requests; and how soon everything went on after a
           `kill -9` or a server's return (recovery.py)
 I8        one document for each number, with the right answer; operations counted once
-I9        that every record in `dead` has its reason, and every malformed job a record
+I9        that every record in `dead` has its reason, and every malformed job a record; that a
+          courier that was away cost few calls and no request (outage.py)
 I12       that every kind of fault came, and every repair was needed
 ========= ========================================================================================
 """
@@ -21,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from chaos import recovery
+from chaos import outage, recovery
 from chaos.evidence import Document, Evidence
 from chaos.producer import Outcome, Put
 from chaos.scale import LEASE, MAX_AGE, STEP_SECONDS
@@ -56,7 +57,7 @@ def breaches(found: Evidence) -> list[Breach]:
     if not stepped:
         judged += [*_lives(found)]
     if not emptied and not stepped:
-        judged += [*_limits(found), *_counts(found), *_recoveries(found)]
+        judged += [*_limits(found), *_counts(found), *_recoveries(found), *_outages(found)]
     judged += [Breach("I7", f"not quiet: {what}") for what in found.left]
     return judged
 
@@ -208,6 +209,12 @@ def _recoveries(found: Evidence) -> Iterator[Breach]:
         for each in late[:SHOWN]:
             text = f"{each.what}: {each.clear:.1f} s, not {within:g}"
             yield Breach(invariant, text, is_late=True)
+
+
+def _outages(found: Evidence) -> Iterator[Breach]:
+    for each in outage.outages(found):
+        for what, is_late in each.breaches():
+            yield Breach("I9", what, is_late=is_late)
 
 
 def _defects(found: Evidence) -> Iterator[Breach]:

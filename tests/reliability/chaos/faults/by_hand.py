@@ -24,12 +24,12 @@ def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
     """Numbers pushed onto a list; a list deleted, where none was pushed onto; and cancelling."""
     by_hand = [courier.slug for courier in scale.couriers if courier.by_hand]
     # Where many wait, however many couriers are added.
-    busy = scale.couriers[: len(COURIERS)]
+    busy = scale.present[: len(COURIERS)]
     others = [courier.slug for courier in busy if not courier.by_hand]
     needs = frozenset({"redis"})
     yield Card("numbers pushed by hand", needs, (0.0, 0.0), _push(draw.choice(by_hand)))
     yield Card("wait list deleted by hand", needs, (0.0, 0.0), _delete(draw.choice(others)))
-    slug = draw.choice(scale.couriers).slug
+    slug = draw.choice(scale.present).slug
     yield Card("requests cancelled by hand", needs, (0.0, 0.0), _cancel(slug))
 
 

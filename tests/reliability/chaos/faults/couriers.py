@@ -26,17 +26,26 @@ WAYS: tuple[tuple[str, Mapping[str, object], tuple[float, float]], ...] = (
     ("sends a gzip bomb", {"fault": "gzip_bomb", "share": 0.1}, (1.0, 2.0)),
 )
 LONG = frozenset({"hangs", "drips", "is slow"})
+AWAY = "courier away for long"
 NEVER_ENDING = frozenset({"hang", "drip"})
 
 
 def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
     """Every way, each for one courier."""
     # Where places are fewer than starts, calls that take long reach the limit of calls at once.
-    tight = [courier for courier in scale.couriers if courier.concurrent < courier.per_second]
+    tight = [courier for courier in scale.present if courier.concurrent < courier.per_second]
     for kind, behaviour, lasts in WAYS:
-        slug = draw.choice(tight if kind in LONG else scale.couriers).slug
+        slug = draw.choice(tight if kind in LONG else scale.present).slug
         needs = {slug, HANGING} if behaviour.get("fault") in NEVER_ENDING else {slug}
         yield Card(f"courier {kind}", frozenset(needs), lasts, _behave(slug, behaviour))
+
+
+def outages(scale: Scale) -> Iterator[Card]:
+    """A courier that answers nobody, for as long as the run asks for."""
+    for courier in scale.couriers:
+        if lasts := courier.away_seconds:
+            unavailable = _behave(courier.slug, {"fault": "status", "status": 503})
+            yield Card(AWAY, frozenset({courier.slug}), (lasts, lasts), unavailable)
 
 
 def _behave(slug: str, behaviour: Mapping[str, object]) -> Do:

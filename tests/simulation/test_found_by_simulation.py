@@ -6,6 +6,9 @@ import json
 
 import pytest
 from simulated.clockwork import Redis
+from simulated.plan import plan_for
+from simulated.scripting import Scripting
+from simulated.world import World
 
 from limits.rules import Rules
 
@@ -38,3 +41,20 @@ def test_a_clock_that_steps_back_makes_no_call_take_less_than_no_time() -> None:
     redis.run("finish", rules, "call-1", verdict, "N001", "take-1", "0")
 
     assert redis.field("tracking:counts:usps", "call_us") == "0"
+
+
+def test_a_promotion_takes_back_the_ends_that_nobody_was_told_of() -> None:
+    """Seed 320. An end whose reply never arrived came again, and was taken for a second one."""
+    world = World(plan_for(1), Scripting())
+    world.space.replicated = True
+
+    world.watch.ended["told"] = "SUCCESS"
+    told = world.redis.done()
+    assert told
+    world.redis.answered(told)
+    world.watch.ended["lost"] = "SUCCESS"
+    world.redis.done()
+    world.redis.promote()
+    world.loop.dispose()
+
+    assert world.watch.ended == {"told": "SUCCESS"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import hiredis
 
@@ -16,8 +16,17 @@ from simulated.loop import Process
 from simulated.scripting import Scripts
 
 PORT = "redis"
-Judge = Callable[[str, Sequence[str], Sequence[str]], None]
-"""Looks at the keyspace after a script: its hash, its keys, its arguments."""
+
+
+class Judge(Protocol):
+    """Looks at the keyspace after a script: its hash, its keys, its arguments.
+
+    `ended`: the operations that it saw end.
+    """
+
+    ended: dict[str, str]
+
+    def __call__(self, sha: str, keys: Sequence[str], argv: Sequence[str], /) -> None: ...
 
 
 class RedisServer:
@@ -57,12 +66,14 @@ class RedisServer:
         if self._done and self._done[0].answered:
             self._done = self._done[:1]
             self._space.restore(self._done[0].left)
+            # What ended since then nobody was told of: nothing is promised of it.
+            self._judge.ended = dict(self._done[0].ended)
 
     def done(self) -> Done | None:
         """What was just done, where a replica has to confirm it."""
         if not self._space.replicated:
             return None
-        self._done.append(Done(self._space.saved()))
+        self._done.append(Done(self._space.saved(), dict(self._judge.ended)))
         return self._done[-1]
 
     def answered(self, done: Done) -> None:
@@ -114,9 +125,10 @@ class RedisServer:
 
 @dataclass(eq=False, slots=True)
 class Done:
-    """One pipeline, and what it left; `answered`: its reply has arrived."""
+    """One pipeline, and what it left: Redis, and ends; `answered`: its reply has arrived."""
 
     left: Saved
+    ended: dict[str, str]
     answered: bool = False
 
 

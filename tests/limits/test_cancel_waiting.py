@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from held import look, since
 from limits_bench import (
     DEAD,
     KEYS,
@@ -12,7 +13,6 @@ from limits_bench import (
     USPS,
     Worker,
     counted,
-    everything,
     retries_are_due,
     state,
     status,
@@ -146,11 +146,12 @@ async def test_an_id_of_another_number_is_left_alone_and_its_number_named(
 ) -> None:
     await worker.granted("N001", id="runs")
     await worker.parked("N001", id="waits")
-    before = await everything(redis)
+    held = await look(redis)
 
     assert await cancel_id(worker, elsewhere, "N002") == ["elsewhere", "usps:N001"]
 
-    assert await everything(redis) == before
+    before, after = await since(redis, held)
+    assert after == before
 
 
 async def test_an_id_of_another_courier_is_left_alone_and_its_parcel_named(
@@ -158,12 +159,13 @@ async def test_an_id_of_another_courier_is_left_alone_and_its_parcel_named(
 ) -> None:
     canceller = Canceller(redis, lambda _: busy.rules)
     await busy.parked("N001", id="op-1")
-    before = await everything(redis)
+    held = await look(redis)
 
     found = await canceller.cancel(Slug("dpd-uk"), Number("N001"), "op-1")
 
     assert found == Cancelled(kept=Kept.ELSEWHERE, detail="usps N001")
-    assert await everything(redis) == before
+    before, after = await since(redis, held)
+    assert after == before
 
 
 async def test_what_ended_stays_as_it_ended(worker: Worker, redis: Redis) -> None:

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from held import look, since
 from limits_bench import (
     FAST,
     KEYS,
@@ -63,12 +64,13 @@ async def test_a_number_pushed_by_hand_is_taken_off_its_list(
 async def test_of_one_that_nobody_knows_only_the_mark_stays_and_for_a_while(
     forgetter: Forgetter, redis: Redis
 ) -> None:
-    before = await everything(redis)
+    held = await look(redis)
 
     found = await forget(forgetter)
 
     assert (found.ended, found.call, found.answered) == (0, "", False)
-    assert await everything(redis) == before | {MARK: str(found.at_us)}
+    before, after = await since(redis, held)
+    assert after == before | {MARK: str(found.at_us)}
     assert 0 < await redis.ttl(MARK) <= MARK_SECONDS
 
 
@@ -234,9 +236,10 @@ async def test_forgetting_again_changes_nothing_but_the_mark(
 ) -> None:
     await worker.granted("N001", id="op-1")
     first = await forget(forgetter)
-    before = await everything(redis)
+    held = await look(redis)
 
     again = await forget(forgetter)
 
     assert again == replace(first, at_us=again.at_us, ended=0)
-    assert await everything(redis) == before | {MARK: str(again.at_us)}
+    before, after = await since(redis, held)
+    assert after == before | {MARK: str(again.at_us)}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from limits_bench import KEYS, Hire, Worker, again_in, everything, redis_us, sent, the_lease_ends
+from held import look, since
+from limits_bench import KEYS, Hire, Worker, again_in, redis_us, sent, the_lease_ends
 from redis.asyncio import Redis
 from redis.exceptions import OutOfMemoryError
 
@@ -44,7 +45,7 @@ async def test_a_full_redis_takes_no_new_request_and_changes_nothing(
     busy: Worker, redis: Redis, fill: Fill
 ) -> None:
     await busy.parked("N001", id="op-1")
-    before = await everything(redis)
+    held = await look(redis)
     await fill.up()
 
     refused = [
@@ -54,7 +55,8 @@ async def test_a_full_redis_takes_no_new_request_and_changes_nothing(
     ]
 
     assert refused == [NoMemory(MEMORY_FIX)] * 3
-    assert await everything(redis) == before
+    before, after = await since(redis, held)
+    assert after == before
 
 
 async def test_what_was_taken_before_it_was_full_is_known(worker: Worker, fill: Fill) -> None:

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from held import look, since
 from limits_bench import (
     DEAD,
     FAST,
@@ -13,7 +14,6 @@ from limits_bench import (
     USPS,
     Hire,
     Worker,
-    everything,
     failed,
     redis_us,
 )
@@ -219,14 +219,15 @@ async def test_an_operation_is_followed_from_waiting_to_its_end(
 
 async def test_reading_changes_nothing(busy: Worker, redis: Redis) -> None:
     await busy.parked("N001", id="op-1")
-    before = await everything(redis)
+    held = await look(redis)
     view = view_of(redis, Rules(per_hour=5, per_day=5))
 
     await view.lines([Line(USPS)])
     await view.place(Line(USPS), N001)
     await view.operation("op-1")
 
-    assert await everything(redis) == before
+    before, after = await since(redis, held)
+    assert after == before
 
 
 async def test_without_redis_every_view_says_so() -> None:

@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 import pytest
+from held import look, since
 from limits_bench import (
     KEYS,
     NO_PLACES,
@@ -18,7 +19,6 @@ from limits_bench import (
     a_second_goes_by,
     again_in,
     asked,
-    everything,
     failed,
     raw,
     read,
@@ -36,20 +36,19 @@ from limits.rules import Rules
 AT = re.compile(r" \d+$")
 
 
-async def held(redis: Redis) -> dict[str, Any]:
-    """All that Redis holds; when the drainer asks again may move, who it is may not."""
-    all_of_it = await everything(redis)
-    if drainer := all_of_it.get(KEYS.wait_drainer):
-        all_of_it[KEYS.wait_drainer] = AT.sub("", drainer)
-    return all_of_it
+def without_time(held: dict[str, Any]) -> dict[str, Any]:
+    """When the drainer asks again may move, who it is may not."""
+    drainer = held.get(KEYS.wait_drainer)
+    return held | {KEYS.wait_drainer: drainer and AT.sub("", drainer)}
 
 
 async def twice(worker: Worker, redis: Redis, script: str, *args: Any) -> list[Any]:
     """Send a script twice; returns both replies after having compared what Redis holds."""
     first = await worker.raw(script, *args)
-    after_first = await held(redis)
+    held = await look(redis)
     second = await worker.raw(script, *args)
-    assert await held(redis) == after_first
+    after_first, after_second = await since(redis, held)
+    assert without_time(after_second) == without_time(after_first)
     return [read(first), read(second)]
 
 

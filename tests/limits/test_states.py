@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
+from held import look, since
 from limits_bench import (
     ANSWERED,
     DEAD,
@@ -17,7 +18,6 @@ from limits_bench import (
     Worker,
     again_in,
     counted,
-    everything,
     state,
     status,
     the_lease_ends,
@@ -32,16 +32,6 @@ from tracking.request import Origin, Slug
 DAY_SECONDS = 86_400
 
 
-async def lasting(redis: Redis) -> dict[str, Any]:
-    """All that Redis holds but counters, and what may end by itself within the test."""
-    held = await everything(redis)
-    return {
-        name: held[name]
-        for name in held
-        if not name.startswith("tracking:counts:") and await redis.pttl(name) not in range(60_000)
-    }
-
-
 @pytest.mark.parametrize("stands", ["waits", "runs", "ended", "cancelled"])
 @pytest.mark.parametrize(("slug", "number"), [("usps", "N002"), ("dpd-uk", "N001")])
 async def test_an_id_that_is_known_for_one_parcel_is_refused_for_another(
@@ -54,12 +44,13 @@ async def test_an_id_that_is_known_for_one_parcel_is_refused_for_another(
         await worker.parked("N001", id="order-1042")
     if stands == "cancelled":
         await worker.raw("cancel", "N001", "order-1042", NO_PLACES)
-    before = await lasting(redis)
+    held = await look(redis)
 
     assert await worker.admit(number, id="order-1042", slug=Slug(slug)) == Reused("usps:N001")
 
-    assert await lasting(redis) == before
+    before, after = await since(redis, held)
     counts = f"tracking:counts:{slug}"
+    assert after | {counts: before.get(counts)} == before | {counts: before.get(counts)}
     assert await redis.hget(counts, "id_reused") == "1"
 
 

@@ -133,6 +133,10 @@ class Store:
         """Wait while MongoDB is away."""
         await self._up.wait()
 
+    def refused(self, error: PyMongoError) -> None:
+        """It answers, and takes no writes: it is away until it takes one."""
+        self._down(error, self._write_nothing)
+
     async def close(self) -> None:
         """End the threads and the connections; whatever is asked from now on is ResultsDown."""
         self._closed = True
@@ -167,20 +171,26 @@ class Store:
             write_concern=WriteConcern(w="majority", wtimeout=OPERATION_MS),
         )
 
-    def _down(self, error: PyMongoError) -> None:
+    def _ping(self) -> None:
+        # Asked of the primary, so what answers takes writes.
+        self.client.admin.command("ping")
+
+    def _write_nothing(self) -> None:
+        """Fits no document, and is refused where writes are."""
+        self.tracking.update_one({"_id": ""}, {"$set": {"active": False}})
+
+    def _down(self, error: PyMongoError, look: Callable[[], None] | None = None) -> None:
         if self._up.is_set() and not self._closed:
             self._up.clear()
             self._notice(error)
-            self._pinger = asyncio.create_task(self._ping())
+            self._pinger = asyncio.create_task(self._look(look or self._ping))
 
-    async def _ping(self) -> None:
+    async def _look(self, look: Callable[[], None]) -> None:
         """Look until it answers; then everybody may go on."""
-        ping = functools.partial(self.client.admin.command, "ping")
         loop = asyncio.get_running_loop()
         while not self._up.is_set():
             try:
-                # Asked of the primary, so what answers takes writes.
-                await loop.run_in_executor(self._reader, ping)
+                await loop.run_in_executor(self._reader, look)
             except Exception as error:  # noqa: BLE001 - everybody waits for the end of this
                 if not isinstance(error, PyMongoError):
                     emit_unexpected(error, server="mongodb")

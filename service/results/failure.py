@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from pymongo.errors import (
+    BulkWriteError,
     ConfigurationError,
     ConnectionFailure,
     NotPrimaryError,
@@ -26,6 +27,14 @@ _LASTING = {
 }
 """Codes of MongoDB for what stays so until somebody changes it: an operation, an index or an option
 that it does not take, an index that another one excludes, a view in place of a collection."""
+
+_REFUSING = {
+    UNAUTHORIZED,
+    _AUTHENTICATION_FAILED,
+    *(189, 10107, 11602, 13435, 13436),  # not the primary
+    *(371, 8000, 14031),  # writes are blocked, over quota, out of disk space
+}
+"""Codes of MongoDB for what is refused whatever is written."""
 
 _LOGIN = (
     "mongodb.uri (USER:PASSWORD@ before the hosts, signs like @ written as %40; "
@@ -63,6 +72,13 @@ def mongodb_down(error: Exception) -> ResultsDown:
 def is_lasting(error: BaseException | None) -> bool:
     """Whether a failure stays until a person changes something, so that to try again is no use."""
     return isinstance(error, OperationFailure) and error.code in _LASTING
+
+
+def refuses_writes(error: BaseException | None) -> bool:
+    """Whether a server that answers would refuse any other write, too."""
+    if isinstance(error, BulkWriteError):
+        return any(each.get("code") in _REFUSING for each in error.details["writeErrors"])
+    return isinstance(error, OperationFailure) and error.code in _REFUSING
 
 
 def _without_appendices(text: str) -> str:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Sequence
 
+from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from service.results.batches import Batches
 from service.results.bulk import BulkWriter, RecheckOf, Write
 from service.results.connection import Document, Store
 from service.results.document import Answer, Failure, id_of
+from service.results.failure import refuses_writes
 from service.results.unreadable import Kept, keep
 from tracking.call import Attempt, Call, Verdict
 from tracking.checkpoint import Tag, Tracking
-from tracking.errors import CourierError, TrackingError, UnreadableAnswer
+from tracking.errors import CourierError, ResultsDown, TrackingError, UnreadableAnswer
 from tracking.operation import State
 from tracking.request import TrackingRequest
 from tracking.summary import summary
@@ -92,4 +94,10 @@ class Trackings:
     async def _write(self, writes: Sequence[Write]) -> list[TrackingError | None]:
         store = self._store
         writer = BulkWriter(store.tracking, store.past, store.marks, self._recheck_of)
-        return await store.run(writer.write, writes)
+        try:
+            return await store.run(writer.write, writes)
+        except ResultsDown as error:
+            cause = error.__cause__
+            if isinstance(cause, PyMongoError) and refuses_writes(cause):
+                store.refused(cause)
+            raise

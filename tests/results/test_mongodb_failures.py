@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +18,14 @@ from pymongo.errors import (
     PyMongoError,
     ServerSelectionTimeoutError,
 )
+from store_parcels import attempt, call, on_its_way, recheck_of, scan
 
 from devstack.kinds import MONGODB, Durability
 from devstack.servers import Server, running
-from service.results.failure import mongodb_down
+from service.results.connection import PING_SECONDS, Store
+from service.results.failure import mongodb_down, refuses_writes
+from service.results.names import Names
+from service.results.trackings import Trackings
 from tracking.errors import ResultsDown
 
 
@@ -38,6 +43,7 @@ def guarded() -> Iterator[Server]:
         with MongoClient(server.url.replace("://", "://admin:right@")) as client:
             roles = [{"role": "read", "db": "bucket"}]
             client.admin.command({"createUser": "reader", "pwd": "right", "roles": roles})
+            client.admin.command({"createUser": "writer", "pwd": "right", "roles": []})
         yield server
 
 
@@ -101,3 +107,41 @@ def test_no_dictionary_and_no_topology_of_the_driver_is_shown(error: Exception, 
 
     assert what in told.message
     assert "{" not in str(told)
+
+
+async def test_a_real_mongod_that_takes_no_results_is_away_until_it_takes_them(
+    guarded: Server, notices: list[Exception | None]
+) -> None:
+    """It answers, and so does a ping: calls would go on whose answers cannot be stored."""
+    login = {"grantRolesToUser": "writer", "roles": [{"role": "readWrite", "db": "bucket"}]}
+    of, answer = call(), on_its_way(scan("2026-02-27T08:00:00", "Accepted"))
+    store = Store(Names(guarded.url.replace("://", "://writer:right@")), notices.append)
+    trackings = Trackings(store, recheck_of)
+    client: MongoClient[dict[str, Any]]
+    with MongoClient(guarded.url.replace("://", "://admin:right@")) as client:
+        with pytest.raises(ResultsDown, match="forbids a command"):
+            await trackings.save(of, answer, attempt(of))
+        assert not trackings.is_available
+        waiting = asyncio.create_task(trackings.available())
+        await asyncio.sleep(2 * PING_SECONDS)
+        assert not waiting.done(), "a ping is no write"
+
+        client.admin.command(login)
+        await asyncio.wait_for(waiting, 10.0)
+        await trackings.save(of, answer, attempt(of))
+
+    await store.close()
+    assert [type(each) for each in notices] == [OperationFailure, type(None)]
+
+
+@pytest.mark.parametrize(
+    ("code", "refuses"),
+    [(13, True), (371, True), (8000, True), (14031, True), (10107, True), (121, False), (2, False)],
+)
+def test_what_a_server_refuses_whatever_is_written_is_told_from_what_it_says_of_one_document(
+    code: int, *, refuses: bool
+) -> None:
+    alone = OperationFailure("no", code)
+    among_others = BulkWriteError({"writeErrors": [{"code": 11000}, {"code": code}]})
+
+    assert (refuses_writes(alone), refuses_writes(among_others)) == (refuses, refuses)

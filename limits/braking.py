@@ -15,6 +15,7 @@ from limits.clock import Clock
 from limits.codec import write_rules
 from limits.failure import redis_asked
 from limits.pipeline import Pipeline
+from limits.replicas import done, must_confirm
 from limits.rules import RulesOf
 from tracking.line import Line
 
@@ -47,7 +48,9 @@ class Brakes:
         told = json.dumps({"why": why, "at": round(time.time())})
         ms = None if seconds is None else round(seconds * 1000)
         with redis_asked():
-            await self._redis.set(keys.of_line(line).calls_held, told, px=ms)
+            pipeline = self._redis.pipeline(transaction=False)
+            pipeline.set(keys.of_line(line).calls_held, told, px=ms)
+            await done(pipeline, confirmed=await must_confirm(self._redis))
 
     async def resume(self, line: Line, *, by_hand: bool = True) -> Resumed:
         """Let a line go on within seconds, whatever stopped it (lua/resume.lua).

@@ -19,6 +19,7 @@ from limits.codec import write_rules
 from limits.failure import redis_asked
 from limits.pipeline import Pipeline
 from limits.pushed import NOWHERE, places_of
+from limits.replicas import done, must_confirm
 from limits.rules import RulesOf
 from tracking.line import courier_line
 from tracking.operation import ENDS
@@ -92,6 +93,7 @@ class Forgetter:
         """
         cleared: Counter[str] = Counter()
         with redis_asked():
+            confirmed = await must_confirm(self._redis)
             async for names in self._operations():
                 pipeline = self._redis.pipeline(transaction=False)
                 for name, text in zip(names, await self._redis.mget(names), strict=True):
@@ -99,7 +101,8 @@ class Forgetter:
                     if operation and operation.tracking and _is_told(operation, parcels):
                         pipeline.set(name, _emptied(name, str(text)), xx=True, keepttl=True)
                         cleared[operation.tracking] += 1
-                await pipeline.execute()
+                if len(pipeline):
+                    await done(pipeline, confirmed=confirmed)
         return cleared
 
     async def _operations(self) -> AsyncIterator[Sequence[str]]:

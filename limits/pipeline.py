@@ -21,7 +21,8 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import NoScriptError, RedisError
 
 from limits.clock import Clock
-from limits.failure import Unconfirmed, redis_down, takes_no_writes
+from limits.failure import redis_down, takes_no_writes
+from limits.replicas import executed, must_confirm
 from limits.script_file import ALONE, BATCH, Script, load
 from tracking.errors import LimitsDown
 
@@ -31,9 +32,6 @@ MOST_AT_ONCE = 100
 ENOUGH = 100
 """So many waiting steps do not wait for the pipeline under way: they go out on a second connection.
 Redis works on one pipeline while this process reads the replies of the other."""
-
-CONFIRM_MS = 1_000
-"""How long Redis waits for a replica: it answers in milliseconds, or is cut off or frozen."""
 
 Notice = Callable[[Exception | None], None]
 Value = str | bytes | int
@@ -60,8 +58,8 @@ class Pipeline:
         self._redis = redis
         self._clock = clock
         self._notice = notice
-        self.confirmed = False
-        """Whether a step counts only when a replica has it, too."""
+        self.confirmed: bool | None = None
+        """Whether a step counts only when a replica has it, too; None: Redis is asked each time."""
         self._away = False
         self._scripts = load()
         self._waiting: list[_Step] = []
@@ -160,13 +158,11 @@ class Pipeline:
             sha = self._script_of(group).sha
             pipeline.execute_command("EVALSHA", sha, len(keys), *keys, *args)
         confirmed = self.confirmed
-        if confirmed:
-            pipeline.execute_command("WAIT", 1, CONFIRM_MS)
+        if confirmed is None:
+            confirmed = await must_confirm(self._redis)
         before = time.monotonic()
-        replies: list[Any] = await pipeline.execute(raise_on_error=False)
+        replies = await executed(pipeline, confirmed=confirmed)
         after = time.monotonic()
-        if confirmed and not _has_replica(replies.pop()):
-            return [Unconfirmed() for _ in replies]
         for reply in replies:
             if (instant := _instant(reply)) is not None:
                 self._clock.observe(before, instant, after)
@@ -216,11 +212,6 @@ def _written(group: Sequence[_Step]) -> tuple[Sequence[Value], Sequence[Value]]:
         requests.extend(step.args[1:])
     which = [laws.setdefault(rules, len(laws) + 1) for _, rules in lines]
     return [key for key, _ in lines], [len(laws), "".join(widths), *laws, *which, *requests]
-
-
-def _has_replica(waited: object) -> bool:
-    """Read the reply to WAIT: an error where Redis was demoted while it waited."""
-    return isinstance(waited, int) and waited > 0
 
 
 def _instant(reply: Any) -> int | None:

@@ -140,9 +140,9 @@ MUTANTS = (
     Mutant(
         name="what no replica has counts all the same",
         breaks="I1",
-        where="limits/pipeline.py",
-        old="    return isinstance(waited, int) and waited > 0\n",
-        new="    return isinstance(waited, int)\n",
+        where="limits/replicas.py",
+        old="(isinstance(waited := replies.pop(), int) and waited)",
+        new="isinstance(replies.pop(), int)",
         tests=("limits/test_sentinels.py::test_a_request_is_parked_when_a_replica_has_it",),
     ),
     Mutant(

@@ -204,13 +204,16 @@ class Limiter:
         return [line for line in map(Line, found) if kind_of(line)]
 
     async def _sweep(self, line: Line, known: bool) -> Swept:  # noqa: FBT001 - asked once
-        back, drain, more = 0, False, 1
-        while more:
-            asked, who = time.monotonic(), next(self.ids) if known else ""
-            _, swept, dying, put, more = await self._run("sweep", line, (who,))
-            back, drain = back + int(swept), drain or put == 1
-        calls = tuple(self._call(line, grant, asked) for grant in dying)
-        return Swept(line, swept=back, dying=calls, put_drain=drain)
+        back, drain, more, calls, error = 0, False, 1, list[Call](), None
+        try:
+            while more:
+                asked, who = time.monotonic(), next(self.ids) if known else ""
+                _, swept, dying, put, more = await self._run("sweep", line, (who,))
+                back, drain = back + int(swept), drain or put == 1
+                calls.extend(self._call(line, grant, asked) for grant in dying)
+        except Exception as broke:  # noqa: BLE001 - told beside what was put right
+            error = broke
+        return Swept(line, back, tuple(calls), drain, error)
 
     async def _turn(self, script: str, line: Line, args: tuple[str | bytes | int, ...]) -> Turn:
         asked = time.monotonic()

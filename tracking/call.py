@@ -133,13 +133,14 @@ class Swept:
     """What the sweeper put right for one line.
 
     `swept` calls went back to the head of their list; `dying` are to be recorded as dead and then
-    finished; `put_drain`: somebody waits and nobody drains.
+    finished; `put_drain`: somebody waits and nobody drains. `error`: what hindered it from more.
     """
 
     line: Line
     swept: int = 0
     dying: tuple[Call, ...] = ()
     put_drain: bool = False
+    error: Exception | None = None
 
 
 class Turn(NamedTuple):

@@ -72,3 +72,5 @@ class Sweeper:
         for call in swept.dying:
             await self._dispatcher.die(call)
         await self._dispatcher.go_on(swept.line, Turn(put_drain=swept.put_drain))
+        if swept.error is not None and not isinstance(swept.error, StoreError):
+            emit_unexpected(swept.error, line=swept.line)

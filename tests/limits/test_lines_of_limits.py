@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import json
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
-from limits_bench import FAST, KEYS, USPS, Hire, Worker, asked, everything, the_lease_ends
+from held import look, since
+from limits_bench import FAST, KEYS, USPS, Hire, Worker, asked, the_lease_ends
 from redis.asyncio import Redis
 
 from limits.codec import write_request, write_rules
 from limits.keys import of_line
 from limits.limiter import Limiter
 from limits.rules import Rules
-from tracking.call import Granted
+from tracking.call import Granted, Swept
 from tracking.line import KINDS, TRACKING, Line, courier_line, kind_of, line_of
 
 ACCOUNTS = Line("usps@acme")
@@ -73,10 +76,11 @@ async def test_what_waits_for_a_courier_that_was_removed_costs_nothing_until_it_
 ) -> None:
     await busy.parked("N001")
     await redis.delete(KEYS.wait_drainer, KEYS.wait_list_activated)
-    before = await everything(redis)
+    held = await look(redis)
 
     assert await busy.limiter.sweep([]) == []
-    assert await everything(redis) == before
+    before, after = await since(redis, held)
+    assert after == before
     (swept,) = await busy.limiter.sweep([courier_line(USPS)])
 
     assert swept.put_drain
@@ -139,3 +143,19 @@ async def test_a_line_of_the_kind_tracking_does_what_its_kind_says(worker: Worke
     await worker.finish(again.call)
 
     assert (await worker.ended("N001", job="job-3") == "SUCCESS") is TRACKING.merges
+
+
+async def test_a_line_whose_record_cannot_be_read_leaves_the_others_to_be_swept(
+    worker: Worker, redis: Redis
+) -> None:
+    lost = [await worker.granted("N001"), await worker.granted("N002", slug="dpd-uk")]
+    text = await redis.hget(KEYS.wait_inflight, lost[0].id)
+    unreadable = json.loads(text) | {"trace": 5, "deaths": 99}
+    await redis.hset(KEYS.wait_inflight, lost[0].id, json.dumps(unreadable))
+    for call in lost:
+        await redis.zadd(of_line(call.line).calls_leases, {call.id: 1})
+
+    broken, other = await worker.limiter.sweep([courier_line(USPS), Line("dpd-uk")])
+
+    assert isinstance(broken.error, msgspec.ValidationError)
+    assert other == Swept(Line("dpd-uk"), swept=1, put_drain=True)

@@ -85,6 +85,12 @@ class Drainer:
         self._reach(FailPoint.AFTER_TAKE)
         await self._go_on(line, turn, dispatcher, job)
 
+    async def put_off(self, line: Line, job: Job) -> None:
+        """Ask for `line` again after a defect came up over it; its job is kept, once."""
+        self.look_again(line, time.monotonic() + AFTER_DEFECT_SECONDS)
+        if self._jobs.setdefault(line, job) is not job:
+            await job.delete()
+
     async def run(self, dispatcher: Dispatcher) -> None:
         """Ask for every line when it is due, until `retire`."""
         async with asyncio.TaskGroup() as asking:

@@ -68,7 +68,8 @@ class Receiver:
             await self._drainer.claim(line, job, self._dispatcher)
         except Exception as error:  # noqa: BLE001 - a defect in the code must not keep the job
             emit_unexpected(error, job=job.id, server=job.server)
-            await _hand_back(job)  # however often: what waits is to be drained some day
+            # However often: what waits is to be drained some day.
+            await self._drainer.put_off(line, job)
 
     async def _after_defect(self, job: Job, error: Exception) -> None:
         try:
@@ -76,9 +77,5 @@ class Receiver:
                 return
         except Exception as another:  # noqa: BLE001 - nor must one that comes up meanwhile
             emit_unexpected(another, job=job.id, server=job.server)
-        await _hand_back(job)
-
-
-async def _hand_back(job: Job) -> None:
-    await asyncio.sleep(AFTER_DEFECT_SECONDS)
-    await job.release()
+        await asyncio.sleep(AFTER_DEFECT_SECONDS)
+        await job.release()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import pytest
 from flow_ports import USPS, Job, Scene, away, call
 
-from service.flow import receive
+from service.flow import drain, receive
+from service.upkeep import sweeper
 from tracking.call import Swept, Turn
 from tracking.errors import LimitsDown, MalformedJob, UnknownLine
+from tracking.line import Line
 from tracking.request import Slug
 
 pytestmark = pytest.mark.usefixtures("unread_log")
@@ -74,14 +77,29 @@ async def test_a_drain_job_that_cannot_be_read_is_recorded_and_buried() -> None:
     assert await scene.all_ended() == ["record 1", "bury"]
 
 
-async def test_a_drain_job_over_which_a_defect_comes_up_goes_back_however_often() -> None:
+async def test_a_line_over_which_a_defect_comes_up_is_asked_for_again_and_keeps_one_drain_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Released, its job would come back at once, and for ever."""
+    monkeypatch.setattr(drain, "AFTER_DEFECT_SECONDS", 0.01)
     scene = Scene()
     scene.defects.too_many = True
-    scene.journal.fail("take", ZeroDivisionError())
+    scene.journal.fail("take", *(ZeroDivisionError() for _ in range(4)))
 
     scene.receiver.on_drains([Job(scene.journal)])
+    first = list(await scene.all_ended())
+    scene.receiver.on_drains([Job(scene.journal)])
+    second = list(await scene.all_ended())
+    draining = asyncio.create_task(scene.drainer.run(scene.dispatcher))
+    async with asyncio.timeout(5):
+        while "delete" not in scene.journal.steps[3:]:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+    scene.drainer.retire()
+    await draining
 
-    assert await scene.all_ended() == ["take", "release"]
+    assert first == ["take"], "the job is kept"
+    assert second == ["take", "take", "delete"], "one is enough"
+    assert scene.journal.steps[3:] == ["take", "take", "take", "delete"], "until it is drained"
 
 
 async def test_calls_that_were_taken_are_all_asked_for() -> None:
@@ -115,3 +133,20 @@ async def test_a_defect_over_one_line_leaves_the_others_to_be_swept() -> None:
     await scene.sweeper.sweep()
 
     assert scene.journal.steps == ["sweep 1", "note final failure", "record 1", "put drain usps"]
+
+
+async def test_what_hindered_the_sweep_of_one_line_is_told_and_the_others_are_put_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sweeper, "emit_unexpected", lambda _, line: told.append(line))
+    scene = Scene()
+    scene.limits.swept = (
+        Swept(USPS, put_drain=True, error=KeyError("a defect")),
+        Swept(Line("ups"), put_drain=True, error=LimitsDown("said elsewhere")),
+    )
+
+    await scene.sweeper.sweep()
+
+    assert scene.journal.steps == ["sweep 1", "put drain usps", "put drain ups"]
+    assert told == [USPS]

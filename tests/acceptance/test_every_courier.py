@@ -64,7 +64,11 @@ class Asked(NamedTuple):
 
 
 def configured(plant: Plant) -> Plant:
-    """Point all couriers to the site, with credentials, and let them be asked quickly."""
+    """Point all couriers to the site, with credentials, and let them be asked quickly.
+
+    Hundreds of calls begin together, so on a busy machine each may take seconds.
+    """
+    plant.settings |= {"limits.call_timeout_seconds": 20.0, "limits.lease_seconds": 60.0}
     plant.settings |= {"retry.attempts": ATTEMPTS, "limits.per_second": 50}
     for slug in EVERY:
         courier = COURIERS[Slug(slug)]

@@ -123,6 +123,7 @@ async def test_a_job_whose_time_ran_out_is_noted_and_its_late_delete_is_no_fault
     intake, hands = begin(source)
     (taken,) = await hands.have(1)
     intake.pause()
+    await until(lambda: count(producer, "current-waiting") == 0)
     elsewhere = producer.reserve(timeout=5)
     assert elsewhere.id == job
 

@@ -30,6 +30,8 @@ RETRY_SECONDS = 5
 """When to come again while nothing durable can be reached: servers are tried as often."""
 
 LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
+_encode = msgspec.json.Encoder().encode
+_JSON = {"Content-Type": "application/json"}
 _YES, _NO = frozenset({"1", "true"}), frozenset({"", "0", "false"})
 
 
@@ -86,8 +88,8 @@ class Requests:
         said = ManyTaken(taken, left_out) if many else taken[0]
         return web.Response(
             status=HTTPStatus.ACCEPTED,
-            body=msgspec.json.encode(said),
-            content_type="application/json",
+            body=_encode(said),
+            headers=_JSON,
         )
 
 

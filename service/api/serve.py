@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import sys
 from http import HTTPStatus
 from pathlib import Path
 
@@ -26,14 +25,8 @@ STOP_SECONDS = 15.0
 """How long requests that run may still take after SIGTERM: longer than a server is waited for."""
 
 
-SWITCH_SECONDS = 0.001
-"""How long the event loop may keep the interpreter from the thread that puts, while beanstalkd has
-nothing to do; Python's own 5 ms are 200 puts."""
-
-
 def serve(config: Config, listen: str, spool: Path) -> None:
     """Serve at `listen` until SIGTERM or SIGINT. Raises OSError where nobody can listen there."""
-    sys.setswitchinterval(SWITCH_SECONDS)
     asyncio.run(_serve(config, listen, spool))
 
 

@@ -1,7 +1,8 @@
 """The door for requests: puts them, and keeps in the spool what no beanstalkd takes.
 
-One thread puts, and reads and writes the spool: whatever is posted while it works is one batch of
-the next step, so that a busy door makes few round trips and few syncs.
+The event loop puts; a thread reads and writes the spool. What is posted in one turn of the loop
+leaves in one write, and what no server takes while the spool is synced makes up its next batch: so
+a busy door makes few round trips and few syncs.
 
 ========================== ===================================== ==================================
 a request is               when                                  the only copy until the next step
@@ -19,10 +20,10 @@ put out of the spool       a beanstalkd said INSERTED            the row goes af
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,7 +37,7 @@ from service.tubes.commands import Placing
 from service.tubes.connection import Patience
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.outlets import NotPut, Outlets
-from tracking.errors import SpoolDown, StoreError, TrackingError
+from tracking.errors import SpoolDown, StoreError
 
 T = TypeVar("T")
 
@@ -47,10 +48,20 @@ LOOK_SECONDS = 1.0
 """How often the door looks whether the spool holds something that can be put."""
 
 TOGETHER_MOST = 400
-"""Requests that are put at once: the next ones are read meanwhile, and those that wait in the spool
-let new ones pass."""
+"""Requests that are put out of the spool at once: new ones pass in between."""
+
+SYNCED_MOST = 10_000
+"""Requests that are synced at once."""
 
 PLACING = Placing()
+
+
+@dataclass(frozen=True, slots=True)
+class _NotTaken:
+    """Requests that no server took, and why."""
+
+    bodies: Sequence[bytes]
+    why: StoreError
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +82,7 @@ class Standing:
 
 
 class Door:
-    """Takes requests, for one event loop; `outlets` and `spool` are its thread's from now on."""
+    """Takes requests, for one event loop; `spool` is its thread's from now on."""
 
     def __init__(
         self,
@@ -84,8 +95,8 @@ class Door:
         self._spool = spool
         self._save = save
         self._thread = ThreadPoolExecutor(1, "door")
-        self._posts: Batches[Sequence[bytes], Sequence[bool]] = Batches(
-            self._on_thread, TOGETHER_MOST, len
+        self._keeping: Batches[_NotTaken, None] = Batches(
+            self._keep, SYNCED_MOST, lambda each: len(each.bodies)
         )
         self._after = 0
         self._put: list[int] = []
@@ -96,14 +107,21 @@ class Door:
         Raises SpoolDown: some of them are durable nowhere. Others may be put, so only bodies with
         an `id` of their own may be given again.
         """
-        return await self._posts.submit(bodies)
+        try:
+            await self._outlets.put(REQUESTS_TUBE, bodies, PLACING)
+        except NotPut as error:
+            spooled = [place is None for place in error.placed]
+            left = [body for body, alone in zip(bodies, spooled, strict=True) if alone]
+            await self._keeping.submit(_NotTaken(left, error))
+            return spooled
+        return [False] * len(bodies)
 
     async def empty_spool(self) -> None:
         """Put what the spool holds, oldest first, whenever a server takes it; never returns."""
         while True:
             try:
                 put = 0
-                while some := await self._call(self._put_spooled):
+                while some := await self._put_spooled():
                     put += some
                 if put:
                     emit(Event.UNSPOOLED, requests=put)
@@ -113,74 +131,69 @@ class Door:
 
     async def standing(self) -> Standing:
         """Ask the servers and the spool."""
-        return await self._call(self._look)
+        try:
+            spool, spooled = "", await self._call(self._spool.count)
+        except SpoolDown as error:
+            emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
+            spool, spooled = f"{error}", None
+        return Standing(await self._outlets.refusal(), spool, spooled)
 
     async def close(self) -> None:
-        """Close everything, once what was posted is done."""
-        await self._call(self._outlets.close)
+        """Close everything; what was posted must be answered by now."""
+        self._outlets.close()
         await self._call(self._spool.close)
         self._thread.shutdown(wait=False)
 
     async def _call(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    async def _on_thread(
-        self, posts: Sequence[Sequence[bytes]]
-    ) -> Sequence[Sequence[bool] | TrackingError]:
-        return await self._call(lambda: self._take(posts))
-
-    def _take(self, posts: Sequence[Sequence[bytes]]) -> Sequence[Sequence[bool] | TrackingError]:
-        bodies = [body for post in posts for body in post]
+    async def _keep(self, left: Sequence[_NotTaken]) -> Sequence[None]:
+        """Spool requests: all of them, or SpoolDown."""
+        bodies = [body for each in left for body in each.bodies]
+        why = left[0].why
         try:
-            self._outlets.put(REQUESTS_TUBE, bodies, PLACING)
-        except NotPut as error:
-            spooled = [place is None for place in error.placed]
-            left = [body for body, alone in zip(bodies, spooled, strict=True) if alone]
-            failed = self._keep(left, error)
-        else:
-            return [[False] * len(post) for post in posts]
-        each = iter(spooled)
-        shares = [list(islice(each, len(post))) for post in posts]
-        return [failed if failed and any(share) else share for share in shares]
-
-    def _keep(self, bodies: Sequence[bytes], why: StoreError) -> SpoolDown | None:
-        try:
-            self._spool.add(bodies)
+            saved = await self._call(lambda: self._add(bodies))
         except SpoolDown as error:
             emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
-            return SpoolDown(f"{why.message}; {error.message}", error.fix)
-        saved = self._save(bodies)
+            raise SpoolDown(f"{why.message}; {error.message}", error.fix) from error
         emit(Event.SPOOLED, requests=len(bodies), error=why.message, fix=why.fix, saved=saved)
-        return None
+        return [None] * len(left)
 
-    def _put_spooled(self) -> int:
+    def _add(self, bodies: Sequence[bytes]) -> bool:
+        self._spool.add(bodies)
+        return self._save(bodies)
+
+    async def _put_spooled(self) -> int:
         """Put the next requests of the spool; tells how many were put, 0: look again later."""
-        with self._spool.alone() as alone:
+        async with self._alone() as alone:
             # Again, should the last time have failed: else they would be put again and again.
-            self._spool.delete(self._put)
-            found = self._spool.oldest(TOGETHER_MOST, self._after) if alone else []
-            put = list(self._placed([each.body for each in found]))
+            await self._call(lambda: self._spool.delete(self._put))
+            if not alone:
+                return 0
+            found = await self._call(lambda: self._spool.oldest(TOGETHER_MOST, self._after))
+            put = await self._placed([each.body for each in found])
             self._put = [each.id for each, placed in zip(found, put, strict=True) if placed]
-            self._spool.delete(self._put)
+            await self._call(lambda: self._spool.delete(self._put))
             # A request that no server takes holds nothing up that stands behind it.
             self._after = found[-1].id if self._put else 0
             count, self._put = len(self._put), []
             return count
 
-    def _placed(self, bodies: Sequence[bytes]) -> Iterator[bool]:
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[bool]:
+        held = ExitStack()
         try:
-            placed = self._outlets.put(REQUESTS_TUBE, bodies, PLACING) if bodies else []
-        except NotPut as error:
-            return (place is not None for place in error.placed)
-        return (True for _ in placed)
+            yield await self._call(lambda: held.enter_context(self._spool.alone()))
+        finally:
+            await self._call(held.close)
 
-    def _look(self) -> Standing:
+    async def _placed(self, bodies: Sequence[bytes]) -> list[bool]:
         try:
-            spool, spooled = "", self._spool.count()
-        except SpoolDown as error:
-            emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
-            spool, spooled = f"{error}", None
-        return Standing(self._outlets.refusal(REQUESTS_TUBE), spool, spooled)
+            if bodies:
+                await self._outlets.put(REQUESTS_TUBE, bodies, PLACING)
+        except NotPut as error:
+            return [place is not None for place in error.placed]
+        return [True] * len(bodies)
 
 
 def open_door(config: Config, spool: Path) -> Door:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.client.put import MEMBERS, Couriers, Sendable, missing_field
@@ -72,10 +72,11 @@ def sendables_of(
     good: list[Sendable] = []
     given: dict[str, Sendable] = {}
     refused: list[Refusal] = []
+    fresh = _fresh_ids(len(posted))
     for index, each in enumerate(posted):
         try:
             payload = read_posted(each) if isinstance(each, bytes) else each
-            made = _sendable(payload, index, couriers, meta)
+            made = _sendable(payload, index, couriers, meta, fresh)
             if not made.made_up:
                 known.insist(made, given)
                 given[made.id] = made
@@ -86,8 +87,19 @@ def sendables_of(
     return good, refused
 
 
+def _fresh_ids(most: int) -> Iterator[str]:
+    """Make ids up, 128 bits each: the system is asked once for all of them, and only if need be."""
+    drawn = os.urandom(16 * most).hex()
+    for at in range(0, len(drawn), 32):
+        yield drawn[at : at + 32]
+
+
 def _sendable(
-    payload: object, index: int, couriers: Couriers, meta: Mapping[str, object]
+    payload: object,
+    index: int,
+    couriers: Couriers,
+    meta: Mapping[str, object],
+    fresh: Iterator[str],
 ) -> Sendable:
     if not isinstance(payload, dict):
         why = f'a request is {kind_of(payload)}: write an object, {{"slug": "…", "number": "…"}}'
@@ -96,7 +108,7 @@ def _sendable(
     kept = {name: value for name, value in payload.items() if name in _KEPT and value is not None}
     made_up = "id" not in kept
     if made_up:
-        kept["id"] = os.urandom(16).hex()
+        kept["id"] = next(fresh)
     request = request_from(kept, couriers.resolve, meta)
     if name := missing_field(request, couriers):
         raise MalformedJob("missing_field", f"{request.slug} needs `{name}` besides the number")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,10 +12,10 @@ from typing import Self
 import greenstalk
 
 from service.tubes.commands import Placing
-from service.tubes.connection import Connection, Patience, batches
+from service.tubes.connection import Connection, Patience
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
 from service.tubes.failure import beanstalkd_down
-from service.tubes.outlets import NotPut, Outlets, Placed
+from service.tubes.outlets import NotPut, Outlets, Placed, batches
 from tracking.errors import TubesDown
 
 __all__ = ["NotPut", "Placed", "Placing", "Producer", "Tubes", "batches"]
@@ -37,10 +38,13 @@ class Tubes:
 
 
 class Producer:
-    """Puts on the servers in turn, and asks them. A context manager."""
+    """Puts on the servers in turn, and asks them. A context manager, for outside of event loops."""
 
     def __init__(self, servers: Sequence[str]) -> None:
+        self._servers = servers
+        self._loop = asyncio.Runner()
         self._outlets = Outlets(servers, PATIENCE)
+        self._asked: dict[str, Connection] = {}
 
     def put(self, bodies: Sequence[bytes], placing: Placing) -> list[Placed]:
         """Put requests, spread over the servers; gives where each is.
@@ -49,9 +53,9 @@ class Producer:
         nobody knows, so only bodies with an `id` of their own may be put again.
         """
         placed: list[Placed | None] = []
-        for share in batches(bodies, max(1, -(-len(bodies) // len(self._outlets.all)))):
+        for share in batches(bodies, max(1, -(-len(bodies) // len(self._servers)))):
             try:
-                placed += self._outlets.put(REQUESTS_TUBE, share, placing)
+                placed += self._loop.run(self._outlets.put(REQUESTS_TUBE, share, placing))
             except NotPut as error:
                 left = [None] * (len(bodies) - len(placed) - len(share))
                 told = f"no beanstalkd took the job: {error.message}"
@@ -60,13 +64,14 @@ class Producer:
 
     def serves(self, server: str) -> bool:
         """Tell whether the configuration still knows this server."""
-        return any(each.server == server for each in self._outlets.all)
+        return server in self._servers
 
     @contextmanager
     def asking(self, server: str) -> Iterator[Connection]:
         """Lend the connection to a server; what goes wrong in the `with` block raises TubesDown."""
-        (outlet,) = (each for each in self._outlets.all if each.server == server)
-        connection = outlet.connection(REQUESTS_TUBE)
+        connection = self._asked.get(server)
+        if not connection or not connection.alive:
+            connection = self._asked[server] = Connection.open(server, REQUESTS_TUBE, PATIENCE)
         try:
             yield connection
         except (greenstalk.Error, OSError, AssertionError, ValueError) as error:
@@ -76,11 +81,11 @@ class Producer:
 
     def tubes(self) -> Iterator[Tubes]:
         """Count what lies in the tubes of each server."""
-        for outlet in self._outlets.all:
+        for server in self._servers:
             try:
-                yield self._tubes(outlet.server)
+                yield self._tubes(server)
             except TubesDown as error:
-                yield Tubes(outlet.server, error=error.message)
+                yield Tubes(server, error=error.message)
 
     def __enter__(self) -> Self:
         return self
@@ -92,6 +97,9 @@ class Producer:
         trace: TracebackType | None,
     ) -> None:
         self._outlets.close()
+        self._loop.close()
+        for connection in self._asked.values():
+            connection.close()
 
     def _tubes(self, server: str) -> Tubes:
         with self.asking(server) as connection:

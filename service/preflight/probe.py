@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC
 from typing import Any
 
-import greenstalk
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 from redis.asyncio import Redis
@@ -16,27 +15,19 @@ from redis.exceptions import RedisError, ResponseError
 
 from limits.failure import redis_down
 from limits.memory import memory_in
-from service.config.address import host_and_port
 from service.preflight.judgement import BeanstalkdFacts, MongodbFacts, RedisFacts
 from service.results.failure import UNAUTHORIZED, mongodb_down
 from service.results.hindrances import Hindrance, hindrances
 from service.results.names import Names
-from service.tubes.failure import beanstalkd_down
-from service.tubes.wire import Wire
+from service.tubes.connection import Connection, Patience
 
-PATIENCE_SECONDS = 3.0
+PATIENCE = Patience(connect=3.0, reply=3.0)
 
 
 def read_beanstalkd(address: str) -> BeanstalkdFacts:
     """Ask one beanstalkd, blocking. Raises TubesDown."""
-    host, port = host_and_port(address)
-    try:
-        wire = Wire(host, port, connect_seconds=PATIENCE_SECONDS, seconds=PATIENCE_SECONDS)
-        with contextlib.ExitStack() as closing:
-            closing.callback(wire.drop)
-            stats = greenstalk.Client(wire, encoding=None).stats()
-    except (OSError, greenstalk.Error, AssertionError) as error:
-        raise beanstalkd_down(address, error) from error
+    with contextlib.closing(Connection.open(address, patience=PATIENCE)) as connection:
+        stats = connection.stats
     return BeanstalkdFacts(
         server=address,
         version=str(stats["version"]).strip('"'),

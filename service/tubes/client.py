@@ -12,10 +12,8 @@ it ends the connection, and so does a server that is silent for too long.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self, cast
 
@@ -27,15 +25,15 @@ from service.observe.log import emit
 from service.tubes.commands import REPLIES, USUAL, Reply, Verb, next_reply, read_stats
 from service.tubes.connection import Patience
 from service.tubes.failure import beanstalkd_down
-from service.tubes.wire import AHEAD_MOST
+from service.tubes.reply_wait import ReplyWait
 from tracking.errors import TubesDown
 
 HELD_MOST = 1000
 """Jobs per connection: beanstalkd walks all that a connection holds for every delete."""
 
-TOGETHER_SECONDS = 0.25
-"""How long replies may take to be all there. A server that syncs each delete to a slow disk may
-need longer: then they are read as they come."""
+AHEAD_MOST = 128
+"""Commands sent ahead at once. Some 4 KB: they always fit into the kernel's buffers, so that the
+write ends even if beanstalkd is stuck with the first reply, which nobody reads before."""
 
 _NONSENSE = (greenstalk.Error, ValueError, LookupError)
 
@@ -100,8 +98,7 @@ class Client(asyncio.Protocol):
         self._asked: deque[Order] = deque()
         self._sent: deque[Order] = deque()
         self._rest = b""
-        self._late: asyncio.TimerHandle | None = None
-        self._together: asyncio.TimerHandle | None = None
+        self._wait: ReplyWait | None = None
         self._transport: asyncio.Transport | None = None
 
     @classmethod
@@ -165,8 +162,8 @@ class Client(asyncio.Protocol):
         for job in self.held.values():
             job.lost = True
         self.held.clear()
-        self._cancel_timers()
-        if self._transport:
+        if self._transport and self._wait:
+            self._wait.end()
             self._transport.abort()
         orders = [*self._sent, *self._asked]
         self._sent.clear()
@@ -178,7 +175,7 @@ class Client(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; asyncio calls it."""
         self._transport = cast("asyncio.Transport", transport)
-        self._set_option(socket.SO_KEEPALIVE, 1)
+        self._wait = ReplyWait(self._transport, self.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End; asyncio calls it."""
@@ -186,16 +183,16 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read replies; asyncio calls it."""
-        if self.down:
+        if self.down or not self._wait:
             return
-        self._read_as_it_comes()
+        self._wait.as_it_comes()
         over: list[Reservation] = []
         try:
             self._read(self._rest + data, over)
         except _NONSENSE as error:
             self.close(error)
         if not self._sent:
-            self._cancel_timers()
+            self._wait.end()
             self._send()
         if over:
             self._settled(over)
@@ -215,18 +212,15 @@ class Client(asyncio.Protocol):
         return order.done
 
     def _send(self) -> None:
-        if self._sent or not self._asked or not self._transport:
+        if self._sent or not self._asked or not self._transport or not self._wait:
             return
         batch = [self._asked.popleft() for _ in range(min(len(self._asked), AHEAD_MOST))]
         self._sent.extend(batch)
-        loop = asyncio.get_running_loop()
         seconds = self._seconds + max(order.seconds for order in batch)
-        self._late = loop.call_later(seconds, self.close, TimeoutError("timed out"))
         usual = [USUAL.get(order.verb) for order in batch]
-        if len(batch) > 1 and None not in usual:
-            # beanstalkd writes each reply by itself: each would be a turn of the loop.
-            self._set_option(socket.SO_RCVLOWAT, sum(map(len, filter(None, usual))))
-            self._together = loop.call_later(TOGETHER_SECONDS, self._read_as_it_comes)
+        many = len(batch) > 1 and None not in usual
+        least = sum(map(len, filter(None, usual))) if many else 1
+        self._wait.begin(seconds, least)
         lines = (b"%b%b\r\n" % (order.verb.encode(), order.words) for order in batch)
         self._transport.write(b"".join(lines))
 
@@ -279,22 +273,3 @@ class Client(asyncio.Protocol):
                 order.done.exception()  # it is no defect if nobody waits for it any more
         if order.job and order.verb is not Verb.TOUCH:
             self._settled([order.job])
-
-    def _cancel_timers(self) -> None:
-        self._read_as_it_comes()
-        if self._late:
-            self._late.cancel()
-            self._late = None
-
-    def _read_as_it_comes(self) -> None:
-        if self._together:
-            self._together.cancel()
-            self._together = None
-            self._set_option(socket.SO_RCVLOWAT, 1)
-
-    def _set_option(self, option: int, value: int) -> None:
-        if self._transport:
-            with suppress(OSError):
-                self._transport.get_extra_info("socket").setsockopt(
-                    socket.SOL_SOCKET, option, value
-                )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 from service.tubes.commands import Placing
-from service.tubes.connection import Connection, Patience, PutRefused
+from service.tubes.connection import Patience
+from service.tubes.put_client import FORGETFUL, RESTART, Answers, PutClient, PutRefused
 from tracking.errors import TubesDown
+
+T = TypeVar("T")
 
 AVOIDED = 1.0
 """Seconds for which a server that is away or refuses is not asked again."""
@@ -47,51 +52,25 @@ class Outlet:
         self._forgetful = ""
         self.error = TubesDown(f"beanstalkd {server} was not asked yet")
         self._patience = patience
-        self._connection: Connection | None = None
+        self._client: PutClient | None = None
+        self._opening = asyncio.Lock()
         self._avoid_until = 0.0
 
-    def connection(self, tube: str) -> Connection:
-        """Lend the connection, opened for `tube` if need be. Raises TubesDown."""
-        if not self._is_open():
-            if time.monotonic() < self._avoid_until:
-                raise TubesDown(self.error.message, self.error.fix)
-            began = time.monotonic()
-            try:
-                self._connection = self.opened(tube)
-            except TubesDown as error:
-                self._avoid(error, began)
-                raise
-        if self._connection is None:
-            raise self.error
-        return self._connection
-
-    def opened(self, tube: str) -> Connection:
-        """Open a connection of its own, wherever jobs may be put. Raises TubesDown."""
-        made = Connection.open(self.server, tube, self._patience)
-        if self._durable and (not made.binlog or made.instance == self._forgetful):
-            made.close()
-            if not made.binlog:
-                what, fix = "keeps jobs in memory only (no binlog)", "Start it with -b DIR -f 0."
-            else:
-                what, fix = "stopped writing its binlog", "Look at its disk, then restart it."
-            raise TubesDown(f"beanstalkd {self.server} {what}", fix)
-        return made
-
-    def put(self, tube: str, bodies: Sequence[bytes], placing: Placing) -> list[int | None]:
+    async def put(self, tube: str, bodies: Sequence[bytes], placing: Placing) -> list[int | None]:
         """Put jobs: the id of each, None where it did not take one, and `error` says why.
 
         A job whose reply was lost is put again, and may be there twice.
         """
-        results: list[int | PutRefused] = []
+        results: Answers = []
         began = time.monotonic()
         while len(results) < len(bodies) and time.monotonic() >= self._avoid_until:
             # It may have been restarted since it was last used.
-            was_open = self._is_open()
+            before = self._client
             try:
-                connection = self.connection(tube)
-                results += self._put(connection, tube, bodies[len(results) :], placing)
+                client = await self._opened()
+                results += await client.put(tube, bodies[len(results) :], placing)
             except TubesDown as error:
-                if not was_open:
+                if self._client is not before:
                     self._avoid(error, began)
         for each in results:
             if isinstance(each, PutRefused):
@@ -99,40 +78,48 @@ class Outlet:
         ids = [each if isinstance(each, int) else None for each in results]
         return ids + [None] * (len(bodies) - len(ids))
 
-    def refusal(self, tube: str) -> str:
+    async def refusal(self) -> str:
         """Say why it takes no jobs now; "" where it does, as far as is known."""
         try:
-            self.connection(tube)
+            await self._opened()
         except TubesDown as error:
             return f"{error}"
         return f"{self.error}" if time.monotonic() < self._avoid_until else ""
 
     def close(self) -> None:
         """End the connection, if there is one."""
-        if self._connection:
-            self._connection.close()
+        if self._client:
+            self._client.close()
 
-    def _put(
-        self, connection: Connection, tube: str, bodies: Sequence[bytes], placing: Placing
-    ) -> list[int | PutRefused]:
-        """Put jobs. Raises TubesDown also where acknowledged ones did not get into the binlog.
+    async def _opened(self) -> PutClient:
+        """Give the connection, a new one if need be. Raises TubesDown."""
+        if self._client and not self._client.down:
+            return self._client
+        async with self._opening:
+            if self._client and not self._client.down:
+                return self._client
+            if time.monotonic() < self._avoid_until:
+                raise TubesDown(self.error.message, self.error.fix)
+            began = time.monotonic()
+            try:
+                self._client = await self._open()
+            except TubesDown as error:
+                self._avoid(error, began)
+                raise
+            return self._client
 
-        After one failed write beanstalkd goes on without its binlog, and tells nobody. Records of
-        somebody else's jobs can hide that while it happens; the next put finds it.
-        """
-        if not self._durable:
-            return connection.put(tube, bodies, placing)
-        before = connection.records()
-        put = connection.put(tube, bodies, placing)
-        if connection.records() - before < sum(isinstance(each, int) for each in put):
-            # Until it restarts, it would take each put and forget it at its end.
-            self._forgetful = connection.instance
-            connection.close()
-            raise TubesDown(f"beanstalkd {self.server} stopped writing its binlog")
-        return put
-
-    def _is_open(self) -> bool:
-        return self._connection is not None and self._connection.alive
+    async def _open(self) -> PutClient:
+        if self._client and self._client.forgetful:
+            self._forgetful = self._client.instance
+        made = await PutClient.open(self.server, self._patience, durable=self._durable)
+        if not self._durable or (made.binlog and made.instance != self._forgetful):
+            return made
+        made.close()
+        if not made.binlog:
+            what, fix = "keeps jobs in memory only (no binlog)", "Start it with -b DIR -f 0."
+        else:
+            what, fix = FORGETFUL, RESTART
+        raise TubesDown(f"beanstalkd {self.server} {what}", fix)
 
     def _avoid(self, error: TubesDown, began: float) -> None:
         self.error = error
@@ -141,7 +128,7 @@ class Outlet:
 
 
 class Outlets:
-    """All servers to put on. For one thread."""
+    """All servers to put on. For one event loop."""
 
     def __init__(
         self, servers: Sequence[str], patience: Patience, *, durable: bool = False
@@ -150,7 +137,7 @@ class Outlets:
         self.all = [Outlet(server, patience, durable=durable) for server in servers]
         self._next = 0
 
-    def put(self, tube: str, bodies: Sequence[bytes], placing: Placing) -> list[Placed]:
+    async def put(self, tube: str, bodies: Sequence[bytes], placing: Placing) -> list[Placed]:
         """Put jobs, all on the next server if it takes them; gives where each is.
 
         Raises NotPut. What is put again because a reply was lost may be there twice.
@@ -161,9 +148,10 @@ class Outlets:
         errors: list[TubesDown] = []
         for turn in range(len(self.all)):
             outlet = self.all[(self._next + turn) % len(self.all)]
-            for index, job in zip(
-                left, outlet.put(tube, [bodies[each] for each in left], placing), strict=True
-            ):
+            jobs = await outlet.put(tube, [bodies[each] for each in left], placing)
+            if not errors and None not in jobs:
+                return [Placed(outlet.server, job) for job in jobs if job is not None]
+            for index, job in zip(left, jobs, strict=True):
                 if job is not None:
                     placed[index] = Placed(outlet.server, job)
             left = [index for index in left if placed[index] is None]
@@ -175,12 +163,19 @@ class Outlets:
             raise NotPut("; ".join(each.message for each in errors), errors[-1].fix, placed)
         return done
 
-    def refusal(self, tube: str) -> str:
+    async def refusal(self) -> str:
         """Say why no server takes jobs now; "" where one does."""
-        refused = [outlet.refusal(tube) for outlet in self.all]
+        refused = [await outlet.refusal() for outlet in self.all]
         return "" if "" in refused else "; ".join(refused)
 
     def close(self) -> None:
         """End all connections."""
         for outlet in self.all:
             outlet.close()
+
+
+def batches(items: Iterable[T], most: int) -> Iterator[Sequence[T]]:
+    """Cut into pieces of at most `most`."""
+    left = iter(items)
+    while batch := list(islice(left, most)):
+        yield batch

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from service.tubes.commands import Placing
-from service.tubes.connection import Patience, batches
+from service.tubes.connection import Patience
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_drain, encode_request
-from service.tubes.outlets import Outlets
+from service.tubes.outlets import Outlets, batches
 from tracking.line import Line
 from tracking.request import TrackingRequest
 
@@ -22,13 +20,12 @@ DRAIN = Placing(priority=0)
 RECHECK = Placing(priority=2**17)
 """Behind what producers put: nobody waits for a re-check."""
 
-
 TOGETHER_MOST = 32
 """Jobs that are put in one go: a drain job waits for these, and each may be synced to a disk."""
 
 
 class Putter:
-    """Puts jobs on any server that takes them, in turn; safe to call from one event loop.
+    """Puts jobs on any server that takes them, in turn; for one event loop.
 
     A put that is repeated on another server may have worked on the first: both kinds of jobs may
     be there twice without harm.
@@ -36,7 +33,6 @@ class Putter:
 
     def __init__(self, servers: Sequence[str], patience: Patience = PATIENCE) -> None:
         self._outlets = Outlets(servers, patience)
-        self._thread = ThreadPoolExecutor(1, "putter")
 
     async def put_drain(self, line: Line) -> None:
         """Ask for somebody to drain `line`. Raises TubesDown: no server took the job."""
@@ -52,11 +48,9 @@ class Putter:
 
     async def put_all(self, tube: str, bodies: Iterable[bytes], placing: Placing) -> None:
         """Put jobs in few round trips. Raises TubesDown: no server took some of them."""
-        loop = asyncio.get_running_loop()
         for batch in batches(bodies, TOGETHER_MOST):
-            await loop.run_in_executor(self._thread, self._outlets.put, tube, batch, placing)
+            await self._outlets.put(tube, batch, placing)
 
     def close(self) -> None:
-        """Close the connections; a put that runs just now still ends."""
-        self._thread.submit(self._outlets.close)
-        self._thread.shutdown(wait=False)
+        """Close the connections."""
+        self._outlets.close()

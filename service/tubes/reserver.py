@@ -20,12 +20,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from service.observe.log import emit_unexpected
-from service.tubes.client import HELD_MOST, Client, Reservation
+from service.tubes.client import AHEAD_MOST, HELD_MOST, Client, Reservation
 from service.tubes.commands import Verb
 from service.tubes.held_jobs import HeldJobs
 from service.tubes.pool import Pool, Source
 from service.tubes.touches import Touches
-from service.tubes.wire import AHEAD_MOST
 from tracking.errors import TubesDown
 
 WAIT_SECONDS = 10

@@ -19,7 +19,7 @@ def test_a_redis_in_its_place_is_told_as_that(stack: Stack) -> None:
     address = f"{stack.redis.host}:{stack.redis.port}"
 
     with pytest.raises(TubesDown) as caught:
-        Connection.open(address, "requests_flow", Patience())
+        Connection.open(address)
 
     told = f"beanstalkd {address} is not what answers there, but something that says: -ERR unknown"
     assert caught.value.message.startswith(told)
@@ -29,7 +29,7 @@ def test_a_redis_in_its_place_is_told_as_that(stack: Stack) -> None:
 
 def test_one_that_is_not_there_is_told_with_its_address() -> None:
     with pytest.raises(TubesDown) as caught:
-        Connection.open("127.0.0.1:1", "requests_flow", Patience())
+        Connection.open("127.0.0.1:1")
 
     assert caught.value.message == "beanstalkd 127.0.0.1:1 does not answer (Connection refused)"
     assert caught.value.fix == "Start it, or correct beanstalkd.servers."

@@ -13,11 +13,11 @@ import pytest
 from scripted_server import HASTE, NOW, ONE, THREE, Settled, hung_up, reserved, scripted
 
 from devstack.servers import Server
-from service.tubes.client import TOGETHER_SECONDS, Client
+from service.tubes.client import AHEAD_MOST, Client
 from service.tubes.commands import USUAL, Reply, Verb
 from service.tubes.connection import Patience
+from service.tubes.reply_wait import TOGETHER_SECONDS
 from service.tubes.touches import YOUNG, Touches
-from service.tubes.wire import AHEAD_MOST
 from tracking.errors import TubesDown
 
 

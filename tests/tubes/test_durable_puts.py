@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -11,12 +12,13 @@ import pytest
 from devstack.failing import end_binlog, failing_beanstalkd
 from devstack.kinds import BEANSTALKD, Durability
 from devstack.servers import Server, running
+from service.tubes import outlets as outlets_module
 from service.tubes.commands import Placing
 from service.tubes.connection import Patience
 from service.tubes.outlets import NotPut, Outlet, Outlets
-from tracking.errors import TubesDown
 
 TUBE = "t"
+AGAIN = 0.05
 
 
 @pytest.fixture
@@ -30,51 +32,55 @@ def durable(*servers: Server) -> closing[Outlets]:
     return closing(Outlets([each.url for each in servers], patience, durable=True))
 
 
-def put(outlets: Outlets, count: int = 3) -> list[str]:
-    return [each.server for each in outlets.put(TUBE, [b"x"] * count, Placing())]
+async def put(outlets: Outlets, count: int = 3) -> list[str]:
+    return [each.server for each in await outlets.put(TUBE, [b"x"] * count, Placing())]
 
 
-def test_what_the_binlog_holds_is_put(limited: Server) -> None:
+async def test_what_the_binlog_holds_is_put(limited: Server) -> None:
     with durable(limited) as outlets:
-        assert put(outlets) == put(outlets) == [limited.url] * 3
+        assert await put(outlets) == await put(outlets) == [limited.url] * 3
 
 
-def test_a_server_without_a_binlog_takes_none(other: Server) -> None:
+async def test_a_server_without_a_binlog_takes_none(other: Server) -> None:
     with running(BEANSTALKD, Durability.NONE) as forgetful:
         with durable(forgetful) as alone, pytest.raises(NotPut, match="no binlog"):
-            put(alone)
+            await put(alone)
         with durable(forgetful, other) as both:
-            assert put(both) == put(both) == [other.url] * 3
+            assert await put(both) == await put(both) == [other.url] * 3
 
 
-def test_an_acknowledged_job_is_not_put_once_the_binlog_has_ended(
+async def test_an_acknowledged_job_is_not_put_once_the_binlog_has_ended(
     limited: Server,
 ) -> None:
     with durable(limited) as outlets, greenstalk.Client((limited.host, limited.port)) as somebody:
-        put(outlets)
+        await put(outlets)
         end_binlog(limited)
         with pytest.raises(greenstalk.BuriedError):
             somebody.put("the write that fails")
         somebody.put("taken, and kept in memory only")
 
         with pytest.raises(NotPut, match="stopped writing its binlog"):
-            put(outlets)
+            await put(outlets)
         with durable(limited) as others, pytest.raises(NotPut, match="stopped writing its binlog"):
-            put(others)
+            await put(others)
 
 
-def test_a_server_that_lost_its_binlog_is_used_again_only_after_its_restart(
-    limited: Server,
+async def test_a_server_that_lost_its_binlog_is_used_again_only_after_its_restart(
+    limited: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(outlets_module, "AVOIDED", AGAIN)
     outlet = Outlet(limited.url, Patience(connect=1.0, reply=1.0), durable=True)
-    forgetful = outlet.connection(TUBE)
-    end_binlog(limited)
-    forgetful.put(TUBE, [b"the write that fails"], Placing())
-    assert outlet.put(TUBE, [b"x"], Placing()) == [None]
+    with closing(outlet), greenstalk.Client((limited.host, limited.port)) as somebody:
+        await outlet.put(TUBE, [b"x"], Placing())
+        end_binlog(limited)
+        with pytest.raises(greenstalk.BuriedError):
+            somebody.put("the write that fails")
+        assert await outlet.put(TUBE, [b"x"], Placing()) == [None]
 
-    with pytest.raises(TubesDown, match="stopped writing its binlog"):
-        outlet.opened(TUBE)
-    limited.kill()
-    limited.start()
+        await asyncio.sleep(2 * AGAIN)
+        assert "stopped writing its binlog" in await outlet.refusal()
+        limited.kill()
+        limited.start()
 
-    outlet.opened(TUBE).close()
+        await asyncio.sleep(2 * AGAIN)
+        assert await outlet.put(TUBE, [b"x"], Placing()) != [None]

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +41,7 @@ class Putters:
 
 
 @pytest.fixture
-def putter_for() -> Iterator[Putters]:
+async def putter_for() -> AsyncIterator[Putters]:
     putters = Putters()
     yield putters
     for putter in putters.made:
@@ -136,10 +136,10 @@ async def test_many_of_which_no_server_takes_one_are_an_error(
     assert jobs_in(DRAINS_TUBE, beanstalkd) == [b"x", b"x"]
 
 
-def test_of_many_that_are_not_all_put_it_is_known_which_were(beanstalkd: Server) -> None:
+async def test_of_many_that_are_not_all_put_it_is_known_which_were(beanstalkd: Server) -> None:
     outlets = Outlets([beanstalkd.url], Patience())
     with closing(outlets), pytest.raises(NotPut) as failed:
-        outlets.put(DRAINS_TUBE, [b"a", b"x" * 70_000, b"b"], Placing())
+        await outlets.put(DRAINS_TUBE, [b"a", b"x" * 70_000, b"b"], Placing())
 
     assert [place and place.server for place in failed.value.placed] == [
         beanstalkd.url,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import greenstalk
 import pytest
@@ -57,7 +57,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
 
 
 @pytest.fixture
-def putter(beanstalkd: Server) -> Iterator[Putter]:
+async def putter(beanstalkd: Server) -> AsyncIterator[Putter]:
     made = Putter([beanstalkd.url])
     yield made
     made.close()

@@ -1,0 +1,64 @@
+"""How long replies of a beanstalkd are waited for, and how many of them are read in one go."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+
+TOGETHER_SECONDS = 0.25
+"""How long replies may take to be all there. A server that syncs each job to a slow disk may need
+longer: then they are read as they come."""
+
+
+class ReplyWait:
+    """For one connection. beanstalkd writes each reply by itself: each would be a turn of the loop.
+
+    So the kernel is asked to wait until there are as many bytes as there will be at least.
+    """
+
+    def __init__(self, transport: asyncio.Transport, late: Callable[[Exception], None]) -> None:
+        """`late` is called with a TimeoutError when a wait is over."""
+        self._socket: socket.socket = transport.get_extra_info("socket")
+        self._late = late
+        self._least = 1
+        self._ends: asyncio.TimerHandle | None = None
+        self._together: asyncio.TimerHandle | None = None
+        self._set(socket.SO_KEEPALIVE, 1)
+
+    def begin(self, seconds: float, least: int = 1) -> None:
+        """Wait `seconds` at most, first for so many bytes in one go; ends the last wait."""
+        self._cancel()
+        loop = asyncio.get_running_loop()
+        self._ends = loop.call_later(seconds, self._late, TimeoutError("timed out"))
+        self._set_least(max(1, least))
+        if least > 1:
+            self._together = loop.call_later(TOGETHER_SECONDS, self.as_it_comes)
+
+    def as_it_comes(self) -> None:
+        """Go on waiting, for any byte."""
+        if self._together:
+            self._together.cancel()
+            self._together = None
+        self._set_least(1)
+
+    def end(self) -> None:
+        """Wait no more; what comes all the same is read as it comes."""
+        self._cancel()
+        self._set_least(1)
+
+    def _cancel(self) -> None:
+        for timer in (self._ends, self._together):
+            if timer:
+                timer.cancel()
+        self._ends = self._together = None
+
+    def _set_least(self, least: int) -> None:
+        if least != self._least:
+            self._least = least
+            self._set(socket.SO_RCVLOWAT, least)
+
+    def _set(self, option: int, value: int) -> None:
+        with suppress(OSError):
+            self._socket.setsockopt(socket.SOL_SOCKET, option, value)

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.cancelling import NOBODY
 from limits.clock import Clock
 from limits.codec import write_rules
 from limits.failure import redis_asked
 from limits.pipeline import Pipeline
 from limits.replicas import done, must_confirm
-from limits.rules import RulesOf
+from limits.rules import NOBODY, RulesOf
 from tracking.line import Line
 
 

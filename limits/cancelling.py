@@ -17,13 +17,10 @@ from limits.codec import write_rules
 from limits.failure import redis_asked
 from limits.pipeline import Pipeline
 from limits.pushed import NOWHERE, Places, places_of
-from limits.rules import RulesOf
+from limits.rules import NOBODY, RulesOf
 from limits.view import waiting
 from tracking.line import courier_line
 from tracking.request import Number, Slug
-
-NOBODY: dict[str, object] = {"epoch": "", "token": "", "deaths": 0, "max_age_ms": 0}
-"""What a worker would tell of itself: cancelling neither calls nor drains."""
 
 AT_ONCE = 20
 """Numbers in one script, mostly of one operation each: about a millisecond of Redis' time."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from limits.rules import AHEAD_SECONDS, LATE_SECONDS, Rules, answer_keep_seconds
-from tracking.call import Call, Setback, Verdict
+from tracking.call import Call, Full, Refused, Reused, Setback, TooLate, Verdict
 from tracking.line import Line, slug_of
 from tracking.operation import anonymous_id
 from tracking.permit import Permit
@@ -85,6 +86,18 @@ def read_grant(reply: list[Any]) -> Grant:
     call_id, at_us, granted_us, record, ids = reply
     operations = tuple(_read_ids(ids).ids)  # an empty Lua table is an object: no ids either way
     return Grant(call_id, int(at_us), int(granted_us), _read_record(record), operations)
+
+
+def read_refusal(told: list[Any]) -> Refused | None:
+    """Read why admit.lua did not take a request; None where it says something else."""
+    match told:
+        case ["reused", parcel]:
+            return Reused(parcel)
+        case ["full", waiting]:
+            return Full(int(waiting))
+        case ["too_late", starts_us]:
+            return TooLate(int(starts_us) / 1_000_000)
+    return None
 
 
 def request_of(line: Line, record: Record) -> TrackingRequest:
@@ -179,7 +192,7 @@ def _setback(setback: Setback) -> dict[str, object]:
     return body
 
 
-def write_rules(rules: Rules, common: dict[str, object]) -> bytes:
+def write_rules(rules: Rules, common: Mapping[str, object]) -> bytes:
     """Write the rules of a line as lua/lib/context.lua reads them.
 
     `common` holds what is the same for all lines: epoch, token, deaths, max_age_ms.

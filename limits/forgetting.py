@@ -13,14 +13,13 @@ import msgspec
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.cancelling import NOBODY
 from limits.clock import Clock
 from limits.codec import write_rules
 from limits.failure import redis_asked
 from limits.pipeline import Pipeline
 from limits.pushed import NOWHERE, places_of
 from limits.replicas import done, must_confirm
-from limits.rules import RulesOf
+from limits.rules import NOBODY, RulesOf
 from tracking.line import courier_line
 from tracking.operation import ENDS
 from tracking.request import Number, Slug

@@ -39,11 +39,9 @@ from tracking.call import (
     Call,
     Dying,
     Ended,
-    Full,
     Granted,
     NoMemory,
     Parked,
-    Reused,
     Setback,
     Swept,
     Turn,
@@ -134,12 +132,10 @@ class Limiter:
                 return Parked(str(why), put_drain=put == 1)
             case ["ended", state]:
                 return Ended(State(state))
-            case ["reused", parcel]:
-                return Reused(parcel)
-            case ["full", waiting]:
-                return Full(int(waiting))
             case ["no_memory"]:
                 return NoMemory(MEMORY_FIX)
+        if refused := codec.read_refusal(reply[1:]):
+            return refused
         raise LimitsDown(f"Redis changes its epoch faster than we can follow: {reply!r}")
 
     async def take(self, base: str, line: Line, room: int, *, claims: bool = False) -> Turn:

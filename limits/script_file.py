@@ -34,6 +34,7 @@ OF_LINE = (
     "finish",
     "forget",
     "hand_back",
+    "place",
     "resume",
     "retry",
     "started",

@@ -104,7 +104,20 @@ class NoMemory:
     fix: str
 
 
-Admission = Granted | Parked | Ended | Full | Reused | Dying
+@dataclass(frozen=True, slots=True)
+class TooLate:
+    """Nobody wants the answer any more when its call could start; the request was not taken.
+
+    `starts_at`: Unix time in seconds before which the rate and the quotas alone let no call start.
+    """
+
+    starts_at: float
+
+
+Refused = Full | Reused | TooLate
+"""A request that was not taken, and never will be."""
+
+Admission = Granted | Parked | Ended | Refused | Dying
 
 
 @dataclass(frozen=True, slots=True)

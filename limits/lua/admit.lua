@@ -10,13 +10,13 @@ ARGV     behind the reports, see lib/batch.lua:
            request; or empty
 
 Uses     context: quiet_until
-         memory: count, drop_ended
-         lists: nobody_waits, waits
+         memory: count, drop_ended, entries, open_operations
+         lists: nobody_waits, numbers, push_last, take_out, turns_before, waits
          state: anonymous_id, elsewhere, move, new_operation, operation_in
-         record: join, read_record, record_of, waiting_record, write_record
+         record: join, read_record, waiting_record, write_record
          operations: fresh, wait_again
-         lanes: opening
-         waiting: move_due, operations_waiting, promote, put_behind, put_head, put_tail
+         lanes: opening, starts_at
+         waiting: move_due, put_behind, put_head, put_tail
          flight: grant, grant_new, granted_before
          draining: call_drainer, drainer, raise_flag
 
@@ -25,6 +25,8 @@ Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "ended", state}          it ended before, expired, or a fresh answer was at hand
          {now, "reused", parcel}        its id is that of a request for this other parcel; '' if forgotten
          {now, "full", waiting}         max_waiting operations are waiting; nothing was changed
+         {now, "too_late", starts}      it was not taken: by the rate and the quotas alone its call could start
+                                        at this time, in µs, when nobody wants it any more
          {now, "dying", grant}          too many workers vanished over it: record it, then finish
          {now, "no_memory"}             Redis is full and nothing was changed: ask again later
          {now, "epoch"}                 this Redis lost its state: agree on an epoch first
@@ -91,6 +93,23 @@ local function go_on(id, request, old, record)
   return parked(id, lane)
 end
 
+-- At least so many operations wait, or run and may wait again. So that a line that stands still is not
+-- filled with gaps, they count from max_waiting on.
+local function operations_waiting()
+  local gaps_too = entries(MANUAL) + entries(AUTOMATIC) - rules.max_waiting
+  return math.max(waits(), open_operations(), gaps_too)
+end
+
+-- µs at which a new request could be called at the earliest, where nobody wants it any more by then; nil
+-- where it can be in time. A pause may be ended, and calls may be quick, so neither counts.
+local function too_late(request, idle)
+  if not request.till then return nil end
+  local list = request.auto and AUTOMATIC or MANUAL
+  local turns = idle and 0 or turns_before(list, numbers(list))
+  local starts = starts_at(turns, now)
+  return starts - rules.ahead_us > request.till * 1000 and starts or nil
+end
+
 -- One more that waits. Of those without an id only the record tells, while they wait.
 local function enter(operation)
   if not operation.anonymous then move(operation.id, operation, 'WAITING') end
@@ -103,16 +122,21 @@ local function ask_courier(id, operation, request, flying)
   if not idle and operations_waiting() >= rules.max_waiting then
     return { now, 'full', operations_waiting() }
   end
-  local record = record_of(request)
+  if not flying and not idle then
+    move_due()
+    idle = waits() == 0
+  end
+  local starts = not flying and too_late(request, idle)
+  if starts then
+    count('too_late')
+    return { now, 'too_late', math.floor(starts) }
+  end
+  local record = { since = now_ms, auto = request.auto }
   join(record, request)
   if flying then
     put_behind(number, record)
     enter(operation)
     return parked(id, 'running')
-  end
-  if not idle then
-    move_due()
-    idle = waits() == 0
   end
   local at, lane = nil, 'queue'
   if idle then at, lane = opening_for(request) end
@@ -123,6 +147,16 @@ local function ask_courier(id, operation, request, flying)
   end
   record.job = request.job
   return { now, 'granted', grant_new(id, number, record, operation, at, lane) }
+end
+
+-- An AUTOMATIC request that is wanted by a MANUAL one too goes to the end of the MANUAL list.
+local function promote(number, record, request)
+  if not record.auto or request.auto then return end
+  if not record.state then
+    take_out(AUTOMATIC, number, record.position)
+    record.position = push_last(MANUAL, number)
+  end
+  record.auto = nil
 end
 
 return function(id, asked, stored)

@@ -7,7 +7,7 @@ ARGV     behind the reports, see lib/batch.lua:
   call_id
 
 Uses     context: digits, quiet_until
-         memory: drop_ended
+         memory: count, drop_ended
          lanes: free_lane, start
 
 Returns  {now, "granted", at}   send it at this instant, in µs
@@ -23,5 +23,6 @@ return function(id, call_id)
   local at, lane, ask = free_lane()
   if not at then return { now, 'wait', digits(ask) } end
   start(id, at, lane)
+  count('further')
   return { now, 'granted', digits(at) }
 end

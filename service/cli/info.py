@@ -31,7 +31,10 @@ from service.config.load import Loaded
 
 SHORTEST_WATCH_SECONDS = 0.2
 
-_COURIERS = ("courier", "running", "in 1 s", "waiting", "automatic", "later", "oldest", "bound by")
+_COURIERS = (
+    *("courier", "running", "in 1 s", "waiting", "automatic", "later", "oldest", "last in"),
+    "bound by",
+)
 _TUBES = ("beanstalkd", "ready", "reserved", "delayed", "buried", "drains")
 
 Rows = list[list[str]]
@@ -142,6 +145,7 @@ def courier_rows(views: Sequence[LineView]) -> Rows:
             str(view.waiting_automatic),
             str(view.waiting_later),
             span(view.oldest_age_seconds),
+            span(view.last_starts_seconds),
             cell(view),
         ]
         for view in views

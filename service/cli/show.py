@@ -19,6 +19,7 @@ from service.client.look import (
     Document,
     LineView,
     Place,
+    kept_by,
     members,
     operation_of,
     parcel_of,
@@ -59,7 +60,8 @@ def run(options: argparse.Namespace) -> int:
         line |= {"place": place_json, "operations": operations}
         say_json(line | (members(seen) if seen else {}))
     else:
-        _print(f"{slug} {number}", document, place, _binding(seen, catalogue))
+        binding = _binding(seen and kept_by(place, seen), catalogue)
+        _print(f"{slug} {number}", document, place, binding)
         _list_operations(operations)
     if away:
         raise away
@@ -82,10 +84,13 @@ def _binding(seen: LineView | None, catalogue: Catalogue) -> str:
 
 def _show_operation(options: argparse.Namespace, config: Config, catalogue: Catalogue) -> int:
     found = asyncio.run(operation_of(config, options.id))
-    operation, seen = found.operation, found.seen
-    binding = _binding(seen, catalogue) or (NOBODY if not operation and found.nobody else "")
+    operation, place, seen = found.operation, found.place, found.seen
+    binding = _binding(seen and kept_by(place, seen), catalogue)
+    if found.nobody:
+        binding = NOBODY
     if options.json:
         line = {"id": options.id, "operation": operation}
+        line |= {"place": dataclasses.asdict(place)} if place else {}
         say_json(line | (members(seen) if seen else {"bound_by": "no_worker"} if binding else {}))
     elif operation is None:
         say(f"{options.id}: still in the tube, ended more than a day ago, or never put")
@@ -94,6 +99,8 @@ def _show_operation(options: argparse.Namespace, config: Config, catalogue: Cata
         for name in ("tracking", "startedAt", "finishedAt", "resend_of"):
             if operation.get(name):
                 say(f"  {name:<11} {operation[name]}")
+        if place:
+            say(f"  {'request':<11} {stands(place)}")
     if binding and not options.json:
         say(f"  {'bound by':<11} {binding}")
     return Exit.NEGATIVE if operation is None else Exit.DONE

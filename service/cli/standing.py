@@ -21,6 +21,8 @@ _PAUSES = {
     "wrong_number": "it answers about other numbers",
     "request_refused": "it calls the requests malformed",
 }
+# `stands` says the rest.
+_WORDS = {"no_worker": NOBODY} | dict.fromkeys(("", "queue", "retry", "running"), "")
 
 
 def summary(operation: Mapping[str, Any]) -> str:
@@ -59,9 +61,9 @@ def cell(view: LineView) -> str:
 
 def reason(view: LineView) -> str:
     """Say why the requests of a courier wait; "" when nothing keeps them."""
+    if view.bound_by in _WORDS:
+        return _WORDS[view.bound_by]
     match view.bound_by:
-        case "" | "no_worker" as who:
-            return NOBODY if who else ""
         case "quiet":
             return f"Redis lost its state, or another one took over: nobody calls{_until(view)}"
         case "paused" | "probing":

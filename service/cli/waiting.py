@@ -10,7 +10,7 @@ from typing import Any
 from service.cli.exit_codes import Exit
 from service.cli.standing import reason, stands, summary
 from service.client.follow import Binding, End, Left, follow
-from service.client.look import members
+from service.client.look import kept_by, members
 from service.client.put import Sendable
 from service.config.schema import Config
 from tracking.operation import State
@@ -57,9 +57,8 @@ def _words(left: Left) -> str:
     if place is None:
         return summary(left.operation)
     words = stands(place)
-    if place.state is State.WAITING and seen and seen.bound_by:
-        words += f"; {reason(seen)}"
-    return words
+    why = reason(kept_by(place, seen)) if seen and place.state is State.WAITING else ""
+    return f"{words}; {why}" if why else words
 
 
 def _tell(each: Sendable, operation: Mapping[str, Any], words: str, *, as_json: bool) -> None:

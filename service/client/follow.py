@@ -14,7 +14,7 @@ from service.client.look import looked_at
 from service.client.put import Sendable
 from service.config.schema import Config
 from tracking.line import courier_line
-from tracking.operation import ENDS
+from tracking.operation import ENDS, State
 from tracking.request import Number, Slug
 
 FIRST_SECONDS = 0.1
@@ -110,5 +110,6 @@ async def _left(view: View, requests: Collection[Sendable]) -> AsyncIterator[Lef
     for each in requests:
         operation, place = found.get(each.id), None
         if operation and len(requests) <= AT_ONCE:
-            place = await view.place(courier_line(each.slug), Number(each.number))
+            waits = operation["status"] == State.WAITING
+            place = await view.place(courier_line(each.slug), Number(each.number), itself=waits)
         yield Left(each, operation, place, bound.get(each.slug))

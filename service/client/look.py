@@ -40,6 +40,7 @@ __all__ = [
     "Standing",
     "Tubes",
     "UnknownCode",
+    "kept_by",
     "live_workers",
     "looked_at",
     "looking",
@@ -47,6 +48,7 @@ __all__ = [
     "operation_of",
     "parcel_of",
     "running",
+    "standing_of",
     "stored_tracking",
     "unknown_codes",
 ]
@@ -81,10 +83,12 @@ class Look:
 class Standing:
     """One request by its id. `operation` None: in the tube, forgotten, or never put.
 
-    `seen` is its courier where it waits there; `nobody`: it is not known, and no worker lives.
+    `seen` is its courier and `place` where it stands, while it waits; `nobody`: it is not known,
+    and no worker lives.
     """
 
     operation: dict[str, Any] | None
+    place: Place | None
     seen: LineView | None
     nobody: bool
 
@@ -175,6 +179,16 @@ def members(view: LineView) -> dict[str, Any]:
     }
 
 
+def kept_by(place: Place | None, seen: LineView) -> LineView:
+    """Tell of a courier what keeps the request that stands there, if any does.
+
+    That may be another thing than what binds the courier just now: a quota, for those far behind.
+    """
+    if place is None or place.state is not State.WAITING:
+        return seen
+    return dataclasses.replace(seen, bound_by=place.bound_by, until_seconds=place.until_seconds)
+
+
 def stored_tracking(config: Config, slug: Slug, number: Number) -> Document | None:
     """Read what is stored about a parcel. Raises ResultsDown."""
     with collections_of(config) as stores:
@@ -192,11 +206,20 @@ async def parcel_of(config: Config, slug: Slug, number: Number) -> ParcelNow:
 async def operation_of(config: Config, identity: str) -> Standing:
     """Find one request by its id. Raises LimitsDown."""
     async with view_of(config) as view:
-        operation, seen = await view.operation(identity), None
-        if operation and operation["status"] == State.WAITING:
-            slug = Slug(operation["tracking"].partition(":")[0])
-            seen = (await looked_at(view, [slug]))[slug]
-        return Standing(operation, seen, operation is None and not await view.workers())
+        return await standing_of(view, identity)
+
+
+async def standing_of(view: View, identity: str) -> Standing:
+    """Find one request by its id, and its place where it waits. Raises LimitsDown."""
+    operation = await view.operation(identity)
+    if operation is None:
+        return Standing(None, None, None, not await view.workers())
+    if operation["status"] != State.WAITING:
+        return Standing(operation, None, None, nobody=False)
+    slug, _, number = operation["tracking"].partition(":")
+    place = await view.place(courier_line(Slug(slug)), Number(number), itself=True)
+    seen = (await looked_at(view, [Slug(slug)]))[Slug(slug)]
+    return Standing(operation, place, seen, nobody=False)
 
 
 async def live_workers(config: Config) -> list[LiveWorker] | None:

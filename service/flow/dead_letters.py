@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 from service.observe.redact import last_line_of
 from service.ports import Job
-from tracking.call import Call, DeadLetter, Full, Reused
+from tracking.call import Call, DeadLetter, Full, Refused, Reused, TooLate
 from tracking.errors import MalformedJob
 from tracking.request import TrackingRequest
+
+CALENDAR_ENDS = 253_402_300_799.0
+"""The last second of the year 9999."""
 
 
 def letter_of(call: Call, reason: str, detail: str, body: bytes) -> DeadLetter:
@@ -50,8 +55,8 @@ def letter_of_defect(job: Job, error: Exception) -> DeadLetter:
     )
 
 
-def letter_of_refused(job: Job, request: TrackingRequest, why: Full | Reused) -> DeadLetter:
-    """Write down a request that was not taken: too many wait, or its id is another parcel's."""
+def letter_of_refused(job: Job, request: TrackingRequest, why: Refused) -> DeadLetter:
+    """Write down a request that was not taken: too many wait, say, or its id is another's."""
     match why:
         case Full(waiting):
             reason = "wait_list_full"
@@ -65,6 +70,14 @@ def letter_of_refused(job: Job, request: TrackingRequest, why: Full | Reused) ->
                 f"{first}, and this one is for {request.slug} {request.number}: "
                 "give each parcel an id of its own"
             )
+        case TooLate(starts_at):
+            reason = "too_late"
+            wanted = "" if request.expires_at is None else f" {_moment(request.expires_at)}"
+            detail = (
+                f"by the rate and quotas of {request.slug} its call could not start before "
+                f"{_moment(starts_at)}, and nobody wants it after{wanted} (expires_in); "
+                "give it more time, or kick it: it does not expire then"
+            )
     return DeadLetter(
         id=job.key,
         reason=reason,
@@ -74,3 +87,9 @@ def letter_of_refused(job: Job, request: TrackingRequest, why: Full | Reused) ->
         number=request.number,
         operations=(request.id,) if request.id else (),
     )
+
+
+def _moment(seconds: float) -> str:
+    """Word Unix time; a small quota and a long list may lead beyond the calendar."""
+    at = dt.datetime.fromtimestamp(min(seconds, CALENDAR_ENDS), dt.UTC)
+    return at.isoformat(timespec="seconds")

@@ -25,7 +25,7 @@ from service.observe.events import Event
 from service.observe.failpoints import FailPoint
 from service.observe.log import emit
 from service.ports import Job
-from tracking.call import Dying, Ended, Full, Granted, Parked, Reused, Turn
+from tracking.call import Dying, Ended, Full, Granted, Parked, Refused, Reused, TooLate, Turn
 from tracking.errors import LimitsDown, MalformedJob, TubesDown
 from tracking.line import line_of
 from tracking.operation import State, id_of
@@ -78,7 +78,7 @@ class Handler:
                 self._reach(FailPoint.AFTER_ENDED)
                 event = Event.CANCELLED if state is State.CANCELLED else Event.REUSED
                 emit(event, **names)
-            case Full() | Reused():
+            case Full() | Reused() | TooLate():
                 await self._refuse(job, request, admission)
             case Dying(call):
                 await self._dispatcher.die(call)
@@ -87,14 +87,18 @@ class Handler:
         await job.delete()
         self._reach(FailPoint.AFTER_DELETE)
 
-    async def _refuse(self, job: Job, request: TrackingRequest, why: Full | Reused) -> None:
+    async def _refuse(self, job: Job, request: TrackingRequest, why: Refused) -> None:
         """Record a request that was not taken; its job may go then."""
         letter = letter_of_refused(job, request, why)
         await keep_trying(lambda: self._dead.record([letter]))
-        if isinstance(why, Reused):
-            emit(Event.ID_REUSED, **_names(request, job), parcel=why.parcel)
-        else:
-            emit(Event.FULL, **_names(request, job))
+        names = _names(request, job)
+        match why:
+            case Reused(parcel):
+                emit(Event.ID_REUSED, **names, parcel=parcel)
+            case TooLate():
+                emit(Event.TOO_LATE, **names, detail=letter.detail)
+            case Full():
+                emit(Event.FULL, **names)
 
     async def give_up(self, job: Job, error: Exception) -> bool:
         """Record and bury a job over which a defect comes up again and again. False: not yet."""

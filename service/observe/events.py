@@ -28,6 +28,7 @@ class Event(StrEnum):
     HANDED_BACK = "request handed back"
     FULL = "wait list is full"
     ID_REUSED = "id is that of another parcel"
+    TOO_LATE = "request comes too late"
 
     PAUSED = "courier is paused"
     RESUMED = "courier is resumed"
@@ -81,6 +82,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.HANDED_BACK: "info",
         Event.FULL: "warning",
         Event.ID_REUSED: "error",
+        Event.TOO_LATE: "warning",
         Event.PAUSED: "warning",
         Event.RESUMED: "info",
         Event.NO_CREDENTIALS: "warning",
@@ -131,6 +133,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.HANDED_BACK: "Back to the head of its list, nothing charged; no `why`: a stop.",
         Event.FULL: "`max_waiting` is reached; the request is recorded in `dead`.",
         Event.ID_REUSED: "`operation` is the id of a request for `parcel`: recorded in `dead`.",
+        Event.TOO_LATE: "No call could start before it expires: recorded in `dead`.",
         Event.PAUSED: "Nobody calls this courier for a while (see `info`); `detail` says why.",
         Event.RESUMED: "Its credentials are not those that it refused; they are tried now.",
         Event.NO_CREDENTIALS: "The courier needs settings that are not there; requests wait.",

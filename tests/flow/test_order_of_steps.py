@@ -10,7 +10,7 @@ from flow_ports import REQUEST, Job, Journal, Permit, Scene, away, call
 
 from service.flow import keep_trying
 from service.flow.dead_letters import letter_of_refused
-from tracking.call import Admission, Dying, Ended, Full, Granted, Parked, Reused
+from tracking.call import Admission, Dying, Ended, Full, Granted, Parked, Reused, TooLate
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, LimitsDown, MalformedJob, ResultsDown
 from tracking.operation import State
@@ -62,6 +62,7 @@ async def test_a_full_process_admits_without_asking_for_a_call() -> None:
         Ended(State.SUCCESS),
         Full(9),
         Reused("usps:N002"),
+        TooLate(1_800_000_000.0),
         Granted(call()),
         Dying(call(deaths=11)),
     ],
@@ -143,6 +144,26 @@ async def test_its_record_names_both_parcels() -> None:
 
     assert (letter.reason, letter.id) == ("id_reused", "key-of-the-job")
     assert all(each in letter.detail for each in ("order-1042", "dhl N002", "usps N001"))
+
+
+async def test_a_request_that_comes_too_late_is_recorded_first() -> None:
+    steps = await Scene(TooLate(1_800_000_000.0)).handle()
+
+    assert steps == ["available", "admit", "record 1", "delete"]
+
+
+@pytest.mark.parametrize(
+    ("starts_at", "told"), [(1_800_000_000.0, "2027-01-15T08:00:00+00:00"), (1e12, "9999-12-31")]
+)
+def test_its_record_names_the_earliest_start_and_until_when_it_was_wanted(
+    starts_at: float, told: str
+) -> None:
+    request = REQUEST._replace(expires_at=1_799_999_000.0)
+
+    letter = letter_of_refused(Job(Journal()), request, TooLate(starts_at))
+
+    assert letter.reason == "too_late"
+    assert all(each in letter.detail for each in ("usps", told, "2027-01-15T07:43:20+00:00"))
 
 
 async def test_a_dead_request_is_recorded_before_it_ends() -> None:

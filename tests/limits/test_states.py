@@ -158,7 +158,7 @@ async def test_no_move_is_refused_on_the_longest_way(worker: Worker, redis: Redi
 
 def moves_of_scripts() -> dict[str, set[str]]:
     text = (files("limits") / "lua/lib/state.lua").read_text()
-    rows = re.findall(r"^  ([A-Z]+) = '([A-Z ]*)',$", text, re.MULTILINE)
+    rows = re.findall(r"^    ([A-Z]+) = '([A-Z ]*)',$", text, re.MULTILINE)
     return {before: set(after.split()) for before, after in rows}
 
 

@@ -82,7 +82,7 @@ class Walk(Sender):
             if word == "dying":
                 self.bury(rest[0])
             operation = json.loads(job[1]).get("id")
-            if operation and word not in {"full", "reused"}:
+            if operation and word not in {"full", "reused", "too_late"}:
                 self.asked_for.add(operation)
 
         return Step("admit", (self.new("c"), job[1], b""), then)

@@ -26,12 +26,6 @@ local function drainer()
   return token, tonumber(at)
 end
 
-local function appoint(token, at)
-  local DRAINER_SPARE_MS = 3000
-  set_sign(DRAINS, DRAINER, token .. ' ' .. digits(at),
-    math.ceil(math.max(at - now, 0) / 1000) + DRAINER_SPARE_MS)
-end
-
 -- Returns 1 when the caller must put a job on the tube wait_list: nobody drains this line.
 local function call_drainer(who)
   local TUBE_MS = 4000
@@ -55,6 +49,7 @@ end
 -- Returns ask (µs at which this process must ask again, 0 for never) and put (1: put a drain job).
 local function settle(who, why, ask, claims)
   local NEAR_US = 20000 -- instants so near to each other count as the same one
+  local DRAINER_SPARE_MS = 3000
   if at_rest() then return 0, 0 end
   local waiting = waits()
   raise_flag(waiting)
@@ -72,6 +67,9 @@ local function settle(who, why, ask, claims)
   local ours = not token or token == rules.token or came_for_it
   if not ours and at <= ask + NEAR_US then return 0, 0 end
   local named = token == rules.token and math.abs(at - ask) <= NEAR_US
-  if not named then appoint(rules.token, ask) end
+  if not named then
+    set_sign(DRAINS, DRAINER, rules.token .. ' ' .. digits(ask),
+      math.ceil(math.max(ask - now, 0) / 1000) + DRAINER_SPARE_MS)
+  end
   return digits(ask), 0
 end

@@ -5,7 +5,7 @@ A line has `per_second` lanes. A start takes a lane, which is free again window_
 send. Until the send is reported the lane counts as used at the last permitted instant: a lost
 report costs a little time and never breaks the limit.
 ]]
-local free_lane, opening, start, give_start_back
+local free_lane, opening, start, give_start_back, starts_at
 do
   local HOUR_US = 3600000000
   local SECOND_US = 1000000
@@ -27,14 +27,18 @@ do
     return (days + 1) * DAY_US + rules.day_resets_at_us
   end
 
+  -- A start counts for so long, beyond the lane's own guard.
+  local function hour_us()
+    return HOUR_US + rules.window_us - SECOND_US
+  end
+
   -- Returns nil when no quota binds, else its name and when to look again.
   local function quota()
     local latest = now + rules.ahead_us + rules.late_us
     if rules.per_hour then
-      local span = HOUR_US + rules.window_us - SECOND_US
-      change_hour('ZREMRANGEBYSCORE', HOUR, '-inf', now - span)
+      change_hour('ZREMRANGEBYSCORE', HOUR, '-inf', now - hour_us())
       local first = frees(HOUR, rules.per_hour, latest)
-      if first then return 'per_hour', first + span end
+      if first then return 'per_hour', first + hour_us() end
     end
     if rules.per_day then
       -- What could leave after the reset would count before it.
@@ -74,6 +78,48 @@ do
     local ends = frees(LEASES, most, now + rules.lease_us)
     if ends then return nil, 'concurrency', ends end
     return free_lane()
+  end
+
+  -- The score that has `behind` others behind it, itself among them; 0 where there are fewer.
+  local function score_before(key, behind)
+    return tonumber(call('ZRANGE', key, -behind, -behind, 'WITHSCORES')[2] or 0)
+  end
+
+  local function by_rate(turns, from)
+    local lanes = rules.per_second
+    local free = score_before(STARTS, lanes - turns % lanes)
+    -- Not reported yet: the report will move it forward.
+    if free > now + rules.window_us then free = free - rules.late_us end
+    return math.max(free, from) + math.floor(turns / lanes) * rules.window_us
+  end
+
+  local function by_hour(turns, from)
+    local rounds, turn = math.floor(turns / rules.per_hour), turns % rules.per_hour
+    local counts_until = score_before(HOUR, rules.per_hour - turn) + hour_us()
+    return math.max(by_rate(turn, from), counts_until) + rounds * hour_us()
+  end
+
+  local function by_day(turns, from)
+    local each, ends = rules.window_us / rules.per_second, day_ends()
+    local left = rules.per_day - tonumber(call('GET', DAY) or 0)
+    if from >= ends then
+      ends, left = ends + (math.floor((from - ends) / DAY_US) + 1) * DAY_US, rules.per_day
+    end
+    left = math.max(0, math.min(left, math.ceil((ends - by_rate(0, from)) / each)))
+    if turns < left then return from end
+    local days = math.floor((turns - left) / rules.per_day)
+    return ends + days * DAY_US + (turns - left) % rules.per_day * each
+  end
+
+  -- µs at which a call starts, from `from` on, before which `turns` others do: by the rate and the quotas
+  -- alone. Returns also which of them binds. Reads only.
+  function starts_at(turns, from)
+    local at, why = by_rate(turns, from), 'rate'
+    local hour = rules.per_hour and by_hour(turns, from) or 0
+    if hour > at then at, why = hour, 'per_hour' end
+    local day = rules.per_day and by_day(turns, from) or 0
+    if day > at then at, why = day, 'per_day' end
+    return at, why
   end
 
   function start(id, at, lane)

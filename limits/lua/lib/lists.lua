@@ -15,6 +15,7 @@ local function list_of(record)
 end
 
 local numbers, waits, nobody_waits, pass_gaps, push_last, push_first, pop_first, stands, take_out
+local numbers_before, turns_before
 do
   local NEAR = 32
   -- Gaps that one script passes over: less than a millisecond.
@@ -95,6 +96,24 @@ do
     set_order(list, all - 1, order(list).first + 1, gaps)
     drop_gaps(list)
     return number
+  end
+
+  -- How many numbers stand before this entry; the gaps are taken to be spread evenly.
+  function numbers_before(list, index)
+    local all, gaps = entries(list), order(list).gaps
+    index = math.min(math.max(0, index), all)
+    if index == 0 then return 0 end
+    return math.max(index - gaps, math.floor(index * numbers(list) / all + 0.5))
+  end
+
+  -- How many have their turn before a number that has `ahead` others before it in its own list, as
+  -- `next_number` gives turns.
+  function turns_before(list, ahead)
+    local others = numbers(list == MANUAL and AUTOMATIC or MANUAL)
+    if others == 0 then return ahead end
+    local turn = tonumber(call('HGET', ORDER, 'turn') or 0) % 4
+    local theirs = list == MANUAL and math.floor((ahead + turn) / 3) or 3 - turn + 3 * ahead
+    return ahead + math.min(others, theirs)
   end
 
   -- Whether the number stands at this position; its index if so. `nearby`: or close to it, as it does

@@ -34,10 +34,6 @@ local function write_record(key, field, record)
   call('HSET', key, field, cjson.encode(record))
 end
 
-local function record_of(request)
-  return { since = now_ms, auto = request.auto }
-end
-
 -- A re-check knows only what was stored when it was put: somebody may know better since.
 local function take_fields(record, newer)
   for name, value in pairs(newer.fields or {}) do

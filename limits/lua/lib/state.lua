@@ -17,16 +17,6 @@ record only; its id names the parcel, so that it is found there.
 A verdict: state (SUCCESS, ERROR or CANCELLED), output (JSON text), started (ms or nil), observed (ms:
 when the answer was asked for).
 ]]
--- What an operation may become. NONE: no operation is known under its id.
-local MOVES = {
-  NONE = 'WAITING RUNNING SUCCESS ERROR CANCELLED',
-  QUEUED = 'WAITING RUNNING SUCCESS ERROR CANCELLED',
-  WAITING = 'RUNNING SUCCESS ERROR CANCELLED',
-  RUNNING = 'WAITING SUCCESS ERROR CANCELLED',
-  SUCCESS = '',
-  ERROR = '',
-  CANCELLED = '',
-}
 local ENDED = { SUCCESS = true, ERROR = true, CANCELLED = true }
 
 local function parcel_of(number)
@@ -48,6 +38,16 @@ end
 
 local move
 do
+  -- What an operation may become. NONE: no operation is known under its id.
+  local MOVES = {
+    NONE = 'WAITING RUNNING SUCCESS ERROR CANCELLED',
+    QUEUED = 'WAITING RUNNING SUCCESS ERROR CANCELLED',
+    WAITING = 'RUNNING SUCCESS ERROR CANCELLED',
+    RUNNING = 'WAITING SUCCESS ERROR CANCELLED',
+    SUCCESS = '',
+    ERROR = '',
+    CANCELLED = '',
+  }
   local DAY_MS = 86400000
   -- What has no id of its producer's can only come back by a redelivery: its end is kept for minutes.
   local BRIEF_MS = 900000

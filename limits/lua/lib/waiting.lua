@@ -4,13 +4,6 @@ waiting: the lists of numbers and the records behind them.
 A number waits in one place only: listed (one of two lists), later (a retry that is not due), or
 behind a running call of its own, which may answer it. `waits` tells whether anybody wants a turn.
 ]]
--- At least so many operations wait, or run and may wait again. So that a line that stands still is not
--- filled with gaps, they count from max_waiting on.
-local function operations_waiting()
-  local gaps_too = entries(MANUAL) + entries(AUTOMATIC) - rules.max_waiting
-  return math.max(waits(), open_operations(), gaps_too)
-end
-
 local function put_tail(number, record)
   record.state, record.position = nil, push_last(list_of(record), number)
   write_record(REQUESTS, number, record)
@@ -110,16 +103,6 @@ do
     end
     return counted(verdict.state) - before, looked
   end
-end
-
--- An AUTOMATIC request that is wanted by a MANUAL one too goes to the end of the MANUAL list.
-local function promote(number, record, request)
-  if not record.auto or request.auto then return end
-  if not record.state then
-    take_out(AUTOMATIC, number, record.position)
-    record.position = push_last(MANUAL, number)
-  end
-  record.auto = nil
 end
 
 -- The next number: of the MANUAL list, but every fourth time of the AUTOMATIC one while both wait; ''

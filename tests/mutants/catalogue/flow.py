@@ -93,8 +93,8 @@ MUTANTS = (
         name="a request that finds the list full is dropped",
         breaks="I1",
         where="service/flow/handle.py",
-        old="        await keep_trying(lambda: self._dead.record([letter]))\n        if isinstance",
-        new="        if isinstance",
+        old="        await keep_trying(lambda: self._dead.record([letter]))\n        names",
+        new="        names",
         tests=(ORDER + "test_a_request_that_finds_the_list_full_is_recorded_first",),
     ),
     Mutant(

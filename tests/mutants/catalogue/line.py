@@ -6,12 +6,14 @@ from mutants.mutant import Mutant
 
 CANCEL = "limits/test_cancel_waiting.py::"
 DRAINER = "limits/test_drainer.py::"
+EXPIRY = "limits/test_expiry.py::"
 FLAG = "limits/test_flag_estimate.py::"
 FLAWS = "limits/test_original_flaws.py::"
 LEAVING = "limits/test_leaving_early.py::"
 FRESH = "limits/test_freshness.py::"
 LINE = "limits/test_line.py::"
 LOST = "limits/test_lost_replies.py::"
+PLACE = "limits/test_place.py::"
 
 MUTANTS = (
     Mutant(
@@ -101,7 +103,7 @@ MUTANTS = (
     Mutant(
         name="gaps of a line that stands still are counted by nobody",
         breaks="I9",
-        where="limits/lua/lib/waiting.lua",
+        where="limits/lua/admit.lua",
         old="open_operations(), gaps_too)",
         new="open_operations())",
         tests=(LEAVING + "test_gaps_of_a_line_that_stands_still_count_from_max_waiting_on",),
@@ -137,6 +139,30 @@ MUTANTS = (
         old="not idle and operations_waiting() >= rules.max_waiting",
         new="false",
         tests=(LINE + "test_a_full_list_takes_no_new_operation_but_more_requests_without_an_id",),
+    ),
+    Mutant(
+        name="who is behind others is told to start with them",
+        breaks="I6",
+        where="limits/lua/place.lua",
+        old="  return { now, 'waiting', name, turns, tries_of(record), estimate(turns) }",
+        new="  return { now, 'waiting', name, turns, tries_of(record), estimate(0) }",
+        tests=(PLACE + "test_sixty_in_a_quiet_line_start_within_a_second_of_what_each_was_told",),
+    ),
+    Mutant(
+        name="a pause refuses who could be in time",
+        breaks="I1",
+        where="limits/lua/admit.lua",
+        old="starts_at(turns, now)",
+        new="starts_at(turns, now + paused_us())",
+        tests=(EXPIRY + "test_a_pause_makes_nothing_impossible",),
+    ),
+    Mutant(
+        name="who joins others is refused like one who does not",
+        breaks="I1",
+        where="limits/lua/admit.lua",
+        old="  local starts = not flying and too_late(request, idle)\n",
+        new="  local starts = too_late(request, idle)\n",
+        tests=(EXPIRY + "test_one_that_joins_others_is_taken_however_long_that_takes",),
     ),
     Mutant(
         name="the flag is written without its expiry",
@@ -183,9 +209,9 @@ MUTANTS = (
         name="a drainer has that duty for ever",
         breaks="I7 F8",
         where="limits/lua/lib/draining.lua",
-        old="  set_sign(DRAINS, DRAINER, token .. ' ' .. digits(at),\n"
-        "    math.ceil(math.max(at - now, 0) / 1000) + DRAINER_SPARE_MS)",
-        new="  call('SET', DRAINER, token .. ' ' .. digits(at))",
+        old="    set_sign(DRAINS, DRAINER, rules.token .. ' ' .. digits(ask),\n"
+        "      math.ceil(math.max(ask - now, 0) / 1000) + DRAINER_SPARE_MS)",
+        new="    call('SET', DRAINER, rules.token .. ' ' .. digits(ask))",
         tests=(
             FLAWS
             + "test_after_its_drainer_died_a_list_of_thousands_is_drained_again_within_seconds",

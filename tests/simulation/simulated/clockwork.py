@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import json
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -43,14 +44,14 @@ class Redis:
     def wait(self, seconds: float) -> None:
         self.now_us += round(seconds * 1_000_000)
 
-    def run(self, name: str, rules: Rules, *args: str) -> Any:
+    def run(self, name: str, rules: Rules, *args: str, reports: Sequence[Any] = ()) -> Any:
         common: Mapping[str, object] = {
             "epoch": "epoch",
             "token": "worker",
             "deaths": 3,
             "max_age_ms": 30_000,
         }
-        return self.step(name, write_rules(rules, dict(common)).decode(), "[]", *args)
+        return self.step(name, write_rules(rules, common).decode(), json.dumps(reports), *args)
 
     def step(self, name: str, rules: str, *values: str) -> Any:
         """One step of the script for lines: the reports and what its header names."""

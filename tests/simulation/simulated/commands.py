@@ -203,6 +203,11 @@ def _zscore(space: Keyspace, args: Sequence[str]) -> Reply:
     return None if score is None else score_text(score)
 
 
+def _zrank(space: Keyspace, args: Sequence[str]) -> Reply:
+    ranked = [member for member, _ in (space.of(Scores, args[0]) or Scores()).ranked()]
+    return ranked.index(args[1]) if args[1] in ranked else None
+
+
 def _zmscore(space: Keyspace, args: Sequence[str]) -> Reply:
     return [_zscore(space, (args[0], member)) for member in args[1:]]
 
@@ -253,6 +258,7 @@ COMMANDS: dict[str, Command] = {
     "ZCARD": lambda s, a: len(s.of(Scores, a[0]) or ()),
     "ZCOUNT": lambda s, a: len(_between(s.of(Scores, a[0]), a[1], a[2])),
     "ZSCORE": _zscore,
+    "ZRANK": _zrank,
     "ZMSCORE": _zmscore,
     "ZRANGE": _zrange,
     "ZRANGEBYSCORE": _zrangebyscore,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from limits.rules import AHEAD_SECONDS, LATE_SECONDS, Rules, answer_keep_seconds
-from tracking.call import Call, Full, Refused, Reused, Setback, TooLate, Verdict
+from tracking.call import Attempt, Call, Full, Refused, Reused, Setback, TooLate, Verdict
 from tracking.line import Line, slug_of
 from tracking.operation import anonymous_id
 from tracking.permit import Permit
@@ -166,13 +166,19 @@ def write_verdict(verdict: Verdict, observed_ms: int) -> bytes:
     }
     if verdict.setback is not None:
         body["setback"] = _setback(verdict.setback)
-    return _encode(body)
+    return _encode(body | _told(verdict.attempt))
 
 
 def write_setback(setback: Setback, mark: str = "", *, unsent: bool) -> bytes:
     """Write a setback for retry.lua, with the mark of what was refused; `unsent`: nothing left."""
     more: dict[str, object] = {"unsent": True} if unsent else {}
+    more |= _told(setback.attempt)
     return _encode(_setback(setback) | more | ({"mark": mark} if mark else {}))
+
+
+def _told(attempt: Attempt | None) -> dict[str, object]:
+    """Tell of a call that was made; Redis knows when it was granted."""
+    return {"attempt": (attempt.outcome, attempt.http_status, attempt.ms)} if attempt else {}
 
 
 def _setback(setback: Setback) -> dict[str, object]:

@@ -32,7 +32,11 @@ wait_slugs                    set    lines the sweeper looks at         empty
 tracking:workers              zset   worker process, JSON → until, ms   20 s after the last look
 tracking:epoch                string "<name> <quiet until, µs>"         never
 tracking:server               string which Redis wrote here last         never
-tracking:status:<id>          string the operation, JSON                24 h (15 min) after its end
+tracking:status:<id>          string the operation, JSON                24 h (15 min) after its end,
+                                                                        once that is archived
+tracking:to_archive           zset   id → its end, ms                   archived
+tracking:archive_lock1        string who archives                       15 s after it last asked
+tracking:archive_lock2        string who may report what it archived    30 s after it last asked
 tracking:operations:<slug>:<> zset   id → its call or end, ms           24 h after its last entry
 tracking:answer:<slug>:<no>   string the last answer, JSON              default max_age, 30 s to 1 h
 tracking:forgotten:<slug>:<n> string when it was forgotten, µs          1 h
@@ -52,6 +56,8 @@ SERVER = "tracking:server"
 SECRET = "tracking:secret"  # noqa: S105 - the name of a key
 LINES = "wait_slugs"
 WORKERS = "tracking:workers"
+TO_ARCHIVE = "tracking:to_archive"
+ARCHIVE_LOCKS = ("tracking:archive_lock1", "tracking:archive_lock2")
 STATUS = "tracking:status:"
 FORGOTTEN = "tracking:forgotten:"
 HISTORY = "tracking:operations:"

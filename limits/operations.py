@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from redis.asyncio import Redis
@@ -17,9 +18,13 @@ from tracking.operation import State, anonymous_id, anonymous_in
 from tracking.request import Number, Slug
 
 Operation = dict[str, Any]
-"""`status`, `startedAt`, `finishedAt`, `output`, `tracking`; and `resend_of` of a repeated one."""
+"""`status`, `startedAt`, `finishedAt`, `output`, `tracking`; and `resend_of` of a repeated one,
+`attempts` of one that ended after calls."""
 
 _MEMBERS = ("status", "startedAt", "finishedAt", "output", "tracking")
+
+Made = tuple[int, str, int | None, int]
+"""A call that was made: its grant (Unix ms), outcome, HTTP status, ms that it took."""
 
 
 LISTED_MOST = 1_000
@@ -65,6 +70,30 @@ async def operations(redis: Redis, ids: Sequence[str]) -> dict[str, Operation]:
     return found
 
 
+def own_attempts(made: Sequence[Made], admitted_ms: int, *, anonymous: bool) -> list[Operation]:
+    """Tell of the calls for an operation, oldest first, out of those for its number.
+
+    They were made since it was admitted, but for the one that answered it, which may have run.
+    Requests without an id joined one by one, the last of them at `admitted_ms`: all are theirs.
+    """
+    return [
+        {"at": iso(at_ms), "outcome": outcome, "http_status": http_status, "ms": ms}
+        for i, (at_ms, outcome, http_status, ms) in enumerate(made)
+        if anonymous or at_ms >= admitted_ms or i == len(made) - 1
+    ]
+
+
+def iso(ms: float) -> str:
+    """Write an instant as an operation's members have it."""
+    text = datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
+
+
 def _told(read: Mapping[str, Any]) -> Operation:
-    repeats = {"resend_of": read["resend_of"]} if read.get("resend_of") else {}
-    return {name: read.get(name) for name in _MEMBERS} | repeats
+    told = {name: read.get(name) for name in _MEMBERS}
+    if read.get("resend_of"):
+        told["resend_of"] = read["resend_of"]
+    if read.get("attempts"):
+        anonymous = bool(read.get("anonymous"))
+        told["attempts"] = own_attempts(read["attempts"], read["at"], anonymous=anonymous)
+    return told

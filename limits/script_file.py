@@ -45,7 +45,7 @@ OF_LINE = (
 
 BATCH = "batch"
 
-ALONE = ("epoch", "inspect", "survey")
+ALONE = ("archive", "epoch", "inspect", "survey")
 """Scripts that belong to no line and use no part of the library."""
 
 

@@ -129,6 +129,7 @@ class Setback:
     at once for so long instead. `patience`: the line was not asked but refused, and ends who waits
     for so long while it is. `firm`: an answer does not end the pause, and the request keeps its
     place. `of_credentials`: others than these may be accepted. `why` is for operators.
+    `attempt`: the call for people to see; None: nobody was asked.
     """
 
     why: str
@@ -139,6 +140,7 @@ class Setback:
     patience: float | None = None
     firm: bool = False
     of_credentials: bool = False
+    attempt: Attempt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,8 @@ class Verdict(NamedTuple):
     `answered`: the courier did answer, so others who find it fresh enough may have it too.
     `output` is small and JSON-able. `observed_ms` is Redis' time at which the courier was asked,
     Unix ms; `finish` takes it from the call.
-    `setback`: what the last failed call means for its line.
+    `setback`: what the last failed call means for its line. `attempt`: the call that
+    ended so, for people to see; None: nobody was asked.
     """
 
     state: State
@@ -189,6 +192,7 @@ class Verdict(NamedTuple):
     answered: bool = True
     observed_ms: int | None = None
     setback: Setback | None = None
+    attempt: Attempt | None = None
 
 
 class Attempt(NamedTuple):

@@ -6,7 +6,8 @@ KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call
   text     the verdict, JSON: state, output (JSON text), observed (ms: its grant), answered,
-           setback (as in retry.lua: what the last failed call means for the line), or none
+           setback (as in retry.lua: what the last failed call means for the line), or none,
+           attempt (as there), or none
   number
   base     of the calls that are taken next, as in take.lua
   room     as in take.lua
@@ -85,6 +86,13 @@ local function remember(number, verdict, text, late)
   call('SET', ANSWER .. number, text, 'PX', rules.answer_ms)
 end
 
+-- The calls of the number, with this one; the script may be sent again, so the record stays as it is.
+local function calls_made(record, verdict)
+  local made = { unpack(record and record.made or {}) }
+  if verdict.attempt then table.insert(made, { verdict.observed, unpack(verdict.attempt) }) end
+  return #made > 0 and cjson.encode(made) or nil
+end
+
 -- A call in flight says so itself. One that was taken over may have been granted before as well.
 local function is_forgotten(number, record, verdict)
   if record then return record.forgotten end
@@ -98,6 +106,7 @@ return function(id, text, number, base, room)
   verdict.started = verdict.observed
   local flying = call('HMGET', INFLIGHT, id, '=' .. number)
   local record, runs = flying[1] and cjson.decode(flying[1]) or nil, flying[2]
+  verdict.attempts = calls_made(record, verdict)
   -- Others mostly wait where this one came from: no need to ask first whether all is calm.
   if record and not record.job then expect_no_calm() end
   local lifted = verdict.answered and note_answer()

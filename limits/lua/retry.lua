@@ -18,6 +18,7 @@ ARGV     behind the reports, see lib/batch.lua:
            firm      an answer does not end the pause, and the request keeps its place
            unsent    certainly nothing was sent, so the start is given back
            mark      of the credentials that were refused, or absent
+           attempt   of the call, for people: outcome, HTTP status or null, ms; absent: none was made
   base     as in take.lua
   room     as in take.lua
 
@@ -36,12 +37,19 @@ local function note_try(record, setback)
   count('retried')
 end
 
+local function note_call(record, at_ms, told)
+  record.made = record.made or {}
+  table.insert(record.made, { at_ms, unpack(told) })
+  if #record.made > 9 then table.remove(record.made, 1) end
+end
+
 return function(id, text, base, room)
   local setback = cjson.decode(text)
   return end_unanswered(id, base, room, function(number, record)
     if setback.unsent then give_start_back(id, record) end
     if not setback.firm then note_try(record, setback) end
     local granted = tonumber(record.granted)
+    if setback.attempt then note_call(record, math.floor(granted / 1000), setback.attempt) end
     local stops_ms = setback.after and note_failure(number, granted, setback)
     -- First in line, the sweep finds it when it has to end.
     if setback.firm or patience_ends() then return put_head(number, record) end

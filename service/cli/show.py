@@ -24,12 +24,16 @@ from service.client.look import (
     operation_of,
     parcel_of,
     stored_tracking,
+    with_archived,
 )
 from service.config.schema import Config
 from tracking.errors import LimitsDown
 from tracking.line import slug_of
 from tracking.operation import State
 from tracking.request import FIELDS_PREFIX
+
+LISTED_MOST = 20
+"""Requests that are listed for people."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,6 +56,7 @@ def run(options: argparse.Namespace) -> int:
     except LimitsDown as error:
         # What is stored is worth showing all the same.
         away = error
+    operations = with_archived(setting.config, slug, number, operations)
     if not _is_kept(place, seen, document):
         seen = None
     if options.json:
@@ -93,7 +98,7 @@ def _show_operation(options: argparse.Namespace, config: Config, catalogue: Cata
         line |= {"place": dataclasses.asdict(place)} if place else {}
         say_json(line | (members(seen) if seen else {"bound_by": "no_worker"} if binding else {}))
     elif operation is None:
-        say(f"{options.id}: still in the tube, ended more than a day ago, or never put")
+        say(f"{options.id}: still in the tube, purged long after its end, or never put")
     else:
         say(f"{options.id}: {operation['status']}  {summary(operation)}".rstrip())
         for name in ("tracking", "startedAt", "finishedAt", "resend_of"):
@@ -101,6 +106,9 @@ def _show_operation(options: argparse.Namespace, config: Config, catalogue: Cata
                 say(f"  {name:<11} {operation[name]}")
         if place:
             say(f"  {'request':<11} {stands(place)}")
+        for each in operation.get("attempts") or ():
+            status = f"HTTP {each['http_status']}, " if each["http_status"] else ""
+            say(f"  {'attempt':<11} {each['at']}  {each['outcome']} ({status}{each['ms']} ms)")
     if binding and not options.json:
         say(f"  {'bound by':<11} {binding}")
     return Exit.NEGATIVE if operation is None else Exit.DONE
@@ -127,7 +135,7 @@ def _print(name: str, document: Document | None, place: Place | None, binding: s
 
 
 def _list_operations(operations: Sequence[dict[str, Any]]) -> None:
-    """List the requests of the last 24 hours; how the oldest of them ended may be forgotten."""
+    """List the newest requests; how one ended that is not archived may be forgotten."""
     if not operations:
         return
     say("")
@@ -139,9 +147,11 @@ def _list_operations(operations: Sequence[dict[str, Any]]) -> None:
             each["finishedAt"] or "",
             summary(each),
         ]
-        for each in operations
+        for each in operations[:LISTED_MOST]
     ]
     table(("request", "state", "started", "finished", "outcome"), rows)
+    if (more := len(operations) - LISTED_MOST) > 0:
+        say(f"and {more} before these: --json lists up to 1,000")
 
 
 def _facts(document: Document) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,7 @@ from service.config.handover import redis_address, rules_for
 from service.config.schema import Config
 from service.results.connection import Document
 from service.results.failure import mongodb_down
-from service.results.names import FORGOTTEN, UNKNOWN_CODES
+from service.results.names import FORGOTTEN, OPERATIONS, UNKNOWN_CODES
 
 PATIENCE_MS = 3_000
 """A person waits, and so does a probe: sooner than the worker, who can wait."""
@@ -54,6 +54,7 @@ class Collections:
     unreadable: Collection[Document]
     unknown_codes: Collection[Document]
     forgotten: Collection[Document]
+    operations: Collection[Document]
 
 
 @contextmanager
@@ -74,6 +75,7 @@ def collections_of(config: Config) -> Iterator[Collections]:
                 unreadable=database[mongodb.unreadable_collection],
                 unknown_codes=database[UNKNOWN_CODES],
                 forgotten=database[FORGOTTEN],
+                operations=database[OPERATIONS],
             )
     except PyMongoError as error:
         raise mongodb_down(error) from error

@@ -60,7 +60,7 @@ def forget(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:
         for begin in range(0, len(parcels), MARKED_AT_ONCE):
             mark(stores.forgotten, parcels[begin : begin + MARKED_AT_ONCE], MARK_SECONDS)
         for each in found:
-            each.counts |= clear(stores.tracking, stores.past, stores.unreadable, each.parcel)
+            each.counts |= _clear(stores, each.parcel)
             _forget_dead(each, stores, producer)
         outputs = asyncio.run(_outputs(config, parcels))
         for each in found:
@@ -68,8 +68,12 @@ def forget(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:
         running = [each for each in found if each.call]
         asyncio.run(_until_over(config, running))
         for each in running:
-            clear(stores.tracking, stores.past, stores.unreadable, each.parcel)
+            _clear(stores, each.parcel)
     return found
+
+
+def _clear(stores: Collections, parcel: Parcel) -> dict[str, int]:
+    return clear(stores.tracking, stores.past, stores.unreadable, stores.operations, parcel)
 
 
 async def _in_redis(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:

@@ -15,6 +15,7 @@ from limits.pauses import BY_HAND
 from limits.running import RunningCall, running_calls
 from limits.view import LineView, Place, View
 from limits.workers import LIVES_SECONDS, LiveWorker
+from service.client.archived import archived_operation, with_archived
 from service.client.connections import collections_of, redis_of, view_of
 from service.client.producer import Producer, Tubes
 from service.config.schema import Config
@@ -51,6 +52,7 @@ __all__ = [
     "standing_of",
     "stored_tracking",
     "unknown_codes",
+    "with_archived",
 ]
 
 
@@ -204,13 +206,17 @@ async def parcel_of(config: Config, slug: Slug, number: Number) -> ParcelNow:
 
 
 async def operation_of(config: Config, identity: str) -> Standing:
-    """Find one request by its id. Raises LimitsDown."""
+    """Find one request by its id: in Redis, then in the archive. Raises LimitsDown, ResultsDown."""
     async with view_of(config) as view:
-        return await standing_of(view, identity)
+        standing = await standing_of(view, identity)
+    if standing.operation is not None:
+        return standing
+    archived = await asyncio.to_thread(archived_operation, config, identity)
+    return Standing(archived, None, None, nobody=standing.nobody and archived is None)
 
 
 async def standing_of(view: View, identity: str) -> Standing:
-    """Find one request by its id, and its place where it waits. Raises LimitsDown."""
+    """Find one request in Redis by its id, and its place where it waits. Raises LimitsDown."""
     operation = await view.operation(identity)
     if operation is None:
         return Standing(None, None, None, not await view.workers())

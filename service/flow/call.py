@@ -6,7 +6,7 @@ import asyncio
 import datetime as dt
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from service.flow.call_room import CallRoom
@@ -109,13 +109,19 @@ class Asker:
         ms = round((time.monotonic() - began) * 1000)
         return await self._answered(call, tracking, Attempt(at, outcome, ms, tracking.http_status))
 
-    async def _die(self, call: Call, error: CourierError, setback: Setback | None = None) -> Turn:
+    async def _die(
+        self,
+        call: Call,
+        error: CourierError,
+        setback: Setback | None = None,
+        made: Attempt | None = None,
+    ) -> Turn:
         """Record a call as dead and end its operations: the worker's last word about it."""
         letter = letter_of(call, error.code, error.message, self._write_job(call.request))
         await keep_trying(lambda: self._dead.record([letter]))
         self._reach(FailPoint.AFTER_DEAD)
         emit(Event.DEAD, **_names(call), **_said(error))
-        verdict = _error_verdict(error, answered=False)
+        verdict = _error_verdict(error, made, answered=False)
         return await self._end(call, verdict._replace(setback=setback))
 
     async def give_up(self, call: Call, error: GivenUp) -> Turn:
@@ -152,7 +158,8 @@ class Asker:
         except UnreadableAnswer as error:
             return await self._failed(call, error, attempt)
         self._reach(FailPoint.AFTER_STORE)
-        turn = await self._end(call, Verdict(State.SUCCESS, output_of(tracking)))
+        verdict = Verdict(State.SUCCESS, output_of(tracking), attempt=attempt)
+        turn = await self._end(call, verdict)
         emit(
             Event.ANSWERED,
             **_names(call),
@@ -169,7 +176,8 @@ class Asker:
             emit(Event.UNREADABLE, **_names(call), **said)
         decision = decide(error, call, time.time(), self._retry)
         final = isinstance(decision, Refuse | Die)
-        if call.permit.started or final:
+        made = attempt if call.permit.started else None
+        if made or final:
             try:
                 await keep_trying(
                     lambda: self._results.fail(call, error, attempt, final=final),
@@ -182,11 +190,11 @@ class Asker:
         match decision:
             case Refuse():
                 emit(Event.REFUSED, **_names(call), **said)
-                return await self._end(call, _error_verdict(error, answered=True))
+                return await self._end(call, _error_verdict(error, made, answered=True))
             case Die(setback):
-                return await self._die(call, error, setback)
+                return await self._die(call, error, setback, made)
             case Repeat(setback):
-                return await self._repeat(call, setback, said)
+                return await self._repeat(call, replace(setback, attempt=made), said)
         assert_never(decision)
 
     async def _repeat(self, call: Call, setback: Setback, said: dict[str, str | int]) -> Turn:
@@ -236,6 +244,6 @@ def _said(error: CourierError) -> dict[str, str | int]:
     return {"error": error.code, **status, "detail": error.message}
 
 
-def _error_verdict(error: CourierError, *, answered: bool) -> Verdict:
+def _error_verdict(error: CourierError, made: Attempt | None, *, answered: bool) -> Verdict:
     output = {"code": error.code, "message": error.message}
-    return Verdict(State.ERROR, output, answered=answered)
+    return Verdict(State.ERROR, output, answered=answered, attempt=made)

@@ -47,6 +47,7 @@ class Event(StrEnum):
     NO_MEMORY = "redis is full"
     SWEPT = "sweeper repaired"
     UNKNOWN_LINE = "line is unknown"
+    NOT_ARCHIVED = "operations are not archived"
 
     DOOR_OPEN = "door is open"
     DOOR_CLOSED = "door is closed"
@@ -99,6 +100,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.NO_MEMORY: "error",
         Event.SWEPT: "warning",
         Event.UNKNOWN_LINE: "warning",
+        Event.NOT_ARCHIVED: "error",
         Event.DOOR_OPEN: "info",
         Event.DOOR_CLOSED: "info",
         Event.SPOOLED: "warning",
@@ -150,6 +152,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.NO_MEMORY: "Redis is at its `maxmemory`: new jobs stay in beanstalkd meanwhile.",
         Event.SWEPT: "What a vanished worker held was taken up again.",
         Event.UNKNOWN_LINE: "A drain job for `line`, which this worker does not know: it waits.",
+        Event.NOT_ARCHIVED: "MongoDB refuses them (`error`): tried again, but one `operation`.",
         Event.DOOR_OPEN: "Requests are taken over HTTP at `server`.",
         Event.DOOR_CLOSED: "No more requests are taken here; what was taken is durable.",
         Event.SPOOLED: "No beanstalkd takes requests: they are in the spool, put later by itself.",

@@ -1,4 +1,4 @@
-"""MongoDB by the synchronous driver, on two threads, with majority writes and a circuit.
+"""MongoDB by the synchronous driver, on three threads, with majority writes and a circuit.
 
 A write that was not confirmed may have happened: it is ResultsDown, and every write of this package
 may be repeated. While MongoDB is away nobody waits in line for time-outs: everything fails at once
@@ -24,7 +24,7 @@ from service.observe.log import emit_unexpected
 from service.results.failure import mongodb_down
 from service.results.forgetting import Marks
 from service.results.indexes import indexes_for, make_indexes
-from service.results.names import FORGOTTEN, UNKNOWN_CODES, Names
+from service.results.names import FORGOTTEN, OPERATIONS, UNKNOWN_CODES, Names
 from tracking.errors import ResultsDown
 
 T = TypeVar("T")
@@ -47,7 +47,10 @@ END_SECONDS = 1.0
 
 
 class Store:
-    """The collections, and the threads that speak to them: one reads, one does the rest."""
+    """The collections, and the threads that speak to them.
+
+    One writes, one reads, and one does what no request waits for.
+    """
 
     def __init__(self, names: Names, notice: Notice = lambda _: None) -> None:
         """`notice` hears of it when MongoDB goes away (the error) and when it is back (None)."""
@@ -66,6 +69,7 @@ class Store:
         self._notice = notice
         self._writer = ThreadPoolExecutor(1, "store")
         self._reader = ThreadPoolExecutor(1, "store-reader")
+        self._keeper = ThreadPoolExecutor(1, "store-keeper")
         self._up = asyncio.Event()
         self._up.set()
         self._pinger: asyncio.Task[None] | None = None
@@ -106,6 +110,11 @@ class Store:
         """Which parcels were forgotten lately."""
         return self._collection(FORGOTTEN)
 
+    @property
+    def operations(self) -> Collection[Document]:
+        """What became of requests: operations that ended."""
+        return self._collection(OPERATIONS)
+
     async def prepare(self) -> None:
         """Make the indexes; repeating it changes nothing. Raises ResultsDown."""
         for name, wanted in indexes_for(self._names).items():
@@ -118,6 +127,10 @@ class Store:
     async def read(self, step: Callable[..., T], *args: Any) -> T:
         """Run `step` without waiting for a write that is under way. Raises ResultsDown."""
         return await self._run(self._reader, step, *args)
+
+    async def keep(self, step: Callable[..., T], *args: Any) -> T:
+        """Run `step` beside both, for what no request waits for. Raises ResultsDown, as `run`."""
+        return await self._run(self._keeper, step, *args)
 
     @property
     def is_available(self) -> bool:
@@ -144,6 +157,7 @@ class Store:
             self._pinger.cancel()
         self._writer.shutdown(wait=False)
         self._reader.shutdown(wait=False)
+        self._keeper.shutdown(wait=False)
         await asyncio.to_thread(self._end)
 
     async def _run(self, thread: ThreadPoolExecutor, step: Callable[..., T], *args: Any) -> T:

@@ -115,6 +115,7 @@ def clear(
     tracking: Collection[Document],
     past: Collection[Document],
     unreadable: Collection[Document],
+    operations: Collection[Document],
     parcel: Parcel,
 ) -> dict[str, int]:
     """Delete what is stored of a parcel; tells how many documents of each collection that were.
@@ -125,8 +126,10 @@ def clear(
     before = {"created_at": {"$not": {"$gt": parcel.at}}}
     named = {"slug": parcel.slug, "tracking_number": parcel.number}
     observed = {"observed_us": {"$not": {"$gt": Int64(parcel.at_us)}}}
+    asked = {"slug": parcel.slug, "number": parcel.number, "admitted_at": {"$lte": parcel.at}}
     return {
         "tracking": tracking.delete_one({"_id": parcel.name} | before).deleted_count,
         "tracking_past": past.delete_many(named | before).deleted_count,
         "unreadable": unreadable.delete_one({"_id": parcel.name} | observed).deleted_count,
+        "operations": operations.delete_many(asked).deleted_count,
     }

@@ -12,7 +12,7 @@ import pymongo
 from pymongo import ASCENDING
 from pymongo.collection import Collection
 
-from service.results.names import UNKNOWN_CODES, Names
+from service.results.names import OPERATIONS, UNKNOWN_CODES, Names
 
 DAY_SECONDS = 86_400
 CODE_KEEP_DAYS = 90
@@ -86,6 +86,9 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
         names.dead: (Index(("slug", "reason")), Index(("at",), None, names.dead_keep_days)),
         # There are few, so they are searched without an index.
         names.unreadable: (Index(("at",), None, names.dead_keep_days),),
+        # By id they are found by `_id`. Purge ends them, a few at a time: MongoDB itself would
+        # delete those of a minute at once.
+        OPERATIONS: (Index(("slug", "number", "admitted_at")), Index(("finished_at",))),
         UNKNOWN_CODES: (Index(("last_seen",), None, CODE_KEEP_DAYS),),
     }
 

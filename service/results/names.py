@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from service.config.schema import Config
 
-UNKNOWN_CODES, FORGOTTEN = "unknown_codes", "forgotten"
+UNKNOWN_CODES, FORGOTTEN, OPERATIONS = "unknown_codes", "forgotten", "operations"
 """The names of collections that nobody needs to call otherwise: they hold no answers."""
 
 

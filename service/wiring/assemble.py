@@ -29,6 +29,7 @@ from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_request
 from service.tubes.intake import Intake
 from service.tubes.job import ReservedJob, line_in, request_in
 from service.tubes.pool import Source
+from service.upkeep.archiver import Archiver
 from service.upkeep.recheck import Recheck
 from service.upkeep.sweeper import Sweeper
 from service.wiring.connect import Parts
@@ -97,6 +98,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     sweeper = Sweeper(parts.limiter, dispatcher, parts.registry.slugs, reach)
     background = Background(parts.who.report)
     background.start("sweeper", sweeper.run)
+    background.start("archiver", Archiver(parts.to_archive, parts.store).run)
     background.start("code counts", codes.run)
     rechecked = frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled)
     if rechecked:

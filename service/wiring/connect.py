@@ -19,6 +19,7 @@ from redis.asyncio import Redis
 from couriers.http.session import open_session
 from couriers.registry import Registry
 from limits import keys
+from limits.archive import ToArchive
 from limits.braking import Brakes
 from limits.clock import Clock
 from limits.connect import open_redis, shared_secret
@@ -61,6 +62,7 @@ class Parts:
     secret: bytes
     who: Who
     defects: Defects
+    to_archive: ToArchive
 
 
 async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
@@ -88,8 +90,17 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     closing.push_async_callback(http.close)
     putter = Putter(config.beanstalkd.servers)
     closing.callback(putter.close)
-    defects = Defects(redis, config.retry.deaths)
-    return Parts(registry, limiter, store, http, putter, secret.encode(), who, defects)
+    return Parts(
+        registry,
+        limiter,
+        store,
+        http,
+        putter,
+        secret.encode(),
+        who,
+        Defects(redis, config.retry.deaths),
+        ToArchive(redis, limiter.token),
+    )
 
 
 async def _preflight(config: Config, redis: Redis, store: Store) -> None:

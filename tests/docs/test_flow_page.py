@@ -44,7 +44,9 @@ def test_every_key_either_decides_or_shows() -> None:
     listed = [name for row in table("| | keys |") for name in names(row[1])]
     types = "string|zset|list|hash|set"
 
-    of_code = re.findall(rf"^([a-z_:]+?)(?::<.*)? +(?:{types}) ", keys.__doc__ or "", re.MULTILINE)
+    of_code = re.findall(
+        rf"^([a-z_:0-9]+?)(?::<.*)? +(?:{types}) ", keys.__doc__ or "", re.MULTILINE
+    )
     assert sorted(listed) == sorted(of_code)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from limits_bench import KEYS
 from redis import Redis
 
+from limits.keys import TO_ARCHIVE
 from limits.rules import Rules
 
 ENDS = ("SUCCESS", "ERROR", "CANCELLED")
@@ -38,6 +39,7 @@ NEVER_EXPIRES = {
     KEYS.counts,
     KEYS.lines,
     KEYS.epoch,
+    TO_ARCHIVE,
 }
 
 
@@ -173,6 +175,7 @@ def _keys_live_as_long_as_documented(redis: Redis) -> None:
     names = list(redis.keys())
     told = _statuses(redis, [name for name in names if name.startswith(KEYS.status)])
     still_open = {name for name, each in told.items() if each["status"] not in ENDS}
+    still_open |= {f"{KEYS.status}{each}" for each in redis.zrange(TO_ARCHIVE, 0, -1)}
     pipeline = redis.pipeline(transaction=False)
     for name in names:
         pipeline.pttl(name)

@@ -51,6 +51,7 @@ async def test_what_ended_operations_tell_of_it_is_emptied_and_their_ends_stay(
     await worker.finish(await worker.granted("N002", id="op-2"), ANSWERED)
     await worker.granted("N003", id="op-3")
     others = [await status(redis, name) for name in ("op-2", "op-3")]
+    await redis.pexpire(f"{KEYS.status}op-1", 60_000)
     lives = await redis.pttl(f"{KEYS.status}op-1")
     found = await forget(forgetter)
 

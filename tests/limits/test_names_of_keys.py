@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from limits.keys import LineKeys, of_line
+from limits.keys import TO_ARCHIVE, LineKeys, of_line
 from tracking.line import Line
 
 LINE = Line("some-courier")
@@ -27,6 +27,12 @@ def test_scripts_name_a_lines_keys_as_we_do(field: str) -> None:
 @pytest.mark.parametrize("field", SHARED)
 def test_scripts_name_the_keys_of_all_lines_as_we_do(field: str) -> None:
     assert f"'{getattr(of_line(LINE), field)}'" in SCRIPT
+
+
+def test_an_end_names_the_set_of_what_is_to_be_archived_as_we_do() -> None:
+    state = (files("limits") / "lua/lib/state.lua").read_text()
+
+    assert f"'{TO_ARCHIVE}'" in state
 
 
 @pytest.mark.parametrize(("script", "keys"), [("survey", 2), ("inspect", 10)])

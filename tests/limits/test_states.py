@@ -27,9 +27,7 @@ from redis.asyncio import Redis
 from limits.view import View
 from tracking.call import Granted, Parked, Reused
 from tracking.operation import ENDS, TRANSITIONS, State, anonymous_in
-from tracking.request import Origin, Slug
-
-DAY_SECONDS = 86_400
+from tracking.request import Slug
 
 
 @pytest.mark.parametrize("stands", ["waits", "runs", "ended", "cancelled"])
@@ -54,11 +52,10 @@ async def test_an_id_that_is_known_for_one_parcel_is_refused_for_another(
     assert await redis.hget(counts, "id_reused") == "1"
 
 
-async def test_an_id_is_known_for_a_day_after_its_end_and_new_again_then(
+async def test_an_id_whose_end_is_not_known_any_more_is_new_again(
     worker: Worker, redis: Redis
 ) -> None:
     await worker.finish(await worker.granted("N001", id="order-1042"))
-    assert DAY_SECONDS - 60 < await redis.ttl(f"{KEYS.status}order-1042") <= DAY_SECONDS
 
     await redis.delete(f"{KEYS.status}order-1042")
 
@@ -82,14 +79,6 @@ async def test_an_id_that_is_free_again_ends_with_its_new_parcel_only(
     await free.finish(await free.taken())
     assert await state(redis, "order-1042") == "SUCCESS"
     assert await counted(redis, "open") == (0,)
-
-
-async def test_the_end_of_a_re_check_is_kept_for_minutes(worker: Worker, redis: Redis) -> None:
-    call = await worker.granted("N001", id="recheck-1", origin=Origin.AUTOMATIC)
-
-    await worker.finish(call)
-
-    assert 0 < await redis.ttl(f"{KEYS.status}recheck-1") <= 900
 
 
 async def test_what_has_not_ended_is_kept_for_as_long_as_it_takes(

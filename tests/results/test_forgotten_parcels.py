@@ -36,7 +36,7 @@ def marked(store: Store, after: dt.timedelta = FORGOTTEN_AT) -> None:
 
 
 def cleared(store: Store) -> dict[str, int]:
-    return clear(store.tracking, store.past, store.unreadable, parcel())
+    return clear(store.tracking, store.past, store.unreadable, store.operations, parcel())
 
 
 def unreadable() -> UnreadableAnswer:
@@ -60,13 +60,13 @@ async def test_all_that_is_stored_of_it_goes_and_nothing_else(
             past = stored() | {"_id": f"{name}:{first_event}", "tracking_number": name[5:]}
             store.past.insert_one(past)
 
-    assert cleared(store) == {"tracking": 1, "tracking_past": 2, "unreadable": 1}
+    assert cleared(store) == {"tracking": 1, "tracking_past": 2, "unreadable": 1, "operations": 0}
 
     for collection in (store.tracking, store.past, store.unreadable):
         left = [document["_id"] for document in collection.find({})]
         assert left
         assert all(name.startswith(f"usps:{OTHER}") for name in left)
-    assert cleared(store) == {"tracking": 0, "tracking_past": 0, "unreadable": 0}
+    assert not any(cleared(store).values())
 
 
 def test_a_document_that_somebody_else_made_of_it_goes_too(store: Store) -> None:

@@ -4,7 +4,7 @@ record: everybody who waits for one number, as one JSON value.
   since     ms   arrival of the oldest request
   anon      requests without an id, as one operation: id (key of the first job), last (key of the
             newest one), count (nil: 1), at (ms, the newest arrival), age (ms, the strictest max_age),
-            till (ms, the last expiry)
+            till (ms, the last expiry), auto (all of them are AUTOMATIC)
   newest    ids of the newest operations, at most 16, the newest first
   listed    how many ids more there are, in the list of `rest_of`, the newest first
   ids       how many operations with an id there are, but for those that were cancelled one by one
@@ -12,6 +12,7 @@ record: everybody who waits for one number, as one JSON value.
   given, fields, auto, trace     of the request: later values fill gaps, the newest wins; fields of
             AUTOMATIC requests only fill gaps where there is a MANUAL one
   attempts, deaths               answers to be repeated, workers that vanished
+  made      the last 9 calls that were made and failed: at (ms, the grant), outcome, HTTP status, ms
   tills     some operation has an expiry, so all are looked at before a call
   todo      how many of the list are still to be looked at; those that stay go to its end
   dying     too many workers vanished over it: a worker records it as dead, then finishes it
@@ -79,13 +80,16 @@ local function join(record, request)
     record.ids = (record.ids or 0) + 1
     record.tills = record.tills or request.till ~= nil or nil
   elseif not record.anon then
-    record.anon = { id = request.job, at = now_ms, age = request.age, till = request.till }
+    record.anon = {
+      id = request.job, at = now_ms, age = request.age, till = request.till, auto = request.auto,
+    }
   else
     local anon = record.anon
     if anon.id == request.job or anon.last == request.job then return end
     anon.count, anon.at, anon.last = (anon.count or 1) + 1, now_ms, request.job
     anon.age = math.min(anon.age or rules.max_age_ms, request.age or rules.max_age_ms)
     anon.till = anon.till and request.till and math.max(anon.till, request.till) or nil
+    anon.auto = anon.auto and request.auto
   end
   if request.given then record.given = record.given or request.given end
   if request.trace then record.trace = request.trace end
@@ -108,6 +112,7 @@ local function merged(number, old, new)
     anon.last = new.anon.last or new.anon.id
     anon.age = math.min(anon.age or rules.max_age_ms, new.anon.age or rules.max_age_ms)
     anon.till = anon.till and new.anon.till and math.max(anon.till, new.anon.till) or nil
+    anon.auto = anon.auto and new.anon.auto
   else
     old.anon = old.anon or new.anon
   end

@@ -10,12 +10,14 @@ An operation, as JSON:
   auto        its request is AUTOMATIC
   age, till   ms, of its request, while it is open (has not ended)
   startedAt, finishedAt, output      from RUNNING on
+  anonymous, attempts                of one that ended: its requests had no id; the calls that were made,
+              as in lib/record.lua
 
 Requests without an id are one operation of their number's record. While it waits it stands in the
 record only; its id names the parcel, so that it is found there.
 
 A verdict: state (SUCCESS, ERROR or CANCELLED), output (JSON text), started (ms or nil), observed (ms:
-when the answer was asked for).
+when the answer was asked for), attempts (JSON text or nil).
 ]]
 local ENDED = { SUCCESS = true, ERROR = true, CANCELLED = true }
 
@@ -48,9 +50,7 @@ do
     ERROR = '',
     CANCELLED = '',
   }
-  local DAY_MS = 86400000
-  -- What has no id of its producer's can only come back by a redelivery: its end is kept for minutes.
-  local BRIEF_MS = 900000
+  local DAY_MS, TO_ARCHIVE = 86400000, 'tracking:to_archive'
   local dates, instants = {}, {}
 
   -- Days since 1970 as YYYY-MM-DD.
@@ -95,9 +95,12 @@ do
       if operation.till then text = text .. ',"till":' .. digits(operation.till) end
     end
     if state == 'WAITING' then return text .. '}' end
-    return text .. ',"startedAt":' .. iso(verdict.started)
+    text = text .. ',"startedAt":' .. iso(verdict.started)
       .. ',"finishedAt":' .. iso(ENDED[state] and now_ms)
-      .. ',"output":' .. (verdict.output or 'null') .. '}'
+      .. ',"output":' .. (verdict.output or 'null')
+    if ENDED[state] and operation.anonymous then text = text .. ',"anonymous":true' end
+    if verdict.attempts then text = text .. ',"attempts":' .. verdict.attempts end
+    return text .. '}'
   end
 
   local trimmed = {}
@@ -116,10 +119,10 @@ do
   end
 
   -- Every end of an operation, whatever script it comes from. What is to follow from an end begins here.
+  -- Its status gets an end of its own when it is archived: archive.lua.
   local function note_end(id, operation, was, verdict)
-    local brief = operation.anonymous or operation.auto
-    call('SET', STATUS .. id, written(operation, verdict.state, verdict), 'PX',
-      brief and BRIEF_MS or DAY_MS)
+    call('SET', STATUS .. id, written(operation, verdict.state, verdict))
+    call('ZADD', TO_ARCHIVE, now_ms, id)
     count(verdict.state)
     if not operation.anonymous and (was == 'WAITING' or was == 'RUNNING') then count('open', -1) end
   end
@@ -159,7 +162,7 @@ end
 local function anonymous_operation(number, anon)
   local id = anonymous_id(number, anon.id)
   local operation = operation_in(call('GET', STATUS .. id))
-    or { tracking = parcel_of(number), at = anon.at }
+    or { tracking = parcel_of(number), at = anon.at, auto = anon.auto }
   operation.anonymous = true
   return not ENDED[operation.status] and operation or nil, id
 end

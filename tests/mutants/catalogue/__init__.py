@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mutants.catalogue import (
     answers,
+    archive,
     brake,
     door,
     duty,
@@ -34,5 +35,6 @@ CATALOGUE: tuple[Mutant, ...] = (
     *door.MUTANTS,
     *stores.MUTANTS,
     *forgetting.MUTANTS,
+    *archive.MUTANTS,
     *outside.MUTANTS,
 )

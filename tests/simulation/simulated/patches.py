@@ -17,6 +17,7 @@ service.wiring.assemble.FailPoints counts the fail points that were reached, and
 service.wiring.assemble.request_in simulated.stumbling
 service.wiring.assemble.Sweeper    simulated.stumbling
 service.wiring.assemble.Drainer    simulated.stumbling
+service.wiring.assemble.Archiver   simulated.stumbling
 ================================== ==============================================================
 """
 

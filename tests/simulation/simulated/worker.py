@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Collection
 from typing import Any
 
+from limits.archive import ToArchive
 from limits.connect import RedisAddress, open_redis
 from limits.defects import Defects
 from limits.workers import Who
@@ -70,7 +71,18 @@ async def run_worker(
     without_http: Any = None
     putter: Any = SimulatedPutter(tubes)
     defects = Defects(redis, plan.deaths)
-    parts = Parts(registry, limiter, store, without_http, putter, b"", who, defects)  # type: ignore[arg-type]
+    to_archive = ToArchive(redis, limiter.token)
+    parts = Parts(
+        registry,
+        limiter,
+        store,
+        without_http,
+        putter,
+        b"",
+        who,
+        defects,
+        to_archive,  # type: ignore[arg-type]
+    )
     worker = assemble(config, parts)
     worker.requests.start()
     worker.drains.start()

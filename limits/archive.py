@@ -1,0 +1,71 @@
+"""What ended and is not archived yet: given out to one worker at a time (lua/archive.lua).
+
+    lock 1   who is given work; each ask renews it
+    lock 2   who may report; it outlives the first one, and in this grace nobody is given work
+
+A process that vanishes leaves both to end by themselves; then the next one is given the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from redis.asyncio import Redis
+
+from limits import keys
+from limits.clock import Clock
+from limits.pipeline import Pipeline, Value
+
+WORKS_MS = 15_000
+"""Three times what one write to MongoDB may take."""
+
+REPORTS_MS = 30_000
+"""An operation is archived within a minute, also when the one who archives has just vanished."""
+
+DAY_MS, BRIEF_MS = 86_400_000, 900_000
+"""How long the end of an operation is known in Redis. What has no id of its producer's can only
+come back by a redelivery: it is known for minutes."""
+
+
+class Ended(NamedTuple):
+    """An operation that ended at `at_ms`, as its key tells; `status` None: somebody deleted it."""
+
+    id: str
+    at_ms: int
+    status: str | None
+
+
+class Archived(NamedTuple):
+    """One that MongoDB has; its status is known for `keep_ms` from its end on.
+
+    `keep_ms` None: what stands there is not the end of an operation, and is left as it is.
+    """
+
+    ended: Ended
+    keep_ms: int | None
+
+
+class ToArchive:
+    """The set of what is not archived. `who` asks: each process under a name of its own."""
+
+    def __init__(self, redis: Redis, who: str) -> None:
+        self._pipeline = Pipeline(redis, Clock())
+        # A report that no replica has is lost with a failover: then it is archived once more.
+        self._pipeline.confirmed = False
+        self._who = who
+
+    async def ask(self, reported: Iterable[Archived], most: int) -> Sequence[Ended] | float:
+        """Report what is archived, and take up to `most` more; seconds to wait when others do.
+
+        Raises LimitsDown: repeat it as it is, then.
+        """
+        names = (keys.TO_ARCHIVE, *keys.ARCHIVE_LOCKS)
+        args: list[Value] = [self._who, most, WORKS_MS, REPORTS_MS]
+        for (name, at_ms, _), keep_ms in reported:
+            args += (name, at_ms, "" if keep_ms is None else keep_ms)
+        word, *rest = await self._pipeline.run("archive", names, args)
+        if word == "wait":
+            return int(rest[0]) / 1000
+        given = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
+        return [Ended(name, int(at_ms), status) for name, at_ms, status in given]

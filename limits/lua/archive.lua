@@ -1,0 +1,62 @@
+--[[
+archive: one worker at a time is given the operations that ended, and writes them to MongoDB. What it
+reports as written leaves the set, and only then its status gets an end. Idempotent: who vanishes before
+the report leaves all to the next one, who writes the same once more.
+
+KEYS[1]  tracking:to_archive     zset of operations that ended: id → when, ms
+KEYS[2]  tracking:archive_lock1  who is given work
+KEYS[3]  tracking:archive_lock2  who may report; it lives longer: in this grace nobody is given work
+ARGV[1]  who asks
+ARGV[2]  operations that it takes at most
+ARGV[3]  ms for which the first lock lives
+ARGV[4]  ms for which the second one lives
+ARGV[5…] reported, three values each: id, when it ended (ms, as it was given), ms for which its status
+         is to be known from then on; empty: that is not the status of an end, so leave it alone
+
+Returns  {"work", id, when, status, …}   what is to be written, the oldest first, three values each; status
+                                         nil: somebody deleted it. Without any, all are archived
+         {"wait", ms}                    another one has the work, or had: ask again then
+]]
+local STATUS = 'tracking:status:'
+local set, lock1, lock2 = KEYS[1], KEYS[2], KEYS[3]
+local who, most = ARGV[1], ARGV[2]
+
+-- One that has ended once more since it was given has another score, and is given again.
+local function take_reports()
+  local ids = {}
+  for i = 5, #ARGV, 3 do table.insert(ids, ARGV[i]) end
+  if #ids == 0 then return end
+  local scores, archived = redis.call('ZMSCORE', set, unpack(ids)), {}
+  for i, id in ipairs(ids) do
+    local ended, keep = ARGV[3 * i + 3], ARGV[3 * i + 4]
+    if scores[i] and tonumber(scores[i]) == tonumber(ended) then
+      table.insert(archived, id)
+      if keep ~= '' then redis.call('PEXPIREAT', STATUS .. id, string.format('%.0f', ended + keep)) end
+    end
+  end
+  if #archived > 0 then redis.call('ZREM', set, unpack(archived)) end
+end
+
+-- A full Redis lets a script write that begins with a deletion: lib/context.lua.
+redis.call('ZREM', set, '')
+local works, reports = redis.call('GET', lock1), redis.call('GET', lock2)
+if reports == who then take_reports() end
+if (works or reports) and works ~= who then
+  if reports ~= who then
+    return { 'wait', math.max(redis.call('PTTL', lock1), redis.call('PTTL', lock2), 1) }
+  end
+  -- It was slower than its lock: another one may be faster.
+  redis.call('DEL', lock2)
+  return { 'wait', tonumber(ARGV[3]) }
+end
+redis.call('SET', lock1, who, 'PX', ARGV[3])
+redis.call('SET', lock2, who, 'PX', ARGV[4])
+local ended, names = redis.call('ZRANGE', set, 0, most - 1, 'WITHSCORES'), {}
+for i = 1, #ended, 2 do table.insert(names, STATUS .. ended[i]) end
+local texts, work = #names > 0 and redis.call('MGET', unpack(names)) or {}, { 'work' }
+for i = 1, #names do
+  table.insert(work, ended[2 * i - 1])
+  table.insert(work, ended[2 * i])
+  table.insert(work, texts[i])
+end
+return work

@@ -1,0 +1,201 @@
+"""The collection `operations`: what became of each request, for months after its end.
+
+============ =======================================================================================
+member       is
+============ =======================================================================================
+`_id`        `"<id>@<ms>"`: its id, and when it was admitted. An id is free again a day after the
+             end of its operation, so one may stand here more than once
+account      whose it is: `"main"`
+id           as its producer gave it, or `"<slug>:<number>:<job>"`
+slug, number its parcel
+origin       `"MANUAL"` or `"AUTOMATIC"`
+state        SUCCESS, ERROR or CANCELLED
+output       what its status told
+resend_of    the id of the operation that it repeats, or null
+admitted_at  when a worker took it
+started_at   when the call was granted that ended it, or null
+finished_at  its end; it is purged so many days after it
+attempts     the last calls that were made for it, oldest first: at, outcome, http_status, ms
+============ =======================================================================================
+
+Written by the archiver, a batch at a time; writing it again changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import bson
+import msgspec
+from bson.errors import BSONError
+from bson.raw_bson import RawBSONDocument
+from pymongo import DESCENDING
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError
+
+from limits.archive import BRIEF_MS, DAY_MS, Archived, Ended
+from limits.operations import LISTED_MOST, Made, Operation, iso, own_attempts
+from service.results.bulk import duplicates_in
+from service.results.connection import Document
+from service.results.forgetting import NEVER, Marks
+from tracking.operation import ENDS
+from tracking.request import Origin
+
+ACCOUNT = "main"
+"""Whose requests from the tube are."""
+
+
+Refused = tuple[str, str]
+"""The id of an operation that cannot be stored, and why."""
+
+
+class Unreadable(Exception):
+    """A status that this service did not write."""
+
+
+class _Status(msgspec.Struct):
+    """What lua/lib/state.lua writes at an operation's end."""
+
+    status: str
+    at: int
+    tracking: str | None = None
+    startedAt: datetime | None = None  # noqa: N815 - the contract's name
+    output: dict[str, Any] | None = None
+    auto: bool = False
+    anonymous: bool = False
+    resend_of: str | None = None
+    attempts: list[Made] = []
+
+
+_read = msgspec.json.Decoder(_Status).decode
+
+
+def read_ended(ended: Ended) -> tuple[Document | None, Archived]:
+    """Make the document of an operation, and what to report once it is stored.
+
+    None instead of a document: its parcel was forgotten, or its status is none of an end. Raises
+    Unreadable.
+    """
+    if ended.status is None:
+        return None, Archived(ended, None)
+    try:
+        status = _read(ended.status)
+        if status.status not in ENDS:
+            return None, Archived(ended, None)
+        archived = Archived(ended, BRIEF_MS if status.auto or status.anonymous else DAY_MS)
+        return (status.tracking and _document(ended, status, status.tracking)) or None, archived
+    except (msgspec.MsgspecError, ValueError, OverflowError) as error:
+        raise Unreadable(str(error)) from error
+
+
+def _document(ended: Ended, status: _Status, parcel: str) -> Document:
+    slug, _, number = parcel.partition(":")
+    return {
+        "_id": f"{ended.id}@{status.at}",
+        "account": ACCOUNT,
+        "id": ended.id,
+        "slug": slug,
+        "number": number,
+        "origin": str(Origin.AUTOMATIC if status.auto else Origin.MANUAL),
+        "state": status.status,
+        "output": status.output,
+        "resend_of": status.resend_of,
+        "admitted_at": _date(status.at),
+        "started_at": status.startedAt,
+        "finished_at": _date(ended.at_ms),
+        "attempts": [
+            each | {"at": datetime.fromisoformat(each["at"])}
+            for each in own_attempts(status.attempts, status.at, anonymous=status.anonymous)
+        ],
+    }
+
+
+def told(document: Document) -> Operation:
+    """Tell of an archived operation as Redis told of it (limits/operations.py)."""
+    started = document.get("started_at")
+    attempts = [
+        each | {"at": iso(each["at"].timestamp() * 1000)} for each in document.get("attempts") or ()
+    ]
+    repeats = {"resend_of": document["resend_of"]} if document.get("resend_of") else {}
+    return {
+        "id": document["id"],
+        "status": document["state"],
+        "startedAt": started and iso(started.timestamp() * 1000),
+        "finishedAt": iso(document["finished_at"].timestamp() * 1000),
+        "output": document.get("output"),
+        "tracking": f"{document['slug']}:{document['number']}",
+        **repeats,
+        **({"attempts": attempts} if attempts else {}),
+    }
+
+
+def keep(
+    operations: Collection[Document], forgotten: Collection[Document], documents: Iterable[Document]
+) -> list[Refused]:
+    """Store operations; those that are there stay as they are. Raises PyMongoError.
+
+    Returns which cannot be stored at all, and why.
+    """
+    written: list[Document] = []
+    encoded: list[RawBSONDocument] = []
+    refused: list[Refused] = []
+    for each in documents:
+        try:
+            encoded.append(RawBSONDocument(bson.encode(each)))
+            written.append(each)
+        except (BSONError, OverflowError, UnicodeError) as error:
+            refused.append((each["id"], str(error)))
+    if encoded:
+        try:
+            operations.insert_many(encoded, ordered=False)
+        except BulkWriteError as error:
+            duplicates_in(error)
+        _withdraw(operations, forgotten, written)
+    return refused
+
+
+def _withdraw(
+    operations: Collection[Document], forgotten: Collection[Document], written: Iterable[Document]
+) -> None:
+    """Delete again what began before its parcel was forgotten.
+
+    Afterwards, not before: `forget` makes the mark first and then deletes what is there.
+    """
+    names = {each["_id"]: f"{each['slug']}:{each['number']}" for each in written}
+    marks = Marks(forgotten).of(set(names.values()))
+    gone = [
+        each["_id"]
+        for each in written
+        if each["admitted_at"].timestamp() * 1_000_000 <= marks.get(names[each["_id"]], NEVER)
+    ]
+    if gone:
+        operations.delete_many({"_id": {"$in": gone}})
+
+
+def by_id(identity: str) -> Document:
+    """Ask for all that had this id: one range of `_id`. `@` is in no id, and A is next to it."""
+    return {"_id": {"$gte": f"{identity}@", "$lt": f"{identity}A"}}
+
+
+def by_parcel(slug: str, number: str) -> Document:
+    """Ask for all of one parcel: one range of the index on both."""
+    return {"slug": {"$eq": slug}, "number": {"$eq": number}}
+
+
+def find_operation(operations: Collection[Document], identity: str) -> Document | None:
+    """The newest that had this id. Raises PyMongoError."""
+    return operations.find_one(by_id(identity), sort=[("_id", DESCENDING)])
+
+
+def operations_of(
+    operations: Collection[Document], slug: str, number: str, most: int = LISTED_MOST
+) -> list[Document]:
+    """All of one parcel, the newest first. Raises PyMongoError."""
+    found = operations.find(by_parcel(slug, number), limit=most, batch_size=most)
+    return list(found.sort("admitted_at", DESCENDING))
+
+
+def _date(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)

@@ -1,0 +1,85 @@
+"""Operations that ended go to MongoDB, a batch at a time; then Redis may let go of them.
+
+One worker process archives, whichever has the locks (limits/archive.py); the others look now and
+then whether it vanished. What it has written it reports with its next question: a process that
+vanishes in between leaves the batch to be written once more, which changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+from limits.archive import DAY_MS, Archived, Ended, ToArchive
+from service.observe.events import Event
+from service.observe.log import emit
+from service.results.connection import Document, Store
+from service.results.operations import Refused, Unreadable, keep, read_ended
+from tracking.errors import ResultsDown, StoreError
+
+PERIOD_SECONDS = 5.0
+"""How soon to look again when less than a batch was there: a third of the first lock's time."""
+
+TOGETHER_MOST = 500
+"""Operations of one batch: Redis is busy with them for two milliseconds, MongoDB for about ten."""
+
+
+class Archiver:
+    """Archives until cancelled. One per process."""
+
+    def __init__(self, to_archive: ToArchive, store: Store) -> None:
+        self._to_archive = to_archive
+        self._store = store
+        self._reported: Sequence[Archived] = ()
+
+    async def run(self) -> None:
+        """Archive until cancelled."""
+        while True:
+            seconds = PERIOD_SECONDS * random.uniform(0.8, 1.2)
+            try:
+                seconds = await self.step() or seconds
+            except ResultsDown as error:
+                # That MongoDB is away is said elsewhere; it may also refuse these documents.
+                if self._store.is_available:
+                    emit(Event.NOT_ARCHIVED, error=error.message, fix=error.fix)
+            except StoreError:
+                pass  # said elsewhere
+            if seconds > 0:
+                await asyncio.sleep(seconds)
+
+    async def step(self) -> float | None:
+        """Report the last batch, and archive one more. Raises LimitsDown, ResultsDown.
+
+        Returns seconds after which to ask again, below 0 for at once; None: when it suits.
+        """
+        await self._store.available()
+        given = await self._to_archive.ask(self._reported, TOGETHER_MOST)
+        self._reported = ()
+        if isinstance(given, float):
+            return given + random.uniform(0.0, 1.0)
+        if not given:
+            return None
+        reported, refused = await self._store.keep(self._archive, given)
+        for identity, why in refused:
+            emit(Event.NOT_ARCHIVED, operation=identity, error=why)
+        self._reported = reported
+        return None if len(given) < TOGETHER_MOST else -1.0
+
+    def _archive(self, given: Sequence[Ended]) -> tuple[list[Archived], list[Refused]]:
+        """Store what is given; tells what to report, and why some cannot be stored at all."""
+        documents: list[Document] = []
+        reported: list[Archived] = []
+        refused: list[Refused] = []
+        for each in given:
+            try:
+                document, archived = read_ended(each)
+            except Unreadable as error:
+                # Nobody can do anything with it; it must not hold up the others for ever.
+                document, archived = None, Archived(each, DAY_MS)
+                refused.append((each.id, str(error)))
+            reported.append(archived)
+            if document is not None:
+                documents.append(document)
+        refused += keep(self._store.operations, self._store.forgotten, documents)
+        return reported, refused

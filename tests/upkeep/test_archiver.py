@@ -1,0 +1,300 @@
+"""What ended is written to MongoDB once, whatever dies in between, and found there for months."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from pymongo import monitoring
+from pymongo.errors import NotPrimaryError
+from redis.asyncio import Redis
+
+from limits.archive import BRIEF_MS, DAY_MS, ToArchive
+from limits.keys import ARCHIVE_LOCKS, STATUS, TO_ARCHIVE
+from service.observe.events import Event
+from service.results.connection import Document, Store
+from service.results.forgetting import Parcel, clear, mark
+from service.results.names import Names
+from service.upkeep import archiver
+from service.upkeep.archiver import TOGETHER_MOST, Archiver
+from tracking.errors import LimitsDown, ResultsDown
+
+ADMITTED_MS = 1_772_366_400_000
+"""2026-03-01, noon."""
+
+ENDED_MS = ADMITTED_MS + 2_500
+NUMBER = "9405903699300184125060"
+
+ODD: list[dict[str, Any]] = [{"at": 2**99}, {"output": {"count": 2**70}}]
+"""No date, and more than MongoDB can hold."""
+
+Told = list[tuple[Event, dict[str, Any]]]
+
+
+@pytest.fixture
+async def redis(redis_url: str) -> AsyncIterator[Redis]:
+    async with Redis.from_url(redis_url, decode_responses=True) as client:
+        yield client
+
+
+@pytest.fixture
+async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
+    opened = Store(Names(mongo_uri, database))
+    await opened.prepare()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    events: Told = []
+    monkeypatch.setattr(archiver, "emit", lambda event, **fields: events.append((event, fields)))
+    return events
+
+
+def new(redis: Redis, store: Store, who: str = "first") -> Archiver:
+    return Archiver(ToArchive(redis, who), store)
+
+
+def status(**other: Any) -> dict[str, Any]:
+    """As lua/lib/state.lua writes it."""
+    return {
+        "status": "SUCCESS",
+        "tracking": f"usps:{NUMBER}",
+        "at": ADMITTED_MS,
+        "startedAt": "2026-03-01T12:00:00.000Z",
+        "finishedAt": "2026-03-01T12:00:02.500Z",
+        "output": {"tag": "Delivered", "checkpoints": 3},
+        **other,
+    }
+
+
+async def end(redis: Redis, name: str = "order-1", at_ms: int = ENDED_MS, **other: Any) -> None:
+    await redis.set(f"{STATUS}{name}", json.dumps(status(**other)))
+    await redis.zadd(TO_ARCHIVE, {name: at_ms})
+
+
+def stored(store: Store) -> list[Document]:
+    return list(store.operations.find().sort("_id"))
+
+
+def instant(ms: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(ms / 1000, dt.UTC)
+
+
+async def test_an_operation_that_ended_is_stored_with_all_that_is_known_of_it(
+    redis: Redis, store: Store
+) -> None:
+    attempts = [[ADMITTED_MS - 1, "courier_down", 503, 9], [ADMITTED_MS, "answered", 200, 212]]
+    await end(redis, attempts=attempts, resend_of="order-0")
+
+    await new(redis, store).step()
+
+    assert stored(store) == [
+        {
+            "_id": f"order-1@{ADMITTED_MS}",
+            "account": "main",
+            "id": "order-1",
+            "slug": "usps",
+            "number": NUMBER,
+            "origin": "MANUAL",
+            "state": "SUCCESS",
+            "output": {"tag": "Delivered", "checkpoints": 3},
+            "resend_of": "order-0",
+            "admitted_at": instant(ADMITTED_MS),
+            "started_at": instant(ADMITTED_MS),
+            "finished_at": instant(ENDED_MS),
+            "attempts": [
+                {"at": instant(ADMITTED_MS), "outcome": "answered", "http_status": 200, "ms": 212}
+            ],
+        }
+    ]
+
+
+async def test_it_is_let_go_only_with_the_next_question(redis: Redis, store: Store) -> None:
+    await end(redis)
+    await end(redis, "auto", auto=True)
+    await end(redis, "anonymous", anonymous=True)
+    one = new(redis, store)
+
+    await one.step()
+    assert await redis.zcard(TO_ARCHIVE) == len(stored(store)) == 3
+    await one.step()
+
+    assert await redis.zcard(TO_ARCHIVE) == 0
+    # All ended long ago, so that these are past and Redis has let go of them.
+    assert await redis.keys(f"{STATUS}*") == []
+    origins = {each["id"]: each["origin"] for each in stored(store)}
+    assert origins == {"order-1": "MANUAL", "auto": "AUTOMATIC", "anonymous": "MANUAL"}
+
+
+async def test_the_end_of_what_a_producer_named_is_known_for_a_day_that_of_others_for_minutes(
+    redis: Redis, store: Store
+) -> None:
+    seconds, _ = await redis.time()
+    now_ms = int(seconds) * 1000
+    for name, other in (("named", {}), ("auto", {"auto": True}), ("none", {"anonymous": True})):
+        await end(redis, name, now_ms, **other)
+    one = new(redis, store)
+
+    await one.step()
+    await one.step()
+
+    ends = [await redis.pexpiretime(f"{STATUS}{name}") for name in ("named", "auto", "none")]
+    assert ends == [now_ms + DAY_MS, now_ms + BRIEF_MS, now_ms + BRIEF_MS]
+
+
+async def test_who_vanishes_before_the_report_has_it_archived_twice_which_changes_nothing(
+    redis: Redis, store: Store
+) -> None:
+    await end(redis)
+    await new(redis, store, "vanishes").step()
+    before = stored(store)
+    await end(redis, "order-2", ENDED_MS + 1)
+    await redis.delete(*ARCHIVE_LOCKS)  # their time is over
+
+    one = new(redis, store, "the next")
+    await one.step()
+    await one.step()
+
+    assert [each["id"] for each in stored(store)] == ["order-1", "order-2"]
+    assert stored(store)[0] == before[0]
+    assert await redis.zcard(TO_ARCHIVE) == 0
+
+
+async def test_a_report_whose_reply_was_lost_is_given_again(
+    redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await end(redis)
+    to_archive = ToArchive(redis, "first")
+    one = Archiver(to_archive, store)
+    await one.step()
+    ask = to_archive.ask
+
+    async def lost(*args: Any) -> Any:
+        await ask(*args)
+        raise LimitsDown("the reply was lost")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(to_archive, "ask", lost)
+        with pytest.raises(LimitsDown):
+            await one.step()
+    await one.step()
+
+    assert len(stored(store)) == 1
+    assert await redis.zcard(TO_ARCHIVE) == 0
+
+
+async def test_while_mongodb_is_away_all_stays_in_redis_and_is_archived_later(
+    redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await end(redis)
+    one = new(redis, store)
+
+    def away(*_: Any) -> Any:
+        raise NotPrimaryError("not primary")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(archiver, "keep", away)
+        with pytest.raises(ResultsDown):
+            await one.step()
+    assert await redis.ttl(f"{STATUS}order-1") == -1
+
+    await store.available()
+    await one.step()
+    await one.step()
+    assert [each["id"] for each in stored(store)] == ["order-1"]
+    assert await redis.zcard(TO_ARCHIVE) == 0
+
+
+async def test_a_whole_batch_is_followed_by_the_next_at_once(redis: Redis, store: Store) -> None:
+    for n in range(TOGETHER_MOST + 1):
+        await end(redis, f"order-{n:04}")
+    one = new(redis, store)
+
+    assert [await one.step() for _ in range(3)] == [-1.0, None, None]
+
+    assert len(stored(store)) == TOGETHER_MOST + 1
+
+
+async def test_the_others_wait_until_the_one_who_archives_must_have_vanished(
+    redis: Redis, store: Store
+) -> None:
+    await new(redis, store).step()
+
+    assert 25 < (await new(redis, store, "second").step() or 0) <= 31
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[]", '{"status":"SUCCESS"}', *(json.dumps(status(**each)) for each in ODD)],
+)
+async def test_a_status_that_others_wrote_holds_up_nobody_and_is_told(
+    redis: Redis, store: Store, told: Told, text: str
+) -> None:
+    await end(redis, "order-0", ENDED_MS - 1)
+    await redis.set(f"{STATUS}order-0", text)
+    await end(redis)
+    one = new(redis, store)
+
+    await one.step()
+    await one.step()
+
+    assert [each["id"] for each in stored(store)] == ["order-1"]
+    assert await redis.zcard(TO_ARCHIVE) == 0
+    assert [fields["operation"] for _, fields in told] == ["order-0"]
+
+
+async def test_a_forgotten_parcel_is_not_archived_and_what_is_archived_of_it_goes(
+    redis: Redis, store: Store
+) -> None:
+    """`forget` may come at any moment: before, while a batch is in hand, and after."""
+    parcel = Parcel("usps", NUMBER, (ADMITTED_MS + 1) * 1000)
+    await end(redis)
+    await end(redis, "later", at=ADMITTED_MS + 2)
+    await end(redis, "emptied", tracking=None, output={"code": "forgotten"})
+    mark(store.forgotten, [parcel], 3_600)
+    one = new(redis, store)
+
+    await one.step()
+    await one.step()
+
+    assert [each["id"] for each in stored(store)] == ["later"]
+    assert await redis.zcard(TO_ARCHIVE) == 0
+    store.operations.insert_one({**stored(store)[0], "_id": "x", "admitted_at": parcel.at})
+    counted = clear(store.tracking, store.past, store.unreadable, store.operations, parcel)
+    assert counted["operations"] == 1
+    assert [each["id"] for each in stored(store)] == ["later"]
+
+
+class Watched(monitoring.CommandListener):
+    """What is asked of one database."""
+
+    def __init__(self, database: str) -> None:
+        self.database = database
+        self.asked: list[str] = []
+
+    def started(self, event: monitoring.CommandStartedEvent) -> None:
+        if event.database_name == self.database:
+            self.asked.append(event.command_name)
+
+    def succeeded(self, event: monitoring.CommandSucceededEvent) -> None: ...
+
+    def failed(self, event: monitoring.CommandFailedEvent) -> None: ...
+
+
+async def test_a_batch_is_one_write(redis: Redis, mongo_uri: str, database: str) -> None:
+    for n in range(100):
+        await end(redis, f"order-{n}")
+    watched = Watched(database)
+    monitoring.register(watched)
+    opened = Store(Names(mongo_uri, database))
+    try:
+        await new(redis, opened).step()
+    finally:
+        await opened.close()
+
+    assert watched.asked == ["insert", "find"]  # and once a look for marks of forgotten parcels

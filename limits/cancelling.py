@@ -19,8 +19,11 @@ from limits.pipeline import Pipeline
 from limits.pushed import NOWHERE, Places, places_of
 from limits.rules import NOBODY, RulesOf
 from limits.view import waiting
-from tracking.line import courier_line
-from tracking.request import Number, Slug
+from tracking.line import Line, courier_line, kind_of, slug_of
+from tracking.request import Number, Origin, Slug
+
+READ_AT_ONCE = 1_000
+"""Records of one HSCAN: Redis is busy with them for about a millisecond."""
 
 AT_ONCE = 20
 """Numbers in one script, mostly of one operation each: about a millisecond of Redis' time."""
@@ -61,6 +64,17 @@ class Cancelled:
     operations: int = 0
     kept: Kept | None = None
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """What somebody wants cancelled of all that waits: what came `age` seconds ago, or before.
+
+    None: of any age, of either origin. A number pushed by hand has neither, so it is never meant.
+    """
+
+    age: float | None = None
+    origin: Origin | None = None
 
 
 class Canceller:
@@ -109,6 +123,36 @@ class Canceller:
         async for each in self.cancel_many(await self._behind(slug)):
             yield each
 
+    async def cancel_where(
+        self, slug: Slug, which: Which
+    ) -> AsyncIterator[tuple[Wanted, Cancelled]]:
+        """Cancel what is meant of all that waits for a courier, and tell of each number."""
+        line = courier_line(slug)
+        names = keys.of_line(line)
+        with redis_asked():
+            seconds, micros = await self._redis.time()
+        asked: dict[str, object] = {} if which.origin is None else {"origin": which.origin.value}
+        if which.age is not None:
+            asked["before"] = round((seconds + micros / 1e6 - which.age) * 1000)
+        with redis_asked():
+            found = self._redis.hscan_iter(names.wait_requests, count=READ_AT_ONCE)
+            batch: list[Number] = []
+            async for number, text in found:
+                if _may_be_meant(number, text, asked):
+                    batch.append(Number(number))
+                if len(batch) == AT_ONCE:
+                    for told in await self._end_where(line, batch, asked):
+                        yield told
+                    batch.clear()
+            for told in await self._end_where(line, batch, asked):
+                yield told
+
+    async def couriers(self) -> list[Slug]:
+        """List those for which something waits or runs, by name."""
+        with redis_asked():
+            lines = [Line(str(name)) for name in await self._redis.smembers(keys.LINES)]
+        return sorted(slug_of(line) for line in lines if kind_of(line))
+
     async def waiting(self, slug: Slug) -> int:
         """Count the numbers that wait for a turn, or for a repetition."""
         with redis_asked():
@@ -133,6 +177,24 @@ class Canceller:
         )
         return list(reply[1:])
 
+    async def _end_where(
+        self, line: Line, numbers: Sequence[Number], asked: Mapping[str, object]
+    ) -> list[tuple[Wanted, Cancelled]]:
+        ended = await asyncio.gather(*(self._end_some(line, number, asked) for number in numbers))
+        told = zip(numbers, ended, strict=True)
+        return [(Wanted(slug_of(line), number), Cancelled(n)) for number, n in told if n]
+
+    async def _end_some(self, line: Line, number: Number, asked: Mapping[str, object]) -> int:
+        rules, total, todo = write_rules(self._rules_of(line), NOBODY), 0, 0
+        while True:
+            which = json.dumps({**asked, "todo": todo} if todo else asked)
+            _, ended, todo = await self._pipeline.run(
+                "cancel_where", [keys.wait_list(line)], (rules, b"[]", number, which)
+            )
+            total += int(ended)
+            if not todo:
+                return total
+
     async def _places(self, slug: Slug, numbers: Sequence[Number]) -> Mapping[Number, Places]:
         with redis_asked():
             return await places_of(self._redis, courier_line(slug), numbers)
@@ -145,3 +207,12 @@ class Canceller:
             numbers = [Number(field.removeprefix("=")) async for field, _ in calls]
             records = await self._redis.hmget(names.wait_requests, numbers) if numbers else ()
         return [Wanted(slug, n) for n, record in zip(numbers, records, strict=True) if record]
+
+
+def _may_be_meant(number: str, text: str, asked: Mapping[str, Any]) -> bool:
+    """Whether any operation of a record may be meant, so that others cost no script."""
+    if number == "!relist":  # lua/sweep.lua
+        return False
+    record = json.loads(text)
+    others = asked.get("origin") == Origin.MANUAL and record.get("auto")
+    return not others and record["since"] <= asked.get("before", record["since"])

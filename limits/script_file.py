@@ -31,6 +31,7 @@ OF_LINE = (
     "admit",
     "again",
     "cancel",
+    "cancel_where",
     "finish",
     "forget",
     "hand_back",

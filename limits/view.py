@@ -99,6 +99,7 @@ class View:
     def __init__(self, redis: Redis, rules_of: RulesOf) -> None:
         self._redis = redis
         self._pipeline = Pipeline(redis, Clock())
+        self._pipeline.confirmed = False  # what is only read waits for no replica
         self._rules_of = rules_of
 
     async def lines(self, known: Iterable[Line] = ()) -> list[LineView]:

@@ -28,7 +28,6 @@ for an id that is left alone:
          {now, "unknown"}                 nothing waits or runs under it
 ]]
 local NUMBERS_AT_ONCE = 20
-local BY_HAND = { state = 'CANCELLED', output = '{"code":"cancelled","message":"cancelled by hand"}' }
 
 -- Of more than 100 operations of a call only the newest say RUNNING; all came before its grant. One that
 -- came in the grant's own millisecond and does not say RUNNING waits: `at` has no finer part.

@@ -23,12 +23,12 @@ Returns  {now, ended, more, call, answers}
          call     id of the call that runs for the number, or empty
          answers  1: an answer was remembered
 ]]
-local BY_HAND = { state = 'CANCELLED', output = '{"code":"forgotten","message":"its parcel was forgotten"}' }
+local WITH_PARCEL = { state = 'CANCELLED', output = '{"code":"forgotten","message":"its parcel was forgotten"}' }
 
 -- Of the call's record stays what its slot and its end need; the fields of its requests go.
 local function end_running(id, record)
   local before = counted('CANCELLED')
-  local looked = end_where(record.n, record, BY_HAND, everyone)
+  local looked = end_where(record.n, record, WITH_PARCEL, everyone)
   if looked then
     record = {
       n = record.n, since = record.since, at = record.at, granted = record.granted,
@@ -40,7 +40,7 @@ local function end_running(id, record)
 end
 
 return function(number, keep_ms, places)
-  local ended, looked = end_waiting(number, BY_HAND, cjson.decode(places))
+  local ended, looked = end_waiting(number, WITH_PARCEL, cjson.decode(places))
   at_rest()
   if not looked then return { now, ended, 1, '', 0 } end
   local id = running(number)

@@ -1,4 +1,4 @@
-"""`cancel`: what waits for numbers, or for a courier, ends as CANCELLED."""
+"""`cancel`: what waits for numbers or for couriers, or one request, ends as CANCELLED."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from dataclasses import dataclass
 
 from service.cli.bar import Bar
 from service.cli.exit_codes import Exit, UsageError
-from service.cli.output import agreed, say, say_json
+from service.cli.output import agreed, say, say_json, span
 from service.cli.rows import rows
 from service.cli.settings import loaded
-from service.client.cancel import Cancelled, Kept, Wanted, canceller_of
+from service.client.cancel import Cancelled, Canceller, Kept, Wanted, Which, canceller_of
 from service.client.catalogue import Catalogue
+from service.client.look import operation_of
 from service.config.schema import Config
 from tracking.errors import MalformedJob
-from tracking.request import Slug, parse_slug
+from tracking.request import Number, Origin, Slug, parse_slug
+
+EVERYTHING = Which()
 
 _KEPT = {
     Kept.ELSEWHERE: "{id} is not a request for {parcel}, so nothing was cancelled; "
@@ -47,10 +50,14 @@ def run(options: argparse.Namespace) -> int:
     """Cancel; 1 when not all of it was cancelled, 2 when the one id is of another parcel."""
     setting = loaded(options)
     couriers = Catalogue(setting.config)
-    by_slug = bool(options.slug) and not options.csv and not options.slug_and_numbers
-    _check(options, by_slug=by_slug)
-    if by_slug:
-        return asyncio.run(_courier(setting.config, couriers, options))
+    named = bool(options.csv or options.slug_and_numbers)
+    which = Which(options.older_than, options.origin and Origin(options.origin))
+    _check(options, which, named=named)
+    if options.id and not named and not options.slug:
+        return asyncio.run(_by_id(setting.config, options))
+    if not named:
+        return asyncio.run(_couriers(setting.config, couriers, which, options))
+    options.origin = None  # of rows
     wanted = list(_wanted(options, couriers))
     question = f"Cancel what waits for {len(wanted)} rows of {options.csv}?"
     if not agreed(question, yes=options.yes or not options.csv):
@@ -58,12 +65,35 @@ def run(options: argparse.Namespace) -> int:
     return asyncio.run(_numbers(setting.config, wanted, options))
 
 
-def _check(options: argparse.Namespace, *, by_slug: bool) -> None:
-    named = len(options.slug_and_numbers) - (0 if options.slug else 1)
-    if not (options.csv or by_slug) and named < 1:
+def _check(options: argparse.Namespace, which: Which, *, named: bool) -> None:
+    numbers = len(options.slug_and_numbers) - (0 if options.slug else 1)
+    if which != EVERYTHING and (named or options.id):
+        wanted = "all that waits for a courier (--slug SLUG), or for any"
+        raise UsageError(
+            f"--older-than and --origin choose of {wanted}; name no numbers beside them"
+        )
+    if not named and not options.slug and not options.id and which == EVERYTHING:
+        raise UsageError(
+            "name what to cancel: SLUG NUMBER..., --id ID, --csv FILE, --slug SLUG for all that "
+            "waits for it, or --older-than and --origin"
+        )
+    if named and not options.csv and numbers < 1:
         raise UsageError("name what to cancel: SLUG NUMBER..., --csv FILE, or --slug SLUG for all")
-    if options.id and (options.csv or named != 1):
+    if options.id and (options.csv or (named and numbers != 1) or (options.slug and not named)):
         raise UsageError("--id names one request; for several, use a CSV file with a column id")
+
+
+async def _by_id(config: Config, options: argparse.Namespace) -> int:
+    """Find the parcel of an id, and cancel that one request."""
+    parcel = ((await operation_of(config, options.id)).operation or {}).get("tracking")
+    if not parcel:
+        sys.stderr.write(
+            f"worker.py: no request with the id {options.id} is known; check the id, or cancel "
+            "again once a worker has taken the job from the tube\n"
+        )
+        return Exit.NEGATIVE
+    slug, _, number = parcel.partition(":")
+    return await _numbers(config, [Wanted(Slug(slug), Number(number), options.id)], options)
 
 
 def _wanted(options: argparse.Namespace, couriers: Catalogue) -> Iterator[Wanted]:
@@ -111,27 +141,58 @@ def _told(one: Wanted, came: Cancelled) -> str:
     return f"nothing waits for {parcel}; a call that runs is not cut off"
 
 
-async def _courier(config: Config, couriers: Catalogue, options: argparse.Namespace) -> int:
-    tally = Tally()
+async def _couriers(
+    config: Config, couriers: Catalogue, which: Which, options: argparse.Namespace
+) -> int:
+    """Cancel all that waits, or what is meant of it, for one courier or for all."""
+    total = 0
     async with canceller_of(config) as canceller:
-        try:
-            slug = couriers.resolve(options.slug)[0]
-        except MalformedJob:
-            # It may not be configured any more: whatever waits for it can be ended all the same.
-            slug = parse_slug(options.slug)
-            if not await canceller.waiting(slug):
-                raise
-        waiting = await canceller.waiting(slug)
-        if not agreed(f"Cancel all that waits for {slug}: {waiting} numbers?", yes=options.yes):
+        slugs = await _slugs(canceller, couriers, options)
+        waiting = {slug: await canceller.waiting(slug) for slug in slugs}
+        of_whom = options.slug or f"{len(slugs)} couriers"
+        most = "" if which == EVERYTHING else "up to "
+        numbers = f"{most}{sum(waiting.values())} numbers"
+        question = f"Cancel {_worded(which)} for {of_whom}: {numbers}?"
+        if not agreed(question, yes=options.yes):
             return Exit.NEGATIVE
-        try:
-            with Bar(waiting) as bar:
-                async for _, came in canceller.cancel_courier(slug):
-                    tally.add(came)
-                    bar.count(sys.stdout, "")
-        finally:
-            _sum_up(slug, tally, as_json=options.json)
-    return Exit.DONE if tally.requests else Exit.NEGATIVE
+        for slug in slugs:
+            tally = Tally()
+            ends = canceller.cancel_courier(slug)
+            if which != EVERYTHING:
+                ends = canceller.cancel_where(slug, which)
+            try:
+                with Bar(waiting[slug]) as bar:
+                    async for _, came in ends:
+                        tally.add(came)
+                        bar.count(sys.stdout, "")
+            finally:
+                _sum_up(slug, tally, as_json=options.json)
+            total += tally.requests
+    if not options.json:
+        say("jobs that no worker has taken from the tubes yet are not reached; cancel again later")
+    return Exit.DONE if total else Exit.NEGATIVE
+
+
+async def _slugs(
+    canceller: Canceller, couriers: Catalogue, options: argparse.Namespace
+) -> list[Slug]:
+    if not options.slug:
+        return await canceller.couriers()
+    try:
+        return [couriers.resolve(options.slug)[0]]
+    except MalformedJob:
+        # It may not be configured any more: whatever waits for it can be ended all the same.
+        slug = parse_slug(options.slug)
+        if not await canceller.waiting(slug):
+            raise
+        return [slug]
+
+
+def _worded(which: Which) -> str:
+    if which == EVERYTHING:
+        return "all that waits"
+    age = "" if which.age is None else f" that came {span(which.age)} ago or before"
+    return f"every {f'{which.origin} ' if which.origin else ''}request{age}"
 
 
 def _sum_up(slug: Slug, tally: Tally, *, as_json: bool) -> None:
@@ -139,4 +200,3 @@ def _sum_up(slug: Slug, tally: Tally, *, as_json: bool) -> None:
         say_json({"slug": slug, "numbers": tally.numbers, "cancelled": tally.requests})
         return
     say(f"cancelled {tally.requests} requests for {tally.numbers} numbers of {slug}")
-    say("jobs that no worker has taken from the tubes yet are not reached; cancel again later")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from service import VERSION
 from service.cli.arguments import Verbs, a_verb, offer_json, seconds_of, with_epilog
-from service.cli.pausing import offer_pausing
+from service.cli.pausing import lasting, offer_pausing
+from service.cli.repeating import offer_dead
 from tracking.request import FIELDS, FIELDS_PREFIX
 
 DEVSTACK = Path(__file__).parents[2] / "devstack"
@@ -38,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     offer_pausing(verbs)
     _forget(verbs)
     _info(verbs)
-    _dead(verbs)
+    offer_dead(verbs)
     _reparse(verbs)
     _check(verbs)
     _doctor(verbs)
@@ -177,7 +178,17 @@ def _cancel(verbs: Verbs) -> None:
         verbs, "cancel", "Cancel requests that wait; calls that run already are not cut off."
     )
     _parcels(made, alone="; alone: cancel all that waits for this courier")
-    made.add_argument("--id", help="cancel only the request with this id, of that parcel")
+    made.add_argument("--id", help="cancel only the request with this id")
+    made.add_argument(
+        "--older-than",
+        type=lasting,
+        metavar="DURATION",
+        help="of all that waits, for --slug or for any courier, only what came so long ago or "
+        "before, like 90s, 15m, 2h or 3d",
+    )
+    made.add_argument(
+        "--origin", choices=("MANUAL", "AUTOMATIC"), help="the same: only requests of this origin"
+    )
     offer_json(made)
 
 
@@ -222,38 +233,6 @@ def _info(verbs: Verbs) -> None:
         help="list the calls in flight instead, the oldest first, also those whose worker vanished",
     )
     offer_json(made)
-
-
-def _dead(verbs: Verbs) -> None:
-    made = a_verb(verbs, "dead", "List, show, put again or delete requests that got no answer.")
-    actions = made.add_subparsers(title="actions", metavar="ACTION", required=True)
-    texts = {
-        "list": "List records, newest first.",
-        "show": "Show all of one record.",
-        "kick": "Put the requests again, then delete their records.",
-        "delete": "Delete records and their buried jobs.",
-    }
-    for action, text in texts.items():
-        each = a_verb(actions, action, text, module="dead")
-        each.set_defaults(action=action)
-        if action == "show":
-            each.add_argument("ids", nargs=1, metavar="ID")
-        else:
-            each.add_argument("--slug", help="only requests for this courier")
-            each.add_argument("--reason", help="only with this reason")
-        if action == "list":
-            each.add_argument(
-                "--limit", type=int, default=50, help="at most this many; default: 50"
-            )
-        if action in {"kick", "delete"}:
-            each.add_argument("ids", nargs="*", metavar="ID")
-            each.add_argument("--all", action="store_true", help="every record")
-            each.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-        offer_json(each)
-    text = "List buried jobs that no record names."
-    orphans = a_verb(actions, "orphans", text, module="orphans")
-    orphans.add_argument("--record", action="store_true", help="record them, for kick and delete")
-    offer_json(orphans)
 
 
 def _reparse(verbs: Verbs) -> None:

@@ -136,3 +136,65 @@ def test_what_was_cancelled_before_redis_went_away_is_told(offline: Run) -> None
     done = offline("cancel", "--slug", "usps", "--yes")
     assert done.code == 3
     assert "Redis" in done.err
+
+
+@pytest.fixture
+def mixed(store: redis.Redis) -> None:
+    """Of usps an old AUTOMATIC request; of gls an old one, and one that came just now."""
+    now_ms = int(store.time()[0]) * 1000
+    wishes = [
+        ("usps", "AUTO", True, 1),
+        ("gls", "OLD1", False, now_ms - 7_300_000),
+        ("gls", "NEW1", False, now_ms),
+    ]
+    for slug, number, auto, since in wishes:
+        record = {"since": since, "newest": [number], "ids": 1, **({"auto": True} if auto else {})}
+        store.hset(f"wait_requests:{slug}", number, json.dumps(record))
+        waits = {"status": "WAITING", "tracking": f"{slug}:{number}", "at": since}
+        waits |= {"auto": True} if auto else {}
+        store.set(f"tracking:status:{number}", json.dumps(waits))
+        store.rpush(f"wait_list_automatic:{slug}" if auto else f"wait_list:{slug}", number)
+        store.sadd("wait_slugs", slug)
+
+
+@pytest.mark.usefixtures("mixed")
+@pytest.mark.parametrize(
+    ("arguments", "cancelled"),
+    [
+        (["--origin", "AUTOMATIC"], {"AUTO"}),
+        (["--older-than", "2h"], {"AUTO", "OLD1"}),
+        (["--older-than", "2h", "--origin", "MANUAL"], {"OLD1"}),
+        (["--slug", "gls", "--older-than", "0.001s"], {"OLD1", "NEW1"}),
+        (["--slug", "usps", "--origin", "MANUAL"], set()),
+    ],
+)
+def test_what_is_old_or_of_one_origin_is_cancelled_and_nothing_else(
+    run: Run, store: redis.Redis, arguments: list[str], cancelled: set[str]
+) -> None:
+    done = run("cancel", *arguments, "--yes", "--json")
+
+    states = {n: json.loads(store.get(f"tracking:status:{n}")) for n in ("AUTO", "OLD1", "NEW1")}
+    assert {n for n, told in states.items() if told["status"] == "CANCELLED"} == cancelled
+    assert sum(each["cancelled"] for each in done.json) == len(cancelled)
+    assert done.code == (0 if cancelled else 1)
+
+
+@pytest.mark.usefixtures("mixed")
+def test_a_filter_asks_first_and_goes_beside_no_number(run: Run) -> None:
+    asked = run("cancel", "--older-than", "2h", stdin="n\n", at_terminal=True)
+    beside = run("cancel", "gls", "OLD1", "--origin", "MANUAL")
+
+    assert "every request that came 2 h 0 min ago or before for 2 couriers: up to 3" in asked.err
+    assert (asked.code, beside.code) == (1, 2)
+    assert "name no numbers" in beside.err
+
+
+@pytest.mark.usefixtures("mixed")
+def test_a_request_is_cancelled_by_its_id_alone(run: Run, store: redis.Redis) -> None:
+    done = run("cancel", "--id", "OLD1")
+    unknown = run("cancel", "--id", "OLD2")
+
+    assert (done.code, done.lines) == (0, ["cancelled OLD1 for gls OLD1"])
+    assert json.loads(store.get("tracking:status:OLD1"))["status"] == "CANCELLED"
+    assert unknown.code == 1
+    assert "no request with the id OLD2 is known" in unknown.err

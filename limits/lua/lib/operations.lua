@@ -21,7 +21,7 @@ end
 
 local function everyone() return true end
 
--- Ends operations that `ends(at, age, till)` names, after a look at AT_ONCE at most; the others stay on
+-- Ends operations that `ends(at, age, till, auto)` names, after a look at AT_ONCE at most; the others stay on
 -- the record, but for those that ended otherwise (cancelled).
 -- Returns true when every operation was looked at; else call again with the same record.
 local function end_where(number, record, verdict, ends)
@@ -31,7 +31,7 @@ local function end_where(number, record, verdict, ends)
     local left, open = {}, open_among(ids, number)
     for i, id in ipairs(ids) do
       local operation = open[i]
-      if operation and ends(operation.at, operation.age, operation.till) then
+      if operation and ends(operation.at, operation.age, operation.till, operation.auto) then
         move(id, operation, verdict.state, verdict)
       elseif operation then
         table.insert(left, id)
@@ -57,7 +57,7 @@ local function end_where(number, record, verdict, ends)
   record.ids = #(record.newest or {}) + listed
   if record.ids == 0 then record.ids = nil end
   local anon = record.anon
-  if anon and ends(anon.at, anon.age, anon.till) then
+  if anon and ends(anon.at, anon.age, anon.till, record.auto) then
     end_anonymous(number, anon, verdict)
     record.anon = nil
   end
@@ -101,6 +101,8 @@ end
 
 -- For end_where: whose time was over before a call could be made.
 local function expired(_, _, till) return till ~= nil and till <= now_ms end
+
+local BY_HAND = { state = 'CANCELLED', output = '{"code":"cancelled","message":"cancelled by hand"}' }
 
 local EXPIRED = {
   state = 'CANCELLED',

@@ -149,6 +149,16 @@ MUTANTS = (
         tests=(PLACE + "test_sixty_in_a_quiet_line_start_within_a_second_of_what_each_was_told",),
     ),
     Mutant(
+        name="who is cancelled by origin takes all others of the number along",
+        breaks="I1",
+        where="limits/lua/cancel_where.lua",
+        old="origin == (asked.origin or origin)",
+        new="true",
+        tests=(
+            "limits/test_cancel_where.py::test_of_a_number_only_those_are_cancelled_that_are_meant",
+        ),
+    ),
+    Mutant(
         name="a pause refuses who could be in time",
         breaks="I1",
         where="limits/lua/admit.lua",

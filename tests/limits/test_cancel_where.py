@@ -1,0 +1,64 @@
+"""Cancelling by age and origin: each operation of a number is judged by itself."""
+
+from __future__ import annotations
+
+import json
+
+from limits_bench import KEYS, Worker, counted, state
+from redis.asyncio import Redis
+
+from tracking.request import Origin
+
+
+async def ids_that_wait(redis: Redis) -> list[str]:
+    record = json.loads(await redis.hget(KEYS.wait_requests, "N001") or "{}")
+    return [
+        *record.get("newest", []),
+        *await redis.lrange(f"{KEYS.operations}N001", 0, -1),
+        *(["anonymous"] if "anon" in record else []),
+    ]
+
+
+async def test_of_a_number_only_those_are_cancelled_that_are_meant(
+    busy: Worker, redis: Redis
+) -> None:
+    await busy.parked(id="auto", origin=Origin.AUTOMATIC)
+    await busy.parked(id="manual")
+    await busy.parked()
+
+    _, *told = await busy.raw("cancel_where", "N001", '{"origin":"AUTOMATIC"}')
+
+    assert told == [1, 0]
+    assert await ids_that_wait(redis) == ["manual", "anonymous"]
+    assert (await state(redis, "auto"), await state(redis, "manual")) == ("CANCELLED", "WAITING")
+
+
+async def test_the_last_that_leaves_takes_the_number_along(busy: Worker, redis: Redis) -> None:
+    await busy.parked(id="op-1")
+
+    _, *told = await busy.raw("cancel_where", "N001", "{}")
+
+    assert told == [1, 0]
+    assert await redis.exists(KEYS.wait_requests, KEYS.wait_list) == 0
+
+
+async def test_of_hundreds_each_is_looked_at_once(busy: Worker, redis: Redis) -> None:
+    for n in range(250):
+        origin = Origin.AUTOMATIC if n % 2 else Origin.MANUAL
+        await busy.parked(id=f"op-{n}", origin=origin)
+
+    todo, steps, ended = 0, 0, 0
+    while steps == 0 or todo:
+        which = json.dumps({"origin": "AUTOMATIC"} | ({"todo": todo} if todo else {}))
+        _, count, todo = await busy.raw("cancel_where", "N001", which)
+        steps, ended = steps + 1, ended + count
+
+    assert (steps, ended) == (3, 125)
+    assert await counted(redis, "CANCELLED", "open") == (125, 125)
+    assert len(await ids_that_wait(redis)) == 125
+
+
+async def test_of_a_number_that_nobody_waits_for_nothing_ends(busy: Worker) -> None:
+    _, *told = await busy.raw("cancel_where", "N001", "{}")
+
+    assert told == [0, 0]

@@ -42,6 +42,11 @@ tracking:answer:<slug>:<no>   string the last answer, JSON              default 
 tracking:forgotten:<slug>:<n> string when it was forgotten, µs          1 h
 tracking:defects:<job>        string defects that came up over a job     24 h after the first
 tracking:secret               string names jobs that carry no id        never
+tracking:stats:successes      string operations that ended in SUCCESS   never
+tracking:stats:errors         string operations that ended in ERROR     never
+tracking:stats:slugs          set    slugs of which something is below  never
+tracking:stats1:<t>           hash   field → times: 10 s, all slugs     1 h after its last new field
+tracking:stats2:<slug>:<t>    hash   10 min, of one slug                1 week after the same
 ============================= ====== ================================== ===========================
 """
 
@@ -62,6 +67,11 @@ STATUS = "tracking:status:"
 FORGOTTEN = "tracking:forgotten:"
 HISTORY = "tracking:operations:"
 DEFECTS = "tracking:defects:"
+
+
+SUCCESSES = "tracking:stats:successes"
+ERRORS = "tracking:stats:errors"
+TALLIED_SLUGS = "tracking:stats:slugs"
 
 
 class LineKeys(NamedTuple):
@@ -133,3 +143,13 @@ def of_line(line: Line) -> LineKeys:
 def status(operation: str) -> str:
     """What became of one operation."""
     return f"{STATUS}{operation}"
+
+
+def ten_seconds(at: int) -> str:
+    """What happened in the 10 s from `at`, Unix seconds."""
+    return f"tracking:stats1:{at}"
+
+
+def ten_minutes(at: int, slug: str) -> str:
+    """What happened in the 10 minutes from `at`."""
+    return f"tracking:stats2:{slug}:{at}"

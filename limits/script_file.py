@@ -15,6 +15,7 @@ LIBRARY = (
     "context",
     "memory",
     "lists",
+    "tallies",
     "state",
     "record",
     "operations",

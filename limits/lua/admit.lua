@@ -12,6 +12,7 @@ ARGV     behind the reports, see lib/batch.lua:
 Uses     context: quiet_until
          memory: count, drop_ended, entries, open_operations
          lists: nobody_waits, numbers, push_last, take_out, turns_before, waits
+         tallies: tally, tally_call
          state: anonymous_id, elsewhere, move, new_operation, operation_in
          record: join, read_record, waiting_record, write_record
          operations: fresh, wait_again
@@ -24,7 +25,7 @@ Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "parked", why, put}      it waits; put 1: put a drain job
          {now, "ended", state}          it ended before, expired, or a fresh answer was at hand
          {now, "reused", parcel}        its id is that of a request for this other parcel; '' if forgotten
-         {now, "full", waiting}         max_waiting operations are waiting; nothing was changed
+         {now, "full", waiting}         max_waiting operations are waiting; it is only counted
          {now, "too_late", starts}      it was not taken: by the rate and the quotas alone its call could start
                                         at this time, in µs, when nobody wants it any more
          {now, "dying", grant}          too many workers vanished over it: record it, then finish
@@ -79,6 +80,7 @@ local function go_on(id, request, old, record)
     record.deaths = (record.deaths or 0) + 1
     record.dying = record.deaths > rules.deaths or nil
     count('taken_over')
+    tally_call('lost', record.at)
   end
   if record.dying then
     write_record(INFLIGHT, old, record)
@@ -110,6 +112,11 @@ local function too_late(request, idle)
   return starts - rules.ahead_us > request.till * 1000 and starts or nil
 end
 
+local function full()
+  tally('full')
+  return { now, 'full', operations_waiting() }
+end
+
 -- One more that waits. Of those without an id only the record tells, while they wait.
 local function enter(operation)
   if not operation.anonymous then move(operation.id, operation, 'WAITING') end
@@ -119,9 +126,7 @@ end
 local function ask_courier(id, operation, request, flying)
   local number = request.number
   local idle = nobody_waits()
-  if not idle and operations_waiting() >= rules.max_waiting then
-    return { now, 'full', operations_waiting() }
-  end
+  if not idle and operations_waiting() >= rules.max_waiting then return full() end
   if not flying and not idle then
     move_due()
     idle = waits() == 0
@@ -129,6 +134,7 @@ local function ask_courier(id, operation, request, flying)
   local starts = not flying and too_late(request, idle)
   if starts then
     count('too_late')
+    tally('too_late')
     return { now, 'too_late', math.floor(starts) }
   end
   local record = { since = now_ms, auto = request.auto }
@@ -172,6 +178,7 @@ return function(id, asked, stored)
   local other = operation and elsewhere(name, operation, number)
   if other then
     count('id_reused')
+    tally('id_reused')
     return { now, 'reused', other }
   end
   if operation and ENDED[operation.status] then return ended(id, operation.status) end
@@ -193,9 +200,7 @@ return function(id, asked, stored)
   local is_repeat = request.id and operation and is_carried(operation, record or flying)
   if request.id and not is_repeat then operation = nil end
   if record then
-    if request.id and not is_repeat and operations_waiting() >= rules.max_waiting then
-      return { now, 'full', operations_waiting() }
-    end
+    if request.id and not is_repeat and operations_waiting() >= rules.max_waiting then return full() end
     promote(number, record, request)
     if not is_repeat then
       join(record, request)

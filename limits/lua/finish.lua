@@ -14,6 +14,7 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Uses     memory: average_time, drop_ended, expect_no_calm, set_average
          lists: nobody_waits
+         tallies: call_is_over, tally_call
          record: waiting_record, write_record
          operations: end_where, everyone, nobody_left
          brake: note_answer, note_failure
@@ -112,9 +113,13 @@ return function(id, text, number, base, room)
   local lifted = verdict.answered and note_answer()
   if is_forgotten(number, record, verdict) then verdict.answered = false end
   if verdict.answered then remember(number, verdict, text, not record) end
+  if record and not record.dying and not record.tallied then call_is_over(record.at) end
   local ended = not record or end_where(record.n, record, verdict, ends_of(record))
-  if not ended or not answer_waiting(id, verdict, number, runs) then
+  local looked = ended and answer_waiting(id, verdict, number, runs)
+  tally_call('idle')
+  if not looked then
     -- The lease stays until all have ended, so that no sweep takes the call for a lost one.
+    if record then record.tallied = true end
     if record then write_record(INFLIGHT, id, record) end
     return { now, 1, {}, 'more', 0, 0 }
   end

@@ -8,7 +8,8 @@ ARGV     behind the reports, see lib/batch.lua:
   base     as in take.lua
   room     as in take.lua
 
-Uses     lanes: give_start_back
+Uses     tallies: tally_call
+         lanes: give_start_back
          waiting: put_head
          taking: end_unanswered
 
@@ -17,6 +18,7 @@ Returns  {now, grants, why, ask, put}, as in take.lua
 return function(id, unsent, base, room)
   return end_unanswered(id, base, room, function(number, record)
     if unsent == '1' then give_start_back(id, record) end
+    if unsent ~= '1' then tally_call('handed_back', record.at) end
     put_head(number, record)
   end)
 end

@@ -23,6 +23,7 @@ ARGV     behind the reports, see lib/batch.lua:
   room     as in take.lua
 
 Uses     memory: count
+         tallies: tally_call
          brake: answered_ms, note_failure, patience_ends
          lanes: give_start_back
          waiting: put_head, put_later
@@ -47,6 +48,7 @@ return function(id, text, base, room)
   local setback = cjson.decode(text)
   return end_unanswered(id, base, room, function(number, record)
     if setback.unsent then give_start_back(id, record) end
+    if not setback.unsent then tally_call('repeated', record.at) end
     if not setback.firm then note_try(record, setback) end
     local granted = tonumber(record.granted)
     if setback.attempt then note_call(record, math.floor(granted / 1000), setback.attempt) end

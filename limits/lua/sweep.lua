@@ -7,6 +7,7 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Uses     memory: clamp, count, drop_ended, entries, later, nothing_is_open, order
          lists: list_of, nobody_waits, stands, waits
+         tallies: tally_call
          record: write_record
          state: open_among
          operations: ids_of, wait_again
@@ -206,6 +207,7 @@ return function(who)
         local number = record.n
         land(id, record)
         wait_again(record)
+        tally_call('lost', record.at)
         put_head(number, record)
         count('swept')
         swept = swept + 1

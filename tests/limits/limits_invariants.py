@@ -40,6 +40,9 @@ NEVER_EXPIRES = {
     KEYS.lines,
     KEYS.epoch,
     TO_ARCHIVE,
+    "tracking:stats:successes",
+    "tracking:stats:errors",
+    "tracking:stats:slugs",
 }
 
 
@@ -169,6 +172,12 @@ def _ends_are_counted_once(redis: Redis) -> None:
     counts = redis.hgetall(KEYS.counts)
     assert all(int(count) >= 0 for count in counts.values())
     assert sum(int(counts.get(end, 0)) for end in ENDS) == len(ended(redis))
+    for prefix in ("tracking:stats1:", "tracking:stats2:usps:"):
+        tallied = Counter[str]()
+        for name in redis.keys(f"{prefix}*"):
+            for field, times in redis.hgetall(name).items():
+                tallied[field.partition(" ")[0]] += int(times)
+        assert {end: tallied[end] for end in ENDS} == {end: int(counts.get(end, 0)) for end in ENDS}
 
 
 def _keys_live_as_long_as_documented(redis: Redis) -> None:
@@ -183,7 +192,8 @@ def _keys_live_as_long_as_documented(redis: Redis) -> None:
         if name in NEVER_EXPIRES or name.startswith(KEYS.operations) or name in still_open:
             assert left_ms == -1, name
         else:
-            most_ms = LIVES_AT_MOST_MS.get(name, DAY_MS)
+            week_ms = 7 * DAY_MS if name.startswith("tracking:stats2:") else DAY_MS
+            most_ms = LIVES_AT_MOST_MS.get(name, week_ms)
             assert left_ms == -2 or 0 <= left_ms <= most_ms, (name, left_ms)
 
 

@@ -131,6 +131,7 @@ async def test_what_the_rate_alone_makes_impossible_is_not_taken(
     assert await status(redis, "op-1") is None
     assert await redis.hexists(KEYS.wait_requests, "N001") is False
     assert await counted(redis, "too_late", "open") == (1, 0)
+    assert [await redis.hget(name, "too_late") for name in await redis.keys("*:stats1:*")] == ["1"]
 
 
 async def test_what_may_be_in_time_waits(usps: Worker) -> None:

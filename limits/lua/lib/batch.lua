@@ -13,7 +13,8 @@ then     steps     each: what, reports, and the values that the operation's head
          reports   JSON: [start id, send in µs of Redis' clock, …], measured since the last script;
                    they are noted before the operation begins
 
-When all are done, what is projected for operators is written once for each line.
+When all are done, what is projected for operators is written once for each line, and what happened is
+counted.
 
 Returns  {reply, …}  one for each step, as the operation's header says; an error in the place of what
                      could not be done, because a key of that line is not what it should be
@@ -49,6 +50,7 @@ local function run()
     attempt(close)
   end
   if #leased > 0 then attempt(call, 'SADD', LINES, unpack(leased)) end
+  attempt(write_tallies)
   return replies
 end
 

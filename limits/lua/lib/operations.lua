@@ -16,7 +16,9 @@ end
 -- one of them came again.
 local function end_anonymous(number, anon, verdict)
   local operation, id = anonymous_operation(number, anon)
-  return operation and move(id, operation, verdict.state, verdict)
+  local ended = operation and move(id, operation, verdict.state, verdict)
+  if ended and anon.count then tally('merged', anon.count - 1) end
+  return ended
 end
 
 local function everyone() return true end

@@ -124,6 +124,7 @@ do
     call('SET', STATUS .. id, written(operation, verdict.state, verdict))
     call('ZADD', TO_ARCHIVE, now_ms, id)
     count(verdict.state)
+    tally_end(operation, verdict)
     if not operation.anonymous and (was == 'WAITING' or was == 'RUNNING') then count('open', -1) end
   end
 

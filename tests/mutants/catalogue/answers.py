@@ -10,6 +10,7 @@ FORGETS = "limits/test_redis_forgets.py::"
 FRESH = "limits/test_freshness.py::"
 HISTORY = "limits/test_history.py::"
 LINE = "limits/test_line.py::"
+TALLIES = "limits/test_tallies.py::"
 MANY = "limits/test_many_operations.py::"
 ORDER = "flow/test_order_of_steps.py::"
 RECOVERY = "limits/test_recovery.py::"
@@ -176,5 +177,21 @@ MUTANTS = (
         new="    if record then write_record(INFLIGHT, id, record) end\n"
         "    call('ZREM', LEASES, id)\n",
         tests=(MANY + "test_the_slot_of_a_call_stays_taken_until_all_its_operations_have_ended",),
+    ),
+    Mutant(
+        name="a call counts as many times as it ends operations",
+        breaks="I8",
+        where="limits/lua/lib/tallies.lua",
+        old="(took or '-'))\n    took = nil\n",
+        new="(took or '-'))\n",
+        tests=(TALLIES + "test_a_call_that_ends_many_operations_is_one_call",),
+    ),
+    Mutant(
+        name="what happened in a span is kept for ever",
+        breaks="I5",
+        where="limits/lua/lib/tallies.lua",
+        old="    if is_new then call('PEXPIRE', key, lives_ms) end\n",
+        new="",
+        tests=(TALLIES + "test_what_is_counted_ends_by_itself_but_for_the_totals",),
     ),
 )

@@ -12,6 +12,7 @@ from producer_log import Producer, Put
 from pymongo.database import Database
 from running_worker import until
 
+from limits.keys import TO_ARCHIVE
 from tracking.operation import ENDS
 
 STEP = 0.25
@@ -108,6 +109,8 @@ class Endings:
         told = {key for key, kind in kinds.items() if kind == "tracking:status"}
         texts = {key: self._redis.get(key) for key in told}
         is_open = {key for key in told if json.loads(texts[key] or "{}").get("status") not in ENDS}
+        # In this order: what is archived from now on has its end by the look below.
+        is_open |= {f"tracking:status:{each}" for each in self._redis.zrange(TO_ARCHIVE, 0, -1)}
         pipeline = self._redis.pipeline(transaction=False)
         for key in kinds:
             pipeline.pttl(key)

@@ -10,19 +10,19 @@ from typing import Any
 
 from service.cli.exit_codes import Exit, UsageError
 from service.cli.output import agreed, moment, say, say_json, table
+from service.cli.resend import resend_all
 from service.cli.settings import loaded
 from service.client.catalogue import Catalogue
 from service.client.connections import Collections, collections_of
 from service.client.dead import (
     Document,
     Filter,
-    NotKicked,
     count_by_reason,
     delete_dead,
     find,
-    put_again,
 )
 from service.client.producer import Producer
+from service.client.resend import Meant, of_record
 from service.config.schema import Config
 from tracking.errors import MalformedJob, StoreError
 
@@ -105,18 +105,12 @@ def _kick(options: argparse.Namespace, config: Config, stores: Collections) -> i
     named = options.yes or bool(options.ids)
     if documents and not agreed(f"Put {_count(documents)} again?", yes=named):
         return Exit.NEGATIVE
-    done, failed = 0, 0
-    with Producer(config.beanstalkd.servers) as producer:
-        for document in documents:
-            try:
-                identity = put_again(document, stores.dead, producer)
-            except (NotKicked, StoreError) as error:
-                failed += 1
-                sys.stderr.write(f"worker.py: {document['_id']}: {error}\n")
-                continue
-            done += 1
-            if options.json:
-                say_json({"_id": document["_id"], "kicked": True, "id": identity})
+
+    def line(each: Meant, identity: str | None) -> str:
+        kicked = {"_id": (each.record or {})["_id"], "kicked": True, "id": identity}
+        return json.dumps(kicked) + "\n" if options.json else ""
+
+    done, failed = resend_all(list(map(of_record, documents)), config, stores, line)
     return _summed(options, "kicked", done, failed)
 
 

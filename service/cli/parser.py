@@ -8,7 +8,7 @@ from pathlib import Path
 from service import VERSION
 from service.cli.arguments import Verbs, a_verb, offer_json, seconds_of, with_epilog
 from service.cli.pausing import lasting, offer_pausing
-from service.cli.repeating import offer_dead
+from service.cli.repeating import offer_dead, offer_resend
 from tracking.request import FIELDS, FIELDS_PREFIX
 
 DEVSTACK = Path(__file__).parents[2] / "devstack"
@@ -36,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     _show(verbs)
     _detect(verbs)
     _cancel(verbs)
+    offer_resend(verbs)
     offer_pausing(verbs)
     _forget(verbs)
     _info(verbs)

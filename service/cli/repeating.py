@@ -1,8 +1,33 @@
-"""The arguments of `dead`. Imports nothing of weight, so that `--help` is instant."""
+"""The arguments of `dead` and `resend`. Imports nothing of weight, so that `--help` is instant."""
 
 from __future__ import annotations
 
 from service.cli.arguments import Verbs, a_verb, offer_json
+from service.cli.pausing import lasting
+
+
+def offer_resend(verbs: Verbs) -> None:
+    """Add the verb."""
+    made = a_verb(
+        verbs,
+        "resend",
+        "Ask again, now, for requests that are dead or have ended: each as a new request.",
+    )
+    made.add_argument("slug", nargs="?", metavar="SLUG", help="the courier")
+    made.add_argument(
+        "number", nargs="?", metavar="NUMBER", help="what is dead of this number, or ended last"
+    )
+    made.add_argument("--id", help="the request with this id, dead or ended")
+    made.add_argument("--reason", help="all that are dead with this reason; with SLUG: of it only")
+    made.add_argument(
+        "--since",
+        type=lasting,
+        metavar="DURATION",
+        help="all that died in the last 15m, 2h or 3d; with SLUG or --reason: of these only",
+    )
+    made.add_argument("--dry-run", action="store_true", help="list what is meant, put nothing")
+    made.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    offer_json(made)
 
 
 def offer_dead(verbs: Verbs) -> None:

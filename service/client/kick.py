@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
@@ -33,19 +34,23 @@ def kick(document: Document, producer: Producer) -> str | None:
     body = buried.body if buried else body_of(document)
     if not buried and len(body) >= BODY_MOST:
         raise NotKicked(f"only its first {BODY_MOST} bytes were kept; its producer must put it")
-    request, identity = renewed(body, next(iter(document.get("operations") or ()), None))
+    operation = next(iter(document.get("operations") or ()), None)
+    # Of a record that is put twice, because we vanished in between, comes one operation.
+    request, identity = renewed(body, operation, _mark(f"{document['_id']} {document.get('at')}"))
     producer.put([request], Placing())
     if buried:
         delete_buried(buried, producer)
     return identity
 
 
-def renewed(body: bytes, operation: str | None = None) -> tuple[bytes, str | None]:
+def renewed(
+    body: bytes, operation: str | None = None, mark: str | None = None
+) -> tuple[bytes, str | None]:
     """Make a body that is a new request for the same: another id, no expiry of old.
 
     `operation` is the id of the one that died; an operation that ended does not run again. The new
-    one names it as `resend_of`. A body that cannot be read is put as it is: perhaps the workers can
-    read it by now.
+    one names it as `resend_of`, and `mark` tells it from other repetitions. A body that cannot be
+    read is put as it is: perhaps the workers can read it by now.
     """
     try:
         job = json.loads(body)
@@ -58,7 +63,7 @@ def renewed(body: bytes, operation: str | None = None) -> tuple[bytes, str | Non
     identity = None
     operation = payload["id"] if isinstance(payload.get("id"), str) else operation
     if operation:
-        identity = _resent(operation)
+        identity = resent(operation, mark)
         payload |= {"id": identity, "resend_of": operation}
     payload.pop("expires_in", None)
     if isinstance(inner.get("meta"), dict):
@@ -66,7 +71,11 @@ def renewed(body: bytes, operation: str | None = None) -> tuple[bytes, str | Non
     return json.dumps(job, separators=(",", ":")).encode(), identity
 
 
-def _resent(operation: str) -> str:
+def resent(operation: str, mark: str | None = None) -> str:
     """Make an id that tells whose repetition it is, as far as an id may hold it."""
-    suffix = f".kick-{secrets.token_hex(4)}"
+    suffix = f".kick-{mark or secrets.token_hex(4)}"
     return re.sub("[^A-Za-z0-9._:-]", "-", operation)[: ID_MOST - len(suffix)] + suffix
+
+
+def _mark(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()

@@ -46,12 +46,17 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which dead requests are meant: all that agree with everything given."""
+    """Which dead requests are meant: all that agree with everything given.
+
+    `operation` is an id that was given up, or that of a record; `since`: recorded then or later.
+    """
 
     ids: tuple[str, ...] = ()
     slug: str | None = None
     reason: str | None = None
     number: str | None = None
+    operation: str | None = None
+    since: dt.datetime | None = None
 
     def query(self) -> dict[str, Any]:
         """The same for MongoDB. Values are compared as they are, never as operators."""
@@ -64,6 +69,11 @@ class Filter:
             wanted["reason"] = {"$eq": self.reason}
         if self.number is not None:
             wanted["number"] = {"$eq": self.number}
+        if self.operation is not None:
+            named = {"$eq": self.operation}
+            wanted["$or"] = [{"operations": named}, {"_id": named}]
+        if self.since is not None:
+            wanted["at"] = {"$gte": self.since}
         return wanted
 
 

@@ -227,3 +227,16 @@ async def test_times_are_iso_8601_in_utc(worker: Worker, redis: Redis, moment: d
     found = await status(redis, "op-1")
     assert found is not None
     assert found["startedAt"] == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+async def test_a_resend_while_its_number_runs_is_called_after_that(
+    worker: Worker, redis: Redis
+) -> None:
+    first = await worker.granted("N001", id="op-1")
+    for n in range(2):
+        await worker.parked("N001", id=f"op-1.{n}", resend_of="op-1", max_age=0.0)
+
+    (second,) = (await worker.finish(first, room=5)).calls
+
+    assert set(second.operations) == {"op-1.0", "op-1.1"}
+    assert await counted(redis, "calls") == (2,)

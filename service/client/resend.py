@@ -1,0 +1,102 @@
+"""Requests that are dead or have ended, asked again now: each is a new operation.
+
+It is put like any other request, so all limits hold for it, and while its number runs or waits it
+joins those who asked before: there are never two calls at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from service.client.connections import Collections
+from service.client.dead import put_again
+from service.client.kick import resent
+from service.client.producer import Placing, Producer
+from service.results.connection import Document
+from service.results.dead import Filter, find
+from service.results.queries import find_tracking
+from service.tubes.envelope import encode_request
+from tracking.operation import ENDS
+from tracking.request import Number, Slug, TrackingRequest
+
+
+class NotEnded(Exception):
+    """There is nothing to resend; the text says why and what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """A request that may be asked again: that of a record in `dead`, or an operation that ended.
+
+    `operation` is its id, "" where none is known; `why` the record's reason, or how it ended.
+    """
+
+    slug: str | None
+    number: str | None
+    operation: str
+    why: str
+    record: Document | None = None
+
+
+def dead_ones(stores: Collections, wanted: Filter) -> list[Meant]:
+    """List the dead requests that are meant, newest first. Raises ResultsDown."""
+    return [of_record(document) for document in find(stores.dead, wanted)]
+
+
+def of_record(document: Document) -> Meant:
+    """Read what a record in `dead` is about."""
+    operation = next(iter(document.get("operations") or ()), "")
+    named = (document.get("slug"), document.get("number"))
+    return Meant(*named, operation, str(document.get("reason")), document)
+
+
+def ended_one(identity: str, operation: Mapping[str, Any] | None) -> Meant:
+    """Read an operation that ended. Raises NotEnded."""
+    if operation is None or operation["status"] is None:
+        raise NotEnded(f"{identity} is not known: in the tube still, ended long ago, or never put")
+    if operation["status"] not in ENDS:
+        raise NotEnded(f"{identity} is {operation['status']}: there is nothing to resend yet")
+    if not operation.get("tracking"):
+        raise NotEnded(f"the parcel of {identity} was forgotten")
+    slug, _, number = operation["tracking"].partition(":")
+    code = (operation.get("output") or {}).get("code")
+    why = f"{operation['status']}: {code}" if code else str(operation["status"])
+    return Meant(slug, number, identity, why)
+
+
+def newest_ended(name: str, operations: Sequence[Mapping[str, Any]]) -> Meant:
+    """Pick the newest operation of a parcel, none of whose may be open. Raises NotEnded."""
+    known = [each for each in operations if each["status"] is not None]
+    if not known:
+        raise NotEnded(
+            f"no request for {name} is dead or has ended, as far as is known; put a new one"
+        )
+    for each in known:
+        if each["status"] not in ENDS:
+            raise NotEnded(f"{each['id']} is {each['status']} for {name}: it is asked for already")
+    return ended_one(known[0]["id"], known[0])
+
+
+def resend(meant: Meant, stores: Collections, producer: Producer) -> str | None:
+    """Put it again; tells the id it was put with, None for a body that cannot be read.
+
+    A record goes then. Raises NotKicked, StoreError: nothing was put, or the record stays.
+    """
+    if meant.record is not None:
+        return put_again(meant.record, stores.dead, producer)
+    slug, number = Slug(meant.slug or ""), Number(meant.number or "")
+    identity = resent(meant.operation)
+    document = find_tracking(stores.tracking, slug, number) or {}
+    request = TrackingRequest(
+        slug=slug,
+        number=number,
+        given=number,
+        id=identity,
+        max_age=0.0,  # it has its answer; who asks again wants another one
+        fields=document.get("fields") or {},
+        resend_of=meant.operation,
+    )
+    producer.put([encode_request(request)], Placing())
+    return identity

@@ -8,6 +8,7 @@ from pathlib import Path
 from service import VERSION
 from service.cli.arguments import Verbs, a_verb, offer_json, seconds_of, with_epilog
 from service.cli.pausing import lasting, offer_pausing
+from service.cli.purging import offer_purging
 from service.cli.repeating import offer_dead, offer_resend
 from tracking.request import FIELDS, FIELDS_PREFIX
 
@@ -39,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     offer_resend(verbs)
     offer_pausing(verbs)
     _forget(verbs)
+    offer_purging(verbs)
     _info(verbs)
     offer_dead(verbs)
     _reparse(verbs)

@@ -125,6 +125,13 @@ class Results(Section, frozen=True):
     """`[results]`: how long what is known about a parcel is kept."""
 
     keep_days: Annotated[int, Meta(ge=0, le=3_650)] = 0
+    excerpt_days: Days = 30
+
+
+class Operations(Section, frozen=True):
+    """`[operations]`: how long is kept what became of each request."""
+
+    keep_days: Days = 90
 
 
 class Dead(Section, frozen=True):
@@ -208,6 +215,7 @@ class Config(Section, frozen=True):
     limits: Limits = Limits()
     retry: Retry = Retry()
     results: Results = Results()
+    operations: Operations = Operations()
     dead: Dead = Dead()
     recheck: Recheck = Recheck()
     api: Api = Api()

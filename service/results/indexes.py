@@ -25,6 +25,9 @@ OF_BEFORE = "next_check_at_1"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """Before any check: an index on dates alone needs a bound to compare with."""
 
+HAS_EXCERPT: Mapping[str, Any] = {"attempts.excerpt": {"$gt": ""}}
+"""Documents with an attempt that quotes an answer: those of failures."""
+
 Spec = Mapping[str, Any]
 """What MongoDB tells of an index that is there."""
 
@@ -78,10 +81,12 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
             Index(("updated_at", "_id")),
             Index(("tag", "slug")),
             Index(("updated_at",), {"active": False}, names.results_keep_days, KEEP_DAYS_INDEX),
+            Index(("attempts.at",), HAS_EXCERPT),
         ),
         names.past: (
             Index(("slug", "tracking_number")),
             Index(("updated_at",), None, names.results_keep_days, KEEP_DAYS_INDEX),
+            Index(("attempts.at",), HAS_EXCERPT),
         ),
         names.dead: (Index(("slug", "reason")), Index(("at",), None, names.dead_keep_days)),
         # There are few, so they are searched without an index.

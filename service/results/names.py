@@ -15,7 +15,8 @@ class Names:
     """Where MongoDB is and what its collections are called.
 
     `dead_keep_days` until TTL removal, of dead requests and of unreadable answers;
-    `results_keep_days` after the end of a parcel, 0 for never.
+    `results_keep_days` after the end of a parcel, 0 for never. `operations_keep_days` after the end
+    of an operation; `excerpt_days` for what attempts quote of answers.
     """
 
     uri: str
@@ -26,6 +27,8 @@ class Names:
     unreadable: str = "unreadable"
     dead_keep_days: int = 30
     results_keep_days: int = 0
+    operations_keep_days: int = 90
+    excerpt_days: int = 30
 
 
 def names_of(config: Config) -> Names:
@@ -40,4 +43,6 @@ def names_of(config: Config) -> Names:
         unreadable=mongodb.unreadable_collection,
         dead_keep_days=config.dead.keep_days,
         results_keep_days=config.results.keep_days,
+        operations_keep_days=config.operations.keep_days,
+        excerpt_days=config.results.excerpt_days,
     )

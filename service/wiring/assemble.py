@@ -23,6 +23,7 @@ from service.flow.tasks import Tasks
 from service.observe.failpoints import FailPoints
 from service.results.code_counts import CodeCounts
 from service.results.dead import Dead
+from service.results.names import names_of
 from service.results.trackings import Trackings
 from service.tubes.client import HELD_MOST
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_request
@@ -30,6 +31,7 @@ from service.tubes.intake import Intake
 from service.tubes.job import ReservedJob, line_in, request_in
 from service.tubes.pool import Source
 from service.upkeep.archiver import Archiver
+from service.upkeep.purge import Purge
 from service.upkeep.recheck import Recheck
 from service.upkeep.sweeper import Sweeper
 from service.wiring.connect import Parts
@@ -98,6 +100,8 @@ def assemble(config: Config, parts: Parts) -> Worker:
     sweeper = Sweeper(parts.limiter, dispatcher, parts.registry.slugs, reach)
     background = Background(parts.who.report)
     background.start("sweeper", sweeper.run)
+    purge = Purge(parts.store, names_of(config), config.beanstalkd.servers)
+    background.start("purge", purge.run)
     background.start("archiver", Archiver(parts.to_archive, parts.store).run)
     background.start("code counts", codes.run)
     rechecked = frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled)

@@ -18,6 +18,7 @@ service.wiring.assemble.request_in simulated.stumbling
 service.wiring.assemble.Sweeper    simulated.stumbling
 service.wiring.assemble.Drainer    simulated.stumbling
 service.wiring.assemble.Archiver   simulated.stumbling
+service.wiring.assemble.Purge      simulated.stumbling
 ================================== ==============================================================
 """
 

@@ -20,12 +20,14 @@ class Anonymous(msgspec.Struct):
 
     id: str
     count: int = 1
+    at: int = 0
 
 
 class GivenUp(msgspec.Struct):
-    """Why nobody will answer (lua/sweep.lua)."""
+    """Why nobody will answer those who came until `before`, ms (lua/sweep.lua)."""
 
     why: str
+    before: int = 0
 
 
 class Record(msgspec.Struct):
@@ -50,6 +52,10 @@ class Record(msgspec.Struct):
     def given_up(self) -> str:
         """Why it is given up, "" where it is not."""
         return self.dying.why if isinstance(self.dying, GivenUp) else ""
+
+    def spares(self, anonymous: Anonymous) -> bool:
+        """Whether those came too late to be given up with the others."""
+        return isinstance(self.dying, GivenUp) and anonymous.at > self.dying.before
 
 
 class Ids(msgspec.Struct):
@@ -76,7 +82,7 @@ _encode = msgspec.json.Encoder().encode
 def operations_in(line: Line, grant: Grant) -> tuple[str, ...]:
     """The ids of the operations behind a grant, also that of requests without one of their own."""
     record, anonymous = grant.record, grant.record.anon
-    if anonymous is None:
+    if anonymous is None or record.spares(anonymous):
         return grant.operations
     return (*grant.operations, anonymous_id(slug_of(line), record.n, anonymous.id))
 

@@ -8,9 +8,9 @@ ARGV     behind the reports, see lib/batch.lua:
 Uses     memory: clamp, count, drop_ended, entries, later, nothing_is_open, order
          lists: list_of, nobody_waits, stands, waits
          tallies: tally_call
-         record: write_record
+         record: rest_of, write_record
          state: open_among
-         operations: ids_of, wait_again
+         operations: wait_again
          brake: patience_ends
          waiting: move_due, next_number, put_behind, put_head, put_tail
          flight: go_on_without, granted_before, land, put_in_flight, running
@@ -140,6 +140,22 @@ local function find_lost()
   return found and ahead ~= from and ahead ~= '0'
 end
 
+-- The ids of the oldest operations of a record, AT_ONCE and those that stand in the record itself.
+local function oldest_ids(number, record)
+  local ids = record.listed and call('LRANGE', rest_of(number, record), -AT_ONCE, -1) or {}
+  for _, id in ipairs(record.newest or {}) do table.insert(ids, id) end
+  return ids
+end
+
+-- ms, of the oldest that still waits: who came before may have been cancelled since.
+local function waits_since(number, record)
+  local since = record.anon and record.anon.at or now_ms
+  for _, operation in pairs(open_among(oldest_ids(number, record), number)) do
+    since = math.min(since, operation.at)
+  end
+  return since
+end
+
 -- Returns the grant of a call that somebody is to record as dead and to finish.
 local function dying_grant(id, record)
   local dying = record.dying
@@ -150,7 +166,7 @@ local function dying_grant(id, record)
   dying.till = now_ms + math.floor(rules.lease_us / 1000)
   write_record(INFLIGHT, id, record)
   local reply, ids = granted_before(id), {}
-  local named = ids_of(record.n, record)
+  local named = oldest_ids(record.n, record)
   for i, operation in pairs(open_among(named, record.n)) do
     if operation.at <= dying.before then table.insert(ids, named[i]) end
   end
@@ -175,6 +191,8 @@ local function give_up(who, dying)
     local number = next_number()
     if not number or number == '' then break end
     local record, runs = wanted(number, who)
+    local is_old = record and record.since <= before
+    if is_old then record.since = waits_since(number, record) end
     if record and runs then
       put_behind(number, record)
     elseif record and record.since > before then

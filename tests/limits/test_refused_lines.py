@@ -6,7 +6,7 @@ import asyncio
 import json
 
 import pytest
-from limits_bench import KEYS, Worker, asked, counted, failed, state, the_lease_ends
+from limits_bench import KEYS, NO_PLACES, Worker, asked, counted, failed, state, the_lease_ends
 from redis.asyncio import Redis
 
 from limits.limiter import Limiter
@@ -118,6 +118,27 @@ async def test_who_came_later_goes_on_waiting(worker: Worker, redis: Redis) -> N
     assert (await state(redis, "op-1"), await state(redis, "op-2")) == ("ERROR", "WAITING")
     assert set(await redis.lrange(KEYS.wait_list, 0, -1)) == {"OLD", "YOUNG"}
     assert await dying(worker) == ()
+
+
+async def test_nobody_dies_for_a_request_that_was_cancelled(worker: Worker, redis: Redis) -> None:
+    await refused_for_a_day(worker, redis, await worker.granted("N001", id="op-1"))
+    await worker.parked("N001", id="op-2")
+    await worker.raw("cancel", "N001", "op-1", NO_PLACES)
+
+    assert await nobody_dies(worker)
+    assert await state(redis, "op-2") == "WAITING"
+    assert json.loads(await redis.hget(KEYS.wait_requests, "N001") or "")["ids"] == 1
+
+
+async def test_only_those_are_named_who_die(worker: Worker, redis: Redis) -> None:
+    await refused_for_a_day(worker, redis, await worker.granted("N001", id="op-1"))
+    await worker.parked("N001")
+    for n in range(2, 130):
+        await worker.parked("N001", id=f"op-{n}")
+
+    (call,) = await dying(worker)
+
+    assert call.operations == ("op-1",)
 
 
 async def test_an_answer_in_the_meantime_begins_another_day(worker: Worker, redis: Redis) -> None:

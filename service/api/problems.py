@@ -1,7 +1,13 @@
-"""Errors as `application/problem+json` (RFC 9457); no caller ever sees a traceback."""
+"""Errors as `application/problem+json` (RFC 9457); no caller ever sees a traceback.
+
+Every answer names its request in X-Request-Id: as the client called it, or as we do.
+"""
 
 from __future__ import annotations
 
+import itertools
+import os
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -30,32 +36,48 @@ class Problem(Exception):
         self.headers = headers
         self.more = more
 
-    def response(self) -> web.Response:
-        """Write it."""
+    def body(self) -> bytes:
+        """Write what is sent."""
         said = {"title": self.status.phrase, "status": int(self.status), "detail": self.detail}
+        return msgspec.json.encode(said | self.more)
+
+    def response(self) -> web.Response:
+        """Make the answer."""
         return web.Response(
             status=self.status,
-            body=msgspec.json.encode(said | self.more),
-            content_type="application/problem+json",
+            body=self.body(),
+            content_type=PROBLEM,
             headers=self.headers,
         )
+
+
+PROBLEM = "application/problem+json"
 
 
 @web.middleware
 async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turn whatever ends a request early into a problem."""
+    name = request.headers.get("X-Request-Id", "")
+    if not _NAME.fullmatch(name):
+        name = f"{_START}-{next(_count)}"
     try:
-        return await handler(request)
+        response = await handler(request)
     except Problem as problem:
-        return problem.response()
+        response = problem.response()
     except web.HTTPException as error:
-        status = HTTPStatus(error.status)
-        headers = {"Allow": allow} if (allow := error.headers.get("Allow")) else None
-        return Problem(status, _DETAILS.get(status, error.reason), headers).response()
+        response = _problem_of(error).response()
     except Exception as error:  # noqa: BLE001 - whatever it is, the others are served on
-        emit_unexpected(error)
-        detail = "this is a defect of the service: its log says more"
-        return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
+        emit_unexpected(error, request=name)
+        detail = "this is a defect of the service: its log says more under this X-Request-Id"
+        response = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
+    response.headers["X-Request-Id"] = name
+    return response
+
+
+def _problem_of(error: web.HTTPException) -> Problem:
+    status = HTTPStatus(error.status)
+    headers = {"Allow": allow} if (allow := error.headers.get("Allow")) else None
+    return Problem(status, _DETAILS.get(status, error.reason), headers)
 
 
 BODY_MOST = 1 << 20
@@ -66,3 +88,6 @@ _DETAILS = {
     HTTPStatus.METHOD_NOT_ALLOWED: "this path takes other methods: the header Allow names them",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: f"the body is too large: send {BODY_MOST} bytes at most",
 }
+_NAME = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_START = os.urandom(6).hex()
+_count = itertools.count(1)

@@ -9,12 +9,16 @@ from http import HTTPStatus
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
+from service.api.callers import Callers
 from service.api.problems import Problem
 from service.client.catalogue import Catalogue
 from service.client.door import Door
+from service.client.keys import Scope
 from service.client.posted import ID_REUSED, KnownIds, Refusal, read_posted, sendables_of
 from service.client.put import Sendable
+from tracking.account import account_and_id
 from tracking.errors import MalformedJob, SpoolDown
 
 REQUESTS_MOST = 1_000
@@ -62,17 +66,19 @@ class ManyTaken(msgspec.Struct, omit_defaults=True):
 class Requests:
     """The route."""
 
-    def __init__(self, door: Door, catalogue: Catalogue) -> None:
+    def __init__(self, door: Door, catalogue: Catalogue, callers: Callers) -> None:
         self._door = door
         self._catalogue = catalogue
+        self._callers = callers
         self._known = KnownIds()
 
     async def post(self, request: web.Request) -> web.Response:
         """Take requests; 202 once each is durable. Raises Problem."""
+        account = self._callers.account(request, Scope.INGEST)
         skip_bad = _flag(request, "skip_bad")
         posted, many = await _posted(request)
         traceparent = request.headers.get("traceparent")
-        good, refused = sendables_of(posted, self._catalogue, self._known, traceparent)
+        good, refused = sendables_of(posted, self._catalogue, self._known, traceparent, account)
         if refused and (not skip_bad or not good):
             raise _refused(refused, many=many)
         try:
@@ -81,7 +87,7 @@ class Requests:
             raise _nowhere(good, error) from error
         self._known.remember(good)
         taken = [
-            Taken(each.id, each.slug, each.number, alone)
+            Taken(_own_id(each), each.slug, each.number, alone)
             for each, alone in zip(good, spooled, strict=True)
         ]
         left_out = [Left(each.index, each.reason, each.detail) for each in refused]
@@ -133,11 +139,13 @@ def _of_lines(request: web.Request) -> bool:
 
 
 async def _body(request: web.Request) -> bytes:
-    if request.content.is_eof():
-        return await request.read()  # it is all here
     try:
+        if request.content.is_eof():
+            return await request.read()  # it is all here
         async with asyncio.timeout(BODY_SECONDS):
             return await request.read()
+    except (ConnectionError, web.RequestPayloadError, HttpProcessingError) as error:
+        raise Problem(HTTPStatus.BAD_REQUEST, "the body is not whole, or not HTTP") from error
     except TimeoutError as error:
         why = f"the body was not here within {BODY_SECONDS:g} s"
         raise Problem(HTTPStatus.REQUEST_TIMEOUT, why) from error
@@ -173,11 +181,16 @@ def _refused(refused: Sequence[Refusal], *, many: bool) -> Problem:
     return Problem(status, detail, index=first.index, reason=first.reason, errors=errors)
 
 
+def _own_id(each: Sendable) -> str:
+    """What its producer calls it."""
+    return account_and_id(each.id)[1]
+
+
 def _nowhere(good: Sequence[Sendable], error: SpoolDown) -> Problem:
     """Say that some requests are durable nowhere. With these ids they may be sent once more."""
     return Problem(
         HTTPStatus.SERVICE_UNAVAILABLE,
         f"nothing durable can be reached: {error.message}",
         {"Retry-After": str(RETRY_SECONDS)},
-        ids=[each.id for each in good],
+        ids=list(map(_own_id, good)),
     )

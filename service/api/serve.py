@@ -11,40 +11,58 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from service.api.problems import BODY_MOST, Problem, problems
+from service.api.callers import Callers
+from service.api.connection import IDLE_SECONDS, ClientConnection, Connections, refuse_expectations
+from service.api.problems import BODY_MOST, Handler, Problem, problems
 from service.api.requests import RETRY_SECONDS, Requests
 from service.client.catalogue import Catalogue
 from service.client.door import Door, open_door
-from service.config.address import host_and_port
+from service.client.keyring import Keyring
+from service.config.address import host_and_port, is_loopback
 from service.config.schema import Config
 from service.observe.collector import calm_the_collector
 from service.observe.events import Event
 from service.observe.log import emit
+from tracking.errors import ResultsDown
 
 STOP_SECONDS = 15.0
 """How long requests that run may still take after SIGTERM: longer than a server is waited for."""
 
-
-def serve(config: Config, listen: str, spool: Path) -> None:
-    """Serve at `listen` until SIGTERM or SIGINT. Raises OSError where nobody can listen there."""
-    asyncio.run(_serve(config, listen, spool))
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
-async def _serve(config: Config, listen: str, spool: Path) -> None:
+class NoKey(Exception):
+    """Other machines may reach the address, and no key tells who may ask."""
+
+
+def serve(config: Config, listen: str, beside: Path) -> None:
+    """Serve at `listen` until SIGTERM or SIGINT; the files of `[ingest]` lie `beside` it.
+
+    Raises OSError where nobody can listen there, NoKey, and ResultsDown where nobody knows whether
+    there is a key.
+    """
+    asyncio.run(_serve(config, listen, beside))
+
+
+async def _serve(config: Config, listen: str, beside: Path) -> None:
     stopped = _on_signals()
     async with contextlib.AsyncExitStack() as closing:
-        door = open_door(config, spool)
+        keyring = Keyring(config, beside / config.ingest.keys)
+        closing.push_async_callback(keyring.close)
+        if not is_loopback(listen):
+            await _insist_on_a_key(keyring)
+        door = open_door(config, beside / config.ingest.spool)
         closing.push_async_callback(door.close)
-        runner = web.AppRunner(
-            application(door, Catalogue(config)),
-            access_log=None,
-            shutdown_timeout=STOP_SECONDS,
-        )
+        always = config.http.require_key or not is_loopback(listen)
+        callers = Callers(keyring, config.http.per_second, always=always)
+        made = application(door, Catalogue(config), callers, config.http.hosts)
+        runner = web.AppRunner(made, access_log=None, shutdown_timeout=STOP_SECONDS)
         await runner.setup()
         closing.push_async_callback(runner.cleanup)
-        await web.TCPSite(runner, *host_and_port(listen)).start()
-        emptying = asyncio.create_task(door.empty_spool())
-        closing.push_async_callback(_ended, emptying)
+        server = await listening(runner, listen, config.http.connections)
+        closing.callback(server.close)
+        for work in (door.empty_spool(), keyring.keep_fresh()):
+            closing.push_async_callback(_ended, asyncio.create_task(work))
         standing = await door.standing()
         calm_the_collector()
         emit(Event.DOOR_OPEN, server=listen, spooled=standing.spooled)
@@ -52,27 +70,76 @@ async def _serve(config: Config, listen: str, spool: Path) -> None:
     emit(Event.DOOR_CLOSED, server=listen)
 
 
-def application(door: Door, catalogue: Catalogue) -> web.Application:
-    """Make the application, with all of its routes."""
-    made = web.Application(middlewares=[problems], client_max_size=BODY_MOST)
-    made.router.add_post("/v1/requests", Requests(door, catalogue).post)
-    made.router.add_get("/livez", _lives)
+async def _insist_on_a_key(keyring: Keyring) -> None:
+    try:
+        await keyring.look()
+    except ResultsDown:
+        if not keyring.keys.known:
+            raise
+    if not keyring.keys.known:
+        raise NoKey
 
-    async def readiness(_: web.Request) -> web.Response:
-        return await _ready(door)
 
-    made.router.add_get("/readyz", readiness)
+async def listening(runner: web.AppRunner, listen: str, most: int) -> asyncio.Server:
+    """Take connections for an application that is set up, `most` at once."""
+    loop, connections = asyncio.get_running_loop(), Connections(most)
+    server = runner.server
+    assert server is not None  # noqa: S101 - it is set up
+    host, port = host_and_port(listen)
+    return await loop.create_server(
+        lambda: ClientConnection(
+            server, connections, loop=loop, access_log=None, keepalive_timeout=IDLE_SECONDS
+        ),
+        host,
+        port,
+        backlog=min(most, 1_024),
+    )
+
+
+def application(
+    door: Door, catalogue: Catalogue, callers: Callers, hosts: tuple[str, ...] = ()
+) -> web.Application:
+    """Make the application, with all of its routes. `hosts` may be asked for; none: see config."""
+
+    @web.middleware
+    async def addressed(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if hosts or not callers.need_keys:
+            name = _name_of(request.headers.get("Host", ""))
+            if name not in (hosts or LOOPBACK):
+                why = f"{name!r} is not served here: http.hosts lists the names that are"
+                raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why)
+        return await handler(request)
+
+    async def readiness(request: web.Request) -> web.Response:
+        return await _ready(door, known=callers.knows(request))
+
+    made = web.Application(middlewares=[problems, addressed], client_max_size=BODY_MOST)
+    routes = {
+        ("POST", "/v1/requests"): Requests(door, catalogue, callers).post,
+        ("GET", "/livez"): _lives,
+        ("GET", "/readyz"): readiness,
+    }
+    for (method, path), handler in routes.items():
+        made.router.add_route(method, path, handler, expect_handler=refuse_expectations)
     return made
+
+
+def _name_of(host: str) -> str:
+    """Take the port off a Host header."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdecimal() else host).lower().rstrip(".")
 
 
 async def _lives(_: web.Request) -> web.Response:
     return _json({"alive": True})
 
 
-async def _ready(door: Door) -> web.Response:
-    """Tell whether a request that comes now would be taken, and how."""
+async def _ready(door: Door, *, known: bool) -> web.Response:
+    """Tell whether a request that comes now would be taken; and how, where they are `known`."""
     standing = await door.standing()
-    said = {"tubes": standing.tubes, "spool": standing.spool, "spooled": standing.spooled}
+    said: dict[str, object] = {}
+    if known:
+        said = {"tubes": standing.tubes, "spool": standing.spool, "spooled": standing.spooled}
     if standing.ready:
         return _json({"ready": True, **said})
     raise Problem(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from service import VERSION
 from service.cli.arguments import Verbs, a_verb, offer_json, seconds_of, with_epilog
+from service.cli.keeping import offer_accounts
 from service.cli.pausing import lasting, offer_pausing
 from service.cli.purging import offer_purging
 from service.cli.repeating import offer_dead, offer_resend
@@ -34,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     _put(verbs)
     _serve(verbs)
     _recover(verbs)
+    offer_accounts(verbs)
     _show(verbs)
     _detect(verbs)
     _cancel(verbs)

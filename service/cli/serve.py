@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from service.api.serve import serve
+from service.api.serve import NoKey, serve
 from service.cli.exit_codes import Exit, UsageError
 from service.cli.settings import HOME, loaded, log_lines
 from service.client.spool import unfit
-from service.config.address import is_loopback
 from service.observe.log import set_up
+from tracking.errors import ResultsDown
 
 
 def run(options: argparse.Namespace) -> int:
@@ -17,19 +17,22 @@ def run(options: argparse.Namespace) -> int:
     setting = loaded(options)
     config = setting.config
     listen = {"ingest": config.ingest.listen, "api": config.api.listen}[options.verb]
-    if not is_loopback(listen):
-        raise UsageError(
-            f'{options.verb}.listen = "{listen}" can be reached from other machines, and there are '
-            "no keys yet that tell who may ask: listen on 127.0.0.1, behind a proxy that asks for "
-            "a password"
-        )
     beside = setting.file.resolve().parent if setting.file else HOME
-    spool = beside / config.ingest.spool
-    if why := unfit(spool):
+    if why := unfit(beside / config.ingest.spool):
         raise UsageError(f"ingest.spool: {why}")
     set_up(config.log.level, log_lines(setting))
     try:
-        serve(config, listen, spool)
+        serve(config, listen, beside)
+    except (NoKey, ResultsDown) as error:
+        told = f'{options.verb}.listen = "{listen}" can be reached from other machines, and'
+        if isinstance(error, ResultsDown):
+            raise ResultsDown(
+                f"{told} nobody knows who may ask: {error.message}", error.fix
+            ) from error
+        raise UsageError(
+            f"{told} there is no key that tells who may ask: make one, `python worker.py key add "
+            "main --scope ingest`, or listen on 127.0.0.1"
+        ) from error
     except OSError as error:
         raise UsageError(
             f"{options.verb}.listen: nobody can listen at {listen} ({error.strerror})"

@@ -20,7 +20,7 @@ from service.config.handover import redis_address, rules_for
 from service.config.schema import Config
 from service.results.connection import Document
 from service.results.failure import mongodb_down
-from service.results.names import FORGOTTEN, OPERATIONS, UNKNOWN_CODES
+from service.results.names import ACCOUNTS, FORGOTTEN, KEYS, OPERATIONS, UNKNOWN_CODES
 
 PATIENCE_MS = 3_000
 """A person waits, and so does a probe: sooner than the worker, who can wait."""
@@ -55,6 +55,8 @@ class Collections:
     unknown_codes: Collection[Document]
     forgotten: Collection[Document]
     operations: Collection[Document]
+    accounts: Collection[Document]
+    keys: Collection[Document]
 
 
 @contextmanager
@@ -76,6 +78,8 @@ def collections_of(config: Config) -> Iterator[Collections]:
                 unknown_codes=database[UNKNOWN_CODES],
                 forgotten=database[FORGOTTEN],
                 operations=database[OPERATIONS],
+                accounts=database[ACCOUNTS],
+                keys=database[KEYS],
             )
     except PyMongoError as error:
         raise mongodb_down(error) from error

@@ -14,6 +14,7 @@ from service.results.connection import Document
 from service.results.dead import BODY_MOST, body_of
 from service.tubes.commands import Placing
 from service.tubes.envelope import REQUESTS_TUBE
+from tracking.account import MAIN, Account, account_and_id, operation_id
 
 ID_MOST = 128
 
@@ -63,8 +64,13 @@ def renewed(
     identity = None
     operation = payload["id"] if isinstance(payload.get("id"), str) else operation
     if operation:
+        if isinstance(whose := payload.get("account"), str):
+            operation = operation_id(Account(whose), operation)
         identity = resent(operation, mark)
-        payload |= {"id": identity, "resend_of": operation}
+        account, own = account_and_id(identity)
+        payload |= {"id": own, "resend_of": operation}
+        if account != MAIN:
+            payload["account"] = account
     payload.pop("expires_in", None)
     if isinstance(inner.get("meta"), dict):
         inner["meta"]["enqueued_at"] = round(time.time(), 3)
@@ -74,7 +80,9 @@ def renewed(
 def resent(operation: str, mark: str | None = None) -> str:
     """Make an id that tells whose repetition it is, as far as an id may hold it."""
     suffix = f".kick-{mark or secrets.token_hex(4)}"
-    return re.sub("[^A-Za-z0-9._:-]", "-", operation)[: ID_MOST - len(suffix)] + suffix
+    account, own = account_and_id(operation)
+    again = re.sub("[^A-Za-z0-9._:-]", "-", own)[: ID_MOST - len(suffix)] + suffix
+    return operation_id(account, again)
 
 
 def _mark(text: str) -> str:

@@ -7,11 +7,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from service.client.put import MEMBERS, Couriers, Sendable, missing_field
 from service.tubes.envelope import encode_payload
 from service.tubes.payload import kind_of, request_from, traceparent_of
 from service.tubes.strict_json import read_json
+from tracking.account import MAIN, Account, account_and_id
 from tracking.errors import MalformedJob
 from tracking.request import Slug
 
@@ -42,7 +44,8 @@ class KnownIds:
         other = others.get(each.id)
         known = (other.slug, other.number) if other else self._parcels.get(each.id)
         if known not in {None, (each.slug, each.number)}:
-            why = f"the id {each.id} belongs to another parcel: give each parcel ids of its own"
+            _, name = account_and_id(each.id)
+            why = f"the id {name} belongs to another parcel: give each parcel ids of its own"
             raise MalformedJob(ID_REUSED, why)
 
     def remember(self, taken: Iterable[Sendable]) -> None:
@@ -60,15 +63,21 @@ def read_posted(body: bytes) -> object:
 
 
 def sendables_of(
-    posted: Sequence[object], couriers: Couriers, known: KnownIds, traceparent: str | None = None
+    posted: Sequence[object],
+    couriers: Couriers,
+    known: KnownIds,
+    traceparent: str | None = None,
+    account: Account = MAIN,
 ) -> tuple[list[Sendable], list[Refusal]]:
     """Make a job of each request, or a refusal; an id is made up where there is none.
 
-    A request that is bytes is a line of JSON that nobody has read yet.
+    A request that is bytes is a line of JSON that nobody has read yet. The ids of sendables are
+    those of operations, with their account.
     """
     meta: dict[str, object] = {"enqueued_at": round(time.time(), 3)}
     if traced := traceparent_of(traceparent):
         meta["traceparent"] = traced
+    whose: dict[str, str] = {} if account == MAIN else {"account": account}
     good: list[Sendable] = []
     given: dict[str, Sendable] = {}
     refused: list[Refusal] = []
@@ -76,7 +85,7 @@ def sendables_of(
     for index, each in enumerate(posted):
         try:
             payload = read_posted(each) if isinstance(each, bytes) else each
-            made = _sendable(payload, index, couriers, meta, fresh)
+            made = _sendable(_kept(payload, whose), index, couriers, meta, fresh)
             if not made.made_up:
                 known.insist(made, given)
                 given[made.id] = made
@@ -94,18 +103,22 @@ def _fresh_ids(most: int) -> Iterator[str]:
         yield drawn[at : at + 32]
 
 
-def _sendable(
-    payload: object,
-    index: int,
-    couriers: Couriers,
-    meta: Mapping[str, object],
-    fresh: Iterator[str],
-) -> Sendable:
+def _kept(payload: object, whose: dict[str, str]) -> dict[str, Any]:
     if not isinstance(payload, dict):
         why = f'a request is {kind_of(payload)}: write an object, {{"slug": "…", "number": "…"}}'
         raise MalformedJob("bad_shape", why)
     # All else is ignored, and not passed on: some members are the door's own to say.
     kept = {name: value for name, value in payload.items() if name in _KEPT and value is not None}
+    return kept | whose if whose else kept
+
+
+def _sendable(
+    kept: dict[str, Any],
+    index: int,
+    couriers: Couriers,
+    meta: Mapping[str, object],
+    fresh: Iterator[str],
+) -> Sendable:
     made_up = "id" not in kept
     if made_up:
         kept["id"] = next(fresh)
@@ -113,4 +126,4 @@ def _sendable(
     if name := missing_field(request, couriers):
         raise MalformedJob("missing_field", f"{request.slug} needs `{name}` besides the number")
     body = encode_payload(kept, meta)
-    return Sendable(kept["id"], request.slug, request.number, body, index, made_up)
+    return Sendable(request.id or "", request.slug, request.number, body, index, made_up)

@@ -176,11 +176,21 @@ class Api(Section, frozen=True):
 
 
 class Ingest(Section, frozen=True):
-    """`[ingest]`: the door for requests alone, and the spool of every door."""
+    """`[ingest]`: the door for requests alone, and what every door keeps on its disk."""
 
     listen: str = "127.0.0.1:8081"
     spool: Annotated[str, Meta(min_length=1)] = "spool.sqlite"
     spool_mib: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_024
+    keys: Annotated[str, Meta(min_length=1)] = "keys.json"
+
+
+class Http(Section, frozen=True):
+    """`[http]`: how `api` and `ingest` serve."""
+
+    hosts: tuple[str, ...] = ()
+    require_key: bool = False
+    per_second: Annotated[float, Meta(gt=0, le=1_000_000)] = 1_000.0
+    connections: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_000
 
 
 class Log(Section, frozen=True):
@@ -220,5 +230,6 @@ class Config(Section, frozen=True):
     recheck: Recheck = Recheck()
     api: Api = Api()
     ingest: Ingest = Ingest()
+    http: Http = Http()
     log: Log = Log()
     couriers: dict[str, Courier] = field(default_factory=dict)

@@ -50,6 +50,8 @@ class Event(StrEnum):
     NOT_ARCHIVED = "operations are not archived"
 
     DOOR_OPEN = "door is open"
+    KEYS_STALE = "keys cannot be refreshed"
+    KEYS_FRESH = "keys are refreshed again"
     DOOR_CLOSED = "door is closed"
     SPOOLED = "requests are spooled"
     UNSPOOLED = "spooled requests are put"
@@ -102,6 +104,8 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.UNKNOWN_LINE: "warning",
         Event.NOT_ARCHIVED: "error",
         Event.DOOR_OPEN: "info",
+        Event.KEYS_STALE: "warning",
+        Event.KEYS_FRESH: "info",
         Event.DOOR_CLOSED: "info",
         Event.SPOOLED: "warning",
         Event.UNSPOOLED: "info",
@@ -154,6 +158,8 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.UNKNOWN_LINE: "A drain job for `line`, which this worker does not know: it waits.",
         Event.NOT_ARCHIVED: "MongoDB refuses them (`error`): tried again, but one `operation`.",
         Event.DOOR_OPEN: "Requests are taken over HTTP at `server`.",
+        Event.KEYS_STALE: "Those known count on; a new or revoked key shows no effect meanwhile.",
+        Event.KEYS_FRESH: "New and revoked keys count from now on.",
         Event.DOOR_CLOSED: "No more requests are taken here; what was taken is durable.",
         Event.SPOOLED: "No beanstalkd takes requests: they are in the spool, put later by itself.",
         Event.UNSPOOLED: "What the spool held is on a beanstalkd.",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from service.config.schema import Config
 
 UNKNOWN_CODES, FORGOTTEN, OPERATIONS = "unknown_codes", "forgotten", "operations"
+ACCOUNTS, KEYS = "accounts", "keys"
 """The names of collections that nobody needs to call otherwise: they hold no answers."""
 
 

@@ -14,6 +14,7 @@ bad_slug        has a slug of an impossible form
 unknown_slug    has a slug that no courier has
 bad_number      has a number that cannot be one
 bad_id          has an `id` that is not 1 to 128 of A-Z a-z 0-9 . _ : -
+bad_account     has an `account` that is not 1 to 20 of a-z and 0-9
 bad_origin      has an `origin` that is neither MANUAL nor AUTOMATIC
 bad_max_age     has a `max_age` that is not a number of seconds
 bad_expires_in  has an `expires_in` that is not a number of seconds
@@ -36,6 +37,7 @@ import msgspec
 from service.tubes.naming import Resolve, named_in
 from service.tubes.payload import kind_of, request_from, slug_named, text_of
 from service.tubes.strict_json import read_json
+from tracking.account import MAIN, account_and_id
 from tracking.errors import MalformedJob, UnknownLine
 from tracking.line import Line, courier_line, slug_of
 from tracking.request import Origin, TrackingRequest
@@ -101,7 +103,9 @@ def encode_request(request: TrackingRequest) -> bytes:
     """Write a request as a body that `decode_request` reads back as the same request."""
     payload: dict[str, object] = {"slug": request.slug, "number": request.given}
     if request.id is not None:
-        payload["id"] = request.id
+        account, payload["id"] = account_and_id(request.id)
+        if account != MAIN:
+            payload["account"] = account
     if request.origin is not Origin.MANUAL:
         payload["origin"] = request.origin.value
     if request.max_age is not None:

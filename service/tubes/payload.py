@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from service.tubes.naming import Resolve
+from tracking.account import operation_id, parse_account
 from tracking.errors import MalformedJob
 from tracking.request import (
     FIELDS,
@@ -66,7 +67,7 @@ def request_from(
         slug=slug,
         number=parse_number(given, keep),
         given=given,
-        id=_id(payload.get("id")),
+        id=_operation(payload),
         origin=_origin(payload.get("origin")),
         max_age=max_age,
         expires_at=expires_at,
@@ -88,6 +89,18 @@ def text_of(value: Any, reason: str, name: str, most: int = NAME_MOST) -> str:
 def slug_named(payload: Mapping[str, Any]) -> Slug:
     """Read the slug as it was written, aliases unresolved. Raises MalformedJob."""
     return parse_slug(text_of(payload.get("slug"), "bad_slug", "slug"))
+
+
+def _operation(payload: Mapping[str, Any]) -> str | None:
+    """Read the id of the operation: its producer's id, with the account where it is not `main`."""
+    identity, account = _id(payload.get("id")), payload.get("account")
+    if account is None:
+        return identity
+    try:
+        name = parse_account(text_of(account, "bad_account", "account"))
+    except ValueError as error:
+        raise MalformedJob("bad_account", f"`account`: {error}") from error
+    return identity and operation_id(name, identity)
 
 
 def _id(value: Any) -> str | None:

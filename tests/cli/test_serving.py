@@ -8,22 +8,49 @@ from pathlib import Path
 import pytest
 from command_line import Run
 
+from service.config.address import is_loopback
+
 EACH = pytest.mark.parametrize("verb", ["ingest", "api"])
 
 
-@EACH
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "example.com", "[::]"])  # noqa: S104 - refused
-def test_without_keys_a_door_opens_for_this_machine_only(
-    offline: Run, monkeypatch: pytest.MonkeyPatch, verb: str, host: str
-) -> None:
-    monkeypatch.setenv(f"TRACKER_{verb.upper()}__LISTEN", f"{host}:8081")
+EVERYWHERE = "0.0.0.0:8081"
 
-    done = offline(verb)
+
+@EACH
+def test_without_keys_a_door_opens_for_this_machine_only(
+    run: Run, monkeypatch: pytest.MonkeyPatch, disk: Path, verb: str
+) -> None:
+    monkeypatch.setenv(f"TRACKER_{verb.upper()}__LISTEN", EVERYWHERE)
+    monkeypatch.setenv("TRACKER_INGEST__SPOOL", str(disk / "spool.sqlite"))
+    monkeypatch.setenv("TRACKER_INGEST__KEYS", str(disk / "keys.json"))
+
+    done = run(verb)
 
     assert done.code == 2
     assert f"{verb}.listen" in done.err
+    assert "key add main" in done.err
     assert "127.0.0.1" in done.err
     assert len(done.err.splitlines()) == 1
+
+
+def test_while_nobody_knows_whether_there_is_a_key_a_door_opens_for_nobody_else(
+    offline: Run, monkeypatch: pytest.MonkeyPatch, disk: Path
+) -> None:
+    monkeypatch.setenv("TRACKER_INGEST__LISTEN", EVERYWHERE)
+    monkeypatch.setenv("TRACKER_INGEST__SPOOL", str(disk / "spool.sqlite"))
+    monkeypatch.setenv("TRACKER_INGEST__KEYS", str(disk / "keys.json"))
+
+    done = offline("ingest")
+
+    assert done.code == 3
+    assert "ingest.listen" in done.err
+    assert "MongoDB" in done.err
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "example.com", "[::]"])  # noqa: S104 - not bound
+def test_only_addresses_of_this_machine_are_its_own(host: str) -> None:
+    assert not is_loopback(f"{host}:8081")
+    assert is_loopback("127.0.0.1:8081")
 
 
 @EACH

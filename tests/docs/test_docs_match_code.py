@@ -41,8 +41,8 @@ def _help(*verb: str) -> str | None:
 def _is_wrong(command: str) -> bool:
     words = command.split()
     options = [word for word in words if word.startswith("--")]
-    # The second word is a verb only below `dead` and `config`, else an argument.
-    verb = words[: 2 if words[0] in {"dead", "config"} else 1]
+    # The second word is a verb only below these, else an argument.
+    verb = words[: 2 if words[0] in {"account", "config", "dead", "key"} else 1]
     shown = _help(*verb)
     return shown is None or any(option not in shown for option in options)
 
@@ -67,6 +67,13 @@ def test_every_setting_that_a_page_names_exists(page: Path) -> None:
     assert wrong == []
 
 
+def _written(value: object) -> str:
+    """A value as TOML has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value).replace("'", '"').removesuffix(".0")
+
+
 def test_every_default_in_the_interface_is_that_of_the_configuration() -> None:
     written = tomllib.loads((ROOT / "config.toml").read_text("utf-8"))
     rows = re.findall(
@@ -78,7 +85,7 @@ def test_every_default_in_the_interface_is_that_of_the_configuration() -> None:
         pairs = zip(SETTING.findall(names), values.replace("`", "").split(", "), strict=True)
         for (section, key), value in pairs:
             if section in written:
-                assert str(written[section][key]).replace("'", '"').removesuffix(".0") == value
+                assert _written(written[section][key]) == value
                 checked += 1
     assert checked > 0
 

@@ -16,14 +16,17 @@ from aiohttp import ClientResponse, web
 from aiohttp.test_utils import TestClient, TestServer
 
 from devstack.servers import Server
+from service.api.callers import Callers
 from service.api.serve import application
 from service.client.catalogue import Catalogue
 from service.client.door import Door
+from service.client.keys import PREFIX_CHARACTERS, Key, Keys, Scope, digest, keys_of, make_key
 from service.client.spool import Spool
 from service.config.load import load
 from service.tubes.connection import Patience
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.outlets import Outlets
+from tracking.account import Account
 
 PATIENCE = Patience(connect=1.0, reply=1.0)
 SOON = 10.0
@@ -87,11 +90,30 @@ async def until(condition: Callable[[], bool], what: str, seconds: float = SOON)
         await asyncio.sleep(0.02)
 
 
+class FixedKeys:
+    """Keys that a test made, in place of those that MongoDB keeps."""
+
+    def __init__(self) -> None:
+        self.keys = Keys()
+
+    def make(self, account: str, *scopes: Scope, ends_at: float | None = None) -> str:
+        made = make_key()
+        key = Key(made[:PREFIX_CHARACTERS], Account(account), scopes, digest(made), ends_at)
+        self.keys = keys_of([*self.keys.known.values(), key])
+        return made
+
+    def find(self, text: str) -> Key | None:
+        return self.keys.find(text, time.time())
+
+
 @asynccontextmanager
-async def serving(spool: Path, *servers: Server | str) -> AsyncIterator[Client]:
+async def serving(
+    spool: Path, *servers: Server | str, callers: Callers | None = None, hosts: tuple[str, ...] = ()
+) -> AsyncIterator[Client]:
+    callers = callers or Callers(FixedKeys(), 1_000.0)
     async with (
         open_door(spool, *servers) as door,
-        TestClient(TestServer(application(door, CATALOGUE))) as client,
+        TestClient(TestServer(application(door, CATALOGUE, callers, hosts))) as client,
     ):
         yield client
 

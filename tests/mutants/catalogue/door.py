@@ -78,4 +78,28 @@ MUTANTS = (
         new="if value is not None",
         tests=(f"{POSTS}::test_every_member_of_a_payload_reaches_the_job_and_no_other",),
     ),
+    Mutant(
+        name="who knows the beginning of a key has the key",
+        breaks="F18",
+        where="service/client/keys.py",
+        old="if key is None or not hmac.compare_digest(digest(text), key.sha256):",
+        new="if key is None:",
+        tests=("door/test_callers.py::test_with_a_key_every_request_needs_one",),
+    ),
+    Mutant(
+        name="a key is good for everything",
+        breaks="F18",
+        where="service/api/callers.py",
+        old="if scope not in key.scopes:",
+        new="if scope in {}:",
+        tests=("door/test_callers.py::test_a_key_without_the_scope_takes_nothing",),
+    ),
+    Mutant(
+        name="the ids of two accounts meet",
+        breaks="I8",
+        where="service/tubes/payload.py",
+        old="return identity and operation_id(name, identity)",
+        new="return name and identity",
+        tests=("door/test_callers.py::test_an_accounts_ids_are_its_own",),
+    ),
 )

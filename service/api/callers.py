@@ -1,0 +1,111 @@
+"""Who asks: keys, what they are good for, and how often they may be used."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Protocol
+
+from aiohttp import web
+
+from service.api.problems import Problem
+from service.client.keys import Key, Keys, Scope
+from tracking.account import MAIN, Account
+
+BURST_SECONDS = 2.0
+"""What a key did not use is kept for so long."""
+
+_HOW = "send a key in the header as-api-key, or as Authorization: Bearer KEY"
+
+
+class KnownKeys(Protocol):
+    """What recognizes keys; a `Keyring` does."""
+
+    keys: Keys
+
+    def find(self, text: str) -> Key | None:
+        """Recognize a key that works now."""
+
+
+class Allowance:
+    """Room for uses of one key: it fills evenly, up to what BURST_SECONDS bring."""
+
+    def __init__(self, per_second: float, now: float) -> None:
+        self._per_second = per_second
+        self._most = max(1.0, per_second * BURST_SECONDS)
+        self._room = self._most
+        self._at = now
+
+    def wait(self, now: float) -> float:
+        """Take one use; 0.0, or in how many seconds there will be one."""
+        self._room = min(self._most, self._room + (now - self._at) * self._per_second)
+        self._at = now
+        if self._room < 1:
+            return (1 - self._room) / self._per_second
+        self._room -= 1
+        return 0.0
+
+
+class Callers:
+    """Tells whose request it is. `always`: nobody is served without a key."""
+
+    def __init__(
+        self,
+        keyring: KnownKeys,
+        per_second: float,
+        *,
+        always: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._keyring = keyring
+        self._per_second = per_second
+        self._always = always
+        self._clock = clock
+        self._allowances: dict[str, Allowance] = {}
+
+    @property
+    def need_keys(self) -> bool:
+        """Whether a key is asked for: always, or since one was made, also if all have ended."""
+        return self._always or bool(self._keyring.keys.known)
+
+    def account(self, request: web.Request, scope: Scope) -> Account:
+        """Tell which account asks for something of this scope. Raises Problem."""
+        if not self.need_keys:
+            return MAIN
+        key = self._key(request)
+        if scope not in key.scopes:
+            why = f"the key {key.prefix} is not good for this: it lacks the scope {scope.value}"
+            raise Problem(HTTPStatus.FORBIDDEN, why)
+        now = self._clock()
+        allowance = self._allowances.get(key.prefix)
+        if allowance is None:
+            allowance = self._allowances[key.prefix] = Allowance(self._per_second, now)
+        if wait := allowance.wait(now):
+            why = f"more than {self._per_second:g} requests a second with the key {key.prefix}"
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, {"Retry-After": str(math.ceil(wait))})
+        return key.account
+
+    def knows(self, request: web.Request) -> bool:
+        """Whether somebody asks who may see how the service does."""
+        if not self.need_keys:
+            return True
+        try:
+            self._key(request)
+        except Problem:
+            return False
+        return True
+
+    def _key(self, request: web.Request) -> Key:
+        headers = request.headers
+        text = headers.get("as-api-key")
+        if text is None:
+            kind, _, text = headers.get("Authorization", "").partition(" ")
+            if kind.lower() != "bearer":
+                text = ""
+        found = self._keyring.find(text.strip())
+        if found is None:
+            why = f"this key is not known, or has ended: {_HOW}" if text else f"no key: {_HOW}"
+            raise Problem(HTTPStatus.UNAUTHORIZED, why, {"WWW-Authenticate": "Bearer"})
+        return found

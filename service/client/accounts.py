@@ -1,0 +1,159 @@
+"""Accounts and their keys, as people keep them in MongoDB.
+
+Nothing is deleted: the name of a removed account would lead a newcomer to what the last one left,
+and a door to which a key once belonged must not open when the last key ends.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pymongo.collection import Collection
+from pymongo.errors import DuplicateKeyError
+
+from service.client.connections import Collections
+from service.client.keys import PREFIX_CHARACTERS, Key, Scope, digest, make_key
+from service.results.connection import Document
+from tracking.account import MAIN, Account
+
+
+class NotDone(Exception):
+    """What was asked cannot be; the text says why and what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAccount:
+    """An account; `keys` of it work now. `main` is there from the beginning."""
+
+    name: Account
+    made_at: dt.datetime | None
+    removed_at: dt.datetime | None
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptKey:
+    """A key as it is listed."""
+
+    prefix: str
+    account: Account
+    scopes: tuple[Scope, ...]
+    made_at: dt.datetime
+    ends_at: dt.datetime | None
+
+
+def add_account(stores: Collections, name: Account) -> None:
+    """Add an account. Raises NotDone."""
+    try:
+        stores.accounts.insert_one({"_id": name, "made_at": _now()})
+    except DuplicateKeyError as error:
+        found = stores.accounts.find_one({"_id": name}) or {}
+        if "removed_at" in found:
+            raise NotDone(f"{name} was removed, and its name is not given again") from error
+        raise NotDone(f"there is an account {name} already") from error
+
+
+def remove_account(stores: Collections, name: Account) -> int:
+    """Remove an account and end its keys; tells how many. Raises NotDone."""
+    if name == MAIN:
+        raise NotDone(f"{MAIN} owns what comes by the tube, and stays")
+    _insist(stores, name)
+    now = _now()
+    stores.accounts.update_one({"_id": name}, {"$set": {"removed_at": now}})
+    return _end(stores.keys, {"account": name}, now)
+
+
+def accounts(stores: Collections) -> list[KeptAccount]:
+    """List all accounts, `main` first, then by name."""
+    now = _now()
+    working = [key.account for key in keys(stores) if key.ends_at is None or key.ends_at > now]
+    found = [{"_id": MAIN}, *stores.accounts.find({"_id": {"$ne": MAIN}}).sort("_id")]
+    return [
+        KeptAccount(
+            each["_id"], each.get("made_at"), each.get("removed_at"), working.count(each["_id"])
+        )
+        for each in found
+    ]
+
+
+def add_key(stores: Collections, account: Account, scopes: Sequence[Scope]) -> str:
+    """Make a key for an account; nobody can read it again. Raises NotDone."""
+    _insist(stores, account)
+    made = make_key()
+    stores.keys.insert_one(
+        {
+            "_id": made[:PREFIX_CHARACTERS],
+            "account": account,
+            "scopes": [scope.value for scope in scopes],
+            "sha256": digest(made),
+            "made_at": _now(),
+            "ends_at": None,
+        }
+    )
+    return made
+
+
+def keys(stores: Collections, account: Account | None = None) -> list[KeptKey]:
+    """List keys, oldest first, also those that have ended."""
+    asked = {} if account is None else {"account": account}
+    return [
+        KeptKey(key.prefix, key.account, key.scopes, each["made_at"], each["ends_at"])
+        for each in stores.keys.find(asked).sort("made_at")
+        for key in read_key(each)
+    ]
+
+
+def revoke_key(stores: Collections, prefix: str) -> None:
+    """End a key now. Raises NotDone."""
+    _working(stores, prefix)
+    _end(stores.keys, {"_id": prefix}, _now())
+
+
+def rotate_key(stores: Collections, prefix: str, keep_seconds: float) -> str:
+    """Make a key like another one, which ends after `keep_seconds`. Raises NotDone."""
+    old = _working(stores, prefix)
+    made = add_key(stores, old.account, old.scopes)
+    _end(stores.keys, {"_id": prefix}, _now() + dt.timedelta(seconds=keep_seconds))
+    return made
+
+
+def read_key(document: Document) -> Iterator[Key]:
+    """Read a key out of its document; nothing where it was not written by this service."""
+    try:
+        ends_at = document["ends_at"]
+        yield Key(
+            prefix=document["_id"],
+            account=document["account"],
+            scopes=tuple(map(Scope, document["scopes"])),
+            sha256=document["sha256"],
+            ends_at=ends_at and ends_at.timestamp(),
+        )
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return
+
+
+def _working(stores: Collections, prefix: str) -> Key:
+    found = stores.keys.find_one({"_id": prefix})
+    for key in read_key(found) if found else ():
+        if key.ends_at is None or key.ends_at > _now().timestamp():
+            return key
+        raise NotDone(f"the key {prefix} has ended")
+    raise NotDone(f"there is no key {prefix}: `key list` shows them")
+
+
+def _insist(stores: Collections, account: Account) -> None:
+    found = stores.accounts.find_one({"_id": account})
+    if account != MAIN and (not found or "removed_at" in found):
+        raise NotDone(f"there is no account {account}: `account add {account}` makes it")
+
+
+def _end(collection: Collection[Document], which: dict[str, Any], at: dt.datetime) -> int:
+    sooner = which | {"$or": [{"ends_at": None}, {"ends_at": {"$gt": at}}]}
+    return collection.update_many(sooner, {"$set": {"ends_at": at}}).modified_count
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)

@@ -1,0 +1,91 @@
+"""`account` and `key`, against a real MongoDB."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from command_line import Run
+
+from service.client.keys import digest
+
+
+def test_a_key_is_shown_once_and_only_its_hash_is_kept(run: Run, collections: Any) -> None:
+    done = run("key", "add", "main", "--scope", "read,ingest,read")
+
+    assert done.code == 0
+    [key] = done.lines
+    assert "shown this once" in done.err
+    [kept] = collections.keys.find()
+    assert key not in str(kept)
+    assert (kept["_id"], kept["account"], kept["scopes"]) == (key[:15], "main", ["ingest", "read"])
+    assert kept["sha256"] == digest(key)
+    assert kept["ends_at"] is None
+    listed = run("key", "list")
+    assert key[:15] in listed.out
+    assert key not in listed.out
+
+
+def test_a_key_has_192_random_bits(run: Run) -> None:
+    [one], [other] = (run("key", "add", "main", "--scope", "read").lines for _ in "12")
+
+    assert one[:3] == other[:3] == "tk_"
+    assert len(one) == 64
+    assert len(set(one[16:]) | set(other[16:])) > 8
+    assert one[16:] != other[16:]
+
+
+def test_an_account_is_added_before_its_keys_and_its_name_is_given_once(run: Run) -> None:
+    nobody = run("key", "add", "shop", "--scope", "ingest")
+    assert (nobody.code, "account add shop" in nobody.err) == (2, True)
+    assert run("account", "add", "shop").code == 0
+    assert "already" in run("account", "add", "shop").err
+    [key] = run("key", "add", "shop", "--scope", "ingest").lines
+
+    [removed] = run("account", "remove", "shop", "--yes", "--json").json
+
+    assert removed == {"account": "shop", "keys_ended": 1}
+    [listed] = run("key", "list", "shop", "--json").json
+    assert listed["ends_at"]
+    assert "not given again" in run("account", "add", "shop").err
+    assert run("key", "add", "shop", "--scope", "ingest").code == 2
+    assert "has ended" in run("key", "rotate", key).err
+
+
+def test_main_is_always_there(run: Run) -> None:
+    assert [each["account"] for each in run("account", "list", "--json").json] == ["main"]
+    assert "stays" in run("account", "remove", "main", "--yes").err
+    assert "main" in run("account", "list").out
+
+
+def test_a_rotated_key_works_on_for_a_while_and_a_revoked_one_does_not(run: Run) -> None:
+    [old] = run("key", "add", "main", "--scope", "ingest,read").lines
+
+    [new] = run("key", "rotate", old[:15], "--keep", "1h", "--json").json
+    first, second = run("key", "list", "main", "--json").json
+
+    assert (first["key"], second["key"]) == (old[:15], new["prefix"])
+    assert (first["ends_at"] is None, second["ends_at"]) == (False, None)
+    assert second["scopes"] == ["ingest", "read"]
+    assert run("key", "revoke", old).code == 0
+    assert "has ended" in run("key", "revoke", old).err
+    assert "there is no key" in run("key", "revoke", "tk_000000000000").err
+
+
+@pytest.mark.parametrize("name", ["", "Shop", "my-shop", "x" * 21, "a/b", "ä"])
+def test_a_name_that_no_host_may_have_is_refused(offline: Run, name: str) -> None:
+    done = offline("account", "add", name)
+
+    assert done.code == 2
+    assert "1 to 20 of a-z and 0-9" in done.err
+
+
+def test_an_unknown_scope_is_refused(offline: Run) -> None:
+    done = offline("key", "add", "main", "--scope", "ingest,write")
+
+    assert done.code == 2
+    assert "ingest, read, admin" in done.err
+
+
+def test_while_mongodb_is_away_nothing_is_promised(offline: Run) -> None:
+    assert offline("key", "add", "main", "--scope", "ingest").code == 3

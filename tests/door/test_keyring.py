@@ -1,0 +1,127 @@
+"""The keys that a door knows: as MongoDB has them, or as the file beside it had them last."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.client import connections
+from service.client.accounts import add_key, revoke_key
+from service.client.connections import collections_of
+from service.client.keyring import Keyring, KeysDown
+from service.client.keys import PREFIX_CHARACTERS, Scope
+from service.config.load import load
+from service.config.schema import Config
+from tracking.account import MAIN
+from tracking.errors import ResultsDown
+
+
+@dataclass(frozen=True)
+class Ground:
+    config: Config
+    away: Config
+    file: Path
+
+
+def configured(uri: str, database: str) -> Config:
+    variables = {"TRACKER_MONGODB__URI": uri, "TRACKER_MONGODB__DATABASE": database}
+    return load(None, variables, Path("/")).config
+
+
+@pytest.fixture
+def ground(mongo_uri: str, database: str, disk: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
+    monkeypatch.setattr(connections, "PATIENCE_MS", 300)
+    away = configured("mongodb://127.0.0.1:1", database)
+    return Ground(configured(mongo_uri, database), away, disk / "keys.json")
+
+
+@asynccontextmanager
+async def keyring(config: Config, file: Path) -> AsyncIterator[Keyring]:
+    made = Keyring(config, file)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+def made_in(ground: Ground) -> str:
+    with collections_of(ground.config) as stores:
+        return add_key(stores, MAIN, [Scope.INGEST])
+
+
+async def test_a_key_is_known_after_the_next_look_and_a_revoked_one_is_not(ground: Ground) -> None:
+    async with keyring(ground.config, ground.file) as ring:
+        await ring.look()
+        assert not ring.keys.known
+        key = made_in(ground)
+        await ring.look()
+        found = ring.find(key)
+        assert found
+        assert (found.account, found.scopes) == (MAIN, (Scope.INGEST,))
+
+        with collections_of(ground.config) as stores:
+            revoke_key(stores, key[:PREFIX_CHARACTERS])
+        await ring.look()
+
+        assert ring.find(key) is None
+        assert ring.keys.known
+
+
+async def test_while_mongodb_is_away_the_keys_of_the_file_count(ground: Ground) -> None:
+    key = made_in(ground)
+    async with keyring(ground.config, ground.file) as ring:
+        await ring.look()
+
+    async with keyring(ground.away, ground.file) as another:
+        assert another.find(key)
+        with pytest.raises(ResultsDown):
+            await another.look()
+        assert another.find(key)
+
+
+async def test_the_file_is_its_owners_and_holds_no_key(ground: Ground) -> None:
+    key = made_in(ground)
+    async with keyring(ground.config, ground.file) as ring:
+        await ring.look()
+
+    assert ground.file.stat().st_mode & 0o777 == 0o600
+    assert key.encode() not in ground.file.read_bytes()
+    assert [each.name for each in ground.file.parent.iterdir()] == [ground.file.name]
+
+
+async def test_a_file_that_cannot_be_written_keeps_no_revoked_key_alive(ground: Ground) -> None:
+    key = made_in(ground)
+    async with keyring(ground.config, ground.file.parent / "nowhere" / "keys.json") as ring:
+        with pytest.raises(KeysDown, match=r"ingest\.keys"):
+            await ring.look()
+        assert ring.find(key)
+        with collections_of(ground.config) as stores:
+            revoke_key(stores, key[:PREFIX_CHARACTERS])
+        with pytest.raises(KeysDown):
+            await ring.look()
+        assert ring.find(key) is None
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b'{"known": [1]}', b"\xff"])
+async def test_a_damaged_file_is_no_file(ground: Ground, text: bytes) -> None:
+    ground.file.write_bytes(text)
+
+    async with keyring(ground.config, ground.file) as ring:
+        assert not ring.keys.known
+
+
+async def test_a_document_that_somebody_else_wrote_is_no_key(ground: Ground) -> None:
+    key = made_in(ground)
+    with collections_of(ground.config) as stores:
+        bad: list[dict[str, Any]] = [{"_id": "x"}, {"_id": "y", "scopes": 1, "ends_at": "soon"}]
+        stores.keys.insert_many(bad)
+
+    async with keyring(ground.config, ground.file) as ring:
+        await ring.look()
+
+        assert list(ring.keys.known) == [key[:PREFIX_CHARACTERS]]

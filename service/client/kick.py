@@ -68,9 +68,10 @@ def renewed(
             operation = operation_id(Account(whose), operation)
         identity = resent(operation, mark)
         account, own = account_and_id(identity)
-        payload |= {"id": own, "resend_of": operation}
+        payload["id"] = own
         if account != MAIN:
             payload["account"] = account
+        payload["resend_of"] = operation
     payload.pop("expires_in", None)
     if isinstance(inner.get("meta"), dict):
         inner["meta"]["enqueued_at"] = round(time.time(), 3)

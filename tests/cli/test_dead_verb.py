@@ -231,7 +231,7 @@ def test_what_cannot_be_read_is_put_as_it_is(body: bytes) -> None:
     assert renewed(body) == (body, None)
 
 
-@pytest.mark.parametrize("operation", ["order-1", "usps:A B/1:Zm9v"])
+@pytest.mark.parametrize("operation", ["order-1", "shop/order-1", "usps:A B/1:Zm9v"])
 def test_what_died_under_an_id_is_put_again_as_its_repetition(operation: str) -> None:
     """A record of a call keeps the request that its operations shared, which has no id."""
     job = {"type": "requests_flow", "payload": {"slug": "usps", "number": "94000001"}}

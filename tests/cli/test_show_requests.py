@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import time
 from typing import Any
 
+import pytest
 import redis
 from command_line import Run
 
@@ -114,3 +116,26 @@ def test_the_requests_of_a_parcel_are_listed_with_those_of_the_archive(
         ["order-3", *(f"older-{n}" for n in range(30))]
     )
     assert lines[-1] == "and 13 before these: --json lists up to 1,000"
+
+
+def test_show_tells_of_one_request_where_it_waits_and_what_keeps_it(
+    run: Run, store: redis.Redis
+) -> None:
+    store.zadd("tracking:workers", {"{}": time.time() * 1000 + 60_000})
+    for n in range(9):
+        record = {"since": 1, "newest": [f"order-{n}"], "ids": 1, "position": n}
+        store.hset("wait_requests:usps", f"9400000{n}", json.dumps(record))
+        waits = {"status": "WAITING", "tracking": f"usps:9400000{n}", "at": 1}
+        store.set(f"tracking:status:order-{n}", json.dumps(waits))
+        store.rpush("wait_list:usps", f"9400000{n}")
+
+    done = run("show", "--id", "order-8")
+    (told,) = run("show", "--id", "order-8", "--json").json
+    (look,) = run("info", "--json").json
+
+    assert "  request     waits in the manual list, 8 ahead, in about 4 s" in done.lines
+    assert "  bound by    2 calls a second are allowed" in done.lines
+    place = told["place"]
+    assert (place["ahead"], place["bound_by"]) == (8, "rate")
+    assert place["eta_seconds"] == place["until_seconds"] == pytest.approx(4 * 1.02)
+    assert look["couriers"][0]["last_starts_seconds"] == pytest.approx(4 * 1.02)

@@ -45,8 +45,10 @@ tracking:secret               string names jobs that carry no id        never
 tracking:stats:successes      string operations that ended in SUCCESS   never
 tracking:stats:errors         string operations that ended in ERROR     never
 tracking:stats:slugs          set    slugs of which something is below  never
+tracking:stats:made           string until when longer spans are made   never
 tracking:stats1:<t>           hash   field → times: 10 s, all slugs     1 h after its last new field
-tracking:stats2:<slug>:<t>    hash   10 min, of one slug                1 week after the same
+tracking:stats2:<slug>:<t>    hash   10 min; without <slug> all slugs   1 week after the same
+tracking:stats3:<slug>:<t>    hash   1 day; without <slug> all slugs    8 days after the last sum
 ============================= ====== ================================== ===========================
 """
 
@@ -72,6 +74,7 @@ DEFECTS = "tracking:defects:"
 SUCCESSES = "tracking:stats:successes"
 ERRORS = "tracking:stats:errors"
 TALLIED_SLUGS = "tracking:stats:slugs"
+SPANS_MADE = "tracking:stats:made"
 
 
 class LineKeys(NamedTuple):
@@ -150,6 +153,11 @@ def ten_seconds(at: int) -> str:
     return f"tracking:stats1:{at}"
 
 
-def ten_minutes(at: int, slug: str) -> str:
-    """What happened in the 10 minutes from `at`."""
-    return f"tracking:stats2:{slug}:{at}"
+def ten_minutes(at: int, slug: str = "") -> str:
+    """What happened in the 10 minutes from `at`, to one slug or to all."""
+    return f"tracking:stats2:{slug and f'{slug}:'}{at}"
+
+
+def day(at: int, slug: str = "") -> str:
+    """What happened in the day from `at`, to one slug or to all."""
+    return f"tracking:stats3:{slug and f'{slug}:'}{at}"

@@ -47,7 +47,7 @@ OF_LINE = (
 
 BATCH = "batch"
 
-ALONE = ("archive", "epoch", "inspect", "survey")
+ALONE = ("add_up", "archive", "epoch", "inspect", "malformed", "survey")
 """Scripts that belong to no line and use no part of the library."""
 
 

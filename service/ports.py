@@ -156,6 +156,13 @@ class CodeCounts(Protocol):
         """Count an answer with this code. Written later: it neither waits nor fails."""
 
 
+class MalformedCounts(Protocol):
+    """How many jobs were no requests."""
+
+    def count(self) -> None:
+        """Count one. Written later: it neither waits nor fails."""
+
+
 class DeadLetters(Protocol):
     """The collection `dead`."""
 

@@ -18,8 +18,11 @@ MORE = "more"
 REFUSED = ("full", "id_reused", "too_late", "malformed")
 """Requests that never became an operation."""
 
-REPEATED = "repeated"
+CALLS_OF_NONE = ("repeated", "handed_back", "lost", "idle")
+"""Calls that ended no operation: `repeated` ones are retries."""
+
 MERGED = "merged"
+"""Requests without an id beyond the first of their operation."""
 
 
 @dataclass(slots=True)
@@ -65,6 +68,12 @@ class Tally:
         """How many were made."""
         return self.took.counts.total()
 
+    def join(self, other: Tally) -> None:
+        """Add what happened in another span."""
+        self.counts.update(other.counts)
+        self.waited.counts.update(other.waited.counts)
+        self.took.counts.update(other.took.counts)
+
     def add(self, fields: Mapping[str, object]) -> None:
         """Add what a hash of Redis holds (limits/lua/lib/tallies.lua)."""
         for name, value in fields.items():
@@ -74,6 +83,15 @@ class Tally:
             for histogram, bound in zip((self.waited, self.took), spans, strict=False):
                 if bound != "-":
                     histogram.counts[bound] += times
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What happened in the day from `at` (Unix seconds, UTC), to one slug or ("") to all."""
+
+    at: int
+    slug: str
+    tally: Tally
 
 
 def tally_of(hashes: Iterable[Mapping[str, object]]) -> Tally:

@@ -8,6 +8,7 @@ from pathlib import Path
 from service import VERSION
 from service.cli.arguments import Verbs, a_verb, offer_json, seconds_of, with_epilog
 from service.cli.keeping import offer_accounts
+from service.cli.looking import offer_looking
 from service.cli.pausing import lasting, offer_pausing
 from service.cli.purging import offer_purging
 from service.cli.repeating import offer_dead, offer_resend
@@ -43,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     offer_pausing(verbs)
     _forget(verbs)
     offer_purging(verbs)
-    _info(verbs)
+    offer_looking(verbs)
     offer_dead(verbs)
     _reparse(verbs)
     _check(verbs)
@@ -216,28 +217,6 @@ def _parcels(made: argparse.ArgumentParser, alone: str = "") -> None:
     # What else a row may hold is of no meaning here.
     nothing = dict.fromkeys(("id", "origin", "max_age", "expires_in"))
     made.set_defaults(**nothing, field=[], from_row=1)
-
-
-def _info(verbs: Verbs) -> None:
-    made = a_verb(
-        verbs,
-        "info",
-        "Show what runs and waits per courier, what the tubes hold, and which workers live.",
-    )
-    made.add_argument(
-        "--watch",
-        nargs="?",
-        type=seconds_of,
-        const=2.0,
-        metavar="SECONDS",
-        help="show again every SECONDS until Ctrl-C; default: 2",
-    )
-    made.add_argument(
-        "--running",
-        action="store_true",
-        help="list the calls in flight instead, the oldest first, also those whose worker vanished",
-    )
-    offer_json(made)
 
 
 def _reparse(verbs: Verbs) -> None:

@@ -20,7 +20,14 @@ from service.config.handover import redis_address, rules_for
 from service.config.schema import Config
 from service.results.connection import Document
 from service.results.failure import mongodb_down
-from service.results.names import ACCOUNTS, FORGOTTEN, KEYS, OPERATIONS, UNKNOWN_CODES
+from service.results.names import (
+    ACCOUNTS,
+    FORGOTTEN,
+    KEYS,
+    OPERATIONS,
+    STATISTICS,
+    UNKNOWN_CODES,
+)
 
 PATIENCE_MS = 3_000
 """A person waits, and so does a probe: sooner than the worker, who can wait."""
@@ -57,6 +64,7 @@ class Collections:
     operations: Collection[Document]
     accounts: Collection[Document]
     keys: Collection[Document]
+    statistics: Collection[Document]
 
 
 @contextmanager
@@ -80,6 +88,7 @@ def collections_of(config: Config) -> Iterator[Collections]:
                 operations=database[OPERATIONS],
                 accounts=database[ACCOUNTS],
                 keys=database[KEYS],
+                statistics=database[STATISTICS],
             )
     except PyMongoError as error:
         raise mongodb_down(error) from error

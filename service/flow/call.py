@@ -18,7 +18,7 @@ from service.flow.unknown_codes import UnknownCodes
 from service.observe.events import Event
 from service.observe.failpoints import FailPoint
 from service.observe.log import emit, emit_unexpected
-from service.ports import CodeCounts, DeadLetters, Defects, Limits, Results
+from service.ports import CodeCounts, DeadLetters, Defects, Limits, MalformedCounts, Results
 from tracking.call import Attempt, Call, Setback, Turn, Verdict
 from tracking.checkpoint import Tracking
 from tracking.errors import (
@@ -46,6 +46,7 @@ class Stores:
     dead: DeadLetters
     codes: CodeCounts
     defects: Defects
+    malformed: MalformedCounts
 
 
 @dataclass(frozen=True, slots=True)

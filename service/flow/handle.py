@@ -48,6 +48,7 @@ class Handler:
     ) -> None:
         self._decode = decode
         self._dead, self._defects = stores.dead, stores.defects
+        self._malformed = stores.malformed
         self._admitter = Admitter(stores.limits, stores.results, asker.room)
         self._dispatcher = dispatcher
         self._reach = reach
@@ -119,6 +120,7 @@ class Handler:
         await keep_trying(lambda: self._dead.record([letter]))
         self._reach(FailPoint.AFTER_DEAD)
         await job.bury()
+        self._malformed.count()
         emit(Event.MALFORMED, job=job.id, server=job.server, why=error.reason, detail=error.detail)
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from service.config.schema import Config
 
-UNKNOWN_CODES, FORGOTTEN, OPERATIONS = "unknown_codes", "forgotten", "operations"
+UNKNOWN_CODES, FORGOTTEN = "unknown_codes", "forgotten"
+OPERATIONS, STATISTICS = "operations", "statistics"
 ACCOUNTS, KEYS = "accounts", "keys"
 """The names of collections that nobody needs to call otherwise: they hold no answers."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import math
 from collections.abc import Callable
@@ -34,6 +35,7 @@ from service.upkeep.archiver import Archiver
 from service.upkeep.purge import Purge
 from service.upkeep.recheck import Recheck
 from service.upkeep.sweeper import Sweeper
+from service.upkeep.tallies import Tallying
 from service.wiring.connect import Parts
 from tracking.request import Slug
 
@@ -61,6 +63,7 @@ class Worker:
     tasks: Tasks
     room: CallRoom
     codes: CodeCounts
+    tallying: Tallying
     draining: asyncio.Task[None]
     background: Background
 
@@ -77,6 +80,8 @@ class Worker:
         # A claim that Redis answered meanwhile left its line, and its drain job, with this process.
         await self.drainer.hand_over(self.dispatcher)
         await self.codes.write()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.tallying.write(), LAST_TAKE_SECONDS)
         return handed_back
 
 
@@ -87,7 +92,8 @@ def assemble(config: Config, parts: Parts) -> Worker:
     results = Trackings(parts.store, recheck_of)
     tasks, room = Tasks(), CallRoom(config.worker.concurrency, lambda: results.is_available)
     codes = CodeCounts(parts.store)
-    stores = Stores(parts.limiter, results, Dead(parts.store), codes, parts.defects)
+    tallying = Tallying(parts.tallies, parts.store)
+    stores = Stores(parts.limiter, results, Dead(parts.store), codes, parts.defects, tallying)
     tracker = Tracker(parts.registry, parts.http)
     asker = Asker(tracker.track, stores, _retry(config), encode_request, Spare(room, reach))
     drainer = Drainer(parts.limiter, room, reach)
@@ -100,10 +106,9 @@ def assemble(config: Config, parts: Parts) -> Worker:
     sweeper = Sweeper(parts.limiter, dispatcher, parts.registry.slugs, reach)
     background = Background(parts.who.report)
     background.start("sweeper", sweeper.run)
-    purge = Purge(parts.store, names_of(config), config.beanstalkd.servers)
-    background.start("purge", purge.run)
-    background.start("archiver", Archiver(parts.to_archive, parts.store).run)
+    _start_keeping(config, parts, background)
     background.start("code counts", codes.run)
+    background.start("statistics", tallying.run)
     rechecked = frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled)
     if rechecked:
         background.start("re-checks", Recheck(parts.store, parts.putter, rechecked).run)
@@ -116,9 +121,17 @@ def assemble(config: Config, parts: Parts) -> Worker:
         tasks=tasks,
         room=room,
         codes=codes,
+        tallying=tallying,
         draining=background.start("drainer", functools.partial(drainer.run, dispatcher)),
         background=background,
     )
+
+
+def _start_keeping(config: Config, parts: Parts, background: Background) -> None:
+    """Keep what ended, for as long as it is to be kept."""
+    purge = Purge(parts.store, names_of(config), config.beanstalkd.servers)
+    background.start("purge", purge.run)
+    background.start("archiver", Archiver(parts.to_archive, parts.store).run)
 
 
 def _retry(config: Config) -> RetryRules:

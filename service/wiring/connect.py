@@ -28,6 +28,7 @@ from limits.epoch import Epoch, Loss, Vet, take_any
 from limits.failure import redis_down
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
+from limits.tallies import Tallies
 from limits.workers import Who
 from service import VERSION
 from service.config.call_budget import kept_below
@@ -63,6 +64,7 @@ class Parts:
     who: Who
     defects: Defects
     to_archive: ToArchive
+    tallies: Tallies
 
 
 async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
@@ -100,6 +102,7 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
         who,
         Defects(redis, config.retry.deaths),
         ToArchive(redis, limiter.token),
+        Tallies(redis),
     )
 
 

@@ -151,6 +151,14 @@ class Codes:
 
 
 @dataclass
+class Malformed:
+    counted: int = 0
+
+    def count(self) -> None:
+        self.counted += 1
+
+
+@dataclass
 class Drains:
     journal: Journal
 
@@ -195,8 +203,8 @@ class Scene:
         self.decode: Callable[[object], TrackingRequest] = lambda _: REQUEST
         self.drains: Callable[[object], Slug] = lambda _: USPS
         self.defects = Defects(self.journal)
-        self.dead = Dead(self.journal)
-        stores = Stores(self.limits, self.results, self.dead, Codes(), self.defects)
+        self.dead, self.malformed = Dead(self.journal), Malformed()
+        stores = Stores(self.limits, self.results, self.dead, Codes(), self.defects, self.malformed)
         reach: Callable[[object], None] = lambda _: None  # noqa: E731 - does nothing
         self.asker = Asker(
             self._track, stores, RetryRules(), lambda _: b"{}", Spare(self.room, reach)

@@ -123,6 +123,7 @@ async def test_a_malformed_job_is_recorded_and_then_buried() -> None:
     steps = await scene.handle()
 
     assert steps == ["record 1"] * 4 + ["bury"]
+    assert scene.malformed.counted == 1
 
 
 async def test_a_request_that_finds_the_list_full_is_recorded_first() -> None:

@@ -14,6 +14,7 @@ TALLIES = "limits/test_tallies.py::"
 MANY = "limits/test_many_operations.py::"
 ORDER = "flow/test_order_of_steps.py::"
 RECOVERY = "limits/test_recovery.py::"
+SPANS = "limits/test_longer_spans.py::"
 STATES = "limits/test_states.py::"
 
 MUTANTS = (
@@ -193,5 +194,21 @@ MUTANTS = (
         old="    if is_new then call('PEXPIRE', key, lives_ms) end\n",
         new="",
         tests=(TALLIES + "test_what_is_counted_ends_by_itself_but_for_the_totals",),
+    ),
+    Mutant(
+        name="a sum shrinks when its parts are not kept any more",
+        breaks="I8",
+        where="limits/lua/add_up.lua",
+        old="math.max(sums[before[i]] or 0, before[i + 1])",
+        new="sums[before[i]] or 0",
+        tests=(SPANS + "test_a_sum_does_not_shrink_when_its_parts_are_gone",),
+    ),
+    Mutant(
+        name="malformed jobs are counted for ever",
+        breaks="I5",
+        where="limits/lua/malformed.lua",
+        old="  redis.call('EXPIRE', name, span[2])\n",
+        new="",
+        tests=(SPANS + "test_jobs_that_were_no_requests_are_of_all_slugs",),
     ),
 )

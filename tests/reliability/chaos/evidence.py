@@ -15,6 +15,7 @@ from chaos.proxy import Release
 from chaos.sampler import Lease, Look
 from chaos.scale import Scale
 from devstack.judge import Call
+from tracking.tally import tally_of
 
 Document = Mapping[str, Any]
 
@@ -54,7 +55,8 @@ class Evidence:
     """All that the judge looks at.
 
     `states` holds the end of every operation by its id, `counts` what `tracking:counts:<slug>`
-    holds by slug, `left` what was not quiet within its time, `quiet_seconds` how long that took.
+    holds by slug, `tallies` how many ended how by the 10 minutes of a slug, and by the 10 s of all
+    (""); `left` what was not quiet within its time, `quiet_seconds` how long that took.
     `forgotten` names what waited in Redis when that was emptied: (slug, number) and ids.
     `cancelled` holds the ids that an operator wanted to cancel.
     """
@@ -71,6 +73,7 @@ class Evidence:
     meanwhile: Meanwhile
     forgotten: frozenset[str] = frozenset()
     cancelled: frozenset[str] = frozenset()
+    tallies: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def gather(
@@ -94,6 +97,7 @@ def gather(
         meanwhile=meanwhile,
         forgotten=frozenset(arena.forgotten),
         cancelled=frozenset(arena.cancelled),
+        tallies=_tallies(arena),
     )
 
 
@@ -120,6 +124,16 @@ def _counts(arena: Arena) -> dict[str, dict[str, int]]:
                 for name, count in client.hgetall(f"tracking:counts:{courier.slug}").items()
             }
             for courier in arena.scale.couriers
+        }
+
+
+def _tallies(arena: Arena) -> dict[str, dict[str, int]]:
+    prefixes = {courier.slug: f"tracking:stats2:{courier.slug}" for courier in arena.scale.couriers}
+    prefixes[""] = "tracking:stats1"
+    with arena.redis() as client:
+        return {
+            slug: dict(tally_of(map(client.hgetall, client.keys(f"{prefix}:[0-9]*"))).counts)
+            for slug, prefix in prefixes.items()
         }
 
 

@@ -57,7 +57,8 @@ def breaches(found: Evidence) -> list[Breach]:
     if not stepped:
         judged += [*_lives(found)]
     if not emptied and not stepped:
-        judged += [*_limits(found), *_counts(found), *_recoveries(found), *_outages(found)]
+        judged += [*_limits(found), *_counts(found), *_tallies(found)]
+        judged += [*_recoveries(found), *_outages(found)]
     judged += [Breach("I7", f"not quiet: {what}") for what in found.left]
     return judged
 
@@ -192,6 +193,17 @@ def _counts(found: Evidence) -> Iterator[Breach]:
         for name, count in counts.items():
             if count < 0:
                 yield Breach("I5", f"tracking:counts:{courier.slug} {name} is {count}")
+
+
+def _tallies(found: Evidence) -> Iterator[Breach]:
+    """What statistics tell is what was counted, to the last operation."""
+    for slug, tallied in found.tallies.items():
+        named = [found.counts.get(slug, {})] if slug else found.counts.values()
+        for end in ENDS:
+            ended = sum(counts.get(end, 0) for counts in named)
+            if tallied.get(end, 0) != ended:
+                text = f"{slug or 'all'}: {tallied.get(end, 0)} {end} in statistics, {ended} ended"
+                yield Breach("I8", text)
 
 
 def _lives(found: Evidence) -> Iterator[Breach]:

@@ -19,6 +19,7 @@ service.wiring.assemble.Sweeper    simulated.stumbling
 service.wiring.assemble.Drainer    simulated.stumbling
 service.wiring.assemble.Archiver   simulated.stumbling
 service.wiring.assemble.Purge      simulated.stumbling
+service.wiring.assemble.Tallying   simulated.stumbling
 ================================== ==============================================================
 """
 

@@ -22,6 +22,21 @@ STUMBLED_OVER = "STUMBLE"
 DEFECT = "a defect of the module"
 
 
+class Idle:
+    """Tested on real servers: here nothing hangs on it, and the worlds of old seeds stay."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+
+class IdleTallying(Idle):
+    def count(self) -> None: ...
+
+    async def write(self) -> None: ...
+
+
 def stumbling(chance: Chance) -> dict[str, Any]:
     """The parts, for `service.wiring.assemble`."""
 
@@ -48,17 +63,10 @@ def stumbling(chance: Chance) -> dict[str, Any]:
             raise KeyError(DEFECT)
         return await request_in(job, resolve)
 
-    class Idle:
-        """Tested on real servers: here nothing hangs on it, and the worlds of old seeds stay."""
-
-        def __init__(self, *_: object) -> None: ...
-
-        async def run(self) -> None:
-            await asyncio.Event().wait()
-
     return {
         "Archiver": Idle,
         "Purge": Idle,
+        "Tallying": IdleTallying,
         "request_in": stumbling_request_in,
         "Sweeper": StumblingSweeper,
         "Drainer": StumblingDrainer,

@@ -9,6 +9,7 @@ from typing import Any
 from limits.archive import ToArchive
 from limits.connect import RedisAddress, open_redis
 from limits.defects import Defects
+from limits.tallies import Tallies
 from limits.workers import Who
 from service.config import schema
 from service.flow.keep_trying import keep_trying
@@ -82,6 +83,7 @@ async def run_worker(
         who,
         defects,
         to_archive,  # type: ignore[arg-type]
+        Tallies(redis),
     )
     worker = assemble(config, parts)
     worker.requests.start()

@@ -1,0 +1,117 @@
+"""What happened: read for people, and longer spans made of those that scripts count.
+
+======================= ======== ==================================== =========
+key                     span     made of                              kept for
+======================= ======== ==================================== =========
+stats1:<t>              10 s     (scripts, lua/lib/tallies.lua)       1 h
+stats2:<slug>:<t>       10 min   (the same)                           1 week
+stats2:<t>              10 min   that of each slug                    1 week
+stats3:<slug>:<t>, :<t> a day    the 10 minutes of the slug, of all   8 days
+======================= ======== ==================================== =========
+
+A longer span is made again until it is over. Sums only grow (lua/add_up.lua), so it is right in the
+end, however many processes make it, and however often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from redis.asyncio import Redis
+
+from limits import keys
+from limits.clock import Clock
+from limits.failure import redis_asked
+from limits.pipeline import Pipeline
+from tracking.tally import Day, Tally, tally_of
+
+TEN_SECONDS, TEN_MINUTES, DAY = 10, 600, 86_400
+KEPT = {TEN_SECONDS: 3_600, TEN_MINUTES: 7 * DAY, DAY: 8 * DAY}
+"""Seconds for which the hashes of each span are kept."""
+
+READ_AT_ONCE = 500
+"""Hashes of one round trip: about a millisecond of Redis' time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Spans that were made until `until`, and their days, which are to be kept elsewhere."""
+
+    until: int
+    days: Sequence[Day]
+
+
+class Tallies:
+    """Every method raises LimitsDown, and may be repeated."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._pipeline = Pipeline(redis, Clock())
+        # What a failover takes away of a sum is there again when the span is made the next time.
+        self._pipeline.confirmed = False
+
+    async def count_malformed(self, times: int) -> None:
+        """Count jobs that were no requests."""
+        await self._pipeline.run("malformed", [], [times])
+
+    async def make_spans(self) -> Made:
+        """Make all spans since the last ones that were `kept`, and those of now as far as they are.
+
+        Days are made once in ten minutes; there are none in between.
+        """
+        with redis_asked():
+            now, _ = await self._redis.time()
+            slugs = sorted(map(str, await self._redis.smembers(keys.TALLIED_SLUGS)))
+            # A Redis in which none was made has counted since today.
+            today = _from(now, DAY) - TEN_MINUTES
+            before = int(await self._redis.get(keys.SPANS_MADE) or today)
+            if slugs and before == today:
+                await self._redis.set(keys.SPANS_MADE, today, nx=True)
+        current, oldest = _from(now, TEN_MINUTES), _from(now - KEPT[TEN_MINUTES], DAY) + DAY
+        first = max(min(before, current), oldest)
+        if not slugs:
+            return Made(current, ())
+        await asyncio.gather(
+            *(
+                self._add_up(keys.ten_minutes(at), [keys.ten_minutes(at, s) for s in slugs])
+                for at in range(first, current + 1, TEN_MINUTES)
+            )
+        )
+        if before == current:
+            return Made(current, ())
+        days = range(_from(first, DAY), current + 1, DAY)
+        # Those of all slugs are made of what was made just now.
+        made = (self._day(at, slug) for at in days for slug in ("", *slugs))
+        return Made(current, await asyncio.gather(*made))
+
+    async def kept(self, made: Made) -> None:
+        """The days that were made are safe: only later ones are to be made from now on."""
+        with redis_asked():
+            await self._redis.set(keys.SPANS_MADE, made.until)
+
+    async def read(self, names: Sequence[str]) -> list[Tally]:
+        """What these hashes hold."""
+        found: list[Tally] = []
+        with redis_asked():
+            for begin in range(0, len(names), READ_AT_ONCE):
+                pipeline = self._redis.pipeline(transaction=False)
+                for name in names[begin : begin + READ_AT_ONCE]:
+                    pipeline.hgetall(name)
+                found += [tally_of([each]) for each in await pipeline.execute()]
+        return found
+
+    async def _day(self, at: int, slug: str) -> Day:
+        parts = [keys.ten_minutes(each, slug) for each in range(at, at + DAY, TEN_MINUTES)]
+        return Day(at, slug, await self._add_up(keys.day(at, slug), parts, KEPT[DAY]))
+
+    async def _add_up(
+        self, name: str, parts: Sequence[str], kept_seconds: int = KEPT[TEN_MINUTES]
+    ) -> Tally:
+        _, *told = await self._pipeline.run("add_up", [name, *parts], [kept_seconds * 1000])
+        return tally_of([dict(zip(told[::2], told[1::2], strict=True))])
+
+
+def _from(at: int, span: int) -> int:
+    return int(at) - int(at) % span

@@ -1,0 +1,118 @@
+"""`stats`: what happened lately, drawn in columns of time."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from service.cli.exit_codes import Exit
+from service.cli.output import moment, say, say_json, span, table
+from service.cli.settings import loaded
+from service.client.catalogue import Catalogue
+from service.client.statistics import Statistics, statistics_of
+from tracking.operation import ENDS
+from tracking.tally import CALLS_OF_NONE, MERGED, REFUSED, Histogram, Tally
+
+LEVELS = "▁▂▃▄▅▆▇█"
+MINUTE = 60.0
+SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+Figure = Callable[[Tally], float]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Draw it; 1 when nothing happened."""
+    config = loaded(options).config
+    slug = Catalogue(config).resolve(options.slug)[0] if options.slug else ""
+    found = asyncio.run(statistics_of(config, slug, options.last))
+    if options.json:
+        say_json(_members(found))
+    else:
+        _draw(found)
+    return Exit.DONE if found.total.counts else Exit.NEGATIVE
+
+
+def _draw(found: Statistics) -> None:
+    total, who = found.total, found.slug or "all couriers"
+    say(f"{who}, {moment(_at(found.since))} to {moment(_at(found.until))}")
+    if not total.counts:
+        say("nothing happened in this time")
+        return
+    say(f"each column is {span(found.each_seconds)}, the newest at the right")
+    say("")
+    table(("", "total", "most", ""), [_row(found, *each) for each in _counted(total)])
+    say("")
+    rows = [_times(found, "waited", lambda t: t.waited), _times(found, "call", lambda t: t.took)]
+    table(("", *SHARES, "p95 in each column"), rows)
+
+
+def _counted(total: Tally) -> list[tuple[str, Figure]]:
+    """What there is to count; of what can be absent, only what happened."""
+    always: list[tuple[str, Figure]] = [
+        *((end.value, lambda t, end=end: t.counts[end]) for end in sorted(ENDS)),
+        ("calls", lambda t: t.calls),
+    ]
+    rare = (*CALLS_OF_NONE, MERGED, *REFUSED)
+    named = [(name, lambda t, name=name: t.counts[name]) for name in rare if total.counts[name]]
+    return [*always, *named]
+
+
+def _row(found: Statistics, name: str, figure: Figure) -> list[str]:
+    figures = [figure(each) for each in found.spans]
+    return [name, f"{figure(found.total):,}", f"{max(figures):,}", _line(figures)]
+
+
+def _times(found: Statistics, name: str, histogram: Callable[[Tally], Histogram]) -> list[str]:
+    whole = histogram(found.total)
+    values = [_seconds(whole.quantile(share)) for share in SHARES.values()]
+    return [name, *values, _line([histogram(t).quantile(SHARES["p95"]) or 0 for t in found.spans])]
+
+
+def _line(figures: Sequence[float]) -> str:
+    """Draw figures as a row of bars; blank where there is nothing."""
+    most = max(figures, default=0)
+    top = len(LEVELS) - 1
+    return "".join(LEVELS[round(each / most * top)] if each else " " for each in figures)
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f} s" if value < MINUTE else span(value)
+
+
+def _at(seconds: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(seconds, dt.UTC)
+
+
+def _members(found: Statistics) -> dict[str, Any]:
+    spans = [
+        {"at": _at(found.until - (len(found.spans) - place) * found.each_seconds), **_figures(each)}
+        for place, each in enumerate(found.spans)
+    ]
+    return {
+        "slug": found.slug or None,
+        "since": _at(found.since),
+        "until": _at(found.until),
+        "each_seconds": found.each_seconds,
+        "total": _figures(found.total),
+        "spans": spans,
+    }
+
+
+def _figures(tally: Tally) -> dict[str, Any]:
+    """Say it to machines: times in seconds, null where there were none."""
+    names = (*sorted(map(str, ENDS)), *CALLS_OF_NONE, MERGED, *REFUSED)
+    times = {"waited": tally.waited, "took": tally.took}
+    return {
+        "operations": tally.operations,
+        "calls": tally.calls,
+        **{name: tally.counts[name] for name in names},
+        **{
+            name: {word: histogram.quantile(share) for word, share in SHARES.items()}
+            for name, histogram in times.items()
+        },
+    }

@@ -1,0 +1,85 @@
+"""What happened lately, in spans of equal length."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from limits import keys
+from limits.tallies import DAY, KEPT, TEN_MINUTES, TEN_SECONDS, Tallies
+from service.client.connections import collections_of, redis_of
+from service.config.schema import Config
+from service.results.days import read_days
+from tracking.tally import Tally
+
+__all__ = ["Statistics", "statistics_of"]
+
+SPANS_MOST = 60
+"""As many as can be drawn side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What happened to one slug, or ("") to all, from `since` until `until` (Unix seconds).
+
+    `spans` are `each_seconds` long, the oldest first. The newest one has not ended.
+    """
+
+    slug: str
+    since: int
+    until: int
+    each_seconds: int
+    spans: Sequence[Tally]
+
+    @property
+    def total(self) -> Tally:
+        """All of it."""
+        return _joined(self.spans)
+
+
+async def statistics_of(config: Config, slug: str, last_seconds: float) -> Statistics:
+    """Read what was counted of the last so many seconds. Raises LimitsDown, ResultsDown."""
+    grain = _grain(slug, last_seconds)
+    count = max(1, round(last_seconds / grain))
+    until = int(time.time()) // grain * grain + grain
+    starts = range(until - count * grain, until, grain)
+    async with redis_of(config) as redis:
+        tallies = Tallies(redis)
+        if grain == TEN_SECONDS:
+            found = await tallies.read([keys.ten_seconds(at) for at in starts])
+        elif grain == TEN_MINUTES:
+            found = await tallies.read([keys.ten_minutes(at, slug) for at in starts])
+        else:
+            found = await tallies.read([keys.day(at, slug) for at in starts])
+            kept = await asyncio.to_thread(_kept_days, config, slug, starts)
+            found = [
+                own if own.counts else kept.get(at, own)
+                for at, own in zip(starts, found, strict=True)
+            ]
+    together = -(-count // SPANS_MOST)
+    # The newest span is whole, so the oldest may be shorter.
+    first = count % together
+    groups = [found[:first]] if first else []
+    groups += [found[at : at + together] for at in range(first, count, together)]
+    return Statistics(slug, starts[0], until, grain * together, list(map(_joined, groups)))
+
+
+def _grain(slug: str, last_seconds: float) -> int:
+    """The shortest span in which so much time is kept."""
+    if not slug and last_seconds <= KEPT[TEN_SECONDS]:
+        return TEN_SECONDS
+    return TEN_MINUTES if last_seconds <= KEPT[TEN_MINUTES] else DAY
+
+
+def _kept_days(config: Config, slug: str, days: Sequence[int]) -> dict[int, Tally]:
+    with collections_of(config) as stores:
+        return read_days(stores.statistics, slug, days)
+
+
+def _joined(spans: Sequence[Tally]) -> Tally:
+    made = Tally()
+    for each in spans:
+        made.join(each)
+    return made

@@ -1,0 +1,158 @@
+"""Longer spans are sums of shorter ones, however many processes make them, and how often."""
+
+from __future__ import annotations
+
+import pytest
+from limits_bench import Worker, redis_us
+from redis.asyncio import Redis
+
+from limits import keys
+from limits.tallies import DAY, TEN_MINUTES, Tallies
+from tracking.request import Slug
+from tracking.tally import tally_of
+
+SLUGS = ("usps", "dpd-uk")
+FIELDS = {"SUCCESS 100 250": 3, "repeated - 1000": 1}
+
+
+@pytest.fixture
+def tallies(redis: Redis) -> Tallies:
+    return Tallies(redis)
+
+
+async def now(redis: Redis, span: int) -> int:
+    seconds = await redis_us(redis) // 1_000_000
+    return seconds - seconds % span
+
+
+async def happens(redis: Redis, slug: str, at: int, times: int = 3) -> None:
+    """Something happened in these 10 minutes, as scripts count it."""
+    await redis.sadd(keys.TALLIED_SLUGS, slug)
+    for field, each in FIELDS.items():
+        await redis.hincrby(keys.ten_minutes(at, slug), field, each * times)
+
+
+async def successes(redis: Redis, name: str) -> int:
+    return tally_of([await redis.hgetall(name)]).counts["SUCCESS"]
+
+
+async def test_the_ten_minutes_of_all_are_those_of_each_slug(
+    worker: Worker, redis: Redis, tallies: Tallies
+) -> None:
+    for slug in SLUGS:
+        await worker.finish(await worker.granted("N001", slug=Slug(slug)))
+    at = await now(redis, TEN_MINUTES)
+
+    await tallies.make_spans()
+    await tallies.make_spans()
+
+    assert await redis.hgetall(keys.ten_minutes(at)) == {"SUCCESS 100 100": "2"}
+    assert 0 < await redis.ttl(keys.ten_minutes(at)) <= 7 * DAY
+
+
+async def test_days_are_the_ten_minutes_of_a_slug_and_of_all(
+    redis: Redis, tallies: Tallies
+) -> None:
+    today = await now(redis, DAY)
+    await redis.set(keys.SPANS_MADE, today - DAY)
+    for at in (today - DAY, today - TEN_MINUTES, today):
+        for slug in SLUGS:
+            await happens(redis, slug, at)
+
+    made = await tallies.make_spans()
+
+    told = {(each.at, each.slug): each.tally.counts["SUCCESS"] for each in made.days}
+    assert told[today - DAY, "usps"] == told[today - DAY, "dpd-uk"] == 18
+    assert (told[today - DAY, ""], told[today, ""], told[today, "usps"]) == (36, 18, 9)
+    for (at, slug), times in told.items():
+        assert await successes(redis, keys.day(at, slug)) == times
+    assert 7 * DAY < await redis.ttl(keys.day(today, "usps")) <= 8 * DAY
+
+
+async def test_what_was_kept_is_not_made_again_until_the_next_ten_minutes(
+    redis: Redis, tallies: Tallies
+) -> None:
+    at = await now(redis, TEN_MINUTES)
+    await happens(redis, "usps", at - TEN_MINUTES)
+    await redis.set(keys.SPANS_MADE, at - TEN_MINUTES)
+    await tallies.kept(await tallies.make_spans())
+
+    assert (await tallies.make_spans()).days == ()
+
+    # Somebody counted until the very end of the span, after it was made the last time.
+    await happens(redis, "usps", at - TEN_MINUTES)
+    await redis.decrby(keys.SPANS_MADE, TEN_MINUTES)
+    (await tallies.make_spans())
+    assert await successes(redis, keys.ten_minutes(at - TEN_MINUTES)) == 18
+
+
+async def test_what_was_not_kept_is_made_again(redis: Redis, tallies: Tallies) -> None:
+    await happens(redis, "usps", await now(redis, TEN_MINUTES))
+
+    days = (await tallies.make_spans()).days
+
+    assert (await tallies.make_spans()).days == days != ()
+
+
+async def test_a_sum_does_not_shrink_when_its_parts_are_gone(
+    redis: Redis, tallies: Tallies
+) -> None:
+    today = await now(redis, DAY)
+    await happens(redis, "usps", today)
+    await happens(redis, "usps", today + TEN_MINUTES)
+    await tallies.make_spans()
+    await redis.delete(keys.ten_minutes(today, "usps"))
+    await happens(redis, "usps", today + 2 * TEN_MINUTES)
+
+    await tallies.make_spans()
+
+    assert await successes(redis, keys.day(today, "usps")) == 18
+
+
+async def test_jobs_that_were_no_requests_are_of_all_slugs(redis: Redis, tallies: Tallies) -> None:
+    today = await now(redis, DAY)
+    at = await now(redis, TEN_MINUTES)
+    await happens(redis, "usps", at)
+
+    await tallies.count_malformed(2)
+    await tallies.count_malformed(1)
+    made = await tallies.make_spans()
+
+    assert await redis.hget(keys.ten_minutes(at), "malformed") == "3"
+    assert await redis.hget(keys.day(today), "malformed") == "3"
+    assert {each.tally.counts["malformed"] for each in made.days if each.slug} == {0}
+    short = await redis.keys("tracking:stats1:*")
+    assert [await redis.hgetall(name) for name in short] == [{"malformed": "3"}]
+    assert 0 < await redis.ttl(short[0]) <= 3_600
+
+
+async def test_scripts_of_spans_answer_with_the_time_and_the_sums(
+    worker: Worker, redis: Redis
+) -> None:
+    before = await redis_us(redis)
+    await redis.hset("part", mapping={"SUCCESS 100 -": 2, "full": 1})
+    await redis.hset("other", mapping={"SUCCESS 100 -": 3})
+
+    at, *sums = await worker.pipeline.run("add_up", ["whole", "part", "other", "none"], [60_000])
+    (counted_at,) = await worker.pipeline.run("malformed", [], [1])
+
+    assert before <= at <= counted_at <= await redis_us(redis)
+    assert dict(zip(sums[::2], sums[1::2], strict=True)) == {"SUCCESS 100 -": 5, "full": 1}
+    assert await redis.hgetall("whole") == {"SUCCESS 100 -": "5", "full": "1"}
+    assert 0 < await redis.pttl("whole") <= 60_000
+
+
+async def test_nothing_is_made_where_nothing_happened(redis: Redis, tallies: Tallies) -> None:
+    assert (await tallies.make_spans()).days == ()
+    assert await redis.keys("*") == []
+
+
+async def test_spans_are_read_as_they_are_asked_for(redis: Redis, tallies: Tallies) -> None:
+    await happens(redis, "usps", 0)
+
+    nothing, found = await tallies.read(
+        [keys.ten_minutes(600, "usps"), keys.ten_minutes(0, "usps")]
+    )
+
+    assert nothing == tally_of([])
+    assert (found.operations, found.calls, found.counts["repeated"]) == (9, 12, 3)

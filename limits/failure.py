@@ -36,7 +36,11 @@ _SENTINEL_LOGIN = "Correct redis.sentinel_username and redis.sentinel_password."
 _LOGIN = "redis.url (USER:PASSWORD@ before the host, signs like @ written as %40)"
 _FAILURES: tuple[tuple[type[Exception], str, str], ...] = (
     (AuthenticationError, "refuses the user name or the password", f"Correct them in {_LOGIN}."),
-    (NoPermissionError, "forbids a command ({text})", "Give the user in redis.url +@all and ~*."),
+    (
+        NoPermissionError,
+        "forbids a command ({text})",
+        "Give the user in redis.url +@all, ~* and &*.",
+    ),
     (
         ReadOnlyError,
         "is a replica and takes no writes",

@@ -16,8 +16,13 @@ import msgspec
 from aiohttp import web
 
 from service.observe.log import emit_unexpected
+from tracking.errors import StoreError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+RETRY_SECONDS = 5
+"""When to come again while a server is away: it is tried as often."""
 
 
 class Problem(Exception):
@@ -66,6 +71,9 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
         response = problem.response()
     except web.HTTPException as error:
         response = _problem_of(error).response()
+    except StoreError as error:
+        later = {"Retry-After": str(RETRY_SECONDS)}
+        response = Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}", later).response()
     except Exception as error:  # noqa: BLE001 - whatever it is, the others are served on
         emit_unexpected(error, request=name)
         detail = "this is a defect of the service: its log says more under this X-Request-Id"

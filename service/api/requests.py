@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from service.api.callers import Callers
-from service.api.problems import Problem
+from service.api.problems import RETRY_SECONDS, Problem
 from service.client.catalogue import Catalogue
 from service.client.door import Door
 from service.client.keys import Scope
@@ -29,9 +29,6 @@ NAMED_MOST = 100
 
 BODY_SECONDS = 30.0
 """How long a body may take to arrive."""
-
-RETRY_SECONDS = 5
-"""When to come again while nothing durable can be reached: servers are tried as often."""
 
 LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
 _encode = msgspec.json.Encoder().encode

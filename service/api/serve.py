@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import signal
 from http import HTTPStatus
 from pathlib import Path
@@ -13,11 +14,13 @@ from aiohttp import web
 
 from service.api.callers import Callers
 from service.api.connection import IDLE_SECONDS, ClientConnection, Connections, refuse_expectations
-from service.api.problems import BODY_MOST, Handler, Problem, problems
-from service.api.requests import RETRY_SECONDS, Requests
+from service.api.operations import OperationRoutes
+from service.api.problems import BODY_MOST, RETRY_SECONDS, Handler, Problem, problems
+from service.api.requests import Requests
 from service.client.catalogue import Catalogue
 from service.client.door import Door, open_door
 from service.client.keyring import Keyring
+from service.client.operations import Operations, open_operations
 from service.config.address import host_and_port, is_loopback
 from service.config.schema import Config
 from service.observe.collector import calm_the_collector
@@ -35,16 +38,18 @@ class NoKey(Exception):
     """Other machines may reach the address, and no key tells who may ask."""
 
 
-def serve(config: Config, listen: str, beside: Path) -> None:
+def serve(config: Config, listen: str, beside: Path, *, door_alone: bool) -> None:
     """Serve at `listen` until SIGTERM or SIGINT; the files of `[ingest]` lie `beside` it.
 
-    Raises OSError where nobody can listen there, NoKey, and ResultsDown where nobody knows whether
-    there is a key.
+    `door_alone`: nothing but the door, which asks no Redis. Raises OSError where nobody can listen
+    there, NoKey, and ResultsDown where nobody knows whether there is a key.
     """
-    asyncio.run(_serve(config, listen, beside))
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection for each reply held
+    asyncio.run(_serve(config, listen, beside, door_alone=door_alone))
 
 
-async def _serve(config: Config, listen: str, beside: Path) -> None:
+async def _serve(config: Config, listen: str, beside: Path, *, door_alone: bool) -> None:
     stopped = _on_signals()
     async with contextlib.AsyncExitStack() as closing:
         keyring = Keyring(config, beside / config.ingest.keys)
@@ -55,7 +60,10 @@ async def _serve(config: Config, listen: str, beside: Path) -> None:
         closing.push_async_callback(door.close)
         always = config.http.require_key or not is_loopback(listen)
         callers = Callers(keyring, config.http.per_second, always=always)
-        made = application(door, Catalogue(config), callers, config.http.hosts)
+        operations = None
+        if not door_alone:
+            operations = await closing.enter_async_context(open_operations(config))
+        made = application(door, Catalogue(config), callers, config.http.hosts, operations)
         runner = web.AppRunner(made, access_log=None, shutdown_timeout=STOP_SECONDS)
         await runner.setup()
         closing.push_async_callback(runner.cleanup)
@@ -97,9 +105,16 @@ async def listening(runner: web.AppRunner, listen: str, most: int) -> asyncio.Se
 
 
 def application(
-    door: Door, catalogue: Catalogue, callers: Callers, hosts: tuple[str, ...] = ()
+    door: Door,
+    catalogue: Catalogue,
+    callers: Callers,
+    hosts: tuple[str, ...] = (),
+    operations: Operations | None = None,
 ) -> web.Application:
-    """Make the application, with all of its routes. `hosts` may be asked for; none: see config."""
+    """Make the application, with all of its routes; without `operations` it is the door alone.
+
+    `hosts` may be asked for; none: see config.
+    """
 
     @web.middleware
     async def addressed(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -111,14 +126,18 @@ def application(
         return await handler(request)
 
     async def readiness(request: web.Request) -> web.Response:
-        return await _ready(door, known=callers.knows(request))
+        return await _ready(door, operations, known=callers.knows(request))
 
     made = web.Application(middlewares=[problems, addressed], client_max_size=BODY_MOST)
-    routes = {
+    routes: dict[tuple[str, str], Handler] = {
         ("POST", "/v1/requests"): Requests(door, catalogue, callers).post,
         ("GET", "/livez"): _lives,
         ("GET", "/readyz"): readiness,
     }
+    if operations is not None:
+        asked = OperationRoutes(operations, callers)
+        routes |= asked.routes()
+        made.on_shutdown.append(asked.release)
     for (method, path), handler in routes.items():
         made.router.add_route(method, path, handler, expect_handler=refuse_expectations)
     return made
@@ -134,12 +153,17 @@ async def _lives(_: web.Request) -> web.Response:
     return _json({"alive": True})
 
 
-async def _ready(door: Door, *, known: bool) -> web.Response:
-    """Tell whether a request that comes now would be taken; and how, where they are `known`."""
+async def _ready(door: Door, operations: Operations | None, *, known: bool) -> web.Response:
+    """Tell whether a request that comes now would be taken; and how, where they are `known`.
+
+    Without Redis it is ready all the same: no other `api` could answer more.
+    """
     standing = await door.standing()
     said: dict[str, object] = {}
     if known:
         said = {"tubes": standing.tubes, "spool": standing.spool, "spooled": standing.spooled}
+        if operations is not None:
+            said["redis"] = await operations.refusal()
     if standing.ready:
         return _json({"ready": True, **said})
     raise Problem(

@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"ingest.spool: {why}")
     set_up(config.log.level, log_lines(setting))
     try:
-        serve(config, listen, beside)
+        serve(config, listen, beside, door_alone=options.verb == "ingest")
     except (NoKey, ResultsDown) as error:
         told = f'{options.verb}.listen = "{listen}" can be reached from other machines, and'
         if isinstance(error, ResultsDown):

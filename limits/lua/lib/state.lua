@@ -125,6 +125,7 @@ do
     call('ZADD', TO_ARCHIVE, now_ms, id)
     count(verdict.state)
     tally_end(operation, verdict)
+    redis.pcall('PUBLISH', STATUS .. id, '') -- a user without channels may not: who waits looks, too
     if not operation.anonymous and (was == 'WAITING' or was == 'RUNNING') then count('open', -1) end
   end
 

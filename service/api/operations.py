@@ -1,0 +1,171 @@
+"""`/v1/operations/{id}`: where a request stands; awaited and cancelled."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from service.api.callers import Callers
+from service.api.problems import RETRY_SECONDS, Handler, Problem
+from service.client.keys import Scope
+from service.client.operations import Kept, Known, Operations, Place
+from tracking.account import Account, account_and_id, operation_id
+from tracking.operation import State
+
+WAIT_MOST = 60.0
+"""Seconds that a reply is held: proxies give up after a minute, too."""
+
+ID_MOST = 512
+"""Characters: an id that a producer gave has 128; one that names its parcel has more."""
+
+
+class Told(msgspec.Struct, rename="camel"):
+    """An operation. `slug` and `number` are null where its parcel was forgotten."""
+
+    id: str
+    slug: str | None
+    number: str | None
+    status: str | None
+    started_at: str | None
+    finished_at: str | None
+    output: dict[str, Any] | None
+    place: Place | None
+    resend_of: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class OperationRoutes:
+    """The routes."""
+
+    def __init__(self, operations: Operations, callers: Callers) -> None:
+        self._operations = operations
+        self._callers = callers
+        self._held = 0
+
+    def routes(self) -> dict[tuple[str, str], Handler]:
+        """Name them."""
+        return {
+            ("GET", "/v1/operations/{id}"): self.look,
+            ("POST", "/v1/operations/{id}/cancel"): self.cancel,
+        }
+
+    async def look(self, request: web.Request) -> web.Response:
+        """Tell where it stands; with `wait`, once it has ended. Raises Problem, StoreError."""
+        identity = own_id(request, self._callers.account(request, Scope.READ))
+        seconds = seconds_of(request, "wait", WAIT_MOST)
+        if seconds is None:
+            return answer(told(known(await self._operations.find(identity))))
+        with self._holding():
+            gone = functools.partial(_gone, request)
+            return answer(told(known(await self._operations.end_of(identity, seconds, gone))))
+
+    async def cancel(self, request: web.Request) -> web.Response:
+        """End it as CANCELLED where it waits. Raises Problem, StoreError."""
+        identity = own_id(request, self._callers.account(request, Scope.INGEST))
+        found = known(await self._operations.find(identity))
+        came = await self._operations.cancel(found)
+        after = known(await self._operations.find(found.id))
+        # Who cancels once more, because a reply was lost, hears the same.
+        if came.kept is None or after.members["status"] == State.CANCELLED:
+            return answer(told(after))
+        why = _KEPT[came.kept].format(state=after.members["status"])
+        raise Problem(HTTPStatus.CONFLICT, why, reason=came.kept.value)
+
+    async def release(self, _: web.Application) -> None:
+        """Answer all who wait now with what is known, because the process ends."""
+        self._operations.release()
+
+    @contextlib.contextmanager
+    def _holding(self) -> Iterator[None]:
+        if self._held >= self._operations.held_most:
+            raise Problem(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                f"{self._held} replies are held: ask without `wait`, or later",
+                {"Retry-After": str(RETRY_SECONDS)},
+            )
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+
+
+_KEPT = {
+    Kept.ELSEWHERE: "its id belongs to another parcel by now: ask again",
+    Kept.RUNNING: "it is with the courier now; a call that runs is not cut off",
+    Kept.ENDED: "it has already ended: {state}",
+    Kept.UNKNOWN: "it waits nowhere at this moment: ask again",
+}
+
+
+def own_id(request: web.Request, account: Account) -> str:
+    """Name the operation that a request's path means, as every key names it.
+
+    The one place where an account is kept from what is not its own: nothing of others' has such a
+    name. Raises Problem.
+    """
+    identity = request.match_info["id"]
+    known = operation_id(account, identity)
+    if len(identity) > ID_MOST or account_and_id(known) != (account, identity):
+        raise unknown()
+    return known
+
+
+def known(found: Known | None) -> Known:
+    """Insist that there is one. Raises Problem."""
+    if found is None:
+        raise unknown()
+    return found
+
+
+def unknown() -> Problem:
+    """Say that no operation is known under an id."""
+    return Problem(
+        HTTPStatus.NOT_FOUND,
+        "no operation is known under this id: it is still in its tube, ended more than a day ago, "
+        "or was never put. `?wait=` waits until it is known and has ended",
+    )
+
+
+def seconds_of(request: web.Request, name: str, most: float) -> float | None:
+    """Read a number of seconds of the query; None without one. Raises Problem."""
+    text = request.query.get(name) if request.query_string else None
+    if text is None:
+        return None
+    with contextlib.suppress(ValueError):
+        if 0 <= (seconds := float(text)) <= most:
+            return seconds
+    raise Problem(HTTPStatus.BAD_REQUEST, f"{name} is a number of seconds from 0 to {most:g}")
+
+
+def told(operation: Known) -> Told:
+    """Tell of an operation."""
+    members = operation.members
+    repeated = members.get("resend_of")
+    return Told(
+        id=account_and_id(operation.id)[1],
+        slug=operation.slug,
+        number=operation.number,
+        status=members["status"],
+        started_at=members["startedAt"],
+        finished_at=members["finishedAt"],
+        output=members["output"],
+        place=operation.place,
+        resend_of=account_and_id(repeated)[1] if repeated else msgspec.UNSET,
+    )
+
+
+def answer(value: object, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+    """Write JSON."""
+    body = msgspec.json.encode(value)
+    return web.Response(status=status, body=body, content_type="application/json")
+
+
+def _gone(request: web.Request) -> bool:
+    """Tell whether nobody will read the reply: aiohttp lets a handler go on without its client."""
+    return request.transport is None

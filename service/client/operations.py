@@ -1,0 +1,125 @@
+"""Operations by their ids: where each stands, awaited and cancelled. For a process that serves."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from limits.cancelling import Cancelled, Canceller, Kept
+from limits.ends import Ends, hearing
+from limits.view import Place, View
+from service.client.connections import redis_of
+from service.config.handover import rules_for
+from service.config.schema import Config
+from service.results.batches import Batches
+from tracking.errors import LimitsDown, TrackingError
+from tracking.line import courier_line
+from tracking.operation import ENDS, State
+from tracking.request import Number, Slug
+
+__all__ = ["Cancelled", "Kept", "Known", "Operations", "Place", "open_operations"]
+
+SPARE_PART = 10
+"""Of the connections one in so many stays free of those that wait."""
+
+PATIENCE_SECONDS = 2.0
+"""How long a probe waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An operation under its id, as Redis knows it: `members` as `limits.operations` has them.
+
+    `slug` and `number` are None of one whose parcel was forgotten; `place` is known while it waits.
+    """
+
+    id: str
+    slug: Slug | None
+    number: Number | None
+    members: dict[str, Any]
+    place: Place | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self.members["status"] in ENDS
+
+
+class Operations:
+    """What may be asked about operations, for one event loop. Its methods raise LimitsDown."""
+
+    def __init__(self, view: View, ends: Ends, canceller: Canceller, held_most: int) -> None:
+        self.held_most = held_most
+        """How many may wait at once."""
+        self._view = view
+        self._ends = ends
+        self._canceller = canceller
+        self._reads: Batches[str, dict[str, Any] | None] = Batches(self._read)
+
+    async def find(self, identity: str) -> Known | None:
+        """Find one by its id. None: still in the tube, long over, or never put."""
+        members = await self._reads.submit(identity)
+        if members is None:
+            return None
+        slug, _, number = (members["tracking"] or "").partition(":")
+        if not slug:
+            return Known(identity, None, None, members)
+        parcel = Slug(slug), Number(number)
+        place = None
+        if members["status"] == State.WAITING:
+            place = await self._view.place(courier_line(parcel[0]), parcel[1], itself=True)
+        return Known(identity, *parcel, members, place)
+
+    async def end_of(self, identity: str, seconds: float, gone: Callable[[], bool]) -> Known | None:
+        """Find it as it stands when it ends, or after so many seconds; it need not be known yet.
+
+        A waiter who has `gone` is let go within seconds.
+        """
+        found = await self.find(identity)
+        if found and found.ended:
+            return found
+        await self._ends.ended(identity, seconds, gone)
+        return await self.find(identity)
+
+    async def refusal(self) -> str:
+        """Say why nothing can be asked just now; "" when it can."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._reads.submit("")
+        except LimitsDown as error:
+            return f"{error}"
+        except TimeoutError:
+            return f"Redis does not answer within {PATIENCE_SECONDS:g} s"
+        return ""
+
+    def release(self) -> None:
+        """Let all go who wait now, because the process ends."""
+        self._ends.release()
+
+    async def cancel(self, known: Known) -> Cancelled:
+        """Cancel it where it waits."""
+        if known.slug is None or known.number is None:
+            return Cancelled(kept=Kept.ENDED, detail=known.members["status"])
+        return await self._canceller.cancel(known.slug, known.number, known.id)
+
+    async def of_parcel(self, slug: Slug, number: Number) -> list[Known]:
+        """List those of a parcel, the newest first; those that wait come first."""
+        found = await self._view.operations_of(slug, number)
+        return [Known(each["id"], slug, number, each) for each in found]
+
+    async def _read(self, ids: list[str]) -> Sequence[dict[str, Any] | TrackingError | None]:
+        found = await self._view.operations(ids)
+        return [found.get(each) for each in ids]
+
+
+@asynccontextmanager
+async def open_operations(config: Config) -> AsyncIterator[Operations]:
+    """Open what asks about operations, and hears of their ends."""
+    rules_of = functools.partial(rules_for, config)
+    held_most = config.http.connections - config.http.connections // SPARE_PART
+    async with redis_of(config) as redis, hearing(redis) as ends:
+        yield Operations(View(redis, rules_of), ends, Canceller(redis, rules_of), held_most)

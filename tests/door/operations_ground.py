@@ -1,0 +1,52 @@
+"""An `api` of a test's own on a real Redis, and a worker that admits, calls and ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from aiohttp.test_utils import TestClient, TestServer
+from door_ground import CATALOGUE, NOWHERE, Client, FixedKeys, open_door
+from limits_bench import FAST, Worker
+
+from limits.clock import Clock
+from limits.connect import RedisAddress, open_redis
+from limits.epoch import Epoch
+from limits.limiter import Limiter, Policy
+from limits.pipeline import Pipeline
+from limits.rules import Rules
+from service.api.callers import Callers
+from service.api.serve import application
+from service.client.operations import open_operations
+from service.config.load import load
+
+
+@asynccontextmanager
+async def working(redis_url: str, rules: Rules = FAST) -> AsyncIterator[Worker]:
+    """A worker whose calls are made by hand."""
+    client, clock, policy = open_redis(RedisAddress(redis_url)), Clock(), Policy()
+    pipeline = Pipeline(client, clock)
+    epoch = Epoch(pipeline, 30.0)
+    limiter = Limiter(pipeline, clock, epoch, lambda _: rules, policy)
+    async with AsyncExitStack() as closing:
+        closing.push_async_callback(client.aclose)
+        closing.push_async_callback(limiter.close)
+        await limiter.start()
+        yield Worker(limiter, pipeline, clock, epoch, rules, policy)
+
+
+@asynccontextmanager
+async def serving_all(
+    spool: Path, redis_url: str, callers: Callers | None = None, connections: int = 1_000
+) -> AsyncIterator[Client]:
+    """All routes, while no beanstalkd can be reached."""
+    callers = callers or Callers(FixedKeys(), 1_000.0)
+    settings = {"TRACKER_REDIS__URL": redis_url, "TRACKER_HTTP__CONNECTIONS": f"{connections}"}
+    config = load(None, settings, Path("/")).config
+    async with (
+        open_door(spool, NOWHERE) as door,
+        open_operations(config) as operations,
+        TestClient(TestServer(application(door, CATALOGUE, callers, (), operations))) as client,
+    ):
+        yield client

@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 
 from limits import keys
 from limits.clock import Clock
+from limits.failure import redis_asked
 from limits.pipeline import Pipeline, Value
 
 WORKS_MS = 15_000
@@ -26,6 +27,10 @@ REPORTS_MS = 30_000
 DAY_MS, BRIEF_MS = 86_400_000, 900_000
 """How long the end of an operation is known in Redis. What has no id of its producer's can only
 come back by a redelivery: it is known for minutes."""
+
+
+MARK_BYTES = 512
+"""What Redis holds of an operation until it is archived, about: status, and entry in the set."""
 
 
 class Ended(NamedTuple):
@@ -69,3 +74,17 @@ class ToArchive:
             return int(rest[0]) / 1000
         given = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
         return [Ended(name, int(at_ms), status) for name, at_ms, status in given]
+
+
+async def waiting_of(redis: Redis) -> tuple[int, float]:
+    """How many operations wait to be archived, and seconds since the oldest ended (0: none waits).
+
+    Raises LimitsDown.
+    """
+    with redis_asked():
+        pipeline = redis.pipeline(transaction=True)
+        pipeline.zcard(keys.TO_ARCHIVE)
+        pipeline.zrange(keys.TO_ARCHIVE, 0, 0, withscores=True)
+        pipeline.time()
+        count, oldest, (seconds, _) = await pipeline.execute()
+    return count, max(0.0, seconds - oldest[0][1] / 1000) if oldest else 0.0

@@ -2,6 +2,7 @@
 
 from benchmarks.plan import Scenario
 from benchmarks.scenarios import (
+    archive,
     backlog,
     baseline,
     crowded,
@@ -31,6 +32,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     puts.SCENARIO,
     door.SCENARIO,
     rechecks.SCENARIO,
+    archive.SCENARIO,
     idle.SCENARIO,
     held.SCENARIO,
 )

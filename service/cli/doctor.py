@@ -16,6 +16,7 @@ from service.client.health import (
     CourierHealth,
     Finding,
     Grade,
+    archive_findings,
     courier_health,
     environment_name,
     findings_here,
@@ -38,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     """Explain everything; 1 when a worker could not start or could not be trusted."""
     setting = loaded(options)
     config, catalogue = setting.config, Catalogue(setting.config)
-    findings = [*findings_here(setting), *asyncio.run(_asked(config))]
+    findings = [*findings_here(setting), *asyncio.run(_asked(config, catalogue))]
     couriers = [courier_health(config, catalogue, slug) for slug in catalogue.slugs]
     if options.json:
         say_json(
@@ -52,8 +53,9 @@ def run(options: argparse.Namespace) -> int:
     return Exit.NEGATIVE if worries_of(findings) else Exit.DONE
 
 
-async def _asked(config: Config) -> list[Finding]:
+async def _asked(config: Config, catalogue: Catalogue) -> list[Finding]:
     servers = await findings_of(config)
+    servers += await archive_findings(config, catalogue.slugs)
     return servers + code_findings(await unknown_codes(config))
 
 

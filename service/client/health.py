@@ -10,6 +10,7 @@ from importlib.metadata import version
 
 from couriers.http.settings import environment_name
 from couriers.registry import MODULES, wanted_credentials
+from limits.archive import MARK_BYTES, waiting_of
 from service.client.catalogue import Catalogue
 from service.client.connections import collections_of, redis_of
 from service.config.call_budget import call_budget
@@ -19,18 +20,24 @@ from service.config.per_slug import limits_for
 from service.config.schema import Config, Worker
 from service.preflight.judgement import Finding, Grade
 from service.preflight.survey import survey
+from tracking.errors import LimitsDown
 from tracking.request import Slug
 
 __all__ = [
     "CourierHealth",
     "Finding",
     "Grade",
+    "archive_findings",
     "courier_health",
     "environment_name",
     "findings_here",
     "findings_of",
     "worries_of",
 ]
+
+DAY_SECONDS, GIB = 86_400, 2**30
+ARCHIVED_WITHIN_SECONDS = 120.0
+"""A worker archives within a minute, also after another one has vanished."""
 
 _LIBRARIES = ("aiohttp", "greenstalk", "msgspec", "pymongo", "redis")
 _WORRYING = frozenset({Grade.FULL, Grade.AWAY, Grade.LOSES, Grade.UNFIT})
@@ -53,6 +60,29 @@ async def findings_of(config: Config) -> list[Finding]:
     with collections_of(config) as stores:
         async with redis_of(config) as redis:
             return await survey(config, redis, stores.client)
+
+
+async def archive_findings(config: Config, slugs: Sequence[Slug]) -> list[Finding]:
+    """Say what waits to be archived; nothing where Redis does not answer. `slugs`: all couriers."""
+    try:
+        async with redis_of(config) as redis:
+            return [archive_finding(config, slugs, *await waiting_of(redis))]
+    except LimitsDown:
+        return []
+
+
+def archive_finding(
+    config: Config, slugs: Sequence[Slug], waiting: int, oldest_seconds: float
+) -> Finding:
+    """Say what waits for the archive, and what memory a day of it would need."""
+    per_second = sum(limits_for(config, slug).per_second for slug in slugs)
+    day = per_second * DAY_SECONDS * MARK_BYTES / GIB
+    need = f"a day of calls at all limits ({per_second:,}/s) would take {day:,.1f} GiB of Redis"
+    what = f"{waiting:,} operations that ended wait for MongoDB; {need}"
+    if oldest_seconds <= ARCHIVED_WITHIN_SECONDS:
+        return Finding("archive", Grade.FINE, what)
+    fix = 'Look whether a worker runs, and in its log for "operations are not archived".'
+    return Finding("archive", Grade.UNSURE, f"{what}. The oldest: {oldest_seconds:,.0f} s", fix)
 
 
 def worries_of(findings: Sequence[Finding]) -> list[Finding]:

@@ -32,7 +32,7 @@ from service.results.names import Names
 TOGETHER_MOST = 500
 """Documents of one batch: MongoDB is busy with them for some ten milliseconds."""
 
-REST = 3.0
+REST = 19.0
 """A batch is followed by a rest that lasts so many times as long: others have their turn."""
 
 

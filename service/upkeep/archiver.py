@@ -32,6 +32,8 @@ class Archiver:
         self._to_archive = to_archive
         self._store = store
         self._reported: Sequence[Archived] = ()
+        self.works = False
+        """Whether this process is the one that archives."""
 
     async def run(self) -> None:
         """Archive until cancelled."""
@@ -56,6 +58,7 @@ class Archiver:
         await self._store.available()
         given = await self._to_archive.ask(self._reported, TOGETHER_MOST)
         self._reported = ()
+        self.works = not isinstance(given, float)
         if isinstance(given, float):
             return given + random.uniform(0.0, 1.0)
         if not given:

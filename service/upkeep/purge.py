@@ -1,7 +1,7 @@
 """What was kept long enough goes: documents in small batches, and buried jobs.
 
 A buried job pins the binlog of its beanstalkd, which cannot free the file that holds it. So it goes
-when its record does. Every worker process looks; two at once are harmless.
+when its record does. The process that archives purges too; two at once are harmless.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import datetime as dt
 import random
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -32,17 +32,22 @@ JOBS_MOST = 100
 class Purge:
     """Looks every ten minutes for what is old."""
 
-    def __init__(self, store: Store, names: Names, servers: Sequence[str]) -> None:
+    def __init__(
+        self, store: Store, names: Names, servers: Sequence[str], is_ours: Callable[[], bool]
+    ) -> None:
+        """`is_ours`: whether this process is the one that looks."""
         self._store = store
         self._names = names
         self._servers = servers
+        self._is_ours = is_ours
 
     async def run(self) -> None:
         """Purge until cancelled."""
         while True:
             await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
-            with suppress(StoreError):  # said elsewhere; what is old stays old
-                await self.look()
+            if self._is_ours():
+                with suppress(StoreError):  # said elsewhere; what is old stays old
+                    await self.look()
 
     async def look(self) -> None:
         """Purge all documents that are old, and some jobs. Raises ResultsDown."""

@@ -129,9 +129,11 @@ def assemble(config: Config, parts: Parts) -> Worker:
 
 def _start_keeping(config: Config, parts: Parts, background: Background) -> None:
     """Keep what ended, for as long as it is to be kept."""
-    purge = Purge(parts.store, names_of(config), config.beanstalkd.servers)
+    archiver = Archiver(parts.to_archive, parts.store)
+    background.start("archiver", archiver.run)
+    servers = config.beanstalkd.servers
+    purge = Purge(parts.store, names_of(config), servers, lambda: archiver.works)
     background.start("purge", purge.run)
-    background.start("archiver", Archiver(parts.to_archive, parts.store).run)
 
 
 def _retry(config: Config) -> RetryRules:

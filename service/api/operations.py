@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from service.api.callers import Callers
-from service.api.problems import RETRY_SECONDS, Handler, Problem
+from service.api.problems import RETRY_SECONDS, Problem
 from service.client.keys import Scope
 from service.client.operations import Kept, Known, Operations, Place
 from tracking.account import Account, account_and_id, operation_id

@@ -8,18 +8,16 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from service.observe.log import emit_unexpected
 from tracking.errors import StoreError
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
 
 RETRY_SECONDS = 5
 """When to come again while a server is away: it is tried as often."""
@@ -59,27 +57,32 @@ class Problem(Exception):
 PROBLEM = "application/problem+json"
 
 
-@web.middleware
-async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn whatever ends a request early into a problem."""
-    name = request.headers.get("X-Request-Id", "")
-    if not _NAME.fullmatch(name):
-        name = f"{_START}-{next(_count)}"
-    try:
-        response = await handler(request)
-    except Problem as problem:
-        response = problem.response()
-    except web.HTTPException as error:
-        response = _problem_of(error).response()
-    except StoreError as error:
-        later = {"Retry-After": str(RETRY_SECONDS)}
-        response = Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}", later).response()
-    except Exception as error:  # noqa: BLE001 - whatever it is, the others are served on
-        emit_unexpected(error, request=name)
-        detail = "this is a defect of the service: its log says more under this X-Request-Id"
-        response = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
-    response.headers["X-Request-Id"] = name
-    return response
+def problems(check: Callable[[web.Request], None]) -> Middleware:
+    """Make what turns whatever ends a request early into a problem; `check` may end any."""
+
+    @web.middleware
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        name = request.headers.get("X-Request-Id")
+        if name is None or not _NAME.fullmatch(name):
+            name = f"{_START}-{next(_count)}"
+        try:
+            check(request)
+            response = await handler(request)
+        except Problem as problem:
+            response = problem.response()
+        except web.HTTPException as error:
+            response = _problem_of(error).response()
+        except StoreError as error:
+            later = {"Retry-After": str(RETRY_SECONDS)}
+            response = Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}", later).response()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others are served on
+            emit_unexpected(error, request=name)
+            detail = "this is a defect of the service: its log says more under this X-Request-Id"
+            response = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
+        response.headers["X-Request-Id"] = name
+        return response
+
+    return answer
 
 
 def _problem_of(error: web.HTTPException) -> Problem:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from service.api.callers import Callers
 from service.api.connection import IDLE_SECONDS, ClientConnection, Connections, refuse_expectations
 from service.api.operations import OperationRoutes
-from service.api.problems import BODY_MOST, RETRY_SECONDS, Handler, Problem, problems
+from service.api.problems import BODY_MOST, RETRY_SECONDS, Problem, problems
 from service.api.requests import Requests
 from service.client.catalogue import Catalogue
 from service.client.door import Door, open_door
@@ -116,19 +117,17 @@ def application(
     `hosts` may be asked for; none: see config.
     """
 
-    @web.middleware
-    async def addressed(request: web.Request, handler: Handler) -> web.StreamResponse:
+    def check(request: web.Request) -> None:
         if hosts or not callers.need_keys:
             name = _name_of(request.headers.get("Host", ""))
             if name not in (hosts or LOOPBACK):
                 why = f"{name!r} is not served here: http.hosts lists the names that are"
                 raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why)
-        return await handler(request)
 
     async def readiness(request: web.Request) -> web.Response:
         return await _ready(door, operations, known=callers.knows(request))
 
-    made = web.Application(middlewares=[problems, addressed], client_max_size=BODY_MOST)
+    made = web.Application(middlewares=[problems(check)], client_max_size=BODY_MOST)
     routes: dict[tuple[str, str], Handler] = {
         ("POST", "/v1/requests"): Requests(door, catalogue, callers).post,
         ("GET", "/livez"): _lives,

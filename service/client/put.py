@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from service.tubes.envelope import encode_payload
 from service.tubes.payload import request_from
@@ -32,8 +32,7 @@ class Row:
     index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Sendable:
+class Sendable(NamedTuple):
     """A request that may be put; `id` makes it safe to put again.
 
     `made_up`: its producer gave no id, so that putting its row again makes another request.

@@ -218,6 +218,14 @@ MUTANTS = (
         tests=(PAUSING + "test_what_is_resumed_is_drained_again_by_the_next_sweep",),
     ),
     Mutant(
+        name="who was cancelled is given up in the name of those who came later",
+        breaks="I9",
+        where="limits/lua/sweep.lua",
+        old="    if is_old then record.since = waits_since(number, record) end\n",
+        new="",
+        tests=(REFUSED + "test_nobody_dies_for_a_request_that_was_cancelled",),
+    ),
+    Mutant(
         name="other credentials end a pause by hand",
         breaks="I3",
         where="limits/lua/resume.lua",

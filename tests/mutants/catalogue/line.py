@@ -159,6 +159,14 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="a record that is put twice makes two operations",
+        breaks="I8",
+        where="service/client/kick.py",
+        old="renewed(body, operation, _mark(f\"{document['_id']} {document.get('at')}\"))",
+        new="renewed(body, operation)",
+        tests=("cli/test_resend.py::test_a_record_that_is_put_twice_makes_one_operation",),
+    ),
+    Mutant(
         name="a pause refuses who could be in time",
         breaks="I1",
         where="limits/lua/admit.lua",

@@ -217,3 +217,16 @@ async def test_the_line_tells_when_the_last_that_waits_starts(usps: Worker, redi
 
     assert view.last_starts_seconds == pytest.approx(4 * 1.02, abs=0.1)
     assert view.until_seconds == view.last_starts_seconds
+
+
+async def test_no_command_that_grows_with_the_line_is_asked(busy: Worker, redis: Redis) -> None:
+    await busy.parked("N001", id="op-1")
+    await place_of(redis, "N001", busy.rules)
+    await redis.config_resetstat()
+
+    await place_of(redis, "N001", busy.rules)
+
+    asked = {name.removeprefix("cmdstat_") for name in await redis.info("commandstats")}
+    steps_of_a_rank = {"zrange", "zrank"}
+    at_once = {"exists", "get", "hget", "hmget", "llen", "mget", "pttl", "set", "time", "zcard"}
+    assert asked - {"config|resetstat", "evalsha", "client|setinfo"} <= at_once | steps_of_a_rank

@@ -1,7 +1,7 @@
 """The way to Redis and back: what accumulates during one round trip goes out together.
 
-A caller awaits one step and reads as one step. All steps become one script, of whatever kinds and
-lines they are; the few scripts of no line go beside it in the same pipeline. They travel by hash.
+A caller awaits one step and reads as one step. All steps become few scripts, of whatever kinds and
+lines they are; those of no line go beside them in the same pipeline. They travel by hash.
 When Redis has forgotten them (restart, SCRIPT FLUSH) they are loaded and sent again: a refused
 script has done nothing.
 """
@@ -27,7 +27,10 @@ from limits.script_file import ALONE, BATCH, Script, load
 from tracking.errors import LimitsDown
 
 MOST_AT_ONCE = 100
-"""Steps in one script: more would make Redis deaf for others for several milliseconds."""
+"""Steps in one exchange."""
+
+MOST_IN_SCRIPT = 34
+"""Steps in one script, during which Redis hears nobody else: more could take it 5 ms."""
 
 ENOUGH = 100
 """So many waiting steps do not wait for the pipeline under way: they go out on a second connection.
@@ -177,15 +180,23 @@ class Pipeline:
 
 
 def _together(steps: Iterable[_Step]) -> Iterable[list[_Step]]:
-    """All steps of lines in one group, in their order; what belongs to no line goes alone."""
+    """Steps of lines in few groups, each line's in their order; what belongs to no line goes alone.
+
+    Steps of one line go together: they share what is done once for it.
+    """
     batch = []
     for step in steps:
         if step.name in ALONE:
             yield [step]
         else:
             batch.append(step)
-    if batch:
-        yield batch
+    batch.sort(key=_line_of)
+    for begin in range(0, len(batch), MOST_IN_SCRIPT):
+        yield batch[begin : begin + MOST_IN_SCRIPT]
+
+
+def _line_of(step: _Step) -> str:
+    return step.keys[0]
 
 
 def _batches(group: Sequence[_Step]) -> bool:

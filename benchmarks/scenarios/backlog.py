@@ -42,7 +42,8 @@ SCRIPTS = (
 )
 SCRIPTS_NOTE = (
     "One courier, a MANUAL and an AUTOMATIC list, by Redis' slow log. A thousand of each and more, "
-    "anywhere in the lists, up to 100 in one script as a busy worker sends them (cancels: 20)."
+    "anywhere in the lists, up to 34 in one script as a busy worker sends them (takes: 100 calls; "
+    "cancels: 20)."
 )
 SLUGS = 50
 DRAINING = {"concurrent": 10, "per_second": 1_000_000, "guard_ms": 0}

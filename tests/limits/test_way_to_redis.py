@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from limits_bench import KEYS, USPS, Hire, Worker, counted
@@ -10,7 +12,7 @@ from redis.asyncio import Redis
 
 from devstack.stack import Stack
 from limits.connect import RedisAddress, answers, open_redis, shared_secret
-from limits.pipeline import Pipeline
+from limits.pipeline import MOST_AT_ONCE, Pipeline, _Step, _together
 from tracking.call import Granted
 from tracking.errors import LimitsDown
 
@@ -95,6 +97,18 @@ async def test_a_thousand_steps_at_once_share_the_way_and_each_has_its_own_reply
     admissions = await asyncio.gather(*(worker.admit("N001", slug=slug) for slug in slugs))
 
     assert [admission.call.request.slug for admission in admissions] == slugs
+
+
+def test_steps_of_a_line_go_together_in_their_order_and_few_in_one_script() -> None:
+    """A script shares what is done once for a line, and Redis hears nobody meanwhile."""
+    lines = [f"wait_list:{n % 7}" for n in range(MOST_AT_ONCE)]
+    steps: list[Any] = [_Step("admit", [line], [b"{}", n], ANY) for n, line in enumerate(lines)]
+
+    groups = list(_together(steps))
+
+    told = [(step.keys[0], step.args[1]) for group in groups for step in group]
+    assert told == sorted(zip(lines, range(MOST_AT_ONCE), strict=True))
+    assert [len(group) for group in groups] == [34, 34, 32]
 
 
 async def test_a_reply_for_a_caller_that_gave_up_disturbs_nobody(

@@ -66,6 +66,24 @@ def test_an_absence_that_cost_few_calls_and_no_request_is_good_and_told() -> Non
     assert shown["and then at"] == "0.95 of its rate"
 
 
+def test_its_rate_is_judged_when_nothing_else_is_broken_any_more() -> None:
+    slowly = (*PROBES, *answered(1_700.0, 100, 0.7), *answered(1_780.0, 100, 0.525))
+    evidence = run(slowly)
+    late = Done("redis killed", 1_690.0, 1_775.0, frozenset({"redis"}))
+    later = replace(late, ended=1_820.0)
+
+    runs = [
+        replace(evidence, meanwhile=Meanwhile(done=(*evidence.meanwhile.done, *also)))
+        for also in ((), (late,), (later,))
+    ]
+
+    assert [dict(rows(each, []))["and then at"] for each in runs] == [
+        "0.73 of its rate",
+        "0.94 of its rate",
+        "too few calls to tell",
+    ]
+
+
 def test_many_calls_of_a_courier_that_is_away_fail_the_run() -> None:
     many = [
         replace(PROBES[0], call=replace(PROBES[0].call, arrived_ns=round((BEGAN + at) * SECOND_NS)))

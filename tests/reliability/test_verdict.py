@@ -129,6 +129,9 @@ def test_the_end_of_an_automatic_request_is_known_for_minutes_only() -> None:
     assert found(evidence) == ["I1"]
     stored = (*GOOD.documents, document("named", "PARCEL8"))
     assert found(replace(evidence, documents=stored)) == []
+    twice = replace(evidence, puts=(*evidence.puts, put(replace(automatic.wish, kind=Kind.TWICE))))
+    assert found(twice) == ["I1", "I1"]
+    assert found(replace(twice, documents=stored)) == []
 
 
 def test_an_answer_from_before_the_request_is_none() -> None:

@@ -1,6 +1,6 @@
 """What a courier that was away cost, and how soon it was asked at its full rate again. Pure.
 
-Nothing else is broken once it is back, so its rate is judged by the clock.
+Its rate is judged by the clock, from when nothing else is broken any more.
 """
 
 from __future__ import annotations
@@ -26,26 +26,33 @@ LEAST_RATE = 0.85
 RATED = 0.9
 """Of the calls; the last ones are retries that wait for their own time."""
 
+FEWEST_RATED = 40
+"""Calls: 20 seconds of them."""
+
 TOLD = (200, 404)
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """One absence. Seconds; `back_after` is infinite where it was never asked again."""
+    """One absence. Seconds; `back_after` is infinite where it was never asked again.
+
+    `rate` is None where too few calls were left to tell when everything else was mended.
+    """
 
     slug: str
     seconds: float
     calls: int
     dead: int
     back_after: float
-    rate: float
+    rate: float | None
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """Tell it in lines of name and figure."""
         yield f"calls of {self.slug} while it was away", f"{self.calls} in {self.seconds:.0f} s"
         yield "its requests that died of it", str(self.dead)
         yield "it was called again after", f"{self.back_after:.1f} s"
-        yield "and then at", f"{self.rate:.2f} of its rate"
+        told = "too few calls to tell" if self.rate is None else f"{self.rate:.2f} of its rate"
+        yield "and then at", told
 
     def breaches(self) -> Iterator[tuple[str, bool]]:
         """What should not be so, and whether that is a matter of time only."""
@@ -55,7 +62,7 @@ class Outage:
             yield f"{self.dead} requests of {self.slug} died while it was away", False
         if self.back_after > LONGEST_PROBE + 1.0:
             yield f"{self.slug} was back, and called after {self.back_after:.1f} s", True
-        elif self.rate < LEAST_RATE:
+        elif self.rate is not None and self.rate < LEAST_RATE:
             yield f"{self.slug} was back, and called at {self.rate:.2f} of its rate", True
 
 
@@ -78,9 +85,10 @@ def _outage(found: Evidence, courier: Courier, done: Done) -> Outage:
         each.arrived_ns for each in calls if each.arrived_ns >= ended and each.status in TOLD
     ]
     back = min(answered, default=float("inf"))
-    later = sorted(each.arrived_ns for each in calls if each.arrived_ns > back)
+    mended = max(each.ended for each in found.meanwhile.done) * SECOND_NS
+    later = sorted(each.arrived_ns for each in calls if each.arrived_ns > max(back, mended))
     until = later[round((len(later) - 1) * RATED)] if later else 0
-    rated = [each for each in calls if back < each.arrived_ns <= until]
+    rated = [each for each in calls if max(back, mended) < each.arrived_ns <= until]
     died = [each for each in found.dead if each["reason"] == CourierDown.code]
     return Outage(
         slug=courier.slug,
@@ -88,5 +96,5 @@ def _outage(found: Evidence, courier: Courier, done: Done) -> Outage:
         calls=sum(began <= each.arrived_ns < ended for each in calls),
         dead=sum(each["slug"] == courier.slug for each in died),
         back_after=(back - ended) / SECOND_NS,
-        rate=judge.rate_share(rated, courier.per_second),
+        rate=judge.rate_share(rated, courier.per_second) if len(rated) >= FEWEST_RATED else None,
     )

@@ -94,6 +94,8 @@ class _Ends:
 
     def __init__(self, found: Evidence) -> None:
         self._states = found.states
+        wishes = (put.wish for put in found.puts)
+        self._automatic = {each.id for each in wishes if each.kind is Kind.AUTOMATIC}
         self._forgotten = found.forgotten
         self._cancelled = found.cancelled
         self._forgets = found.scale.forget_redis
@@ -146,8 +148,11 @@ class _Ends:
         return self._dead.get(wish.id or "", 0.0) >= put.began - CLOCK_SLACK
 
     def _is_over(self, wish: Wish) -> bool:
-        """Whether its end is not known any more, as that of an AUTOMATIC one is for minutes."""
-        return wish.kind is Kind.AUTOMATIC and wish.id not in self._states
+        """Whether its end is not known any more, as that of an AUTOMATIC one is for minutes.
+
+        Put twice it is one operation.
+        """
+        return wish.id in self._automatic and wish.id not in self._states
 
 
 def _body(letter: Document) -> str:

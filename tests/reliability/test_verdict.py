@@ -122,16 +122,13 @@ def test_a_request_whose_id_a_borrower_brought_first_is_refused_or_lost() -> Non
 
 
 def test_the_end_of_an_automatic_request_is_known_for_minutes_only() -> None:
-    automatic = put(Wish(Kind.AUTOMATIC, "named", "PARCEL8", "recheck"))
-    evidence = replace(GOOD, puts=(*GOOD.puts, automatic))
+    wish = Wish(Kind.AUTOMATIC, "named", "PARCEL8", "recheck")
+    evidence = replace(GOOD, puts=(*GOOD.puts, put(wish), put(replace(wish, kind=Kind.TWICE))))
     evidence = replace(evidence, counts={**GOOD.counts, "named": {"SUCCESS": 2, "swept": 1}})
 
-    assert found(evidence) == ["I1"]
+    assert found(evidence) == ["I1", "I1"]
     stored = (*GOOD.documents, document("named", "PARCEL8"))
     assert found(replace(evidence, documents=stored)) == []
-    twice = replace(evidence, puts=(*evidence.puts, put(replace(automatic.wish, kind=Kind.TWICE))))
-    assert found(twice) == ["I1", "I1"]
-    assert found(replace(twice, documents=stored)) == []
 
 
 def test_an_answer_from_before_the_request_is_none() -> None:

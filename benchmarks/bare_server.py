@@ -1,4 +1,4 @@
-"""A bare aiohttp.web server: it answers every POST with a constant, and reads nothing of it.
+"""A bare aiohttp.web server: it answers every request with a constant, and reads nothing of it.
 
 Run as a program: `python -m benchmarks.bare_server PORT`.
 """
@@ -21,4 +21,5 @@ async def answer(_: web.Request) -> web.Response:
 if __name__ == "__main__":
     app = web.Application()
     app.router.add_post("/v1/requests", answer)
+    app.router.add_get("/v1/operations/{id}", answer)
     web.run_app(app, host=HOST, port=int(sys.argv[1]), access_log=None, print=None)

@@ -1,4 +1,4 @@
-"""Posts as fast as they are answered, over connections that stay open; costs little itself."""
+"""Requests as fast as they are answered, over connections that stay open; costs little itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LENGTH = re.compile(rb"\r\nContent-Length: (\d+)\r\n", re.IGNORECASE)
 
 
 class LoadError(Exception):
-    """A post was answered with something else than 202."""
+    """A request was answered with something else than 200 or 202."""
 
 
 class Poster(asyncio.Protocol):
@@ -38,7 +38,7 @@ class Poster(asyncio.Protocol):
         length = _LENGTH.search(self._got)
         if head < 0 or length is None or len(self._got) < head + 4 + int(length[1]):
             return
-        if not self._got.startswith(b"HTTP/1.1 202"):
+        if not self._got.startswith((b"HTTP/1.1 202", b"HTTP/1.1 200")):
             self._end(LoadError(self._got[:300].decode("ascii", "replace")))
             return
         self._got = b""
@@ -73,15 +73,25 @@ def post_of(body: bytes) -> bytes:
 
 def posts_per_second(port: int, bodies: Sequence[bytes], connections: int) -> float:
     """Post all bodies over so many connections; gives the rate. Raises LoadError."""
-    return asyncio.run(_rate(port, bodies, connections))
+    return asyncio.run(_rate(port, list(map(post_of, bodies)), connections))
 
 
-async def _rate(port: int, bodies: Sequence[bytes], connections: int) -> float:
+def get_of(path: str) -> bytes:
+    """Write a whole HTTP request that asks."""
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+
+
+def gets_per_second(port: int, paths: Sequence[str], connections: int) -> float:
+    """Ask for all paths over so many connections; gives the rate. Raises LoadError."""
+    return asyncio.run(_rate(port, list(map(get_of, paths)), connections))
+
+
+async def _rate(port: int, requests: Sequence[bytes], connections: int) -> float:
     loop = asyncio.get_running_loop()
-    posts = map(post_of, bodies)
+    posts = iter(requests)
     ends = [loop.create_future() for _ in range(connections)]
     began = time.perf_counter()
     for end in ends:
         await loop.create_connection(functools.partial(Poster, posts, end), "127.0.0.1", port)
     await asyncio.gather(*ends)
-    return len(bodies) / (time.perf_counter() - began)
+    return len(requests) / (time.perf_counter() - began)

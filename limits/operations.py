@@ -57,9 +57,9 @@ async def operations_of(redis: Redis, slug: Slug, number: Number) -> list[Operat
 
 async def operations(redis: Redis, ids: Sequence[str]) -> dict[str, Operation]:
     """Where operations stand, in one round trip; an id of which nothing is known is left out."""
-    pipeline = redis.pipeline(transaction=True)
-    pipeline.mget([keys.status(each) for each in ids])
     named = {each: name for each in ids if (name := anonymous_in(each))}
+    pipeline = redis.pipeline(transaction=bool(named))
+    pipeline.mget([keys.status(each) for each in ids])
     for slug, number, _ in named.values():
         pipeline.hget(keys.of_line(courier_line(Slug(slug))).wait_requests, number)
     texts, *records = await pipeline.execute()

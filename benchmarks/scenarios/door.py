@@ -54,7 +54,7 @@ def run(plan: Plan) -> list[Table]:
             "TRACKER_INGEST__SPOOL": str(spool / "spool.sqlite"),
         })  # fmt: skip
         for port in (bare, door):
-            _wait_for(port)
+            wait_for(port)
         for turn in range(1, plan.pick(5, 2) + 1):
             plan.say(f"round {turn}")
             rows.append({"round": turn, **_round(rig, bare, door, plan.pick(20_000, 3_000))})
@@ -105,8 +105,9 @@ def _spool() -> Iterator[Path]:
         yield Path(folder)
 
 
-def _wait_for(port: int) -> None:
-    deadline = time.monotonic() + BOOT_SECONDS
+def wait_for(port: int, seconds: float = BOOT_SECONDS) -> None:
+    """Wait until somebody listens there. Raises OSError."""
+    deadline = time.monotonic() + seconds
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), 1.0).close()

@@ -14,8 +14,11 @@ from aiohttp.typedefs import Handler
 
 from service.api.callers import Callers
 from service.api.problems import RETRY_SECONDS, Problem
+from service.api.requests import Taken
+from service.client.door import Door
 from service.client.keys import Scope
 from service.client.operations import Kept, Known, Operations, Place
+from service.client.resend import NotEnded, ended_one, renewed_body
 from tracking.account import Account, account_and_id, operation_id
 from tracking.operation import State
 
@@ -38,14 +41,16 @@ class Told(msgspec.Struct, rename="camel"):
     output: dict[str, Any] | None
     place: Place | None
     resend_of: str | msgspec.UnsetType = msgspec.UNSET
+    attempts: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
 
 
 class OperationRoutes:
     """The routes."""
 
-    def __init__(self, operations: Operations, callers: Callers) -> None:
+    def __init__(self, operations: Operations, door: Door, callers: Callers) -> None:
         self._operations = operations
-        self._callers = callers
+        self._door = door
+        self.callers = callers
         self._held = 0
 
     def routes(self) -> dict[tuple[str, str], Handler]:
@@ -53,22 +58,26 @@ class OperationRoutes:
         return {
             ("GET", "/v1/operations/{id}"): self.look,
             ("POST", "/v1/operations/{id}/cancel"): self.cancel,
+            ("POST", "/v1/operations/{id}/resend"): self.resend,
         }
 
     async def look(self, request: web.Request) -> web.Response:
         """Tell where it stands; with `wait`, once it has ended. Raises Problem, StoreError."""
-        identity = own_id(request, self._callers.account(request, Scope.READ))
+        identity = self._identity(request, Scope.READ)
         seconds = seconds_of(request, "wait", WAIT_MOST)
         if seconds is None:
             return answer(told(known(await self._operations.find(identity))))
+        return answer(told(known(await self.end_of(identity, seconds, request))))
+
+    async def end_of(self, identity: str, seconds: float, request: web.Request) -> Known | None:
+        """Hold the reply to a request until an operation ends. Raises Problem, StoreError."""
         with self._holding():
             gone = functools.partial(_gone, request)
-            return answer(told(known(await self._operations.end_of(identity, seconds, gone))))
+            return await self._operations.end_of(identity, seconds, gone)
 
     async def cancel(self, request: web.Request) -> web.Response:
         """End it as CANCELLED where it waits. Raises Problem, StoreError."""
-        identity = own_id(request, self._callers.account(request, Scope.INGEST))
-        found = known(await self._operations.find(identity))
+        found = known(await self._operations.find(self._identity(request, Scope.INGEST)))
         came = await self._operations.cancel(found)
         after = known(await self._operations.find(found.id))
         # Who cancels once more, because a reply was lost, hears the same.
@@ -76,6 +85,25 @@ class OperationRoutes:
             return answer(told(after))
         why = _KEPT[came.kept].format(state=after.members["status"])
         raise Problem(HTTPStatus.CONFLICT, why, reason=came.kept.value)
+
+    async def resend(self, request: web.Request) -> web.Response:
+        """Put the request of one that ended as a new one. Raises Problem, StoreError."""
+        found = known(await self._operations.find(self._identity(request, Scope.INGEST)))
+        try:
+            meant = ended_one(found.id, found.members)
+        except NotEnded as error:
+            raise Problem(HTTPStatus.CONFLICT, f"{error}") from error
+        document = None
+        if found.slug and found.number:
+            document = await self._operations.stored.tracking(found.slug, found.number)
+        identity, body = renewed_body(meant, document)
+        [spooled] = await self._door.take([body])
+        own = account_and_id(identity)[1]
+        taken = Taken(own, found.slug or "", found.number or "", spooled)
+        return answer(taken, HTTPStatus.ACCEPTED)
+
+    def _identity(self, request: web.Request, scope: Scope) -> str:
+        return own_id(request, self.callers.account(request, scope))
 
     async def release(self, _: web.Application) -> None:
         """Answer all who wait now with what is known, because the process ends."""
@@ -128,7 +156,7 @@ def unknown() -> Problem:
     """Say that no operation is known under an id."""
     return Problem(
         HTTPStatus.NOT_FOUND,
-        "no operation is known under this id: it is still in its tube, ended more than a day ago, "
+        "no operation is known under this id: it is still in its tube, ended long ago, "
         "or was never put. `?wait=` waits until it is known and has ended",
     )
 
@@ -158,6 +186,7 @@ def told(operation: Known) -> Told:
         output=members["output"],
         place=operation.place,
         resend_of=account_and_id(repeated)[1] if repeated else msgspec.UNSET,
+        attempts=members.get("attempts") or msgspec.UNSET,
     )
 
 

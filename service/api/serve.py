@@ -16,6 +16,7 @@ from aiohttp.typedefs import Handler
 from service.api.callers import Callers
 from service.api.connection import IDLE_SECONDS, ClientConnection, Connections, refuse_expectations
 from service.api.operations import OperationRoutes
+from service.api.parcels import ParcelRoutes
 from service.api.problems import BODY_MOST, RETRY_SECONDS, Problem, problems
 from service.api.requests import Requests
 from service.client.catalogue import Catalogue
@@ -134,8 +135,8 @@ def application(
         ("GET", "/readyz"): readiness,
     }
     if operations is not None:
-        asked = OperationRoutes(operations, callers)
-        routes |= asked.routes()
+        asked = OperationRoutes(operations, door, callers)
+        routes |= asked.routes() | ParcelRoutes(operations, asked, catalogue, door).routes()
         made.on_shutdown.append(asked.release)
     for (method, path), handler in routes.items():
         made.router.add_route(method, path, handler, expect_handler=refuse_expectations)

@@ -23,10 +23,18 @@ def with_archived(
 ) -> list[Operation]:
     """List the operations of a parcel, the newest first: those that Redis knows, then older ones.
 
-    Of those whose end Redis does not know any more the archive tells it. Raises ResultsDown.
+    Raises ResultsDown.
     """
     with collections_of(config) as stores:
         archived = [told(each) for each in operations_of(stores.operations, slug, number)]
+    return in_order(known, archived)
+
+
+def in_order(known: Sequence[Operation], archived: Sequence[Operation]) -> list[Operation]:
+    """List operations that Redis knows, then older ones of the archive.
+
+    Of those whose end Redis does not know any more the archive tells it.
+    """
     ends = {each["id"]: each for each in reversed(archived)}
     listed = [ends.get(each["id"], each) if each["status"] is None else each for each in known]
     there = {(each["id"], each.get("finishedAt")) for each in listed}

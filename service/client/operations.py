@@ -13,6 +13,7 @@ from limits.cancelling import Cancelled, Canceller, Kept
 from limits.ends import Ends, hearing
 from limits.view import Place, View
 from service.client.connections import redis_of
+from service.client.stored import Stored, open_stored
 from service.config.handover import rules_for
 from service.config.schema import Config
 from service.results.batches import Batches
@@ -50,19 +51,21 @@ class Known:
 
 
 class Operations:
-    """What may be asked about operations, for one event loop. Its methods raise LimitsDown."""
+    """What may be asked about operations, for one event loop. Its methods raise StoreError."""
 
-    def __init__(self, view: View, ends: Ends, canceller: Canceller, held_most: int) -> None:
-        self.held_most = held_most
-        """How many may wait at once."""
+    held_most = 900
+    """How many may wait at once."""
+
+    def __init__(self, view: View, ends: Ends, canceller: Canceller, stored: Stored) -> None:
+        self.stored = stored
         self._view = view
         self._ends = ends
         self._canceller = canceller
         self._reads: Batches[str, dict[str, Any] | None] = Batches(self._read)
 
     async def find(self, identity: str) -> Known | None:
-        """Find one by its id. None: still in the tube, long over, or never put."""
-        members = await self._reads.submit(identity)
+        """Find one by its id. None: still in its tube, long over, or never put."""
+        members = await self._reads.submit(identity) or await self.stored.operation(identity)
         if members is None:
             return None
         slug, _, number = (members["tracking"] or "").partition(":")
@@ -109,7 +112,8 @@ class Operations:
     async def of_parcel(self, slug: Slug, number: Number) -> list[Known]:
         """List those of a parcel, the newest first; those that wait come first."""
         found = await self._view.operations_of(slug, number)
-        return [Known(each["id"], slug, number, each) for each in found]
+        listed = await self.stored.operations(slug, number, found)
+        return [Known(each["id"], slug, number, each) for each in listed]
 
     async def _read(self, ids: list[str]) -> Sequence[dict[str, Any] | TrackingError | None]:
         found = await self._view.operations(ids)
@@ -120,6 +124,7 @@ class Operations:
 async def open_operations(config: Config) -> AsyncIterator[Operations]:
     """Open what asks about operations, and hears of their ends."""
     rules_of = functools.partial(rules_for, config)
-    held_most = config.http.connections - config.http.connections // SPARE_PART
-    async with redis_of(config) as redis, hearing(redis) as ends:
-        yield Operations(View(redis, rules_of), ends, Canceller(redis, rules_of), held_most)
+    async with redis_of(config) as redis, hearing(redis) as ends, open_stored(config) as stored:
+        made = Operations(View(redis, rules_of), ends, Canceller(redis, rules_of), stored)
+        made.held_most = config.http.connections - config.http.connections // SPARE_PART
+        yield made

@@ -87,16 +87,26 @@ def resend(meant: Meant, stores: Collections, producer: Producer) -> str | None:
     if meant.record is not None:
         return put_again(meant.record, stores.dead, producer)
     slug, number = Slug(meant.slug or ""), Number(meant.number or "")
-    identity = resent(meant.operation)
-    document = find_tracking(stores.tracking, slug, number) or {}
-    request = TrackingRequest(
-        slug=slug,
+    request = renewed_request(meant, find_tracking(stores.tracking, slug, number))
+    producer.put([encode_request(request)], Placing())
+    return request.id
+
+
+def renewed_body(meant: Meant, document: Document | None) -> tuple[str, bytes]:
+    """Make the id and the job of it, for who puts it otherwise than `resend`."""
+    request = renewed_request(meant, document)
+    return request.id or "", encode_request(request)
+
+
+def renewed_request(meant: Meant, document: Document | None) -> TrackingRequest:
+    """Make the request of an operation that ended; `document` is what is stored."""
+    number = Number(meant.number or "")
+    return TrackingRequest(
+        slug=Slug(meant.slug or ""),
         number=number,
         given=number,
-        id=identity,
+        id=resent(meant.operation),
         max_age=0.0,  # it has its answer; who asks again wants another one
-        fields=document.get("fields") or {},
+        fields=(document or {}).get("fields") or {},
         resend_of=meant.operation,
     )
-    producer.put([encode_request(request)], Placing())
-    return identity

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from door_ground import NOWHERE, Client, serving
+from limits_bench import FAST, Worker
+from operations_ground import serving_all, working
+from redis.asyncio import Redis
 
 from devstack.servers import Server
 
@@ -22,3 +26,40 @@ async def alone(disk: Path) -> AsyncIterator[Client]:
     """The door of a machine whose servers are away."""
     async with serving(disk / "spool.sqlite", NOWHERE) as made:
         yield made
+
+
+@pytest.fixture
+def settings(redis_url: str, mongo_uri: str, database: str) -> dict[str, str]:
+    """Where an `api` finds its servers."""
+    return {
+        "TRACKER_REDIS__URL": redis_url,
+        "TRACKER_MONGODB__URI": mongo_uri,
+        "TRACKER_MONGODB__DATABASE": database,
+    }
+
+
+@pytest.fixture
+async def api(disk: Path, settings: dict[str, str]) -> AsyncIterator[Client]:
+    """All routes, while no beanstalkd can be reached."""
+    async with serving_all(disk / "spool.sqlite", settings) as made:
+        yield made
+
+
+@pytest.fixture
+async def whole(disk: Path, settings: dict[str, str], beanstalkd: Server) -> AsyncIterator[Client]:
+    """All routes, with a beanstalkd."""
+    async with serving_all(disk / "spool.sqlite", settings, beanstalkd) as made:
+        yield made
+
+
+@pytest.fixture
+async def worker(redis_url: str) -> AsyncIterator[Worker]:
+    """With one call at a time."""
+    async with working(redis_url, replace(FAST, concurrent=1)) as made:
+        yield made
+
+
+@pytest.fixture
+async def redis(redis_url: str) -> AsyncIterator[Redis]:
+    async with Redis.from_url(redis_url, decode_responses=True) as client:
+        yield client

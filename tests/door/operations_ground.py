@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import datetime as dt
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from aiohttp.test_utils import TestClient, TestServer
-from door_ground import CATALOGUE, NOWHERE, Client, FixedKeys, open_door
+from door_ground import CATALOGUE, NOWHERE, USPS, Client, FixedKeys, open_door
 from limits_bench import FAST, Worker
 
+from devstack.servers import Server
 from limits.clock import Clock
 from limits.connect import RedisAddress, open_redis
 from limits.epoch import Epoch
@@ -20,6 +22,20 @@ from service.api.callers import Callers
 from service.api.serve import application
 from service.client.operations import open_operations
 from service.config.load import load
+
+ENDED_AT = dt.datetime(2026, 5, 4, 8, 0, 1, 700_000, dt.UTC)
+ARCHIVED = {
+    "_id": "order-1@1777881601700",
+    "id": "order-1",
+    **USPS,
+    "state": "SUCCESS",
+    "output": {"tag": "InTransit"},
+    "admitted_at": ENDED_AT,
+    "started_at": ENDED_AT,
+    "finished_at": ENDED_AT,
+    "attempts": [{"at": ENDED_AT, "outcome": "answered", "http_status": 200, "ms": 40}],
+}
+"""An operation of which Redis knows nothing any more."""
 
 
 @asynccontextmanager
@@ -38,14 +54,18 @@ async def working(redis_url: str, rules: Rules = FAST) -> AsyncIterator[Worker]:
 
 @asynccontextmanager
 async def serving_all(
-    spool: Path, redis_url: str, callers: Callers | None = None, connections: int = 1_000
+    spool: Path,
+    settings: Mapping[str, str],
+    *servers: Server,
+    callers: Callers | None = None,
+    connections: int = 1_000,
 ) -> AsyncIterator[Client]:
-    """All routes, while no beanstalkd can be reached."""
+    """All routes; without servers no beanstalkd can be reached."""
     callers = callers or Callers(FixedKeys(), 1_000.0)
-    settings = {"TRACKER_REDIS__URL": redis_url, "TRACKER_HTTP__CONNECTIONS": f"{connections}"}
-    config = load(None, settings, Path("/")).config
+    bound = {"TRACKER_HTTP__CONNECTIONS": f"{connections}"}
+    config = load(None, {**settings, **bound}, Path("/")).config
     async with (
-        open_door(spool, NOWHERE) as door,
+        open_door(spool, *(servers or (NOWHERE,))) as door,
         open_operations(config) as operations,
         TestClient(TestServer(application(door, CATALOGUE, callers, (), operations))) as client,
     ):

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pymongo
 import pytest
 from aiohttp import ClientResponse, web
 from door_ground import USPS, Client, FixedKeys, post, refused, serving
-from limits_bench import FAST, Worker
-from operations_ground import serving_all, working
+from limits_bench import Worker
+from operations_ground import ARCHIVED, serving_all
 from redis.asyncio import Redis
 
 from devstack.servers import free_port
@@ -27,24 +26,6 @@ from tracking.operation import State
 
 SOON = 5.0
 DELIVERED = {"tag": "Delivered", "subtag": "Delivered_001", "delivered": True, "checkpoints": 3}
-
-
-@pytest.fixture
-async def api(disk: Path, redis_url: str) -> AsyncIterator[Client]:
-    async with serving_all(disk / "spool.sqlite", redis_url) as made:
-        yield made
-
-
-@pytest.fixture
-async def worker(redis_url: str) -> AsyncIterator[Worker]:
-    async with working(redis_url, replace(FAST, concurrent=1)) as made:
-        yield made
-
-
-@pytest.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    async with Redis.from_url(redis_url, decode_responses=True) as client:
-        yield client
 
 
 async def told(api: Client, identity: str, query: str = "") -> dict[str, Any]:
@@ -149,10 +130,10 @@ async def test_a_wait_that_is_none_is_refused(api: Client, wait: str) -> None:
 
 
 async def test_no_more_replies_are_held_than_leave_connections_for_others(
-    disk: Path, redis_url: str, worker: Worker, redis: Redis
+    disk: Path, settings: dict[str, str], worker: Worker, redis: Redis
 ) -> None:
     await worker.granted("N001", id="a")
-    async with serving_all(disk / "spool.sqlite", redis_url, connections=2) as api:
+    async with serving_all(disk / "spool.sqlite", settings, connections=2) as api:
         replies = [held(api, "a"), held(api, "a")]
         await awaited(redis, "a")
 
@@ -166,7 +147,7 @@ async def test_no_more_replies_are_held_than_leave_connections_for_others(
 
 
 async def test_another_accounts_operations_are_not_known(
-    disk: Path, redis_url: str, worker: Worker
+    disk: Path, settings: dict[str, str], worker: Worker
 ) -> None:
     keys = FixedKeys()
     shop, main = (
@@ -175,7 +156,7 @@ async def test_another_accounts_operations_are_not_known(
     await worker.granted("BUSY")
     await worker.parked("N001", id="order-7")
     await worker.parked("N002", id="shop/order-8")
-    async with serving_all(disk / "spool.sqlite", redis_url, Callers(keys, 1_000.0)) as api:
+    async with serving_all(disk / "spool.sqlite", settings, callers=Callers(keys, 1_000.0)) as api:
         ours = await api.get("/v1/operations/order-8", headers=shop)
 
         assert (await ours.json())["id"] == "order-8"
@@ -199,20 +180,20 @@ async def test_another_accounts_operations_are_not_known(
         assert (await cancelled.json())["status"] == "CANCELLED"
 
 
-async def test_a_key_needs_the_scope(disk: Path, redis_url: str) -> None:
+async def test_a_key_needs_the_scope(disk: Path, settings: dict[str, str]) -> None:
     keys = FixedKeys()
     reads, puts = ({"as-api-key": keys.make("main", scope)} for scope in (Scope.READ, Scope.INGEST))
-    async with serving_all(disk / "spool.sqlite", redis_url, Callers(keys, 1_000.0)) as api:
+    async with serving_all(disk / "spool.sqlite", settings, callers=Callers(keys, 1_000.0)) as api:
         await refused(await api.get("/v1/operations/a", headers=puts), 403)
         await refused(await api.post("/v1/operations/a/cancel", headers=reads), 403)
         await refused(await api.get("/v1/operations/a"), 401)
 
 
 async def test_a_client_that_has_gone_is_not_waited_for(
-    disk: Path, redis_url: str, redis: Redis, monkeypatch: pytest.MonkeyPatch
+    disk: Path, settings: dict[str, str], redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ends, "LOOK_SECONDS", 0.05)
-    async with serving_all(disk / "spool.sqlite", redis_url) as api:
+    async with serving_all(disk / "spool.sqlite", settings) as api:
         runner = web.AppRunner(api.app)  # the test client's own server cancels handlers by itself
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port := free_port()).start()
@@ -227,38 +208,16 @@ async def test_a_client_that_has_gone_is_not_waited_for(
 
 
 async def test_replies_that_are_held_are_given_when_the_process_stops(
-    disk: Path, redis_url: str, redis: Redis, worker: Worker
+    disk: Path, settings: dict[str, str], redis: Redis, worker: Worker
 ) -> None:
     await worker.granted("N001", id="a")
-    async with serving_all(disk / "spool.sqlite", redis_url) as api:
+    async with serving_all(disk / "spool.sqlite", settings) as api:
         reply = held(api, "a")
         await awaited(redis, "a")
 
         await asyncio.wait_for(api.server.close(), SOON)
 
         assert (await (await reply).json())["status"] == "RUNNING"
-
-
-async def test_what_waits_is_cancelled_and_that_twice_is_the_same(
-    api: Client, worker: Worker
-) -> None:
-    await worker.granted("BUSY")
-    await worker.parked("N001", id="a")
-
-    replies = [await (await api.post("/v1/operations/a/cancel")).json() for _ in range(2)]
-
-    assert [each["status"] for each in replies] == ["CANCELLED"] * 2
-    assert replies[0]["output"]["code"] == "cancelled"
-
-
-async def test_a_call_that_runs_or_is_over_is_not_cancelled(api: Client, worker: Worker) -> None:
-    call = await worker.granted("N001", id="a")
-    running = await refused(await api.post("/v1/operations/a/cancel"), 409)
-    await worker.finish(call)
-    ended = await refused(await api.post("/v1/operations/a/cancel"), 409)
-
-    assert (running["reason"], ended["reason"]) == ("running", "ended")
-    assert "SUCCESS" in ended["detail"]
 
 
 async def test_what_was_forgotten_is_told_without_its_parcel(api: Client, redis: Redis) -> None:
@@ -273,7 +232,9 @@ async def test_what_was_forgotten_is_told_without_its_parcel(api: Client, redis:
 async def test_while_redis_is_away_operations_are_503_and_requests_are_taken(
     disk: Path,
 ) -> None:
-    async with serving_all(disk / "spool.sqlite", "redis://127.0.0.1:1") as api:
+    async with serving_all(
+        disk / "spool.sqlite", {"TRACKER_REDIS__URL": "redis://127.0.0.1:1"}
+    ) as api:
         response = await api.get("/v1/operations/a")
         assert "Redis does not answer" in (await refused(response, 503))["detail"]
         assert response.headers["Retry-After"]
@@ -291,3 +252,15 @@ async def test_an_api_with_redis_says_so(api: Client) -> None:
 async def test_the_door_alone_has_no_operations(disk: Path) -> None:
     async with serving(disk / "spool.sqlite") as ingest:
         await refused(await ingest.get("/v1/operations/a"), 404)
+
+
+async def test_what_only_the_archive_knows_is_told(
+    api: Client, mongo_uri: str, database: str
+) -> None:
+    with pymongo.MongoClient[dict[str, Any]](mongo_uri) as client:
+        client[database]["operations"].insert_one(ARCHIVED)
+
+    old = await told(api, "order-1", "?wait=60")
+
+    assert (old["status"], old["number"]) == ("SUCCESS", USPS["number"])
+    assert old["finishedAt"] == "2026-05-04T08:00:01.700Z"

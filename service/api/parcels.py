@@ -1,0 +1,164 @@
+"""`/v1/parcels/{slug}/{number}`: what is stored, asked again where it is too old; its history."""
+
+from __future__ import annotations
+
+import datetime as dt
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from service.api.operations import WAIT_MOST, OperationRoutes, Told, answer, seconds_of, told
+from service.api.problems import Problem
+from service.client.catalogue import Catalogue
+from service.client.door import Door
+from service.client.keys import Scope
+from service.client.operations import Known, Operations
+from service.client.posted import KnownIds, sendables_of
+from service.client.put import Sendable
+from service.client.stored import shown
+from tracking.account import MAIN, Account, account_and_id
+from tracking.errors import MalformedJob
+from tracking.operation import State
+from tracking.request import Number, Slug
+
+AGE_MOST = 31_536_000.0
+"""Seconds: a year."""
+
+
+class Asked(msgspec.Struct):
+    """A request that was put and has not ended; `parcel` is what is stored, null for nothing."""
+
+    operation: Told | dict[str, str]
+    parcel: dict[str, Any] | None
+
+
+class ParcelRoutes:
+    """The routes."""
+
+    def __init__(
+        self, operations: Operations, held: OperationRoutes, catalogue: Catalogue, door: Door
+    ) -> None:
+        self._operations = operations
+        self._held = held
+        self._catalogue = catalogue
+        self._door = door
+
+    def routes(self) -> dict[tuple[str, str], Handler]:
+        """Name them."""
+        return {
+            ("GET", "/v1/parcels/{slug}/{number}"): self.look,
+            ("GET", "/v1/parcels/{slug}/{number}/operations"): self.history,
+        }
+
+    async def history(self, request: web.Request) -> web.Response:
+        """List the operations of a parcel, the newest first. Raises Problem, StoreError."""
+        account = self._held.callers.account(request, Scope.READ)
+        found = _of(account, await self._operations.of_parcel(*self._parcel(request)))
+        if not found:
+            raise _unknown()
+        return answer({"operations": [told(each) for each in found]})
+
+    async def look(self, request: web.Request) -> web.Response:
+        """Tell what is stored, once it is young enough. Raises Problem, StoreError."""
+        account = self._held.callers.account(request, Scope.READ)
+        age, seconds = (
+            seconds_of(request, "max_age", AGE_MOST),
+            seconds_of(request, "wait", WAIT_MOST),
+        )
+        if age is None and seconds is not None:
+            why = "wait goes with max_age: it is the request for a younger answer that is awaited"
+            raise Problem(HTTPStatus.BAD_REQUEST, why)
+        slug, number = self._parcel(request)
+        document = await self._own_document(account, slug, number)
+        if document and (age is None or _seconds_old(document) <= age):
+            return answer(shown(document))
+        if age is None:
+            raise _unknown()
+        wanted = {"slug": slug, "number": number, "max_age": age}
+        put = await self._put(request, account, document, wanted)
+        ended = await self._held.end_of(put.id, seconds or 0.0, request)
+        if ended is None or not ended.ended:
+            return _asked(put, ended, document)
+        stored = await self._operations.stored.tracking(slug, number)
+        if ended.members["status"] == State.SUCCESS and stored:
+            return answer(shown(stored))
+        raise _unanswered(ended, stored)
+
+    async def _own_document(
+        self, account: Account, slug: Slug, number: Number
+    ) -> dict[str, Any] | None:
+        """Find what is stored, where this account has asked for the parcel.
+
+        Of a parcel of which no request is known any more everything is `main`'s.
+        """
+        document = await self._operations.stored.tracking(slug, number)
+        if document is None:
+            return None
+        asked = await self._operations.of_parcel(slug, number)
+        owners = {account_and_id(each.id)[0] for each in asked} or {MAIN}
+        return document if account in owners else None
+
+    async def _put(
+        self,
+        request: web.Request,
+        account: Account,
+        document: dict[str, Any] | None,
+        payload: dict[str, Any],
+    ) -> Sendable:
+        self._held.callers.account(request, Scope.INGEST)
+        fields = (document or {}).get("fields") or {}
+        traced = request.headers.get("traceparent")
+        good, refused = sendables_of(
+            [payload | fields], self._catalogue, KnownIds(), traced, account
+        )
+        if refused:
+            why = refused[0]
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, why.detail, reason=why.reason)
+        await self._door.take([good[0].body])
+        return good[0]
+
+    def _parcel(self, request: web.Request) -> tuple[Slug, Number]:
+        named = request.match_info
+        try:
+            return self._catalogue.parcel(named["slug"], named["number"])
+        except MalformedJob as error:
+            raise Problem(HTTPStatus.NOT_FOUND, error.detail, reason=error.reason) from error
+
+
+def _of(account: Account, found: list[Known]) -> list[Known]:
+    return [each for each in found if account_and_id(each.id)[0] == account]
+
+
+def _unknown() -> Problem:
+    why = "nothing is known of this parcel: put a request for it, or ask with `?max_age=0&wait=60`"
+    return Problem(HTTPStatus.NOT_FOUND, why)
+
+
+def _seconds_old(document: dict[str, Any]) -> float:
+    checked = document.get("last_checked_at")
+    if not isinstance(checked, dt.datetime):
+        return float("inf")
+    return (dt.datetime.now(dt.UTC) - checked).total_seconds()
+
+
+def _asked(put: Sendable, known: Known | None, document: dict[str, Any] | None) -> web.Response:
+    identity = account_and_id(put.id)[1]
+    operation = told(known) if known else {"id": identity, "slug": put.slug, "number": put.number}
+    said = Asked(operation, shown(document) if document else None)
+    response = answer(said, HTTPStatus.ACCEPTED)
+    response.headers["Location"] = f"/v1/operations/{identity}"
+    return response
+
+
+def _unanswered(ended: Known, document: dict[str, Any] | None) -> Problem:
+    output = ended.members["output"] or {}
+    return Problem(
+        HTTPStatus.BAD_GATEWAY,
+        str(output.get("message") or "the request ended without an answer"),
+        reason=output.get("code"),
+        operation=told(ended),
+        parcel=shown(document) if document else None,
+    )

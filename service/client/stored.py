@@ -1,0 +1,72 @@
+"""What MongoDB keeps of parcels and of operations, read for a process that serves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from pymongo.errors import PyMongoError
+
+from service.client.archived import in_order
+from service.client.connections import Collections, collections_of
+from service.config.schema import Config
+from service.results.connection import Document
+from service.results.failure import mongodb_down
+from service.results.operations import find_operation, operations_of, told
+from service.results.queries import find_tracking
+from tracking.request import Number, Slug
+
+T = TypeVar("T")
+Members = dict[str, Any]
+
+PRIVATE = frozenset({"fields", "observed_us", "revision"})
+"""What a document holds for us alone, and what one account may know of the receiver."""
+
+
+class Stored:
+    """Reads, on threads. Every method raises ResultsDown."""
+
+    def __init__(self, stores: Collections) -> None:
+        self._stores = stores
+
+    async def tracking(self, slug: Slug, number: Number) -> Document | None:
+        """Find the document of a parcel, whole; None where nothing is stored."""
+        return await _asked(find_tracking, self._stores.tracking, slug, number)
+
+    async def operation(self, identity: str) -> Members | None:
+        """Find the newest archived operation that had this id."""
+        found = await _asked(find_operation, self._stores.operations, identity)
+        return told(found) if found else None
+
+    async def operations(
+        self, slug: Slug, number: Number, known: Sequence[Members]
+    ) -> list[Members]:
+        """List those of a parcel, the newest first; `known` are those that Redis knows."""
+        found = await _asked(operations_of, self._stores.operations, slug, number)
+        return in_order(known, [told(each) for each in found])
+
+
+def shown(document: Document) -> Document:
+    """Take out of a document what leaves by no door: fields, and what a courier answered."""
+    kept = {name: value for name, value in document.items() if name not in PRIVATE}
+    kept["attempts"] = [
+        {name: value for name, value in each.items() if name != "excerpt"}
+        for each in document.get("attempts") or ()
+    ]
+    return kept
+
+
+@asynccontextmanager
+async def open_stored(config: Config) -> AsyncIterator[Stored]:
+    """Open what reads MongoDB; connects at the first question."""
+    with collections_of(config) as stores:
+        yield Stored(stores)
+
+
+async def _asked(step: Callable[..., T], *args: Any) -> T:
+    try:
+        return await asyncio.to_thread(step, *args)
+    except PyMongoError as error:
+        raise mongodb_down(error) from error

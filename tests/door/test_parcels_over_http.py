@@ -1,0 +1,176 @@
+"""`/v1/parcels/{slug}/{number}`: told, asked again when too old, with its history."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pymongo
+import pytest
+from door_ground import USPS, Client, FixedKeys, payloads, refused, until
+from limits_bench import Worker
+from operations_ground import ARCHIVED, serving_all
+
+from devstack.servers import Server
+from service.api.callers import Callers
+from service.client.keys import Scope
+from tracking.call import Verdict
+from tracking.operation import State
+
+SOON = 5.0
+PATH = f"/v1/parcels/{USPS['slug']}/{USPS['number']}"
+CHECKED = dt.datetime(2026, 5, 4, 8, 0, 1, 250_000, dt.UTC)
+DOCUMENT: dict[str, Any] = {
+    "_id": f"usps:{USPS['number']}",
+    "slug": "usps",
+    "tracking_number": USPS["number"],
+    "fields": {"tracking_postal_code": "8000"},
+    "tag": "InTransit",
+    "checkpoints": [{"message": "left", "checkpoint_utc": CHECKED}],
+    "attempts": [
+        {"at": CHECKED, "outcome": "answered", "http_status": 200, "ms": 9, "excerpt": "x"}
+    ],
+    "last_checked_at": CHECKED,
+    "observed_us": 7,
+    "revision": 1,
+}
+
+Parcels = pymongo.collection.Collection[dict[str, Any]]
+
+
+@pytest.fixture
+def parcels(mongo_uri: str, database: str) -> Iterator[Parcels]:
+    with pymongo.MongoClient[dict[str, Any]](mongo_uri) as client:
+        yield client[database]["tracking"]
+
+
+async def test_a_parcel_is_told_without_what_is_ours_or_the_receivers(
+    api: Client, parcels: Parcels
+) -> None:
+    parcels.insert_one(DOCUMENT)
+
+    response = await api.get("/v1/parcels/usps/9405-9036 99300184125060")
+
+    told = await response.json()
+    assert response.status == 200
+    assert set(told) == set(DOCUMENT) - {"fields", "observed_us", "revision"}
+    assert told["last_checked_at"] == "2026-05-04T08:00:01.250000Z"
+    assert set(told["attempts"][0]) == {"at", "outcome", "http_status", "ms"}
+
+
+async def test_a_parcel_of_which_nothing_is_known_is_404(api: Client) -> None:
+    await refused(await api.get(PATH), 404)
+    await refused(await api.get(f"{PATH}/operations"), 404)
+    assert "did you mean" in (await refused(await api.get("/v1/parcels/usp/94001"), 404))["detail"]
+    await refused(await api.get("/v1/parcels/usps/!"), 404)
+
+
+@pytest.mark.parametrize("query", ["?wait=1", "?max_age=-1", "?max_age=1&wait=61", "?max_age=x"])
+async def test_what_cannot_be_meant_is_refused(api: Client, query: str) -> None:
+    await refused(await api.get(f"{PATH}{query}"), 400)
+
+
+async def test_a_young_answer_puts_nothing(
+    whole: Client, parcels: Parcels, beanstalkd: Server
+) -> None:
+    parcels.insert_one({**DOCUMENT, "last_checked_at": dt.datetime.now(dt.UTC)})
+
+    assert (await whole.get(f"{PATH}?max_age=60&wait=60")).status == 200
+
+    assert payloads(beanstalkd) == []
+
+
+async def test_an_old_answer_is_asked_again_with_what_the_courier_needs(
+    whole: Client, parcels: Parcels, beanstalkd: Server
+) -> None:
+    parcels.insert_one(DOCUMENT)
+
+    response = await whole.get(f"{PATH}?max_age=60")
+
+    told = await response.json()
+    [payload] = payloads(beanstalkd)
+    assert response.status == 202
+    assert response.headers["Location"] == f"/v1/operations/{payload['id']}"
+    assert told["operation"] == {**USPS, "id": payload["id"]}
+    assert told["parcel"]["tag"] == "InTransit"
+    assert payload == {
+        **USPS, "id": payload["id"], "max_age": 60.0, "tracking_postal_code": "8000"
+    }  # fmt: skip
+
+
+async def asked(whole: Client, worker: Worker, beanstalkd: Server, verdict: Verdict) -> Any:
+    """Ask for a parcel, and let the call that is made for it end with a verdict."""
+    reply = asyncio.create_task(whole.get(f"{PATH}?max_age=60&wait=60"))
+    put: list[dict[str, Any]] = []
+
+    def is_put() -> bool:
+        put.extend(payloads(beanstalkd))
+        return bool(put)
+
+    await until(is_put, "a request is put")
+    call = await worker.granted(USPS["number"], id=put[0]["id"])
+    await worker.finish(call, verdict)
+    return await asyncio.wait_for(reply, SOON)
+
+
+async def test_the_answer_that_was_asked_for_is_waited_for(
+    whole: Client, worker: Worker, beanstalkd: Server, parcels: Parcels
+) -> None:
+    parcels.insert_one(DOCUMENT)
+
+    response = await asked(whole, worker, beanstalkd, Verdict(State.SUCCESS, {}))
+
+    assert response.status == 200
+    assert (await response.json())["tag"] == "InTransit"
+
+
+async def test_a_request_that_ends_without_an_answer_is_told_as_such(
+    whole: Client, worker: Worker, beanstalkd: Server
+) -> None:
+    failed = Verdict(State.ERROR, {"code": "courier_down", "message": "it is away"}, answered=False)
+
+    problem = await refused(await asked(whole, worker, beanstalkd, failed), 502)
+
+    assert (problem["reason"], problem["detail"]) == ("courier_down", "it is away")
+    assert problem["operation"]["status"] == "ERROR"
+    assert problem["parcel"] is None
+
+
+async def test_its_history_is_told_the_newest_first_also_out_of_the_archive(
+    api: Client, worker: Worker, mongo_uri: str, database: str
+) -> None:
+    with pymongo.MongoClient[dict[str, Any]](mongo_uri) as client:
+        client[database]["operations"].insert_one(ARCHIVED)
+    await worker.finish(await worker.granted(USPS["number"], id="order-2"))
+
+    listed = (await (await api.get(f"{PATH}/operations")).json())["operations"]
+
+    assert [each["id"] for each in listed] == ["order-2", "order-1"]
+    assert listed[1]["attempts"][0]["outcome"] == "answered"
+
+
+async def test_an_account_knows_the_parcels_that_it_asked_for(
+    disk: Path, settings: dict[str, str], worker: Worker, parcels: Parcels
+) -> None:
+    keys = FixedKeys()
+    shop, other, main = (
+        {"as-api-key": keys.make(name, Scope.READ)} for name in ("shop", "other", "main")
+    )
+    parcels.insert_one(DOCUMENT)
+    async with serving_all(disk / "spool.sqlite", settings, callers=Callers(keys, 1_000.0)) as api:
+        assert (await api.get(PATH, headers=main)).status == 200
+        await worker.finish(await worker.granted(USPS["number"], id="shop/a"))
+
+        listed = await (await api.get(f"{PATH}/operations", headers=shop)).json()
+        assert [each["id"] for each in listed["operations"]] == ["a"]
+        assert (await api.get(PATH, headers=shop)).status == 200
+        for key in (other, main):
+            unknown = await (await api.get("/v1/parcels/usps/94001", headers=key)).read()
+            for path in (PATH, f"{PATH}/operations"):
+                reply = await api.get(path, headers=key)
+                assert (reply.status, await reply.read()) == (404, unknown)
+        # It may read, and not put.
+        await refused(await api.get(f"{PATH}?max_age=0", headers=shop), 403)

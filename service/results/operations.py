@@ -5,8 +5,8 @@ member       is
 ============ =======================================================================================
 `_id`        `"<id>@<ms>"`: its id, and when it was admitted. An id is free again a day after the
              end of its operation, so one may stand here more than once
-account      whose it is: `"main"`
-id           as its producer gave it, or `"<slug>:<number>:<job>"`
+account      whose it is: `"main"`, or what stands before the `/` of its id
+id           as it can be asked for: its producer's, `"<account>/<id>"`, `"<slug>:<number>:<job>"`
 slug, number its parcel
 origin       `"MANUAL"` or `"AUTOMATIC"`
 state        SUCCESS, ERROR or CANCELLED
@@ -40,12 +40,9 @@ from limits.operations import LISTED_MOST, Made, Operation, iso, own_attempts
 from service.results.bulk import duplicates_in
 from service.results.connection import Document
 from service.results.forgetting import NEVER, Marks
+from tracking.account import account_and_id
 from tracking.operation import ENDS
 from tracking.request import Origin
-
-ACCOUNT = "main"
-"""Whose requests from the tube are."""
-
 
 Refused = tuple[str, str]
 """The id of an operation that cannot be stored, and why."""
@@ -94,7 +91,7 @@ def _document(ended: Ended, status: _Status, parcel: str) -> Document:
     slug, _, number = parcel.partition(":")
     return {
         "_id": f"{ended.id}@{status.at}",
-        "account": ACCOUNT,
+        "account": account_and_id(ended.id)[0],
         "id": ended.id,
         "slug": slug,
         "number": number,

@@ -115,7 +115,7 @@ async def test_an_operation_that_ended_is_stored_with_all_that_is_known_of_it(
 async def test_it_is_let_go_only_with_the_next_question(redis: Redis, store: Store) -> None:
     await end(redis)
     await end(redis, "auto", auto=True)
-    await end(redis, "anonymous", anonymous=True)
+    await end(redis, "acme/none", anonymous=True)
     one = new(redis, store)
 
     await one.step()
@@ -125,8 +125,8 @@ async def test_it_is_let_go_only_with_the_next_question(redis: Redis, store: Sto
     assert await redis.zcard(TO_ARCHIVE) == 0
     # All ended long ago, so that these are past and Redis has let go of them.
     assert await redis.keys(f"{STATUS}*") == []
-    origins = {each["id"]: each["origin"] for each in stored(store)}
-    assert origins == {"order-1": "MANUAL", "auto": "AUTOMATIC", "anonymous": "MANUAL"}
+    told = {each["id"]: f"{each['account']} {each['origin']}" for each in stored(store)}
+    assert told == {"order-1": "main MANUAL", "auto": "main AUTOMATIC", "acme/none": "acme MANUAL"}
 
 
 async def test_the_end_of_what_a_producer_named_is_known_for_a_day_that_of_others_for_minutes(

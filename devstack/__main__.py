@@ -14,9 +14,11 @@ import signal
 import sys
 import threading
 from contextlib import ExitStack
+from pathlib import Path
 
 from devstack import launch
 from devstack.errors import StackError
+from devstack.folder import DISK, private_folder
 from devstack.site.remote import CourierSite
 from devstack.stack import Stack, environment
 
@@ -43,9 +45,10 @@ def main() -> int:
         threading.Thread(target=_stop_at_eof, args=(stop,), daemon=True).start()
     try:
         with ExitStack() as closing:
+            disk = closing.enter_context(private_folder(DISK))
             site = closing.enter_context(CourierSite.start())
             stack = closing.enter_context(Stack.start())
-            sys.stdout.write(_as_json(stack, site) if asked.json else _as_text(stack, site))
+            sys.stdout.write(_as_json(stack, site, disk) if asked.json else _as_text(stack, site))
             sys.stdout.flush()
             stop.wait()
     except StackError as error:
@@ -72,7 +75,7 @@ def _stop_at_eof(stop: threading.Event) -> None:
     stop.set()
 
 
-def _as_json(stack: Stack, site: CourierSite) -> str:
+def _as_json(stack: Stack, site: CourierSite, disk: Path) -> str:
     servers = {
         server.name: {
             "url": server.url,
@@ -84,7 +87,8 @@ def _as_json(stack: Stack, site: CourierSite) -> str:
         for server in stack.servers
     }
     shown = {**servers, "site": {"url": site.url, "port": site.port}}
-    return json.dumps({**shown, "environment": environment(stack)}) + "\n"
+    rest = {"environment": environment(stack), "disk": str(disk)}
+    return json.dumps({**shown, **rest}) + "\n"
 
 
 def _as_text(stack: Stack, site: CourierSite) -> str:

@@ -11,17 +11,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PREFIX = "devstack-"
+DISK = Path("/var/tmp")  # noqa: S108 - private folders are made in it
+"""It must survive a reboot, so it is on a disk."""
+
 LOCK = "owner.lock"
 
 
 @contextmanager
-def private_folder() -> Iterator[Path]:
+def private_folder(parent: Path | None = None) -> Iterator[Path]:
     """Yield a folder that only this process uses and that is removed at the end.
+
+    It lies in `parent`, by default where temporary files do, which may be in memory.
 
     Folders whose owner was killed are recognised by their free lock and removed first: a mongod
     leaves hundreds of megabytes.
     """
-    parent = Path(tempfile.gettempdir())
+    parent = parent or Path(tempfile.gettempdir())
     _remove_orphans(parent)
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
     # Locked before it gets its name, so that nobody ever sees a live folder with a free lock.

@@ -120,6 +120,7 @@ def _serve(verbs: Verbs) -> None:
     for verb, text in texts.items():
         made = a_verb(verbs, verb, text, module="serve")
         made.set_defaults(verb=verb)
+        _end_with(made)
 
 
 def _recover(verbs: Verbs) -> None:

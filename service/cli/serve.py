@@ -9,11 +9,14 @@ from service.cli.exit_codes import Exit, UsageError
 from service.cli.settings import HOME, loaded, log_lines
 from service.client.spool import unfit
 from service.observe.log import set_up
+from service.supervisor.lifeline import end_with
 from tracking.errors import ResultsDown
 
 
 def run(options: argparse.Namespace) -> int:
     """Serve what the verb names; 0 after a clean stop."""
+    if options.end_with:
+        end_with(options.end_with)
     setting = loaded(options)
     config = setting.config
     listen = {"ingest": config.ingest.listen, "api": config.api.listen}[options.verb]

@@ -23,7 +23,7 @@ from rich.console import Console, RenderableType
 from devstack.site.remote import CourierSite
 from service.cli.demo import screen
 from service.cli.demo.proof import Evidence, figures, lost
-from service.cli.demo.script import COURIERS, FAILING, requests
+from service.cli.demo.script import COURIERS, FAILING, POSTED, requests
 from service.cli.demo.stage import Stage, start_worker
 from service.cli.exit_codes import UsageError
 
@@ -116,7 +116,9 @@ def evidence() -> Evidence:
         {"slug": None, "number": None, "reason": "bad_number"},
     ]
     site = {"usps": {"most_in_flight": 6, "most_starts_in_any_second": 2, "rate_share": 0.978}}
-    return Evidence(put, stored, dead, site, calls_for_copied=1, killed=1, exit_code=0)
+    ends = {"calls_for_copied": 1, "killed": 1, "exit_code": 0, "door_exit_code": 0}
+    taken = sum(slug in POSTED for slug, _ in put)
+    return Evidence(put, stored, dead, site, **ends, taken=taken)
 
 
 def wrong(found: Evidence) -> list[str]:
@@ -142,6 +144,8 @@ def test_the_proof_names_what_was_not_kept() -> None:
     ]
     assert wrong(replace(good, calls_for_copied=2)) == ["calls for the number put 20 times"]
     assert wrong(replace(good, exit_code=1)) == ["exit code of the worker"]
+    assert wrong(replace(good, door_exit_code=1)) == ["exit code of the door"]
+    assert wrong(replace(good, taken=1)) == ["posted over HTTP and taken (202)"]
 
 
 def test_a_lost_request_is_named_by_the_proof() -> None:

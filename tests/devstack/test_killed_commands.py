@@ -18,6 +18,7 @@ DEADLINE = 30.0
 DEMO = "worker.py demo"
 WORKER_PROCESS = "run --child"
 SITE = "devstack.site"
+DOOR = "worker.py --config /dev/null ingest"
 
 
 class Command:
@@ -53,6 +54,16 @@ class Command:
                 ours = mark in (folder / "environ").read_bytes().split(b"\0")
                 if ours and words in command and int(folder.name) != self.make.pid:
                     found.append(int(folder.name))
+        return found
+
+    def values(self, variable: str) -> set[Path]:
+        """What a variable is in the processes that have it."""
+        found = set()
+        for pid in self.processes():
+            with suppress(OSError):
+                for line in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                    if line.startswith(f"{variable}=".encode()):
+                        found.add(Path(line.partition(b"=")[2].decode()))
         return found
 
     def await_one(self, words: str) -> int:
@@ -91,12 +102,14 @@ def test_a_killed_demo_leaves_nothing(
     start: Callable[[str], Command], number: signal.Signals
 ) -> None:
     demo = start("demo")
-    demo.await_one(WORKER_PROCESS)
+    demo.await_one(DOOR)
+    [spool] = demo.values("TRACKER_INGEST__SPOOL")
 
     os.kill(demo.await_one(DEMO), number)
 
     wait_until(lambda: not demo.processes(), "everything ended")
     assert list(demo.folder.iterdir()) == []
+    assert not spool.parent.exists()
 
 
 @pytest.mark.parametrize(("target", "last_started"), [("demo", WORKER_PROCESS), ("stack", SITE)])

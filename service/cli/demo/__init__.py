@@ -26,11 +26,20 @@ from service.cli.demo.script import (
     KILL_AFTER_SECONDS,
     MALFORMED,
     PATIENCE_SECONDS,
+    POSTED,
     Request,
     body,
+    posted,
     requests,
 )
-from service.cli.demo.stage import RunningWorker, Stage, open_stage, start_worker
+from service.cli.demo.stage import (
+    Door,
+    RunningWorker,
+    Stage,
+    open_stage,
+    start_door,
+    start_worker,
+)
 from service.cli.exit_codes import Exit
 from service.cli.settings import HOME
 from service.client.connections import view_of
@@ -84,17 +93,20 @@ def _show(console: Console, closing: ExitStack) -> int:
     )
     closing.callback(client.close)
     worker = closing.enter_context(start_worker(stage))
-    put = _put(stage)
+    door = closing.enter_context(start_door(stage))
+    put = list(requests())
+    taken = _put(stage, door, put)
     killed = _watch(console, stage, worker, client.get_database("bucket"), put)
-    exit_code = worker.stop()
-    return _tell(console, stage, client.get_database("bucket"), put, (killed, exit_code))
+    exit_codes = worker.stop(), door.process.stop()
+    return _tell(console, stage, client.get_database("bucket"), put, (killed, *exit_codes, taken))
 
 
-def _put(stage: Stage) -> list[Request]:
+def _put(stage: Stage, door: Door, put: Sequence[Request]) -> int:
+    """Put most on the tube, and post the rest; tells how many of these the door took."""
     with Producer([stage.servers["beanstalkd"]["url"]]) as producer:
-        put = list(requests())
-        producer.put([*map(body, put), MALFORMED], Placing())
-    return put
+        mine = [body(request) for request in put if request[0] not in POSTED]
+        producer.put([*mine, MALFORMED], Placing())
+    return door.post([posted(request) for request in put if request[0] in POSTED])
 
 
 def _watch(
@@ -145,7 +157,7 @@ def _tell(
     stage: Stage,
     database: Database[Document],
     put: Sequence[Request],
-    end: tuple[int, int],
+    end: tuple[int, int, int, int],
 ) -> int:
     stored = list(database["tracking"].find())
     dead = list(database["dead"].find().sort("slug", 1))

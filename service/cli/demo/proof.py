@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from service.cli.demo.script import CONCURRENT, COPIES, FAILING, PER_SECOND, Request
+from service.cli.demo.script import CONCURRENT, COPIES, FAILING, PER_SECOND, POSTED, Request
 
 Summary = Mapping[str, Mapping[str, Any]]
 Document = Mapping[str, Any]
@@ -24,6 +24,8 @@ class Evidence:
     calls_for_copied: int
     killed: int
     exit_code: int
+    door_exit_code: int
+    taken: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ def figures(evidence: Evidence) -> Iterator[Figure]:
     dead = Counter(each["reason"] for each in evidence.dead)
     yield Figure("requests put, one of them malformed", f"{len(evidence.put) + 1}", "", kept=True)
     yield Figure("different parcels", f"{len(wanted)}", "", kept=True)
+    posted = sum(slug in POSTED for slug, _ in evidence.put)
+    yield _exactly("posted over HTTP and taken (202)", evidence.taken, posted)
     yield _exactly("answered and stored", answered, len(wanted) - 1)
     yield _exactly(f"dead: courier_down ({FAILING[0]})", dead.pop("courier_down", 0), 1)
     yield _exactly("dead: bad_number (the malformed one)", dead.pop("bad_number", 0), 1)
@@ -59,6 +63,7 @@ def figures(evidence: Evidence) -> Iterator[Figure]:
     yield _exactly(f"calls for the number put {COPIES} times", evidence.calls_for_copied, 1)
     yield _exactly("worker processes killed with -9", evidence.killed, 1)
     yield _exactly("exit code of the worker", evidence.exit_code, 0)
+    yield _exactly("exit code of the door", evidence.door_exit_code, 0)
 
 
 def _exactly(name: str, measured: int, promised: int) -> Figure:

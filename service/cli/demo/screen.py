@@ -24,6 +24,7 @@ from service.cli.demo.script import (
     KILL_AFTER_SECONDS,
     LEASE_SECONDS,
     PER_SECOND,
+    POSTED,
     PROCESSES,
     requests,
 )
@@ -98,7 +99,9 @@ def introduction() -> str:
         f"real beanstalkd, Redis and MongoDB on free ports of this machine. A courier may see at "
         f"most {CONCURRENT} calls at once and {PER_SECOND} starts in any second; what is over that "
         f"waits in Redis. {notes}. After {KILL_AFTER_SECONDS:.0f} s one of {PROCESSES} worker "
-        "processes is killed. It takes half a minute and ends with a proof; Ctrl-C stops all.\n"
+        f"processes is killed. The requests for {' and '.join(sorted(POSTED))} are posted over "
+        "HTTP, the others put on the tube. It takes half a minute and ends with a proof; Ctrl-C "
+        "stops all.\n"
         f"To be short, a call may take {CALL_TIMEOUT_SECONDS} s and a lease lasts {LEASE_SECONDS} "
         "s (30 and 60 in config.toml).\n\nStarting the servers ..."
     )

@@ -56,6 +56,9 @@ COURIERS = (
 UNKNOWN = ("island-mail", "UNKNOWN0001")
 COPIED = ("acme-post", "AC9999990")
 
+POSTED = frozenset({"blue-courier", "island-mail"})
+"""Couriers whose requests go over HTTP, through a door; the others' are put on the tube."""
+
 Request = tuple[str, str]
 
 
@@ -75,6 +78,12 @@ def body(request: Request) -> bytes:
     slug, number = request
     payload = {"slug": slug, "number": number}
     return json.dumps({"type": "requests_flow", "payload": payload}).encode()
+
+
+def posted(request: Request) -> dict[str, str]:
+    """What is posted for one request."""
+    slug, number = request
+    return {"slug": slug, "number": number}
 
 
 def settings(site: str) -> dict[str, str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,10 +30,11 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where everything is; as `python -m devstack --json` tells it."""
+    """Where everything is; as `python -m devstack --json` tells it. `disk`: a folder on one."""
 
     servers: Mapping[str, Mapping[str, Any]]
     environment: Mapping[str, str]
+    disk: str = ""
 
     @property
     def site(self) -> str:
@@ -86,7 +89,8 @@ def open_stage() -> Iterator[Stage]:
             raise UsageError(f"the demo's servers did not start: {why.strip()}")
         found = json.loads(first)
         environment = found.pop("environment")
-        yield Stage(found, environment)
+        disk = found.pop("disk")
+        yield Stage(found, environment, disk)
     finally:
         with suppress(BrokenPipeError):
             process.communicate(timeout=STOP_SECONDS)
@@ -121,7 +125,7 @@ class RunningWorker:
         if code is not None:
             self.listener.join(STOP_SECONDS)
             words = "\n".join(["", *self.last_words])
-            raise UsageError(f"the demo's worker ended by itself, with exit code {code}:{words}")
+            raise UsageError(f"the demo's process ended by itself, with exit code {code}:{words}")
 
     def kill_one(self) -> int:
         """Kill a worker process the hard way; returns its pid."""
@@ -148,18 +152,72 @@ class RunningWorker:
             self.process.wait(STOP_SECONDS)
 
 
+@dataclass(frozen=True, slots=True)
+class Door:
+    """`worker.py ingest`, and where it listens."""
+
+    process: RunningWorker
+    url: str
+
+    def post(self, requests: Sequence[Mapping[str, str]]) -> int:
+        """Post requests at once; tells how many were taken and are on a beanstalkd."""
+        headers = {"Content-Type": "application/json"}
+        body = json.dumps(requests).encode()
+        request = urllib.request.Request(f"{self.url}/v1/requests", body, headers)  # noqa: S310 - ours
+        with _DIRECT.open(request, timeout=10) as answer:
+            taken = json.load(answer)["requests"]
+        return sum(not each["spooled"] for each in taken)
+
+    def wait_until_open(self) -> None:
+        """Return once it serves. Raises UsageError when it ended by itself, or does not begin."""
+        deadline = time.monotonic() + STOP_SECONDS
+        while True:
+            self.process.check()
+            try:
+                _DIRECT.open(f"{self.url}/livez", timeout=5).close()
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise UsageError(f"the demo's door does not open: {error}") from error
+                time.sleep(0.05)
+            else:
+                return
+
+
+@contextmanager
+def start_door(stage: Stage) -> Iterator[Door]:
+    """Run a door for the length of a `with` block; it ends like a worker."""
+    listen, disk = f"127.0.0.1:{_free_port()}", stage.disk
+    own = {"LISTEN": listen, "SPOOL": f"{disk}/spool.sqlite", "KEYS": f"{disk}/keys.json"}
+    variables = {f"TRACKER_INGEST__{name}": text for name, text in own.items()}
+    with _started("ingest", stage.settings | variables) as process:
+        door = Door(process, f"http://{listen}")
+        door.wait_until_open()
+        yield door
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
 @contextmanager
 def start_worker(stage: Stage) -> Iterator[RunningWorker]:
     """Run a worker with its default settings for the length of a `with` block.
 
     It ends when this process does, killed or not.
     """
+    with _started("run", stage.settings) as worker:
+        yield worker
+
+
+@contextmanager
+def _started(verb: str, variables: Mapping[str, str]) -> Iterator[RunningWorker]:
     ours = {name: text for name, text in os.environ.items() if not name.startswith("TRACKER_")}
     command = [sys.executable, str(HOME / "worker.py"), "--config", os.devnull]
     process = subprocess.Popen(  # noqa: S603 - our own command
-        [*command, "run", "--end-with", str(os.getpid())],
+        [*command, verb, "--end-with", str(os.getpid())],
         cwd=HOME,
-        env={**ours, **stage.settings},
+        env={**ours, **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,

@@ -18,19 +18,23 @@ do
   local BOUNDS = {
     100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000, 300000, 900000, 3600000, 21600000, 86400000,
   }
-  local tallies, took = {}, nil
+  local slugs, all, ends, took = {}, {}, {}, nil
 
   local function bound(ms)
     for _, most in ipairs(BOUNDS) do
-      if ms <= most then return most end
+      if ms <= most then return digits(most) end
     end
     return 'more'
   end
 
   -- Counts what happened to requests of this line's courier.
   function tally(what, by)
-    tallies[slug] = tallies[slug] or {}
-    tallies[slug][what] = (tallies[slug][what] or 0) + (by or 1)
+    local here = slugs[slug]
+    if not here then
+      here = {}
+      slugs[slug] = here
+    end
+    here[what], all[what] = (here[what] or 0) + (by or 1), (all[what] or 0) + (by or 1)
   end
 
   -- A call that began at this µs is over: the first operation that ends now counts its time.
@@ -47,9 +51,10 @@ do
 
   -- Every end of an operation.
   function tally_end(operation, verdict)
-    local waited = bound((verdict.started or now_ms) - operation.at)
-    tally(verdict.state .. ' ' .. waited .. ' ' .. (took or '-'))
+    local waited, state = bound((verdict.started or now_ms) - operation.at), verdict.state
+    tally(state .. ' ' .. waited .. ' ' .. (took or '-'))
     took = nil
+    ends[state] = (ends[state] or 0) + 1
   end
 
   -- Returns whether a field is new, as all are of a new hash.
@@ -64,16 +69,14 @@ do
 
   -- Once, at the end of the script.
   function write_tallies()
-    local all, ends, seconds = {}, {}, math.floor(now_ms / 1000)
-    for name, fields in pairs(tallies) do
-      local key = 'tracking:stats2:' .. name .. ':' .. seconds - seconds % 600
-      if add(key, fields, WEEK_MS) then call('SADD', 'tracking:stats:slugs', name) end
-      for field, by in pairs(fields) do
-        local state = string.match(field, '^%u+') or ''
-        all[field], ends[state] = (all[field] or 0) + by, (ends[state] or 0) + by
+    if not next(all) then return end
+    local seconds = math.floor(now_ms / 1000)
+    local span = ':' .. seconds - seconds % 600
+    for name, fields in pairs(slugs) do
+      if add('tracking:stats2:' .. name .. span, fields, WEEK_MS) then
+        call('SADD', 'tracking:stats:slugs', name)
       end
     end
-    if not next(all) then return end
     add('tracking:stats1:' .. seconds - seconds % 10, all, HOUR_MS)
     if ends.SUCCESS then call('INCRBY', 'tracking:stats:successes', ends.SUCCESS) end
     if ends.ERROR then call('INCRBY', 'tracking:stats:errors', ends.ERROR) end

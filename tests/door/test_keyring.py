@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,12 +12,14 @@ from typing import Any
 import pytest
 
 from service.client import connections
+from service.client import keyring as keyring_module
 from service.client.accounts import add_key, revoke_key
 from service.client.connections import collections_of
 from service.client.keyring import Keyring, KeysDown
 from service.client.keys import PREFIX_CHARACTERS, Scope
 from service.config.load import load
 from service.config.schema import Config
+from service.observe.events import Event
 from tracking.account import MAIN
 from tracking.errors import ResultsDown
 
@@ -125,3 +128,28 @@ async def test_a_document_that_somebody_else_wrote_is_no_key(ground: Ground) -> 
         await ring.look()
 
         assert list(ring.keys.known) == [key[:PREFIX_CHARACTERS]]
+
+
+async def test_a_door_looks_again_and_again_and_tells_once_that_it_cannot(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Event] = []
+    looks: list[Exception | None] = [None, ResultsDown("away"), ResultsDown("away"), None]
+    over = asyncio.Event()
+
+    async def look(_: Keyring) -> None:
+        if not looks:
+            over.set()
+        elif error := looks.pop(0):
+            raise error
+
+    monkeypatch.setattr(Keyring, "look", look)
+    monkeypatch.setattr(keyring_module, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(keyring_module, "emit", lambda event, **_: told.append(event))
+    async with keyring(ground.config, ground.file) as ring:
+        looking = asyncio.create_task(ring.keep_fresh())
+        async with asyncio.timeout(5):
+            await over.wait()
+        looking.cancel()
+
+    assert told == [Event.KEYS_STALE, Event.KEYS_FRESH]

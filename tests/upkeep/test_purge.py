@@ -96,6 +96,21 @@ async def test_a_batch_is_small_and_is_asked_again_until_nothing_is_old(
     assert [purge_some(kind) for _ in range(4)] == [(3, True), (3, True), (1, False), (0, False)]
 
 
+async def test_a_batch_costs_the_same_however_much_is_old(store: Store) -> None:
+    """Of half a million each took seconds: MongoDB looked at all that was old."""
+    store.operations.insert_many(
+        {"_id": f"{n * 7_919 % 5_000:04}", "finished_at": ago(91 + n / 1000)} for n in range(5_000)
+    )
+    bucket = store.operations.database
+    bucket.command("profile", 2)
+
+    assert purge_some(one(store, "operations")) == (500, True)
+
+    bucket.command("profile", 0)
+    looks = bucket["system.profile"].find({"ns": f"{bucket.name}.operations"})
+    assert {each["op"]: each["docsExamined"] for each in looks} == {"query": 500, "remove": 500}
+
+
 def tracking(*attempts: tuple[float, str]) -> Document:
     return {
         "_id": "usps:N001",

@@ -11,6 +11,7 @@ Redis keeps no message for those who are not there, so an end is looked for
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -19,9 +20,11 @@ from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, WatchError
 
 from limits import keys
+from limits.failure import redis_asked
+from limits.operations import iso
 from tracking.operation import ENDS
 
 LOOK_SECONDS = 5.0
@@ -84,6 +87,28 @@ class Ends:
             if not others and self._awaited.get(key) is others:
                 del self._awaited[key]
                 self._change(key)
+
+    async def note_reply(self, operation: str) -> None:
+        """Note with an operation that its end was answered just now, unless that is noted.
+
+        One that has not ended, or that Redis does not know any more, stays as it is.
+        """
+        key = keys.status(operation)
+        with redis_asked():
+            seconds, micros = await self._redis.time()
+            noted = iso(int(seconds) * 1000 + int(micros) // 1000)
+            async with self._redis.pipeline() as pipeline:
+                while True:
+                    await pipeline.watch(key)
+                    text = str(await pipeline.get(key) or "{}")
+                    read = json.loads(text)
+                    if read.get("status") not in ENDS or "repliedAt" in read:
+                        return
+                    pipeline.multi()  # type: ignore[no-untyped-call] # redis-py's
+                    pipeline.set(key, f'{text[:-1]},"repliedAt":"{noted}"}}', keepttl=True)
+                    with contextlib.suppress(WatchError):  # archived or forgotten meanwhile
+                        await pipeline.execute()
+                        return
 
     def release(self) -> None:
         """Let all go who wait now, because the process ends."""

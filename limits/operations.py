@@ -91,8 +91,7 @@ def iso(ms: float) -> str:
 
 def _told(read: Mapping[str, Any]) -> Operation:
     told = {name: read.get(name) for name in _MEMBERS}
-    if read.get("resend_of"):
-        told["resend_of"] = read["resend_of"]
+    told |= {name: read[name] for name in ("resend_of", "repliedAt") if read.get(name)}
     if read.get("attempts"):
         anonymous = bool(read.get("anonymous"))
         told["attempts"] = own_attempts(read["attempts"], read["at"], anonymous=anonymous)

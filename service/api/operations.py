@@ -14,7 +14,7 @@ from aiohttp.typedefs import Handler
 
 from service.api.callers import Callers
 from service.api.problems import RETRY_SECONDS, Problem
-from service.api.requests import Taken
+from service.api.requests import Taken, flag
 from service.client.door import Door
 from service.client.keys import Scope
 from service.client.operations import Kept, Known, Operations, Place
@@ -41,6 +41,7 @@ class Told(msgspec.Struct, rename="camel"):
     output: dict[str, Any] | None
     place: Place | None
     resend_of: str | msgspec.UnsetType = msgspec.UNSET
+    replied_at: str | msgspec.UnsetType = msgspec.UNSET
     attempts: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -65,9 +66,12 @@ class OperationRoutes:
         """Tell where it stands; with `wait`, once it has ended. Raises Problem, StoreError."""
         identity = self._identity(request, Scope.READ)
         seconds = seconds_of(request, "wait", WAIT_MOST)
+        marks = flag(request, "mark_replied")
         if seconds is None:
-            return answer(told(known(await self._operations.find(identity))))
-        return answer(told(known(await self.end_of(identity, seconds, request))))
+            found = known(await self._operations.find(identity))
+        else:
+            found = known(await self.end_of(identity, seconds, request))
+        return answer(told(await self._operations.note_reply(found) if marks else found))
 
     async def end_of(self, identity: str, seconds: float, request: web.Request) -> Known | None:
         """Hold the reply to a request until an operation ends. Raises Problem, StoreError."""
@@ -186,6 +190,7 @@ def told(operation: Known) -> Told:
         output=members["output"],
         place=operation.place,
         resend_of=account_and_id(repeated)[1] if repeated else msgspec.UNSET,
+        replied_at=members.get("repliedAt", msgspec.UNSET),
         attempts=members.get("attempts") or msgspec.UNSET,
     )
 

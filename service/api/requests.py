@@ -72,7 +72,7 @@ class Requests:
     async def post(self, request: web.Request) -> web.Response:
         """Take requests; 202 once each is durable. Raises Problem."""
         account = self._callers.account(request, Scope.INGEST)
-        skip_bad = _flag(request, "skip_bad")
+        skip_bad = flag(request, "skip_bad")
         posted, many = await _posted(request)
         traceparent = request.headers.get("traceparent")
         good, refused = sendables_of(posted, self._catalogue, self._known, traceparent, account)
@@ -159,7 +159,8 @@ def _with_id(read: object, key: str) -> object:
     return read | {"id": name}
 
 
-def _flag(request: web.Request, name: str) -> bool:
+def flag(request: web.Request, name: str) -> bool:
+    """Read a yes or no of the query; no without one. Raises Problem."""
     value = request.query.get(name, "") if request.query_string else ""
     if value.lower() not in _YES | _NO:
         raise Problem(HTTPStatus.BAD_REQUEST, f"{name} is 1 or 0")

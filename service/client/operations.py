@@ -88,6 +88,13 @@ class Operations:
         await self._ends.ended(identity, seconds, gone)
         return await self.find(identity)
 
+    async def note_reply(self, known: Known) -> Known:
+        """Note the time of the reply that tells its end; gives it with the first such time."""
+        if not known.ended:
+            return known
+        await self._ends.note_reply(known.id)
+        return await self.find(known.id) or known
+
     async def refusal(self) -> str:
         """Say why nothing can be asked just now; "" when it can."""
         try:

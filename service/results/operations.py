@@ -63,6 +63,7 @@ class _Status(msgspec.Struct):
     auto: bool = False
     anonymous: bool = False
     resend_of: str | None = None
+    repliedAt: datetime | None = None  # noqa: N815 - the same
     attempts: list[Made] = []
 
 
@@ -106,6 +107,7 @@ def _document(ended: Ended, status: _Status, parcel: str) -> Document:
             each | {"at": datetime.fromisoformat(each["at"])}
             for each in own_attempts(status.attempts, status.at, anonymous=status.anonymous)
         ],
+        **({"replied_at": status.repliedAt} if status.repliedAt else {}),
     }
 
 
@@ -116,6 +118,7 @@ def told(document: Document) -> Operation:
         each | {"at": iso(each["at"].timestamp() * 1000)} for each in document.get("attempts") or ()
     ]
     repeats = {"resend_of": document["resend_of"]} if document.get("resend_of") else {}
+    replied = document.get("replied_at")
     return {
         "id": document["id"],
         "status": document["state"],
@@ -125,6 +128,7 @@ def told(document: Document) -> Operation:
         "tracking": f"{document['slug']}:{document['number']}",
         **repeats,
         **({"attempts": attempts} if attempts else {}),
+        **({"repliedAt": iso(replied.timestamp() * 1000)} if replied else {}),
     }
 
 

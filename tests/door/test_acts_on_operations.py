@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
+
 from door_ground import USPS, Client, payloads, refused
 from limits_bench import Worker
+from redis.asyncio import Redis
 
 from devstack.servers import Server
+from limits.archive import Ended
+from limits.ends import hearing
+from service.results.operations import read_ended, told
 
 
 async def test_what_waits_is_cancelled_and_that_twice_is_the_same(
@@ -47,3 +54,36 @@ async def test_what_has_ended_is_resent_as_a_new_operation(
     assert payload["id"] == taken["id"] != "a"
     assert (payload["resend_of"], payload["max_age"]) == ("a", 0)
     await refused(await whole.post("/v1/operations/never/resend"), 404)
+
+
+async def test_the_first_reply_that_tells_the_end_is_noted_where_that_is_asked_for(
+    api: Client, worker: Worker, redis: Redis
+) -> None:
+    call = await worker.granted("N001", id="a")
+    path = "/v1/operations/a"
+    early = await (await api.get(f"{path}?mark_replied=1")).json()
+    await worker.finish(call)
+    await redis.pexpire("tracking:status:a", 90_000)
+
+    plain, first, again, later = [
+        (await (await api.get(f"{path}{query}")).json()).get("repliedAt")
+        for query in ("", "?mark_replied=1", "?mark_replied=1&wait=60", "")
+    ]
+
+    assert ("repliedAt" in early, plain) == (False, None)
+    assert dt.datetime.fromisoformat(first).tzinfo == dt.UTC
+    assert first == again == later
+    assert 0 < await redis.pttl("tracking:status:a") <= 90_000
+    await refused(await api.get(f"{path}?mark_replied=2"), 400)
+
+
+async def test_what_is_archived_tells_of_the_reply_too(redis: Redis, worker: Worker) -> None:
+    await worker.finish(await worker.granted("N001", id="a"))
+    async with hearing(redis) as ends:
+        await ends.note_reply("a")
+    text = await redis.get("tracking:status:a")
+
+    document, _ = read_ended(Ended("a", 1, text))
+
+    assert document is not None
+    assert told(document)["repliedAt"] == json.loads(text)["repliedAt"]

@@ -1,5 +1,5 @@
 --[[
-state: where each operation stands, in its key tracking:status:<id>. `move` alone writes these keys.
+state: where each operation stands, in its key tracking:status:<id>. `move` alone moves it.
 
 An operation, as JSON:
   status      see MOVES; QUEUED is written by a door that put the request, and tells nothing here
@@ -10,6 +10,7 @@ An operation, as JSON:
   auto        its request is AUTOMATIC
   age, till   ms, of its request, while it is open (has not ended)
   startedAt, finishedAt, output      from RUNNING on
+  repliedAt   when its end was answered over HTTP, where that was to be noted: limits/ends.py
   anonymous, attempts                of one that ended: its requests had no id; the calls that were made,
               as in lib/record.lua
 

@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 import redis
 from command_line import Run
+from portion import TIMES
 
 from devstack.site.remote import CourierSite
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0
 AT_ONCE = 5.0
+"""Judged where times are (tests/portion.py)."""
 
 
 def children_of(pid: int) -> list[int]:
@@ -162,7 +164,7 @@ def test_an_index_of_somebody_else_that_is_in_the_way_is_named_at_once_at_the_st
     assert checked.code == 1
     assert fix in checked.out
     measured["a foreign index ends start and check after"] = [f"{each:.2f} s" for each in took]
-    assert max(took) < AT_ONCE
+    assert max(took) < AT_ONCE or not TIMES
 
 
 def test_a_worker_stops_in_good_order_while_its_servers_are_away(

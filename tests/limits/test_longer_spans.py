@@ -102,7 +102,6 @@ async def test_a_sum_does_not_shrink_when_its_parts_are_gone(
     await happens(redis, "usps", today + TEN_MINUTES)
     await tallies.make_spans()
     await redis.delete(keys.ten_minutes(today, "usps"))
-    await happens(redis, "usps", today + 2 * TEN_MINUTES)
 
     await tallies.make_spans()
 

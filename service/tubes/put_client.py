@@ -32,8 +32,8 @@ from service.tubes.failure import beanstalkd_down, told
 from service.tubes.reply_wait import ReplyWait
 from tracking.errors import TubesDown
 
-ENOUGH = 100
-"""Jobs that leave without waiting for the end of the turn: beanstalkd begins with them."""
+ENOUGH = 24
+"""Jobs that leave without waiting for the end of the turn: beanstalkd works on them meanwhile."""
 
 FORGETFUL, RESTART = "stopped writing its binlog", "Look at its disk, then restart it."
 
@@ -113,6 +113,7 @@ class PutClient(asyncio.Protocol):
         self._used = ""
         self._newest = 0
         self._waiting: list[_Post] = []
+        self._jobs = 0
         self._steps: deque[tuple[_Step, _Batch]] = deque()
         self._rest = b""
         self._greeting = _Post("", (), asyncio.get_running_loop().create_future())
@@ -150,7 +151,8 @@ class PutClient(asyncio.Protocol):
             # After this turn of the loop, so that all of the turn get into one write.
             loop.call_soon(self._write)
         self._waiting.append(post)
-        if len(bodies) >= ENOUGH:
+        self._jobs += len(bodies)
+        if self._jobs >= ENOUGH:
             self._write()
         return post.done
 
@@ -191,7 +193,7 @@ class PutClient(asyncio.Protocol):
             self._wait()
 
     def _write(self) -> None:
-        posts, self._waiting = self._waiting, []
+        posts, self._waiting, self._jobs = self._waiting, [], 0
         was_idle = not self._steps
         lines: list[bytes] = []
         for tube, together in groupby(posts, lambda post: post.tube):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import Run
 
+from service.cli import serve as serve_verb
 from service.config.address import is_loopback
 
 EACH = pytest.mark.parametrize("verb", ["ingest", "api"])
@@ -100,3 +101,16 @@ def test_a_listen_that_is_no_address_stops_every_verb(
 
     assert done.code == 2
     assert "api.listen" in done.err
+
+
+@EACH
+def test_ingest_is_the_door_alone(
+    offline: Run, monkeypatch: pytest.MonkeyPatch, disk: Path, verb: str
+) -> None:
+    monkeypatch.setenv("TRACKER_INGEST__SPOOL", str(disk / "spool.sqlite"))
+    given: dict[str, bool] = {}
+    monkeypatch.setattr(serve_verb, "serve", lambda *_, **options: given.update(options))
+
+    assert offline(verb).code == 0
+
+    assert given == {"door_alone": verb == "ingest"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.catalogue import (
     answers,
     archive,
+    asked_over_http,
     brake,
     door,
     duty,
@@ -33,6 +34,7 @@ CATALOGUE: tuple[Mutant, ...] = (
     *duty.MUTANTS,
     *tubes.MUTANTS,
     *door.MUTANTS,
+    *asked_over_http.MUTANTS,
     *stores.MUTANTS,
     *forgetting.MUTANTS,
     *archive.MUTANTS,

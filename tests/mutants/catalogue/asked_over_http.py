@@ -1,0 +1,52 @@
+"""What is asked over HTTP: no end is missed, and nobody sees what is another's."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+ENDS = "limits/test_ends.py"
+OPERATIONS = "door/test_operations_over_http.py"
+PARCELS = "door/test_parcels_over_http.py"
+
+MUTANTS = (
+    Mutant(
+        name="what ended before the subscription is not looked at",
+        breaks="F20",
+        where="limits/ends.py",
+        old="                    self._doubtful.add(key)\n",
+        new="",
+        tests=(f"{ENDS}::test_what_ended_before_the_subscription_is_read",),
+    ),
+    Mutant(
+        name="a new connection is not told what is awaited",
+        breaks="F20",
+        where="limits/ends.py",
+        old="self._changed = set(self._awaited)",
+        new="self._changed = set()",
+        tests=(f"{ENDS}::test_what_ends_while_the_connection_is_cut_is_read_over_the_next_one",),
+    ),
+    Mutant(
+        name="main asks for the operations of others by their whole ids",
+        breaks="F18",
+        where="service/api/operations.py",
+        old="if len(identity) > ID_MOST or account_and_id(known) != (account, identity):",
+        new="if len(identity) > ID_MOST:",
+        tests=(f"{OPERATIONS}::test_another_accounts_operations_are_not_known",),
+    ),
+    Mutant(
+        name="a parcel is shown to who never asked for it",
+        breaks="F18",
+        where="service/api/parcels.py",
+        old="return document if account in owners else None",
+        new="return document if owners else None",
+        tests=(f"{PARCELS}::test_an_account_knows_the_parcels_that_it_asked_for",),
+    ),
+    Mutant(
+        name="a courier's answers leave by HTTP",
+        breaks="F18",
+        where="service/client/stored.py",
+        old='if name != "excerpt"',
+        new='if name != "answer"',
+        tests=(f"{PARCELS}::test_a_parcel_is_told_without_what_is_ours_or_the_receivers",),
+    ),
+)

@@ -45,7 +45,7 @@ _REFUSALS = {
     b"OUT_OF_MEMORY": greenstalk.OutOfMemoryError,
 }
 _INSERTED = re.compile(rb"INSERTED (\d+)\r\n")
-_RECORDS = re.compile(rb"^binlog-records-written: (\d+)", re.MULTILINE)
+_RECORDS = re.compile(rb"^binlog-records-(written|migrated): (\d+)", re.MULTILINE)
 _NONSENSE = (greenstalk.Error, ValueError, LookupError)
 
 
@@ -92,6 +92,7 @@ class _Batch:
     count: int = 0
     answers: Answers = field(default_factory=list)
     records: list[int] = field(default_factory=list)
+    buried: bool = False
 
 
 class PutClient(asyncio.Protocol):
@@ -112,6 +113,7 @@ class PutClient(asyncio.Protocol):
         self._stats_least = 0
         self._used = ""
         self._newest = 0
+        self._unsure = PutRefused(f"beanstalkd {server} {FORGETFUL}", RESTART)
         self._waiting: list[_Post] = []
         self._jobs = 0
         self._steps: deque[tuple[_Step, _Batch]] = deque()
@@ -224,7 +226,9 @@ class PutClient(asyncio.Protocol):
             if step is _Step.PUT and (inserted := _INSERTED.match(data, at)):
                 at = inserted.end()
                 self._newest = int(inserted[1])
-                batch.answers.append(self._newest)
+                # After a write that failed, which counts as a record, it has no binlog any more.
+                distrusted = self._durable and batch.buried
+                batch.answers.append(self._unsure if distrusted else self._newest)
             elif (reply := next_reply(data, at)) is None:
                 break
             else:
@@ -247,11 +251,13 @@ class PutClient(asyncio.Protocol):
             self.binlog = int(stats.get("binlog-current-index", "0")) > 0
             self._stats_least = sum(len(name) + len(": 0\n") for name in stats)
         elif step is _Step.STATS:
-            found = _RECORDS.search(body)
-            batch.records.append(int(found[1]) if found else 0)
+            # Those that beanstalkd moves to another file by itself are counted as written, too.
+            counts = {name: int(count) for name, count in _RECORDS.findall(body)}
+            batch.records.append(counts.get(b"written", 0) - counts.get(b"migrated", 0))
         elif step is _Step.PUT:
             batch.answers.append(PutRefused(*told(self.server, _REFUSALS[word]())))
             if word == b"BURIED":
+                batch.buried = True
                 # It exists all the same, and a later kick would repeat the work.
                 self._steps.append((_Step.DELETE, _Batch()))
                 self._transport.write(b"delete %d\r\n" % int(values[0]))

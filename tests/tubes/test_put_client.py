@@ -145,6 +145,28 @@ async def test_what_is_acknowledged_is_durable_once_the_binlog_grew_by_it() -> N
         assert client.down
 
 
+async def test_what_follows_a_buried_job_is_not_durable() -> None:
+    """The write that fails counts as a record; afterwards beanstalkd acknowledges without one."""
+    taken = b"INSERTED 8\r\nBURIED 9\r\nINSERTED 10\r\n"
+    replies = b"USING t\r\n" + stats(5) + taken + stats(7)
+    deleted = (b"delete 9\r\n", b"DELETED\r\n")
+    async with scripted((USE + ASK + PUT * 3 + ASK, replies), deleted, durable=True) as client:
+        first, buried, last = await client.put("t", [b"ab"] * 3, FIRST)
+
+        assert first == 8
+        assert isinstance(buried, PutRefused)
+        assert isinstance(last, PutRefused)
+
+
+async def test_records_that_are_moved_are_no_proof() -> None:
+    told = b"---\nid: 0123abcd\nbinlog-records-migrated: 2\nbinlog-records-written: 7\n"
+    moved = b"OK %d\r\n%b\r\n" % (len(told), told)
+    replies = b"USING t\r\n" + stats(5) + b"INSERTED 8\r\nINSERTED 9\r\n" + moved
+    async with scripted((USE + ASK + PUT * 2 + ASK, replies), durable=True) as client:
+        with pytest.raises(TubesDown, match="stopped writing its binlog"):
+            await client.put("t", [b"ab"] * 2, FIRST)
+
+
 async def test_an_acknowledged_job_is_not_durable_where_the_connection_ends_before_the_proof() -> (
     None
 ):

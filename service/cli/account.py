@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from service.cli.exit_codes import Exit, UsageError
 from service.cli.output import agreed, moment, say, say_json, table
@@ -10,13 +11,20 @@ from service.cli.settings import loaded
 from service.client.accounts import NotDone, accounts, add_account, remove_account
 from service.client.connections import Collections, collections_of
 
+Action = Callable[[Collections, argparse.Namespace], int]
+
 
 def run(options: argparse.Namespace) -> int:
     """Do what the action says."""
+    return act(_ACTIONS[options.action], options)
+
+
+def act(action: Action, options: argparse.Namespace) -> int:
+    """Do one action on the collections of MongoDB; what it refuses is a mistake in the command."""
     config = loaded(options).config
     try:
         with collections_of(config) as stores:
-            return _ACTIONS[options.action](stores, options)
+            return action(stores, options)
     except NotDone as error:
         raise UsageError(str(error)) from error
 

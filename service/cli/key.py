@@ -6,22 +6,17 @@ import argparse
 import datetime as dt
 import sys
 
-from service.cli.exit_codes import Exit, UsageError
+from service.cli.account import act
+from service.cli.exit_codes import Exit
 from service.cli.output import moment, say, say_json, span, table
-from service.cli.settings import loaded
-from service.client.accounts import NotDone, add_key, keys, revoke_key, rotate_key
-from service.client.connections import Collections, collections_of
+from service.client.accounts import add_key, keys, revoke_key, rotate_key
+from service.client.connections import Collections
 from service.client.keys import PREFIX_CHARACTERS, Scope
 
 
 def run(options: argparse.Namespace) -> int:
     """Do what the action says."""
-    config = loaded(options).config
-    try:
-        with collections_of(config) as stores:
-            return _ACTIONS[options.action](stores, options)
-    except NotDone as error:
-        raise UsageError(str(error)) from error
+    return act(_ACTIONS[options.action], options)
 
 
 def _add(stores: Collections, options: argparse.Namespace) -> int:

@@ -82,7 +82,7 @@ MUTANTS = (
         where="limits/lua/lib/lists.lua",
         old="order(list).first, order(list).gaps + 1)",
         new="order(list).first, order(list).gaps)",
-        tests=(LEAVING + "test_when_all_have_left_in_any_order_nothing_stays_behind",),
+        tests=(LEAVING + "test_numbers_pushed_by_hand_are_found_on_whatever_page_they_stand",),
     ),
     Mutant(
         name="a list of gaps is dropped without a look at its ends",

@@ -31,16 +31,17 @@ class Settled:
 
 
 @asynccontextmanager
-async def scripted(
-    *exchanges: tuple[bytes, bytes], settled: Settled | None = None
-) -> AsyncIterator[Client]:
-    """A connection to a server that answers expected commands with given bytes, then hangs up."""
+async def serving(*exchanges: tuple[bytes, bytes]) -> AsyncIterator[str]:
+    """A server that answers expected commands with given bytes, then hangs up; gives its address.
+
+    The client hangs up before the end, and all commands must have come by then.
+    """
     heard = []
     over = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            for command, reply in [GREETING, *exchanges]:
+            for command, reply in exchanges:
                 heard.append(await reader.readexactly(len(command)))
                 if heard[-1] != command:
                     break
@@ -51,15 +52,25 @@ async def scripted(
             await hung_up(writer, over)
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    client = await Client.open(f"127.0.0.1:{port}", "t", Patience(), settled or Settled())
     try:
-        yield client
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
-        client.close()
         await over.wait()
         server.close()
-    assert heard == [command for command, _ in [GREETING, *exchanges]]
+    assert heard == [command for command, _ in exchanges]
+
+
+@asynccontextmanager
+async def scripted(
+    *exchanges: tuple[bytes, bytes], settled: Settled | None = None
+) -> AsyncIterator[Client]:
+    """A connection to a server of these exchanges, made by the client that reserves."""
+    async with serving(GREETING, *exchanges) as address:
+        client = await Client.open(address, "t", Patience(), settled or Settled())
+        try:
+            yield client
+        finally:
+            client.close()
 
 
 async def hung_up(writer: asyncio.StreamWriter, over: asyncio.Event) -> None:

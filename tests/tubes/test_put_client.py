@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import greenstalk
 import pytest
-from scripted_server import HASTE, hung_up
+from scripted_server import HASTE, serving
 
 from devstack.servers import Server
 from service.tubes.commands import Placing
@@ -36,34 +36,15 @@ FIRST = Placing(priority=0)
 async def scripted(
     *exchanges: tuple[bytes, bytes], durable: bool = False, greeting: bytes = stats()
 ) -> AsyncIterator[PutClient]:
-    """A connection to a server that answers expected commands with given bytes, then hangs up."""
-    heard = []
-    over = asyncio.Event()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A connection to a server of these exchanges, made by the client that puts."""
+    async with serving((ASK, greeting), *exchanges) as address:
+        client = None
         try:
-            for command, reply in [(ASK, greeting), *exchanges]:
-                heard.append(await reader.readexactly(len(command)))
-                if heard[-1] != command:
-                    break
-                writer.write(reply)
-            writer.write_eof()
-            await reader.read()
+            client = await PutClient.open(address, HASTE, durable=durable)
+            yield client
         finally:
-            await hung_up(writer, over)
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    client = None
-    try:
-        client = await PutClient.open(address, HASTE, durable=durable)
-        yield client
-    finally:
-        if client:
-            client.close()
-        await over.wait()
-        server.close()
-    assert heard == [command for command, _ in [(ASK, greeting), *exchanges]]
+            if client:
+                client.close()
 
 
 @pytest.mark.parametrize(

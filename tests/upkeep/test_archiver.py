@@ -33,12 +33,6 @@ Told = list[tuple[Event, dict[str, Any]]]
 
 
 @pytest.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    async with Redis.from_url(redis_url, decode_responses=True) as client:
-        yield client
-
-
-@pytest.fixture
 async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
     opened = Store(Names(mongo_uri, database))
     await opened.prepare()

@@ -23,12 +23,6 @@ FIELDS = {"SUCCESS 100 250": 3, "ERROR 500 -": 1, "lost - 60000": 2}
 
 
 @pytest.fixture
-async def redis(redis_url: str) -> AsyncIterator[Redis]:
-    async with Redis.from_url(redis_url, decode_responses=True) as client:
-        yield client
-
-
-@pytest.fixture
 async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
     opened = Store(Names(mongo_uri, database))
     yield opened

@@ -5,7 +5,7 @@ KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   who      new for every sweep; empty: this worker could not drain the line, so it calls no drainer
 
-Uses     memory: clamp, count, drop_ended, entries, later, nothing_is_open, order
+Uses     memory: clamp, count, drop_ended, entries, later, members, nothing_is_open, order
          lists: list_of, nobody_waits, stands, waits
          tallies: tally_call
          record: rest_of, write_record
@@ -243,7 +243,8 @@ return function(who)
     end
   elseif at_rest() and call('EXISTS', INFLIGHT, REQUESTS) == 0 then
     nothing_is_open()
-    call('SREM', LINES, line)
+    -- The slot of a call that was taken over is counted until its lease ends: a later sweep ends it.
+    if members(LEASES) == 0 then call('SREM', LINES, line) end
   end
   return { now, swept, dying, put, more }
 end

@@ -16,6 +16,7 @@ from sender import RULES
 from test_random_walk import WALKS
 from walk import SENT, Walk
 
+from limits.keys import LINES
 from limits.script_file import load
 from tracking.request import Slug
 
@@ -52,6 +53,20 @@ async def test_a_slug_with_calls_in_flight_and_nobody_waiting_is_passed_over(
     await worker.granted()
 
     assert await inspected(worker, USPS) == []
+
+
+async def test_a_line_is_swept_until_the_last_lease_of_a_dead_worker_has_ended(
+    worker: Worker, redis: Redis
+) -> None:
+    dead = await worker.granted("N001", job="job-1")
+    await worker.finish(await worker.granted("N001", job="job-1"))
+
+    await worker.limiter.sweep([USPS])
+    assert await redis.smembers(LINES) == {USPS}
+
+    await the_lease_ends(redis, dead)
+    await worker.limiter.sweep([USPS])
+    assert await redis.exists(LINES, KEYS.calls_leases, KEYS.calls_number) == 0
 
 
 async def _leases_end(redis: Redis, at_us: int) -> None:

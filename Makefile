@@ -24,7 +24,7 @@ test: $(READY) ## run the tests, on real servers: always the same, in under six 
 	@$(PYTEST) -m "not prove"
 
 prove: $(READY) ## then the longer proofs: faults, random walks, worlds, mutants, fuzz; always the same
-	@PORTION=5 $(PYTEST) -m "prove or portion"
+	@PORTION=3 $(PYTEST) -m "prove or portion"
 
 check: $(READY) ## static checks: style, types, imports, architecture
 	@$(BIN)/ruff check .

@@ -6,15 +6,16 @@ import contextlib
 import functools
 from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from msgspec import Meta
 
 from service.api.callers import Callers
 from service.api.problems import RETRY_SECONDS, Problem
-from service.api.requests import Taken, flag
+from service.api.requests import FLAG, Taken, flag
+from service.api.routes import About, Parameter, Route
 from service.client.door import Door
 from service.client.keys import Scope
 from service.client.operations import Kept, Known, Operations, Place
@@ -29,12 +30,24 @@ ID_MOST = 512
 """Characters: an id that a producer gave has 128; one that names its parcel has more."""
 
 
-class Told(msgspec.Struct, rename="camel"):
-    """An operation. `slug` and `number` are null where its parcel was forgotten."""
+WAIT = Annotated[
+    float,
+    Meta(ge=0, le=WAIT_MOST, description="hold the reply until the end, so many seconds long"),
+]
+MARK_REPLIED = Annotated[FLAG, Meta(description="note the time of this reply with the operation")]
+
+
+class NamedOperation(msgspec.Struct, rename="camel"):
+    """An operation by its names; null where its parcel was forgotten."""
 
     id: str
     slug: str | None
     number: str | None
+
+
+class Operation(NamedOperation):
+    """What became of a request. `place` tells where it waits, `output` how it ended."""
+
     status: str | None
     started_at: str | None
     finished_at: str | None
@@ -54,13 +67,33 @@ class OperationRoutes:
         self.callers = callers
         self._held = 0
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
+    def routes(self) -> list[Route]:
         """Name them."""
-        return {
-            ("GET", "/v1/operations/{id}"): self.look,
-            ("POST", "/v1/operations/{id}/cancel"): self.cancel,
-            ("POST", "/v1/operations/{id}/resend"): self.resend,
-        }
+        parameters = (Parameter("wait", WAIT), Parameter("mark_replied", MARK_REPLIED))
+        look = About(
+            "Tell where an operation stands; with `wait`, once it has ended.",
+            Scope.READ,
+            {200: Operation},
+            refusals=(404,),
+            parameters=parameters,
+        )
+        cancel = About(
+            "Cancel an operation where it waits.",
+            Scope.INGEST,
+            {200: Operation},
+            refusals=(404, 409),
+        )
+        resend = About(
+            "Put the request of an operation that has ended as a new one.",
+            Scope.INGEST,
+            {202: Taken},
+            refusals=(404, 409),
+        )
+        return [
+            Route("GET", "/v1/operations/{id}", self.look, look),
+            Route("POST", "/v1/operations/{id}/cancel", self.cancel, cancel),
+            Route("POST", "/v1/operations/{id}/resend", self.resend, resend),
+        ]
 
     async def look(self, request: web.Request) -> web.Response:
         """Tell where it stands; with `wait`, once it has ended. Raises Problem, StoreError."""
@@ -176,11 +209,11 @@ def seconds_of(request: web.Request, name: str, most: float) -> float | None:
     raise Problem(HTTPStatus.BAD_REQUEST, f"{name} is a number of seconds from 0 to {most:g}")
 
 
-def told(operation: Known) -> Told:
+def told(operation: Known) -> Operation:
     """Tell of an operation."""
     members = operation.members
     repeated = members.get("resend_of")
-    return Told(
+    return Operation(
         id=account_and_id(operation.id)[1],
         slug=operation.slug,
         number=operation.number,

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from msgspec import Meta
 
-from service.api.operations import WAIT_MOST, OperationRoutes, Told, answer, seconds_of, told
+from service.api.operations import (
+    WAIT,
+    WAIT_MOST,
+    NamedOperation,
+    Operation,
+    OperationRoutes,
+    answer,
+    seconds_of,
+    told,
+)
 from service.api.problems import Problem
+from service.api.routes import About, Parameter, Route
 from service.client.catalogue import Catalogue
 from service.client.door import Door
 from service.client.keys import Scope
@@ -28,11 +38,26 @@ AGE_MOST = 31_536_000.0
 """Seconds: a year."""
 
 
-class Asked(msgspec.Struct):
-    """A request that was put and has not ended; `parcel` is what is stored, null for nothing."""
+MAX_AGE = Annotated[
+    float,
+    Meta(ge=0, le=AGE_MOST, description="ask again where what is stored is older, in seconds"),
+]
 
-    operation: Told | dict[str, str]
+
+class Asked(msgspec.Struct):
+    """A request that was put and has not ended; `parcel` is what is stored, null for nothing.
+
+    Once a worker has taken it, `operation` has all members of an operation.
+    """
+
+    operation: NamedOperation
     parcel: dict[str, Any] | None
+
+
+class History(msgspec.Struct):
+    """The operations of a parcel, the newest first."""
+
+    operations: list[Operation]
 
 
 class ParcelRoutes:
@@ -46,12 +71,25 @@ class ParcelRoutes:
         self._catalogue = catalogue
         self._door = door
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
+    def routes(self) -> list[Route]:
         """Name them."""
-        return {
-            ("GET", "/v1/parcels/{slug}/{number}"): self.look,
-            ("GET", "/v1/parcels/{slug}/{number}/operations"): self.history,
-        }
+        look = About(
+            "Tell what is stored about a parcel; with `max_age`, asked again where it is older.",
+            Scope.READ,
+            {200: dict[str, Any], 202: Asked},
+            refusals=(404, 422, 502),
+            parameters=(Parameter("max_age", MAX_AGE), Parameter("wait", WAIT)),
+        )
+        history = About(
+            "List the operations of a parcel, the newest first.",
+            Scope.READ,
+            {200: History},
+            refusals=(404,),
+        )
+        return [
+            Route("GET", "/v1/parcels/{slug}/{number}", self.look, look),
+            Route("GET", "/v1/parcels/{slug}/{number}/operations", self.history, history),
+        ]
 
     async def history(self, request: web.Request) -> web.Response:
         """List the operations of a parcel, the newest first. Raises Problem, StoreError."""
@@ -59,7 +97,7 @@ class ParcelRoutes:
         found = _of(account, await self._operations.of_parcel(*self._parcel(request)))
         if not found:
             raise _unknown()
-        return answer({"operations": [told(each) for each in found]})
+        return answer(History([told(each) for each in found]))
 
     async def look(self, request: web.Request) -> web.Response:
         """Tell what is stored, once it is young enough. Raises Problem, StoreError."""
@@ -146,7 +184,7 @@ def _seconds_old(document: dict[str, Any]) -> float:
 
 def _asked(put: Sendable, known: Known | None, document: dict[str, Any] | None) -> web.Response:
     identity = account_and_id(put.id)[1]
-    operation = told(known) if known else {"id": identity, "slug": put.slug, "number": put.number}
+    operation = told(known) if known else NamedOperation(identity, put.slug, put.number)
     said = Asked(operation, shown(document) if document else None)
     response = answer(said, HTTPStatus.ACCEPTED)
     response.headers["Location"] = f"/v1/operations/{identity}"

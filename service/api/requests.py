@@ -6,17 +6,27 @@ import asyncio
 import re
 from collections.abc import Sequence
 from http import HTTPStatus
+from typing import Annotated, Literal
 
 import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from msgspec import Meta
 
 from service.api.callers import Callers
 from service.api.problems import RETRY_SECONDS, Problem
+from service.api.routes import JSON, About, Parameter, Route
 from service.client.catalogue import Catalogue
 from service.client.door import Door
 from service.client.keys import Scope
-from service.client.posted import ID_REUSED, KnownIds, Refusal, read_posted, sendables_of
+from service.client.posted import (
+    ID_REUSED,
+    KnownIds,
+    PostedRequest,
+    Refusal,
+    read_posted,
+    sendables_of,
+)
 from service.client.put import Sendable
 from tracking.account import account_and_id
 from tracking.errors import MalformedJob, SpoolDown
@@ -30,10 +40,13 @@ NAMED_MOST = 100
 BODY_SECONDS = 30.0
 """How long a body may take to arrive."""
 
-LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
+LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 _encode = msgspec.json.Encoder().encode
-_JSON = {"Content-Type": "application/json"}
+_JSON = {"Content-Type": JSON}
 _YES, _NO = frozenset({"1", "true"}), frozenset({"", "0", "false"})
+FLAG = Literal["1", "0"]
+SKIP_BAD = Annotated[FLAG, Meta(description="leave out those that are wrong, and take the others")]
+IDEMPOTENCY_KEY = Annotated[str, Meta(description="the id of a single request")]
 
 
 class Taken(msgspec.Struct):
@@ -68,6 +81,22 @@ class Requests:
         self._catalogue = catalogue
         self._callers = callers
         self._known = KnownIds()
+
+    def routes(self) -> list[Route]:
+        """Name it."""
+        about = About(
+            "Take requests: one, several as an array, or a line of JSON for each.",
+            Scope.INGEST,
+            {202: (Taken, ManyTaken)},
+            refusals=(409,),
+            parameters=(
+                Parameter("skip_bad", SKIP_BAD),
+                Parameter("Idempotency-Key", IDEMPOTENCY_KEY, "header"),
+            ),
+            body=PostedRequest | list[PostedRequest],
+            takes=(JSON, *LINES),
+        )
+        return [Route("POST", "/v1/requests", self.post, about)]
 
     async def post(self, request: web.Request) -> web.Response:
         """Take requests; 202 once each is durable. Raises Problem."""

@@ -8,17 +8,20 @@ import resource
 import signal
 from http import HTTPStatus
 from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from msgspec import UNSET, Meta, UnsetType
 
 from service.api.callers import Callers
 from service.api.connection import IDLE_SECONDS, ClientConnection, Connections, refuse_expectations
-from service.api.operations import OperationRoutes
+from service.api.openapi import with_document
+from service.api.operations import OperationRoutes, answer
 from service.api.parcels import ParcelRoutes
 from service.api.problems import BODY_MOST, RETRY_SECONDS, Problem, problems
 from service.api.requests import Requests
+from service.api.routes import About, Route
 from service.client.catalogue import Catalogue
 from service.client.door import Door, open_door
 from service.client.keyring import Keyring
@@ -129,16 +132,16 @@ def application(
         return await _ready(door, operations, known=callers.knows(request))
 
     made = web.Application(middlewares=[problems(check)], client_max_size=BODY_MOST)
-    routes: dict[tuple[str, str], Handler] = {
-        ("POST", "/v1/requests"): Requests(door, catalogue, callers).post,
-        ("GET", "/livez"): _lives,
-        ("GET", "/readyz"): readiness,
-    }
+    routes = [
+        *Requests(door, catalogue, callers).routes(),
+        Route("GET", "/livez", _lives, _LIVENESS),
+        Route("GET", "/readyz", readiness, _READINESS),
+    ]
     if operations is not None:
         asked = OperationRoutes(operations, door, callers)
-        routes |= asked.routes() | ParcelRoutes(operations, asked, catalogue, door).routes()
+        routes += asked.routes() + ParcelRoutes(operations, asked, catalogue, door).routes()
         made.on_shutdown.append(asked.release)
-    for (method, path), handler in routes.items():
+    for method, path, handler, _ in with_document(routes):
         made.router.add_route(method, path, handler, expect_handler=refuse_expectations)
     return made
 
@@ -149,8 +152,28 @@ def _name_of(host: str) -> str:
     return (name if colon and port.isdecimal() else host).lower().rstrip(".")
 
 
+class Liveness(msgspec.Struct):
+    """That the process serves."""
+
+    alive: bool
+
+
+class Readiness(msgspec.Struct):
+    """That a request which comes now would be taken; the rest for those who have a key."""
+
+    ready: bool
+    tubes: Annotated[str | UnsetType, Meta(description="why no beanstalkd takes requests")] = UNSET
+    spool: Annotated[str | UnsetType, Meta(description="why the spool takes none")] = UNSET
+    spooled: Annotated[int | UnsetType | None, Meta(description="requests in the spool")] = UNSET
+    redis: Annotated[str | UnsetType, Meta(description="why no operation can be asked for")] = UNSET
+
+
+_LIVENESS = About("Answer as long as the process serves.", None, {200: Liveness})
+_READINESS = About("Tell whether a request that comes now would be taken.", None, {200: Readiness})
+
+
 async def _lives(_: web.Request) -> web.Response:
-    return _json({"alive": True})
+    return answer(Liveness(alive=True))
 
 
 async def _ready(door: Door, operations: Operations | None, *, known: bool) -> web.Response:
@@ -159,23 +182,19 @@ async def _ready(door: Door, operations: Operations | None, *, known: bool) -> w
     Without Redis it is ready all the same: no other `api` could answer more.
     """
     standing = await door.standing()
-    said: dict[str, object] = {}
+    said: dict[str, Any] = {}
     if known:
         said = {"tubes": standing.tubes, "spool": standing.spool, "spooled": standing.spooled}
         if operations is not None:
             said["redis"] = await operations.refusal()
     if standing.ready:
-        return _json({"ready": True, **said})
+        return answer(Readiness(ready=True, **said))
     raise Problem(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "nothing durable can be reached",
         {"Retry-After": str(RETRY_SECONDS)},
         **said,
     )
-
-
-def _json(value: object) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), content_type="application/json")
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

@@ -7,21 +7,77 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 from service.client.put import MEMBERS, Couriers, Sendable, missing_field
 from service.tubes.envelope import encode_payload
-from service.tubes.payload import kind_of, request_from, traceparent_of
+from service.tubes.payload import (
+    FIELD_MOST,
+    GIVEN_MOST,
+    SECONDS_MOST,
+    kind_of,
+    request_from,
+    traceparent_of,
+)
 from service.tubes.strict_json import read_json
 from tracking.account import MAIN, Account, account_and_id
 from tracking.errors import MalformedJob
-from tracking.request import Slug
+from tracking.request import FIELDS, SLUG, SLUG_MOST, Origin, Slug
 
 _KEPT = frozenset(MEMBERS)
 
 ID_REUSED = "id_reused"
 KNOWN_MOST = 10_000
 """Ids of clients that a process remembers, to refuse one that is used for another parcel."""
+
+_ID = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,128}$")]
+_SECONDS = Annotated[float, Meta(ge=0, le=SECONDS_MOST)]
+_FIELD = Annotated[str, Meta(max_length=FIELD_MOST, pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+
+class _Posted(msgspec.Struct):
+    slug: Annotated[
+        str,
+        Meta(
+            pattern=f"^{SLUG}$",
+            max_length=SLUG_MOST,
+            description="the courier",
+            examples=["usps"],
+        ),
+    ]
+    number: Annotated[
+        str,
+        Meta(
+            min_length=4,
+            max_length=GIVEN_MOST,
+            description="the tracking number; blanks, hyphens and small letters will do",
+            examples=["9405903699300184125060"],
+        ),
+    ]
+    id: Annotated[_ID | None, Meta(description="your own id: sent again, it is one request")] = None
+    origin: Annotated[Origin | None, Meta(description="AUTOMATIC yields to MANUAL")] = None
+    max_age: Annotated[
+        _SECONDS | None, Meta(description="an answer so many seconds old will do; 0: ask always")
+    ] = None
+    expires_in: Annotated[
+        _SECONDS | None, Meta(description="seconds until nobody wants the answer any more")
+    ] = None
+
+
+PostedRequest: Any = msgspec.defstruct(
+    "PostedRequest",
+    [
+        (name, Annotated[_FIELD | None, Meta(description=means)], None)
+        for name, means in FIELDS.items()
+    ],
+    bases=(_Posted,),
+    namespace={"__doc__": "A request; members that are not named here are ignored."},
+)
+"""How a request is described to programs. `request_from` checks it, with a reason for each member;
+what this type refuses is refused there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def parcels(mongo_uri: str, database: str) -> Iterator[Parcels]:
         yield client[database]["tracking"]
 
 
-async def test_a_parcel_is_told_without_what_is_ours_or_the_receivers(
+async def test_a_parcel_is_shown_without_what_is_ours_or_the_receivers(
     api: Client, parcels: Parcels
 ) -> None:
     parcels.insert_one(DOCUMENT)

@@ -123,7 +123,7 @@ def test_a_torn_log_holds_whole_batches_only(spool: Spool, path: Path, disk: Pat
 
 
 @pytest.mark.parametrize("where", ["head", "middle", "end"])
-def test_a_damaged_file_is_told_and_nothing_is_added_to_it(path: Path, where: str) -> None:
+def test_a_damaged_file_is_named_and_nothing_is_added_to_it(path: Path, where: str) -> None:
     with closing(Spool(path, MIB)) as before:
         before.add([b"x" * 1000] * 100)
     size = path.stat().st_size

@@ -43,7 +43,7 @@ async def place_of(redis: Redis, number: str, rules: Rules, *, itself: bool = Fa
     return place
 
 
-async def test_sixty_in_a_quiet_line_start_within_a_second_of_what_each_was_told(
+async def test_sixty_in_a_quiet_line_start_within_a_second_of_their_places(
     usps: Worker, redis: Redis
 ) -> None:
     life = LifeInRedis(usps, redis)

@@ -47,6 +47,6 @@ MUTANTS = (
         where="service/client/stored.py",
         old='if name != "excerpt"',
         new='if name != "answer"',
-        tests=(f"{PARCELS}::test_a_parcel_is_told_without_what_is_ours_or_the_receivers",),
+        tests=(f"{PARCELS}::test_a_parcel_is_shown_without_what_is_ours_or_the_receivers",),
     ),
 )

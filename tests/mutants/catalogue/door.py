@@ -60,7 +60,7 @@ MUTANTS = (
         where="service/client/spool.py",
         old='    if found != "ok":\n',
         new='    if found == "":\n',
-        tests=("door/test_spool.py::test_a_damaged_file_is_told_and_nothing_is_added_to_it",),
+        tests=("door/test_spool.py::test_a_damaged_file_is_named_and_nothing_is_added_to_it",),
     ),
     Mutant(
         name="one bad request of many keeps none of the others out",

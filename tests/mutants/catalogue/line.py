@@ -141,12 +141,12 @@ MUTANTS = (
         tests=(LINE + "test_a_full_list_takes_no_new_operation_but_more_requests_without_an_id",),
     ),
     Mutant(
-        name="who is behind others is told to start with them",
+        name="one who is behind others gets the start of the first",
         breaks="I6",
         where="limits/lua/place.lua",
         old="  return { now, 'waiting', name, turns, tries_of(record), estimate(turns) }",
         new="  return { now, 'waiting', name, turns, tries_of(record), estimate(0) }",
-        tests=(PLACE + "test_sixty_in_a_quiet_line_start_within_a_second_of_what_each_was_told",),
+        tests=(PLACE + "test_sixty_in_a_quiet_line_start_within_a_second_of_their_places",),
     ),
     Mutant(
         name="who is cancelled by origin takes all others of the number along",

@@ -36,6 +36,16 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="a line is not swept any more while leases of it stand",
+        breaks="I6",
+        where="limits/lua/sweep.lua",
+        old="if members(LEASES) == 0 then call('SREM', LINES, line) end",
+        new="call('SREM', LINES, line)",
+        tests=(
+            INSPECTION + "test_a_line_is_swept_until_the_last_lease_of_a_dead_worker_has_ended",
+        ),
+    ),
+    Mutant(
         name="a drainer is called by whom nobody would hear",
         breaks="I7",
         where="limits/lua/sweep.lua",

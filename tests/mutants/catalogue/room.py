@@ -56,7 +56,7 @@ MUTANTS = (
         tests=(ROOM + "test_while_a_slug_stands_in_line_nobody_else_gets_a_place",),
     ),
     Mutant(
-        name="nobody is told that there is room again",
+        name="the intake does not hear that there is room again",
         breaks="I7",
         where="service/flow/call_room.py",
         old="            if self.waiting:\n                self.waiting.wake()\n",
@@ -143,7 +143,7 @@ MUTANTS = (
         tests=(STORE + "test_a_process_that_writes_nothing_sees_that_mongodb_is_away_and_back",),
     ),
     Mutant(
-        name="nobody is told that MongoDB is back",
+        name="the intake does not hear that MongoDB is back",
         breaks="I7",
         where="service/results/connection.py",
         old="                self.returned()\n",

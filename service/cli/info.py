@@ -26,7 +26,7 @@ from service.cli.output import drawn, say, say_json, span, table
 from service.cli.settings import loaded
 from service.cli.standing import RESUME, cell
 from service.client.catalogue import Catalogue
-from service.client.look import LineView, Look, Tubes, looking, running
+from service.client.look import LineView, Look, Tubes, line_members, looking, running
 from service.config.load import Loaded
 
 SHORTEST_WATCH_SECONDS = 0.2
@@ -95,9 +95,7 @@ def _head(pace: float) -> Text:
 
 
 def _members(look: Look) -> dict[str, Any]:
-    shown = dataclasses.asdict(look)
-    couriers = [{"slug": each.pop("line"), **each} for each in shown["couriers"]]
-    return shown | {"couriers": couriers}
+    return dataclasses.asdict(look) | {"couriers": [line_members(each) for each in look.couriers]}
 
 
 def _say(look: Look) -> None:

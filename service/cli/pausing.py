@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import math
 
 from service.cli.arguments import Verbs, a_verb, offer_json
-
-UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
-SHORTEST_SECONDS = 0.001
-LONGEST_SECONDS = 3_650 * 86_400.0
+from service.client.duration import read_duration
 
 
 def offer_pausing(verbs: Verbs) -> None:
@@ -36,13 +32,7 @@ def offer_pausing(verbs: Verbs) -> None:
 
 def lasting(text: str) -> float:
     """Read a length of time in seconds, like `90s`; a bare number is seconds."""
-    number, unit = (text[:-1], text[-1:]) if text[-1:] in UNITS else (text, "s")
     try:
-        seconds = float(number) * UNITS[unit]
-    except ValueError:
-        seconds = math.nan
-    if not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a length of time: write 90s, 15m, 2h or 3d, at most ten years"
-        )
-    return seconds
+        return read_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import datetime as dt
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from service.cli.exit_codes import Exit
 from service.cli.output import moment, say, say_json, span, table
 from service.cli.settings import loaded
 from service.client.catalogue import Catalogue
-from service.client.statistics import Statistics, statistics_of
+from service.client.statistics import SHARES, Statistics, members, moment_of, statistics_of
 from tracking.operation import ENDS
 from tracking.tally import CALLS_OF_NONE, MERGED, REFUSED, Histogram, Tally
 
 LEVELS = "▁▂▃▄▅▆▇█"
 MINUTE = 60.0
-SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 Figure = Callable[[Tally], float]
 
@@ -29,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     slug = Catalogue(config).resolve(options.slug)[0] if options.slug else ""
     found = asyncio.run(statistics_of(config, slug, options.last))
     if options.json:
-        say_json(_members(found))
+        say_json(members(found))
     else:
         _draw(found)
     return Exit.DONE if found.total.counts else Exit.NEGATIVE
@@ -37,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _draw(found: Statistics) -> None:
     total, who = found.total, found.slug or "all couriers"
-    say(f"{who}, {moment(_at(found.since))} to {moment(_at(found.until))}")
+    say(f"{who}, {moment(moment_of(found.since))} to {moment(moment_of(found.until))}")
     if not total.counts:
         say("nothing happened in this time")
         return
@@ -82,37 +79,3 @@ def _seconds(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.2f} s" if value < MINUTE else span(value)
-
-
-def _at(seconds: int) -> dt.datetime:
-    return dt.datetime.fromtimestamp(seconds, dt.UTC)
-
-
-def _members(found: Statistics) -> dict[str, Any]:
-    spans = [
-        {"at": _at(found.until - (len(found.spans) - place) * found.each_seconds), **_figures(each)}
-        for place, each in enumerate(found.spans)
-    ]
-    return {
-        "slug": found.slug or None,
-        "since": _at(found.since),
-        "until": _at(found.until),
-        "each_seconds": found.each_seconds,
-        "total": _figures(found.total),
-        "spans": spans,
-    }
-
-
-def _figures(tally: Tally) -> dict[str, Any]:
-    """Say it to machines: times in seconds, null where there were none."""
-    names = (*sorted(map(str, ENDS)), *CALLS_OF_NONE, MERGED, *REFUSED)
-    times = {"waited": tally.waited, "took": tally.took}
-    return {
-        "operations": tally.operations,
-        "calls": tally.calls,
-        **{name: tally.counts[name] for name in names},
-        **{
-            name: {word: histogram.quantile(share) for word, share in SHARES.items()}
-            for name, histogram in times.items()
-        },
-    }

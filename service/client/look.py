@@ -33,6 +33,7 @@ __all__ = [
     "LIVES_SECONDS",
     "Document",
     "LineView",
+    "Lines",
     "LiveWorker",
     "Look",
     "ParcelNow",
@@ -42,6 +43,8 @@ __all__ = [
     "Tubes",
     "UnknownCode",
     "kept_by",
+    "line_members",
+    "lines_of",
     "live_workers",
     "looked_at",
     "looking",
@@ -68,10 +71,21 @@ class UnknownCode:
 
 
 @dataclass(frozen=True, slots=True)
+class Lines:
+    """All lines that anybody ever asked, by name.
+
+    `worries` are sentences about what keeps requests waiting and does not pass by itself.
+    """
+
+    told: Sequence[LineView]
+    worries: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """Everything at one moment. `unknown_codes` is None while MongoDB does not answer.
 
-    `worries` are sentences about what keeps requests waiting and does not pass by itself.
+    `worries` are as in `Lines`.
     """
 
     couriers: Sequence[LineView]
@@ -122,18 +136,23 @@ async def running(config: Config) -> AsyncIterator[Callable[[], Awaitable[list[R
 
 
 async def _look(config: Config, view: View, known: Sequence[Slug], producer: Producer) -> Look:
-    views, workers, memory, tubes, unknown = await asyncio.gather(
-        view.lines(map(courier_line, known)),
+    lines, workers, tubes, unknown = await asyncio.gather(
+        lines_of(view, known),
         view.workers(),
-        view.memory(),
         asyncio.to_thread(lambda: list(producer.tubes())),
         unknown_codes(config),
     )
+    return Look(lines.told, tubes, workers, unknown, lines.worries)
+
+
+async def lines_of(view: View, known: Sequence[Slug]) -> Lines:
+    """Look at all lines; `known` are all couriers. Raises LimitsDown."""
     configured = set(map(courier_line, known))
+    views, memory = await asyncio.gather(view.lines(configured), view.memory())
     removed = [each for each in views if each.line not in configured and _waiting(each)]
     worries = [*map(str, judge_memory(memory)), *map(_removed, removed)]
     told = [_of_nobody(each) if each in removed else each for each in views if _tells(each)]
-    return Look(told, tubes, workers, unknown, worries)
+    return Lines(told, worries)
 
 
 def _tells(view: LineView) -> bool:
@@ -169,6 +188,12 @@ async def looked_at(view: View, slugs: Iterable[Slug]) -> dict[Slug, LineView]:
         slug: dataclasses.replace(seen, bound_by="no_worker", until_seconds=None)
         for slug, seen in found.items()
     }
+
+
+def line_members(view: LineView) -> dict[str, Any]:
+    """Say all of a line to machines."""
+    shown = dataclasses.asdict(view)
+    return {"slug": shown.pop("line"), **shown}
 
 
 def members(view: LineView) -> dict[str, Any]:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from limits import keys
 from limits.tallies import DAY, KEPT, TEN_MINUTES, TEN_SECONDS, Tallies
 from service.client.connections import collections_of, redis_of
 from service.config.schema import Config
 from service.results.days import read_days
-from tracking.tally import Tally
+from tracking.operation import ENDS
+from tracking.tally import CALLS_OF_NONE, MERGED, REFUSED, Tally
 
-__all__ = ["Statistics", "statistics_of"]
+__all__ = ["SHARES", "Statistics", "members", "moment_of", "statistics_of"]
 
 SPANS_MOST = 60
 """As many as can be drawn side by side."""
+
+SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,43 @@ async def statistics_of(config: Config, slug: str, last_seconds: float) -> Stati
     groups = [found[:first]] if first else []
     groups += [found[at : at + together] for at in range(first, count, together)]
     return Statistics(slug, starts[0], until, grain * together, list(map(_joined, groups)))
+
+
+def members(found: Statistics) -> dict[str, Any]:
+    """Say all of it to machines."""
+    first = found.until - len(found.spans) * found.each_seconds
+    starts = range(first, found.until, found.each_seconds)
+    return {
+        "slug": found.slug or None,
+        "since": moment_of(found.since),
+        "until": moment_of(found.until),
+        "each_seconds": found.each_seconds,
+        "total": _figures(found.total),
+        "spans": [
+            {"at": moment_of(at), **_figures(each)}
+            for at, each in zip(starts, found.spans, strict=True)
+        ],
+    }
+
+
+def moment_of(seconds: int) -> dt.datetime:
+    """Read Unix time."""
+    return dt.datetime.fromtimestamp(seconds, dt.UTC)
+
+
+def _figures(tally: Tally) -> dict[str, Any]:
+    """Say a tally: times in seconds, None where there were none."""
+    names = (*sorted(map(str, ENDS)), *CALLS_OF_NONE, MERGED, *REFUSED)
+    times = {"waited": tally.waited, "took": tally.took}
+    return {
+        "operations": tally.operations,
+        "calls": tally.calls,
+        **{name: tally.counts[name] for name in names},
+        **{
+            name: {word: histogram.quantile(share) for word, share in SHARES.items()}
+            for name, histogram in times.items()
+        },
+    }
 
 
 def _grain(slug: str, last_seconds: float) -> int:

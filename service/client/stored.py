@@ -33,18 +33,18 @@ class Stored:
 
     async def tracking(self, slug: Slug, number: Number) -> Document | None:
         """Find the document of a parcel, whole; None where nothing is stored."""
-        return await _asked(find_tracking, self._stores.tracking, slug, number)
+        return await asked(find_tracking, self._stores.tracking, slug, number)
 
     async def operation(self, identity: str) -> Members | None:
         """Find the newest archived operation that had this id."""
-        found = await _asked(find_operation, self._stores.operations, identity)
+        found = await asked(find_operation, self._stores.operations, identity)
         return told(found) if found else None
 
     async def operations(
         self, slug: Slug, number: Number, known: Sequence[Members]
     ) -> list[Members]:
         """List those of a parcel, the newest first; `known` are those that Redis knows."""
-        found = await _asked(operations_of, self._stores.operations, slug, number)
+        found = await asked(operations_of, self._stores.operations, slug, number)
         return in_order(known, [told(each) for each in found])
 
 
@@ -65,7 +65,8 @@ async def open_stored(config: Config) -> AsyncIterator[Stored]:
         yield Stored(stores)
 
 
-async def _asked(step: Callable[..., T], *args: Any) -> T:
+async def asked(step: Callable[..., T], *args: Any) -> T:
+    """Take a step that asks MongoDB, on a thread. Raises ResultsDown."""
     try:
         return await asyncio.to_thread(step, *args)
     except PyMongoError as error:

@@ -11,12 +11,12 @@ Account = NewType("Account", str)
 MAIN: Final = Account("main")
 """Owns what comes by the tube; its ids stand bare everywhere."""
 
-_NAME = re.compile(r"[a-z0-9]{1,20}")
+NAME: Final = re.compile(r"[a-z0-9]{1,20}")
 
 
 def parse_account(text: str) -> Account:
     """Check the name of an account. Raises ValueError, for a person."""
-    if not _NAME.fullmatch(text):
+    if not NAME.fullmatch(text):
         raise ValueError(f"{text[:40]!r} names no account: write 1 to 20 of a-z and 0-9")
     return Account(text)
 
@@ -30,4 +30,4 @@ def account_and_id(operation: str) -> tuple[Account, str]:
     """Take the id of an operation apart: whose it is, and what its producer calls it."""
     account, slash, identity = operation.partition("/")
     # The id of requests without one of their own holds a number, which may contain `/`: after `:`.
-    return (Account(account), identity) if slash and _NAME.fullmatch(account) else (MAIN, operation)
+    return (Account(account), identity) if slash and NAME.fullmatch(account) else (MAIN, operation)

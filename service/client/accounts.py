@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
+from service.client.audit import Operator, recorded
 from service.client.connections import Collections
 from service.client.keys import PREFIX_CHARACTERS, Key, Scope, digest, make_key
 from service.results.connection import Document
@@ -47,23 +49,26 @@ class KeptKey:
 
 def add_account(stores: Collections, name: Account) -> None:
     """Add an account. Raises NotDone."""
-    try:
-        stores.accounts.insert_one({"_id": name, "made_at": _now()})
-    except DuplicateKeyError as error:
-        found = stores.accounts.find_one({"_id": name}) or {}
-        if "removed_at" in found:
-            raise NotDone(f"{name} was removed, and its name is not given again") from error
-        raise NotDone(f"there is an account {name} already") from error
+    with _recorded(stores, "account add", account=name):
+        try:
+            stores.accounts.insert_one({"_id": name, "made_at": _now()})
+        except DuplicateKeyError as error:
+            found = stores.accounts.find_one({"_id": name}) or {}
+            if "removed_at" in found:
+                raise NotDone(f"{name} was removed, and its name is not given again") from error
+            raise NotDone(f"there is an account {name} already") from error
 
 
 def remove_account(stores: Collections, name: Account) -> int:
     """Remove an account and end its keys; tells how many. Raises NotDone."""
-    if name == MAIN:
-        raise NotDone(f"{MAIN} owns what comes by the tube, and stays")
-    _insist(stores, name)
-    now = _now()
-    stores.accounts.update_one({"_id": name}, {"$set": {"removed_at": now}})
-    return _end(stores.keys, {"account": name}, now)
+    with _recorded(stores, "account remove", account=name) as outcome:
+        if name == MAIN:
+            raise NotDone(f"{MAIN} owns what comes by the tube, and stays")
+        _insist(stores, name)
+        now = _now()
+        stores.accounts.update_one({"_id": name}, {"$set": {"removed_at": now}})
+        outcome["keys_ended"] = ended = _end(stores.keys, {"account": name}, now)
+    return ended
 
 
 def accounts(stores: Collections) -> list[KeptAccount]:
@@ -81,18 +86,10 @@ def accounts(stores: Collections) -> list[KeptAccount]:
 
 def add_key(stores: Collections, account: Account, scopes: Sequence[Scope]) -> str:
     """Make a key for an account; nobody can read it again. Raises NotDone."""
-    _insist(stores, account)
-    made = make_key()
-    stores.keys.insert_one(
-        {
-            "_id": made[:PREFIX_CHARACTERS],
-            "account": account,
-            "scopes": [scope.value for scope in scopes],
-            "sha256": digest(made),
-            "made_at": _now(),
-            "ends_at": None,
-        }
-    )
+    with _recorded(stores, "key add", account=account, scopes=[*map(str, scopes)]) as outcome:
+        _insist(stores, account)
+        made = _add_key(stores, account, scopes)
+        outcome["key"] = made[:PREFIX_CHARACTERS]
     return made
 
 
@@ -108,15 +105,18 @@ def keys(stores: Collections, account: Account | None = None) -> list[KeptKey]:
 
 def revoke_key(stores: Collections, prefix: str) -> None:
     """End a key now. Raises NotDone."""
-    _working(stores, prefix)
-    _end(stores.keys, {"_id": prefix}, _now())
+    with _recorded(stores, "key revoke", key=prefix):
+        _working(stores, prefix)
+        _end(stores.keys, {"_id": prefix}, _now())
 
 
 def rotate_key(stores: Collections, prefix: str, keep_seconds: float) -> str:
     """Make a key like another one, which ends after `keep_seconds`. Raises NotDone."""
-    old = _working(stores, prefix)
-    made = add_key(stores, old.account, old.scopes)
-    _end(stores.keys, {"_id": prefix}, _now() + dt.timedelta(seconds=keep_seconds))
+    with _recorded(stores, "key rotate", key=prefix, keep_seconds=keep_seconds) as outcome:
+        old = _working(stores, prefix)
+        made = _add_key(stores, old.account, old.scopes)
+        _end(stores.keys, {"_id": prefix}, _now() + dt.timedelta(seconds=keep_seconds))
+        outcome["key"] = made[:PREFIX_CHARACTERS]
     return made
 
 
@@ -133,6 +133,27 @@ def read_key(document: Document) -> Iterator[Key]:
         )
     except (LookupError, TypeError, ValueError, AttributeError):
         return
+
+
+def _recorded(
+    stores: Collections, act: str, **target: Any
+) -> AbstractContextManager[dict[str, Any]]:
+    return recorded(stores.audit, Operator(), act, target)
+
+
+def _add_key(stores: Collections, account: Account, scopes: Sequence[Scope]) -> str:
+    made = make_key()
+    stores.keys.insert_one(
+        {
+            "_id": made[:PREFIX_CHARACTERS],
+            "account": account,
+            "scopes": [scope.value for scope in scopes],
+            "sha256": digest(made),
+            "made_at": _now(),
+            "ends_at": None,
+        }
+    )
+    return made
 
 
 def _working(stores: Collections, prefix: str) -> Key:

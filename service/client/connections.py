@@ -22,6 +22,7 @@ from service.results.connection import Document
 from service.results.failure import mongodb_down
 from service.results.names import (
     ACCOUNTS,
+    AUDIT,
     FORGOTTEN,
     KEYS,
     OPERATIONS,
@@ -64,6 +65,7 @@ class Collections:
     operations: Collection[Document]
     accounts: Collection[Document]
     keys: Collection[Document]
+    audit: Collection[Document]
     statistics: Collection[Document]
 
 
@@ -88,6 +90,7 @@ def collections_of(config: Config) -> Iterator[Collections]:
                 operations=database[OPERATIONS],
                 accounts=database[ACCOUNTS],
                 keys=database[KEYS],
+                audit=database[AUDIT],
                 statistics=database[STATISTICS],
             )
     except PyMongoError as error:

@@ -17,6 +17,7 @@ from service.results.bulk import duplicates_in
 from service.results.connection import Document, Store
 from service.results.document import clean
 from service.results.forgetting import NEVER, Marks
+from tracking.account import MAIN, NAME, Account
 from tracking.call import DeadLetter
 
 BODY_MOST = 4_096
@@ -24,6 +25,8 @@ BODY_MOST = 4_096
 
 DETAIL_MOST = 1_024
 NAME_MOST = 100
+
+_NEWEST_FIRST = [("at", DESCENDING), ("_id", DESCENDING)]
 
 
 class Dead:
@@ -48,7 +51,8 @@ class Dead:
 class Filter:
     """Which dead requests are meant: all that agree with everything given.
 
-    `operation` is an id that was given up, or that of a record; `since`: recorded then or later.
+    `operation` is an id that was given up, or that of a record; `since`: recorded then or later;
+    `behind`: of `find`, only what follows the record of that time and id.
     """
 
     ids: tuple[str, ...] = ()
@@ -57,6 +61,8 @@ class Filter:
     number: str | None = None
     operation: str | None = None
     since: dt.datetime | None = None
+    account: Account | None = None
+    behind: tuple[dt.datetime, str] | None = None
 
     def query(self) -> dict[str, Any]:
         """The same for MongoDB. Values are compared as they are, never as operators."""
@@ -72,9 +78,23 @@ class Filter:
         if self.operation is not None:
             named = {"$eq": self.operation}
             wanted["$or"] = [{"operations": named}, {"_id": named}]
-        if self.since is not None:
-            wanted["at"] = {"$gte": self.since}
-        return wanted
+        if self.account is not None:
+            wanted["$and"] = [_of_account(self.account)]
+        at: dict[str, Any] = {} if self.since is None else {"$gte": self.since}
+        if self.behind is not None:
+            last, identity = self.behind
+            at["$lte"] = last
+            wanted["$nor"] = [{"at": last, "_id": {"$gte": identity}}]
+        return wanted | ({"at": at} if at else {})
+
+
+def _of_account(account: Account) -> dict[str, Any]:
+    """Find records with an operation of an account; those that name none are `main`'s."""
+    if account != MAIN:
+        return {"operations": {"$regex": f"^{account}/"}}
+    others = {"$regex": f"^{NAME.pattern}/"}
+    named = {"operations": {"$elemMatch": {"$not": others}}}
+    return {"$or": [named, {"operations": {"$in": [None, []]}}]}
 
 
 def record(dead: Collection[Document], letters: Iterable[DeadLetter]) -> None:
@@ -110,7 +130,7 @@ def withdraw(
 
 def find(dead: Collection[Document], wanted: Filter, limit: int = 0) -> list[Document]:
     """The dead requests that are meant, newest first; `limit` 0 for all."""
-    return list(dead.find(wanted.query()).sort("at", DESCENDING).limit(limit))
+    return list(dead.find(wanted.query()).sort(_NEWEST_FIRST).limit(limit))
 
 
 def records_of(dead: Collection[Document], server: str, jobs: Iterable[int]) -> list[Document]:

@@ -88,7 +88,12 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
             Index(("updated_at",), None, names.results_keep_days, KEEP_DAYS_INDEX),
             Index(("attempts.at",), HAS_EXCERPT),
         ),
-        names.dead: (Index(("slug", "reason")), Index(("at",), None, names.dead_keep_days)),
+        names.dead: (
+            Index(("slug", "reason")),
+            Index(("at",), None, names.dead_keep_days),
+            # Listed page by page, the newest first.
+            Index(("at", "_id")),
+        ),
         # There are few, so they are searched without an index.
         names.unreadable: (Index(("at",), None, names.dead_keep_days),),
         # By id they are found by `_id`. Purge ends them, a few at a time: MongoDB itself would

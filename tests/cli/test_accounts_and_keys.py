@@ -89,3 +89,32 @@ def test_an_unknown_scope_is_refused(offline: Run) -> None:
 
 def test_while_mongodb_is_away_nothing_is_promised(offline: Run) -> None:
     assert offline("key", "add", "main", "--scope", "ingest").code == 3
+
+
+def test_each_act_is_recorded_with_what_came_of_it_and_no_key_stands_there(
+    run: Run, collections: Any
+) -> None:
+    run("account", "add", "shop")
+    [key] = run("key", "add", "shop", "--scope", "read").lines
+    run("key", "revoke", key)
+    run("key", "revoke", key)
+    run("key", "list")
+
+    acts = list(collections.audit.find())
+
+    assert [(each["act"], each["target"], each["outcome"]) for each in acts] == [
+        ("account add", {"account": "shop"}, {}),
+        ("key add", {"account": "shop", "scopes": ["read"]}, {"key": key[:15]}),
+        ("key revoke", {"key": key[:15]}, {}),
+        ("key revoke", {"key": key[:15]}, {"error": f"the key {key[:15]} has ended"}),
+    ]
+    assert {(each["account"], each["key"]) for each in acts} == {("main", None)}
+    assert key not in str(acts)
+
+
+def test_an_act_is_recorded_before_it_is_done(run: Run, collections: Any) -> None:
+    collections.create_collection("audit", validator={"act": "nothing"})
+
+    assert run("account", "add", "shop").code == 3
+
+    assert collections.accounts.find_one({"_id": "shop"}) is None

@@ -8,7 +8,12 @@ from typing import Any
 
 from tubes_hands import Begin, Producer, count, reserved, until
 
+from devstack.servers import Server
+from service.tubes.client import Client
+from service.tubes.connection import Patience
+from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.pool import Source
+from service.tubes.touches import YOUNG, Touches
 
 
 def timeouts(producer: Producer) -> int:
@@ -25,6 +30,23 @@ async def test_a_job_with_the_shortest_ttr_stays_ours(
     await asyncio.sleep(2.5)
 
     assert (timeouts(producer), reserved(producer), job.lost) == (0, 1, False)
+
+
+async def test_a_touched_job_is_due_again_within_half_of_its_ttr(
+    beanstalkd: Server, producer: Producer
+) -> None:
+    producer.put(b"", ttr=60)
+    client = await Client.open(beanstalkd.url, REQUESTS_TUBE, Patience(), lambda _: None)
+    job = await client.reserve()
+    assert job
+    touches = Touches()
+    touches.add([job], now=0.0)
+
+    await touches.touch_due(YOUNG)
+    client.close()
+
+    assert touches.next_at
+    assert touches.next_at <= YOUNG + 60 / 2
 
 
 async def test_hundreds_of_short_jobs_stay_ours_while_others_come_and_go(

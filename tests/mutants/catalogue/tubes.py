@@ -17,7 +17,7 @@ MUTANTS = (
         where="service/tubes/touches.py",
         old="PARTS = 3\n",
         new="PARTS = 0.5\n",
-        tests=("tubes/test_touching.py::test_a_job_with_the_shortest_ttr_stays_ours",),
+        tests=("tubes/test_touching.py::test_a_touched_job_is_due_again_within_half_of_its_ttr",),
     ),
     Mutant(
         name="a job's handle outlives its connection",

@@ -47,6 +47,12 @@ class Allowance:
         self._room -= 1
         return 0.0
 
+    def standing(self, now: float) -> tuple[int, int, float]:
+        """Tell how many uses a second brings, how many of these are left, and when all are."""
+        room = self._room + (now - self._at) * self._per_second
+        limit = max(1, int(self._per_second))
+        return limit, min(limit, max(0, int(room))), max(0.0, (limit - room) / self._per_second)
+
 
 class Callers:
     """Tells whose request it is. `always`: nobody is served without a key."""
@@ -64,6 +70,7 @@ class Callers:
         self._always = always
         self._clock = clock
         self._allowances: dict[str, Allowance] = {}
+        self._unlimited = Allowance(per_second, clock())
 
     @property
     def need_keys(self) -> bool:
@@ -86,6 +93,16 @@ class Callers:
             why = f"more than {self._per_second:g} requests a second with the key {key.prefix}"
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, {"Retry-After": str(math.ceil(wait))})
         return key.account
+
+    def standing(self, request: web.Request) -> tuple[int, int, float] | None:
+        """Tell how the allowance of who asks stands, see there; None where nobody is known."""
+        if not self.need_keys:
+            return self._unlimited.standing(self._clock())
+        try:
+            allowance = self._allowances.get(self._key(request).prefix)
+        except Problem:
+            return None
+        return None if allowance is None else allowance.standing(self._clock())
 
     def knows(self, request: web.Request) -> bool:
         """Whether somebody asks who may see how the service does."""

@@ -57,8 +57,22 @@ class Problem(Exception):
 PROBLEM = "application/problem+json"
 
 
-def problems(check: Callable[[web.Request], None]) -> Middleware:
-    """Make what turns whatever ends a request early into a problem; `check` may end any."""
+Writing = Callable[[web.Request, Problem], web.Response]
+
+
+def problems(
+    check: Callable[[web.Request], None], elsewhere: Mapping[str, Writing] | None = None
+) -> Middleware:
+    """Make what turns whatever ends a request early into a problem; `check` may end any.
+
+    Below the paths of `elsewhere` problems are written as these say.
+    """
+
+    def written(request: web.Request, problem: Problem) -> web.Response:
+        for path, write in (elsewhere or {}).items():
+            if request.path.startswith(path):
+                return write(request, problem)
+        return problem.response()
 
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -68,27 +82,29 @@ def problems(check: Callable[[web.Request], None]) -> Middleware:
         try:
             check(request)
             response = await handler(request)
-        except Problem as problem:
-            response = problem.response()
-        except web.HTTPException as error:
-            response = _problem_of(error).response()
-        except StoreError as error:
-            later = {"Retry-After": str(RETRY_SECONDS)}
-            response = Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}", later).response()
         except Exception as error:  # noqa: BLE001 - whatever it is, the others are served on
-            emit_unexpected(error, request=name)
-            detail = "this is a defect of the service: its log says more under this X-Request-Id"
-            response = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
+            response = written(request, _problem_of(error, name))
         response.headers["X-Request-Id"] = name
         return response
 
     return answer
 
 
-def _problem_of(error: web.HTTPException) -> Problem:
-    status = HTTPStatus(error.status)
-    headers = {"Allow": allow} if (allow := error.headers.get("Allow")) else None
-    return Problem(status, _DETAILS.get(status, error.reason), headers)
+def _problem_of(error: Exception, name: str) -> Problem:
+    """Say what ended a request, which has this name in the log."""
+    match error:
+        case Problem():
+            return error
+        case web.HTTPException():
+            status = HTTPStatus(error.status)
+            headers = {"Allow": allow} if (allow := error.headers.get("Allow")) else None
+            return Problem(status, _DETAILS.get(status, error.reason), headers)
+        case StoreError():
+            later = {"Retry-After": str(RETRY_SECONDS)}
+            return Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}", later)
+    emit_unexpected(error, request=name)
+    detail = "this is a defect of the service: its log says more under this X-Request-Id"
+    return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
 
 
 BODY_MOST = 1 << 20

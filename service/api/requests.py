@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -10,9 +9,9 @@ from typing import Annotated, Literal
 
 import msgspec
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Meta
 
+from service.api.bodies import body_of, insist_on_json, json_of
 from service.api.callers import Callers
 from service.api.problems import RETRY_SECONDS, Problem
 from service.api.routes import JSON, About, Parameter, Route
@@ -24,21 +23,17 @@ from service.client.posted import (
     KnownIds,
     PostedRequest,
     Refusal,
-    read_posted,
     sendables_of,
 )
 from service.client.put import Sendable
 from tracking.account import account_and_id
-from tracking.errors import MalformedJob, SpoolDown
+from tracking.errors import SpoolDown
 
 REQUESTS_MOST = 1_000
 """Requests of one POST."""
 
 NAMED_MOST = 100
 """Requests that a problem names."""
-
-BODY_SECONDS = 30.0
-"""How long a body may take to arrive."""
 
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 _encode = msgspec.json.Encoder().encode
@@ -127,16 +122,14 @@ class Requests:
 
 async def _posted(request: web.Request) -> tuple[Sequence[object], bool]:
     """Read the requests of a body, and whether it may hold several. Raises Problem."""
-    lines = _of_lines(request)
-    body = await _body(request)
+    insist_on_json(request, *LINES)
+    lines = request.content_type in LINES
+    body = await body_of(request)
     key = request.headers.get("Idempotency-Key")
     if lines:
         posted: Sequence[object] = [line for line in body.splitlines() if line.strip()]
     else:
-        try:
-            read = read_posted(body)
-        except MalformedJob as error:
-            raise Problem(HTTPStatus.BAD_REQUEST, error.detail, reason=error.reason) from error
+        read = json_of(body)
         if not isinstance(read, list):
             return [read if key is None else _with_id(read, key)], False
         posted = read
@@ -149,32 +142,6 @@ async def _posted(request: web.Request) -> tuple[Sequence[object], bool]:
         why = f"{len(posted)} requests: send {REQUESTS_MOST} at most"
         raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
     return posted, True
-
-
-def _of_lines(request: web.Request) -> bool:
-    """Tell whether each line is a request of its own. Raises Problem for what is no JSON."""
-    kind, charset = request.content_type, (request.charset or "utf-8").lower()
-    encoded = request.headers.get("Content-Encoding", "identity")
-    if (kind != "application/json" and kind not in LINES) or charset not in {"utf-8", "utf8"}:
-        why = "send JSON in UTF-8: Content-Type: application/json, or application/x-ndjson"
-        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, why)
-    if encoded.lower() != "identity":
-        why = "send the body as it is, without Content-Encoding"
-        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, why)
-    return kind in LINES
-
-
-async def _body(request: web.Request) -> bytes:
-    try:
-        if request.content.is_eof():
-            return await request.read()  # it is all here
-        async with asyncio.timeout(BODY_SECONDS):
-            return await request.read()
-    except (ConnectionError, web.RequestPayloadError, HttpProcessingError) as error:
-        raise Problem(HTTPStatus.BAD_REQUEST, "the body is not whole, or not HTTP") from error
-    except TimeoutError as error:
-        why = f"the body was not here within {BODY_SECONDS:g} s"
-        raise Problem(HTTPStatus.REQUEST_TIMEOUT, why) from error
 
 
 def _with_id(read: object, key: str) -> object:

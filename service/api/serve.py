@@ -14,6 +14,8 @@ import msgspec
 from aiohttp import web
 from msgspec import UNSET, Meta, UnsetType
 
+from service.api.aftership.envelope import PREFIX, Envelope
+from service.api.aftership.routes import CourierRoutes
 from service.api.callers import Callers
 from service.api.connection import IDLE_SECONDS, ClientConnection, Connections, refuse_expectations
 from service.api.openapi import with_document
@@ -131,7 +133,9 @@ def application(
     async def readiness(request: web.Request) -> web.Response:
         return await _ready(door, operations, known=callers.knows(request))
 
-    made = web.Application(middlewares=[problems(check)], client_max_size=BODY_MOST)
+    envelope = Envelope(callers)
+    elsewhere = {} if operations is None else {PREFIX: envelope.refused}
+    made = web.Application(middlewares=[problems(check, elsewhere)], client_max_size=BODY_MOST)
     routes = [
         *Requests(door, catalogue, callers).routes(),
         Route("GET", "/livez", _lives, _LIVENESS),
@@ -140,6 +144,7 @@ def application(
     if operations is not None:
         asked = OperationRoutes(operations, door, callers)
         routes += asked.routes() + ParcelRoutes(operations, asked, catalogue, door).routes()
+        routes += CourierRoutes(catalogue, callers, envelope).routes()
         made.on_shutdown.append(asked.release)
     for method, path, handler, _ in with_document(routes):
         made.router.add_route(method, path, handler, expect_handler=refuse_expectations)

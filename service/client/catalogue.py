@@ -39,6 +39,10 @@ class Catalogue:
         """List the couriers that may have a number, the likeliest first. Raises MalformedJob."""
         return list(detect(number, self.registry))
 
+    def name(self, slug: Slug) -> str:
+        """Name a courier as people do."""
+        return self.registry.courier(slug).NAME
+
     def required_fields(self, slug: Slug) -> tuple[str, ...]:
         """Name the fields that a request for this courier must carry."""
         return self.registry.courier(slug).REQUIRED_FIELDS

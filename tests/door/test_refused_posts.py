@@ -21,6 +21,7 @@ from door_ground import (
 )
 
 from devstack.servers import Server
+from service.api import bodies
 from service.api import requests as requests_module
 from service.api.problems import BODY_MOST
 
@@ -139,7 +140,7 @@ async def test_only_plain_json_is_read(client: Client, headers: dict[str, str]) 
 async def test_a_body_that_does_not_come_ends_its_request(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requests_module, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.05)
 
     async def slowly() -> AsyncIterator[bytes]:
         yield b"{"

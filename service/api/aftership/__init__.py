@@ -1,0 +1,1 @@
+"""AfterShip's tracking API, for its SDKs: reads what they send, and writes what they understand."""

@@ -1,0 +1,51 @@
+"""Bodies of requests: JSON only, whole, and here in time."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from service.api.problems import Problem
+from service.api.routes import JSON
+from service.client.posted import read_posted
+from tracking.errors import MalformedJob
+
+BODY_SECONDS = 30.0
+"""How long a body may take to arrive."""
+
+
+def insist_on_json(request: web.Request, *forms: str) -> None:
+    """Refuse what says that it is neither JSON nor one of these other `forms`. Raises Problem."""
+    kind, charset = request.content_type, (request.charset or "utf-8").lower()
+    if kind not in (JSON, *forms) or charset not in {"utf-8", "utf8"}:
+        named = " or ".join((JSON, *forms[:1]))
+        why = f"send JSON in UTF-8: Content-Type: {named}"
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, why)
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        why = "send the body as it is, without Content-Encoding"
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, why)
+
+
+async def body_of(request: web.Request) -> bytes:
+    """Read a body. Raises Problem."""
+    try:
+        if request.content.is_eof():
+            return await request.read()  # it is all here
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except (ConnectionError, web.RequestPayloadError, HttpProcessingError) as error:
+        raise Problem(HTTPStatus.BAD_REQUEST, "the body is not whole, or not HTTP") from error
+    except TimeoutError as error:
+        why = f"the body was not here within {BODY_SECONDS:g} s"
+        raise Problem(HTTPStatus.REQUEST_TIMEOUT, why) from error
+
+
+def json_of(body: bytes) -> object:
+    """Read a body as one JSON value. Raises Problem."""
+    try:
+        return read_posted(body)
+    except MalformedJob as error:
+        raise Problem(HTTPStatus.BAD_REQUEST, error.detail, reason=error.reason) from error

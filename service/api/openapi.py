@@ -12,10 +12,12 @@ from aiohttp import web
 from msgspec import Meta
 
 from service import VERSION
+from service.api.page import HEADERS, page
 from service.api.problems import PROBLEM
 from service.api.routes import JSON, About, Parameter, Route
 
 Document = dict[str, Any]
+HTML = "text/html"
 
 DESCRIPTION = """\
 Puts tracking requests, and tells what became of them.
@@ -66,14 +68,23 @@ class ProblemDetails(msgspec.Struct):
 
 
 def with_document(routes: Sequence[Route]) -> list[Route]:
-    """Add the route that serves the document of these routes, and of itself."""
+    """Add the routes that serve the document of these routes, and of themselves."""
 
     async def serve(_: web.Request) -> web.Response:
         return web.Response(body=written, content_type=JSON)
 
-    about = About("Describe every route: this document.", None, {200: dict[str, Any]})
-    every = [*routes, Route("GET", "/openapi.json", serve, about)]
-    written = msgspec.json.encode(document(every))
+    async def show(_: web.Request) -> web.Response:
+        return web.Response(text=shown, content_type=HTML, headers=HEADERS)
+
+    about = About("Describe every route, in OpenAPI 3.1.", None, {200: dict[str, Any]})
+    readable = About("Describe every route, for people.", None, {200: str}, gives=(HTML,))
+    every = [
+        *routes,
+        Route("GET", "/openapi.json", serve, about),
+        Route("GET", "/docs", show, readable),
+    ]
+    found = document(every)
+    written, shown = msgspec.json.encode(found), page(found)
     return every
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 from aiohttp import web
@@ -22,6 +22,7 @@ from service.api.operations import (
 )
 from service.api.problems import Problem
 from service.api.routes import About, Parameter, Route
+from service.api.stored_parcel import Parcel
 from service.client.catalogue import Catalogue
 from service.client.door import Door
 from service.client.keys import Scope
@@ -51,7 +52,7 @@ class Asked(msgspec.Struct):
     """
 
     operation: NamedOperation
-    parcel: dict[str, Any] | None
+    parcel: Parcel | None
 
 
 class History(msgspec.Struct):
@@ -76,7 +77,7 @@ class ParcelRoutes:
         look = About(
             "Tell what is stored about a parcel; with `max_age`, asked again where it is older.",
             Scope.READ,
-            {200: dict[str, Any], 202: Asked},
+            {200: Parcel, 202: Asked},
             refusals=(404, 422, 502),
             parameters=(Parameter("max_age", MAX_AGE), Parameter("wait", WAIT)),
         )
@@ -112,7 +113,7 @@ class ParcelRoutes:
         slug, number = self._parcel(request)
         document = await self._own_document(account, slug, number)
         if document and (age is None or _seconds_old(document) <= age):
-            return answer(shown(document))
+            return answer(_shown(document))
         if age is None:
             raise _unknown()
         wanted = {"slug": slug, "number": number, "max_age": age}
@@ -122,7 +123,7 @@ class ParcelRoutes:
             return _asked(put, ended, document)
         stored = await self._operations.stored.tracking(slug, number)
         if ended.members["status"] == State.SUCCESS and stored:
-            return answer(shown(stored))
+            return answer(_shown(stored))
         raise _unanswered(ended, stored)
 
     async def _own_document(
@@ -182,10 +183,14 @@ def _seconds_old(document: dict[str, Any]) -> float:
     return (dt.datetime.now(dt.UTC) - checked).total_seconds()
 
 
+def _shown(document: dict[str, Any]) -> Parcel:
+    return cast("Parcel", shown(document))
+
+
 def _asked(put: Sendable, known: Known | None, document: dict[str, Any] | None) -> web.Response:
     identity = account_and_id(put.id)[1]
     operation = told(known) if known else NamedOperation(identity, put.slug, put.number)
-    said = Asked(operation, shown(document) if document else None)
+    said = Asked(operation, _shown(document) if document else None)
     response = answer(said, HTTPStatus.ACCEPTED)
     response.headers["Location"] = f"/v1/operations/{identity}"
     return response
@@ -198,5 +203,5 @@ def _unanswered(ended: Known, document: dict[str, Any] | None) -> Problem:
         str(output.get("message") or "the request ended without an answer"),
         reason=output.get("code"),
         operation=told(ended),
-        parcel=shown(document) if document else None,
+        parcel=_shown(document) if document else None,
     )

@@ -37,17 +37,15 @@ WAIT = Annotated[
 MARK_REPLIED = Annotated[FLAG, Meta(description="note the time of this reply with the operation")]
 
 
-class NamedOperation(msgspec.Struct, rename="camel"):
-    """An operation by its names; null where its parcel was forgotten."""
+class Operation(msgspec.Struct, rename="camel"):
+    """What became of a request. `place` tells where it waits, `output` how it ended.
+
+    `slug` and `number` are null where its parcel was forgotten.
+    """
 
     id: str
     slug: str | None
     number: str | None
-
-
-class Operation(NamedOperation):
-    """What became of a request. `place` tells where it waits, `output` how it ended."""
-
     status: str | None
     started_at: str | None
     finished_at: str | None
@@ -120,6 +118,8 @@ class OperationRoutes:
         # Who cancels once more, because a reply was lost, hears the same.
         if came.kept is None or after.members["status"] == State.CANCELLED:
             return answer(told(after))
+        if after.members["status"] == State.QUEUED:
+            raise Problem(HTTPStatus.CONFLICT, _QUEUED, reason="queued")
         why = _KEPT[came.kept].format(state=after.members["status"])
         raise Problem(HTTPStatus.CONFLICT, why, reason=came.kept.value)
 
@@ -167,6 +167,9 @@ _KEPT = {
     Kept.ENDED: "it has already ended: {state}",
     Kept.UNKNOWN: "it waits nowhere at this moment: ask again",
 }
+
+
+_QUEUED = "it is in its tube still: cancel it again once a worker has taken it"
 
 
 def own_id(request: web.Request, account: Account) -> str:

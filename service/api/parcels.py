@@ -13,7 +13,6 @@ from msgspec import Meta
 from service.api.operations import (
     WAIT,
     WAIT_MOST,
-    NamedOperation,
     Operation,
     OperationRoutes,
     answer,
@@ -26,7 +25,7 @@ from service.api.stored_parcel import Parcel
 from service.client.catalogue import Catalogue
 from service.client.door import Door
 from service.client.keys import Scope
-from service.client.operations import Known, Operations
+from service.client.operations import Known, Operations, queued
 from service.client.posted import KnownIds, sendables_of
 from service.client.put import Sendable
 from service.client.stored import shown
@@ -46,12 +45,9 @@ MAX_AGE = Annotated[
 
 
 class Asked(msgspec.Struct):
-    """A request that was put and has not ended; `parcel` is what is stored, null for nothing.
+    """A request that was put and has not ended; `parcel` is what is stored, null for nothing."""
 
-    Once a worker has taken it, `operation` has all members of an operation.
-    """
-
-    operation: NamedOperation
+    operation: Operation
     parcel: Parcel | None
 
 
@@ -157,6 +153,7 @@ class ParcelRoutes:
             why = refused[0]
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, why.detail, reason=why.reason)
         await self._door.take([good[0].body])
+        self._operations.note_put(good)
         return good[0]
 
     def _parcel(self, request: web.Request) -> tuple[Slug, Number]:
@@ -189,8 +186,7 @@ def _shown(document: dict[str, Any]) -> Parcel:
 
 def _asked(put: Sendable, known: Known | None, document: dict[str, Any] | None) -> web.Response:
     identity = account_and_id(put.id)[1]
-    operation = told(known) if known else NamedOperation(identity, put.slug, put.number)
-    said = Asked(operation, _shown(document) if document else None)
+    said = Asked(told(known or queued(put)), _shown(document) if document else None)
     response = answer(said, HTTPStatus.ACCEPTED)
     response.headers["Location"] = f"/v1/operations/{identity}"
     return response

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -71,11 +71,19 @@ class ManyTaken(msgspec.Struct, omit_defaults=True):
 class Requests:
     """The route."""
 
-    def __init__(self, door: Door, catalogue: Catalogue, callers: Callers) -> None:
+    def __init__(
+        self,
+        door: Door,
+        catalogue: Catalogue,
+        callers: Callers,
+        put: Callable[[Sequence[Sendable]], None] = lambda _: None,
+    ) -> None:
+        """`put` hears which requests are durable."""
         self._door = door
         self._catalogue = catalogue
         self._callers = callers
         self._known = KnownIds()
+        self._put = put
 
     def routes(self) -> list[Route]:
         """Name it."""
@@ -107,6 +115,7 @@ class Requests:
         except SpoolDown as error:
             raise _nowhere(good, error) from error
         self._known.remember(good)
+        self._put(good)
         taken = [
             Taken(_own_id(each), each.slug, each.number, alone)
             for each, alone in zip(good, spooled, strict=True)

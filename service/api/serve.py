@@ -136,8 +136,9 @@ def application(
     envelope = Envelope(callers)
     elsewhere = {} if operations is None else {PREFIX: envelope.refused}
     made = web.Application(middlewares=[problems(check, elsewhere)], client_max_size=BODY_MOST)
+    note_put = (lambda _: None) if operations is None else operations.note_put
     routes = [
-        *Requests(door, catalogue, callers).routes(),
+        *Requests(door, catalogue, callers, note_put).routes(),
         Route("GET", "/livez", _lives, _LIVENESS),
         Route("GET", "/readyz", readiness, _READINESS),
     ]

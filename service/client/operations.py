@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from limits.cancelling import Cancelled, Canceller, Kept
 from limits.ends import Ends, hearing
+from limits.queued import Queued
 from limits.view import Place, View
 from service.client.connections import redis_of
+from service.client.put import Sendable
 from service.client.stored import Stored, open_stored
 from service.config.handover import rules_for
 from service.config.schema import Config
@@ -22,7 +24,7 @@ from tracking.line import courier_line
 from tracking.operation import ENDS, State
 from tracking.request import Number, Slug
 
-__all__ = ["Cancelled", "Kept", "Known", "Operations", "Place", "open_operations"]
+__all__ = ["Cancelled", "Kept", "Known", "Operations", "Place", "open_operations", "queued"]
 
 SPARE_PART = 10
 """Of the connections one in so many stays free of those that wait."""
@@ -56,8 +58,11 @@ class Operations:
     held_most = 900
     """How many may wait at once."""
 
-    def __init__(self, view: View, ends: Ends, canceller: Canceller, stored: Stored) -> None:
+    def __init__(
+        self, view: View, ends: Ends, canceller: Canceller, stored: Stored, queued: Queued
+    ) -> None:
         self.stored = stored
+        self._queued = queued
         self._view = view
         self._ends = ends
         self._canceller = canceller
@@ -95,6 +100,10 @@ class Operations:
         await self._ends.note_reply(known.id)
         return await self.find(known.id) or known
 
+    def note_put(self, put: Iterable[Sendable]) -> None:
+        """Have requests that are durable found as QUEUED, soon; nobody needs to wait for that."""
+        self._queued.note((each.id, f"{each.slug}:{each.number}") for each in put)
+
     async def refusal(self) -> str:
         """Say why nothing can be asked just now; "" when it can."""
         try:
@@ -127,11 +136,23 @@ class Operations:
         return [found.get(each) for each in ids]
 
 
+def queued(put: Sendable) -> Known:
+    """Tell of a request that is durable, and of which no worker has said anything yet."""
+    members = {"status": State.QUEUED.value, "startedAt": None, "finishedAt": None, "output": None}
+    return Known(put.id, put.slug, Number(put.number), members)
+
+
 @asynccontextmanager
 async def open_operations(config: Config) -> AsyncIterator[Operations]:
     """Open what asks about operations, and hears of their ends."""
     rules_of = functools.partial(rules_for, config)
-    async with redis_of(config) as redis, hearing(redis) as ends, open_stored(config) as stored:
-        made = Operations(View(redis, rules_of), ends, Canceller(redis, rules_of), stored)
+    async with (
+        redis_of(config) as redis,
+        hearing(redis) as ends,
+        aclosing(Queued(redis)) as queued,
+        open_stored(config) as stored,
+    ):
+        canceller = Canceller(redis, rules_of)
+        made = Operations(View(redis, rules_of), ends, canceller, stored, queued)
         made.held_most = config.http.connections - config.http.connections // SPARE_PART
         yield made

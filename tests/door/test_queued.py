@@ -1,0 +1,92 @@
+"""QUEUED: a request that `api` took is found before a worker takes it from its tube."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+
+from door_ground import USPS, Client, post, refused
+from limits_bench import Worker
+from redis.asyncio import Redis
+
+from limits.queued import KEPT_MS, PENDING_MOST, Queued
+from tracking.operation import State
+
+SOON = 5.0
+
+
+async def in_state(redis: Redis, identity: str, state: State) -> dict[str, object]:
+    """Wait until an operation is in a state."""
+    deadline = time.monotonic() + SOON
+    while True:
+        found: dict[str, object] = json.loads(
+            await redis.get(f"tracking:status:{identity}") or "{}"
+        )
+        if found.get("status") == state:
+            return found
+        assert time.monotonic() < deadline, found
+        await asyncio.sleep(0.005)
+
+
+async def test_what_was_taken_is_queued_until_a_worker_has_it(
+    whole: Client, worker: Worker, redis: Redis
+) -> None:
+    assert (await post(whole, [USPS | {"id": "a"}, USPS | {"id": "b"}])).status == 202
+    await in_state(redis, "b", State.QUEUED)
+
+    queued = await (await whole.get("/v1/operations/a")).json()
+    await worker.granted(USPS["number"], id="a")
+    running = await (await whole.get("/v1/operations/a")).json()
+
+    assert queued == {
+        "id": "a",
+        **USPS,
+        "status": "QUEUED",
+        "startedAt": None,
+        "finishedAt": None,
+        "output": None,
+        "place": None,
+    }
+    assert running["status"] == "RUNNING"
+
+
+async def test_what_a_worker_has_already_stays_as_it_is(
+    whole: Client, worker: Worker, redis: Redis
+) -> None:
+    await worker.granted(USPS["number"], id="a")
+
+    await post(whole, [USPS | {"id": "a"}, USPS | {"id": "b"}])
+    await in_state(redis, "b", State.QUEUED)
+
+    assert (await in_state(redis, "a", State.RUNNING))["startedAt"]
+
+
+async def test_what_is_queued_cannot_be_cancelled_yet_and_says_so(
+    whole: Client, redis: Redis
+) -> None:
+    await post(whole, USPS | {"id": "a"})
+    await in_state(redis, "a", State.QUEUED)
+
+    problem = await refused(await whole.post("/v1/operations/a/cancel"), 409)
+
+    assert (problem["reason"], "tube" in problem["detail"]) == ("queued", True)
+
+
+async def test_what_no_worker_ever_takes_is_forgotten_after_a_day(redis: Redis) -> None:
+    queued = Queued(redis)
+    queued.note([("a", "usps:N001")])
+
+    await in_state(redis, "a", State.QUEUED)
+
+    assert 0 < await redis.pttl("tracking:status:a") <= KEPT_MS
+
+
+async def test_while_redis_is_away_the_newest_are_kept_and_no_more(redis: Redis) -> None:
+    queued = Queued(redis)
+    queued.note((f"op-{number}", "usps:N001") for number in range(PENDING_MOST + 1))
+
+    await in_state(redis, f"op-{PENDING_MOST}", State.QUEUED)
+
+    assert await redis.dbsize() == PENDING_MOST
+    assert not await redis.exists("tracking:status:op-0")

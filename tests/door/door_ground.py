@@ -14,6 +14,7 @@ from typing import Any
 import greenstalk
 from aiohttp import ClientResponse, web
 from aiohttp.test_utils import TestClient, TestServer
+from described_client import DescribedClient
 
 from devstack.servers import Server
 from service.api.callers import Callers
@@ -113,7 +114,7 @@ async def serving(
     callers = callers or Callers(FixedKeys(), 1_000.0)
     async with (
         open_door(spool, *servers) as door,
-        TestClient(TestServer(application(door, CATALOGUE, callers, hosts))) as client,
+        DescribedClient(TestServer(application(door, CATALOGUE, callers, hosts))) as client,
     ):
         yield client
 

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.test_utils import TestServer
+from described_client import DescribedClient
 from door_ground import CATALOGUE, NOWHERE, USPS, Client, FixedKeys, open_door
 from limits_bench import FAST, Worker
 
@@ -67,6 +68,8 @@ async def serving_all(
     async with (
         open_door(spool, *(servers or (NOWHERE,))) as door,
         open_operations(config) as operations,
-        TestClient(TestServer(application(door, CATALOGUE, callers, (), operations))) as client,
+        DescribedClient(
+            TestServer(application(door, CATALOGUE, callers, (), operations))
+        ) as client,
     ):
         yield client

@@ -17,25 +17,28 @@ from operations_ground import ARCHIVED, serving_all
 from devstack.servers import Server
 from service.api.callers import Callers
 from service.client.keys import Scope
+from service.results.document import begun, content_of
 from tracking.call import Verdict
+from tracking.checkpoint import Checkpoint, Tag, Tracking
 from tracking.operation import State
+from tracking.request import Number, Slug, TrackingRequest
 
 SOON = 5.0
 PATH = f"/v1/parcels/{USPS['slug']}/{USPS['number']}"
 CHECKED = dt.datetime(2026, 5, 4, 8, 0, 1, 250_000, dt.UTC)
+FIELDS = {"tracking_postal_code": "8000"}
+SCAN = Checkpoint("2026-05-04T10:00:00", "left", Tag.IN_TRANSIT, "InTransit_001", city="Zürich")
 DOCUMENT: dict[str, Any] = {
-    "_id": f"usps:{USPS['number']}",
-    "slug": "usps",
-    "tracking_number": USPS["number"],
-    "fields": {"tracking_postal_code": "8000"},
-    "tag": "InTransit",
-    "checkpoints": [{"message": "left", "checkpoint_utc": CHECKED}],
+    **begun(
+        TrackingRequest(Slug("usps"), Number(USPS["number"]), USPS["number"], fields=FIELDS),
+        CHECKED,
+        content_of(Tracking(Tag.IN_TRANSIT, "InTransit_001", (SCAN,), weight_grams=250)),
+    ),
+    "error": {"code": "courier_down", "message": "it is away", "at": CHECKED},
     "attempts": [
         {"at": CHECKED, "outcome": "answered", "http_status": 200, "ms": 9, "excerpt": "x"}
     ],
     "last_checked_at": CHECKED,
-    "observed_us": 7,
-    "revision": 1,
 }
 
 Parcels = pymongo.collection.Collection[dict[str, Any]]

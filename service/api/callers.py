@@ -11,6 +11,7 @@ from typing import Protocol
 from aiohttp import web
 
 from service.api.problems import Problem
+from service.client.audit import Operator
 from service.client.keys import Key, Keys, Scope
 from tracking.account import MAIN, Account
 
@@ -85,13 +86,7 @@ class Callers:
         if scope not in key.scopes:
             why = f"the key {key.prefix} is not good for this: it lacks the scope {scope.value}"
             raise Problem(HTTPStatus.FORBIDDEN, why)
-        now = self._clock()
-        allowance = self._allowances.get(key.prefix)
-        if allowance is None:
-            allowance = self._allowances[key.prefix] = Allowance(self._per_second, now)
-        if wait := allowance.wait(now):
-            why = f"more than {self._per_second:g} requests a second with the key {key.prefix}"
-            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, {"Retry-After": str(math.ceil(wait))})
+        self._use(key)
         return key.account
 
     def standing(self, request: web.Request) -> tuple[int, int, float] | None:
@@ -104,6 +99,19 @@ class Callers:
             return None
         return None if allowance is None else allowance.standing(self._clock())
 
+    def operator(self, request: web.Request) -> Operator:
+        """Tell which operator asks. Raises Problem; for all others there is nothing at the path."""
+        if not self.need_keys:
+            return Operator()
+        try:
+            key = self._key(request)
+        except Problem as error:
+            raise web.HTTPNotFound from error
+        if key.account != MAIN or Scope.ADMIN not in key.scopes:
+            raise web.HTTPNotFound
+        self._use(key)
+        return Operator(key.prefix)
+
     def knows(self, request: web.Request) -> bool:
         """Whether somebody asks who may see how the service does."""
         if not self.need_keys:
@@ -113,6 +121,16 @@ class Callers:
         except Problem:
             return False
         return True
+
+    def _use(self, key: Key) -> None:
+        """Raises Problem where it is used too often."""
+        now = self._clock()
+        allowance = self._allowances.get(key.prefix)
+        if allowance is None:
+            allowance = self._allowances[key.prefix] = Allowance(self._per_second, now)
+        if wait := allowance.wait(now):
+            why = f"more than {self._per_second:g} requests a second with the key {key.prefix}"
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, {"Retry-After": str(math.ceil(wait))})
 
     def _key(self, request: web.Request) -> Key:
         headers = request.headers

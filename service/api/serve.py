@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import resource
 import signal
+from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +19,8 @@ from service.api.aftership.envelope import PREFIX, Envelope
 from service.api.aftership.routes import CourierRoutes
 from service.api.callers import Callers
 from service.api.connection import IDLE_SECONDS, ClientConnection, Connections, refuse_expectations
+from service.api.dead import DeadRoutes
+from service.api.lines import LineRoutes
 from service.api.openapi import with_document
 from service.api.operations import OperationRoutes, answer
 from service.api.parcels import ParcelRoutes
@@ -123,19 +126,13 @@ def application(
     `hosts` may be asked for; none: see config.
     """
 
-    def check(request: web.Request) -> None:
-        if hosts or not callers.need_keys:
-            name = _name_of(request.headers.get("Host", ""))
-            if name not in (hosts or LOOPBACK):
-                why = f"{name!r} is not served here: http.hosts lists the names that are"
-                raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why)
-
     async def readiness(request: web.Request) -> web.Response:
         return await _ready(door, operations, known=callers.knows(request))
 
     envelope = Envelope(callers)
     elsewhere = {} if operations is None else {PREFIX: envelope.refused}
-    made = web.Application(middlewares=[problems(check, elsewhere)], client_max_size=BODY_MOST)
+    answering = problems(_checking(hosts, callers), elsewhere)
+    made = web.Application(middlewares=[answering], client_max_size=BODY_MOST)
     note_put = (lambda _: None) if operations is None else operations.note_put
     routes = [
         *Requests(door, catalogue, callers, note_put).routes(),
@@ -146,10 +143,30 @@ def application(
         asked = OperationRoutes(operations, door, callers)
         routes += asked.routes() + ParcelRoutes(operations, asked, catalogue, door).routes()
         routes += CourierRoutes(catalogue, callers, envelope).routes()
+        routes += LineRoutes(operations.operators, catalogue, callers).routes()
+        routes += DeadRoutes(operations.operators, catalogue, callers).routes()
         made.on_shutdown.append(asked.release)
     for method, path, handler, _ in with_document(routes):
         made.router.add_route(method, path, handler, expect_handler=refuse_expectations)
     return made
+
+
+def _checking(hosts: tuple[str, ...], callers: Callers) -> Callable[[web.Request], None]:
+    """Make what refuses a request whatever it asks for."""
+
+    def check(request: web.Request) -> None:
+        if hosts or not callers.need_keys:
+            name = _name_of(request.headers.get("Host", ""))
+            if name not in (hosts or LOOPBACK):
+                why = f"{name!r} is not served here: http.hosts lists the names that are"
+                raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why)
+        # Without keys a page of anybody's in a browser here could post what needs no body.
+        origin = None if callers.need_keys else request.headers.get("Origin")
+        if origin is not None and origin.partition("://")[2] != request.headers.get("Host"):
+            why = f"a page of {origin!r} asks: without a key no other origin is served"
+            raise Problem(HTTPStatus.FORBIDDEN, why)
+
+    return check
 
 
 def _name_of(host: str) -> str:

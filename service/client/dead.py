@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pymongo.collection import Collection
 
 from service.client.buried import buried_job, delete_buried
@@ -18,9 +20,17 @@ __all__ = [
     "delete_dead",
     "find",
     "put_again",
+    "shown",
 ]
 
 Dead = Collection[Document]
+
+
+def shown(document: Document) -> dict[str, Any]:
+    """Make a record what JSON can say: its body as far as it is text."""
+    body = document.get("body")
+    text = body.decode("utf-8", "backslashreplace") if isinstance(body, bytes) else body
+    return {**document, "_id": str(document["_id"]), "body": text}
 
 
 def put_again(document: Document, dead: Dead, producer: Producer) -> str | None:

@@ -14,6 +14,7 @@ from limits.ends import Ends, hearing
 from limits.queued import Queued
 from limits.view import Place, View
 from service.client.connections import redis_of
+from service.client.operators import Operators
 from service.client.put import Sendable
 from service.client.stored import Stored, open_stored
 from service.config.handover import rules_for
@@ -57,6 +58,9 @@ class Operations:
 
     held_most = 900
     """How many may wait at once."""
+
+    operators: Operators
+    """What operators may ask and do, over the same connections."""
 
     def __init__(
         self, view: View, ends: Ends, canceller: Canceller, stored: Stored, queued: Queued
@@ -154,5 +158,6 @@ async def open_operations(config: Config) -> AsyncIterator[Operations]:
     ):
         canceller = Canceller(redis, rules_of)
         made = Operations(View(redis, rules_of), ends, canceller, stored, queued)
+        made.operators = Operators(config, View(redis, rules_of), stored.stores)
         made.held_most = config.http.connections - config.http.connections // SPARE_PART
         yield made

@@ -29,22 +29,22 @@ class Stored:
     """Reads, on threads. Every method raises ResultsDown."""
 
     def __init__(self, stores: Collections) -> None:
-        self._stores = stores
+        self.stores = stores
 
     async def tracking(self, slug: Slug, number: Number) -> Document | None:
         """Find the document of a parcel, whole; None where nothing is stored."""
-        return await asked(find_tracking, self._stores.tracking, slug, number)
+        return await asked(find_tracking, self.stores.tracking, slug, number)
 
     async def operation(self, identity: str) -> Members | None:
         """Find the newest archived operation that had this id."""
-        found = await asked(find_operation, self._stores.operations, identity)
+        found = await asked(find_operation, self.stores.operations, identity)
         return told(found) if found else None
 
     async def operations(
         self, slug: Slug, number: Number, known: Sequence[Members]
     ) -> list[Members]:
         """List those of a parcel, the newest first; `known` are those that Redis knows."""
-        found = await asked(operations_of, self._stores.operations, slug, number)
+        found = await asked(operations_of, self.stores.operations, slug, number)
         return in_order(known, [told(each) for each in found])
 
 

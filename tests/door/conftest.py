@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pymongo
 import pytest
 from door_ground import NOWHERE, Client, serving
 from limits_bench import FAST, Worker
-from operations_ground import serving_all, working
+from operations_ground import Database, serving_all, working
 from redis.asyncio import Redis
 
 from devstack.servers import Server
@@ -63,3 +65,9 @@ async def worker(redis_url: str) -> AsyncIterator[Worker]:
 async def redis(redis_url: str) -> AsyncIterator[Redis]:
     async with Redis.from_url(redis_url, decode_responses=True) as client:
         yield client
+
+
+@pytest.fixture
+def collections(mongo_uri: str, database: str) -> Iterator[Database]:
+    with pymongo.MongoClient[dict[str, Any]](mongo_uri) as client:
+        yield client[database]

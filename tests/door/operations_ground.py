@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import pymongo
+import pymongo.database
 from aiohttp.test_utils import TestServer
 from described_client import DescribedClient
 from door_ground import CATALOGUE, NOWHERE, USPS, Client, FixedKeys, open_door
@@ -63,13 +67,44 @@ async def serving_all(
 ) -> AsyncIterator[Client]:
     """All routes; without servers no beanstalkd can be reached."""
     callers = callers or Callers(FixedKeys(), 1_000.0)
-    bound = {"TRACKER_HTTP__CONNECTIONS": f"{connections}"}
+    urls = [each.url for each in servers] or [NOWHERE]
+    bound = {
+        "TRACKER_HTTP__CONNECTIONS": f"{connections}",
+        "TRACKER_BEANSTALKD__SERVERS": json.dumps(urls),
+    }
     config = load(None, {**settings, **bound}, Path("/")).config
     async with (
-        open_door(spool, *(servers or (NOWHERE,))) as door,
+        open_door(spool, *urls) as door,
         open_operations(config) as operations,
         DescribedClient(
             TestServer(application(door, CATALOGUE, callers, (), operations))
         ) as client,
     ):
         yield client
+
+
+Database = pymongo.database.Database[dict[str, Any]]
+
+DIED_AT = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
+
+
+def record_dead(collections: Database, name: str, hours: int = 0, **members: Any) -> None:
+    body = {"type": "requests_flow", "payload": {**USPS, "id": "order-1"}}
+    document = {
+        "_id": name,
+        **USPS,
+        "operations": ["order-1"],
+        "reason": "courier_down",
+        "detail": "503 five times",
+        "body": json.dumps(body),
+        "server": None,
+        "job": None,
+        "at": DIED_AT + dt.timedelta(hours=hours),
+    }
+    collections.dead.insert_one(document | members)
+
+
+def acts(collections: Database) -> list[tuple[Any, ...]]:
+    """What `audit` holds: the key, the act, what it was done to, and what came of it."""
+    found = collections.audit.find()
+    return [(each["key"], each["act"], each["target"], each["outcome"]) for each in found]

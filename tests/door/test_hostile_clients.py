@@ -192,6 +192,16 @@ async def test_a_page_that_calls_the_door_by_a_name_of_its_own_is_refused(alone:
         assert (await alone.get("/livez", headers={"Host": name})).status == 200
 
 
+async def test_a_page_of_another_origin_is_refused_while_no_key_is_asked_for(
+    alone: Client,
+) -> None:
+    for origin in ("https://evil.example", "null", "http://localhost"):
+        problem = await refused(await alone.post("/livez", headers={"Origin": origin}), 403)
+        assert origin in problem["detail"]
+    own = f"http://127.0.0.1:{alone.port}"
+    assert (await alone.get("/livez", headers={"Origin": own})).status == 200
+
+
 async def test_with_keys_any_name_will_do_unless_names_are_listed(disk: Path) -> None:
     keys = FixedKeys()
     header = {"as-api-key": keys.make("main", Scope.INGEST), "Host": "track.example.com"}
@@ -218,7 +228,7 @@ async def test_no_other_origin_is_allowed(alone: Client) -> None:
     headers = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
     response = await alone.options("/v1/requests", headers=headers)
 
-    await refused(response, 405)
+    await refused(response, 403)
     assert not [name for name in response.headers if name.startswith("Access-Control")]
 
 

@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 ENDS = "limits/test_ends.py"
 OPERATIONS = "door/test_operations_over_http.py"
 PARCELS = "door/test_parcels_over_http.py"
+OPERATORS = "door/test_operators.py"
 
 MUTANTS = (
     Mutant(
@@ -48,5 +49,25 @@ MUTANTS = (
         old='if name != "excerpt"',
         new='if name != "answer"',
         tests=(f"{PARCELS}::test_a_parcel_is_shown_without_what_is_ours_or_the_receivers",),
+    ),
+    Mutant(
+        name="an admin key of any account is an operator's",
+        breaks="F18",
+        where="service/api/callers.py",
+        old="if key.account != MAIN or Scope.ADMIN not in key.scopes:",
+        new="if Scope.ADMIN not in key.scopes:",
+        tests=(f"{OPERATORS}::test_for_all_others_there_is_nothing_at_these_paths",),
+    ),
+    Mutant(
+        name="an act is done though nobody can record it",
+        breaks="F18",
+        where="service/client/operators.py",
+        old="            with recorded(self._stores.audit, who, act, target) as outcome:\n"
+        "                return step(outcome)\n",
+        new="            came = step(outcome := {})\n"
+        "            with recorded(self._stores.audit, who, act, target) as told:\n"
+        "                told |= outcome\n"
+        "            return came\n",
+        tests=(f"{OPERATORS}::test_an_act_is_recorded_before_it_is_done_and_its_failure_after",),
     ),
 )

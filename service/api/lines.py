@@ -1,0 +1,161 @@
+"""`/v1/lines` and `/v1/stats`: how couriers' lines do, paused and resumed. For operators only."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from service.api.callers import Callers
+from service.api.operations import answer
+from service.api.problems import Problem
+from service.api.reading import parameters_of, read_body, read_query
+from service.api.routes import About, Route
+from service.client.catalogue import Catalogue
+from service.client.duration import LONGEST_SECONDS, SHORTEST_SECONDS, read_duration
+from service.client.keys import Scope
+from service.client.look import line_members
+from service.client.operators import Operators
+from service.client.statistics import members, statistics_of
+from tracking.errors import MalformedJob
+from tracking.request import Slug
+
+_LASTS = Annotated[float, Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)]
+_WHY = Annotated[str, Meta(max_length=200)]
+
+
+class Pause(msgspec.Struct, forbid_unknown_fields=True):
+    """For how long nobody calls a courier, and why."""
+
+    seconds: Annotated[
+        _LASTS | None,
+        Meta(description="how many seconds it lasts, up to ten years; null until it is resumed"),
+    ] = None
+    reason: Annotated[
+        _WHY, Meta(description="why, in 200 characters at most, for those who look at the line")
+    ] = ""
+
+
+class Paused(msgspec.Struct):
+    """A courier that nobody calls; `seconds` null: until it is resumed."""
+
+    slug: str
+    paused: bool
+    seconds: float | None
+    reason: str
+
+
+class WasPaused(msgspec.Struct):
+    """What kept a courier: `by_hand`, somebody had paused it; `why`, its calls failed."""
+
+    slug: str
+    by_hand: bool
+    why: str
+
+
+class AllLines(msgspec.Struct):
+    """All lines that anybody ever asked; `worries` do not pass by themselves."""
+
+    lines: list[dict[str, Any]]
+    worries: list[str]
+
+
+class Lately(msgspec.Struct, forbid_unknown_fields=True):
+    """Which statistics, and of which time."""
+
+    slug: Annotated[str | None, Meta(description="a courier; without it, all together")] = None
+    last: Annotated[str, Meta(description="a length of time, like 90s, 15m, 2h or 3d")] = "1h"
+
+
+class LineRoutes:
+    """The routes."""
+
+    def __init__(self, operators: Operators, catalogue: Catalogue, callers: Callers) -> None:
+        self._operators = operators
+        self._catalogue = catalogue
+        self._callers = callers
+
+    def routes(self) -> list[Route]:
+        """Name them."""
+        return [
+            Route("GET", "/v1/lines", self.lines, _LINES),
+            Route("GET", "/v1/lines/{slug}", self.line, _LINE),
+            Route("POST", "/v1/lines/{slug}/pause", self.pause, _PAUSE),
+            Route("POST", "/v1/lines/{slug}/resume", self.resume, _RESUME),
+            Route("GET", "/v1/stats", self.stats, _STATS),
+        ]
+
+    async def lines(self, request: web.Request) -> web.Response:
+        """Tell of all lines. Raises Problem, StoreError."""
+        self._callers.operator(request)
+        found = await self._operators.lines(self._catalogue.slugs)
+        return answer(AllLines(list(map(line_members, found.told)), list(found.worries)))
+
+    async def line(self, request: web.Request) -> web.Response:
+        """Tell of one line. Raises Problem, StoreError."""
+        self._callers.operator(request)
+        try:
+            found = await self._operators.line(request.match_info["slug"], self._catalogue)
+        except MalformedJob as error:
+            raise _unknown(error) from error
+        return answer(line_members(found))
+
+    async def pause(self, request: web.Request) -> web.Response:
+        """Let nobody call a courier. Raises Problem, StoreError."""
+        who = self._callers.operator(request)
+        slug, wanted = self._courier(request), await read_body(request, Pause)
+        await self._operators.pause(who, slug, wanted.seconds, wanted.reason)
+        return answer(Paused(slug, paused=True, seconds=wanted.seconds, reason=wanted.reason))
+
+    async def resume(self, request: web.Request) -> web.Response:
+        """Let a courier be called again. Raises Problem, StoreError."""
+        who, slug = self._callers.operator(request), self._courier(request)
+        ended = await self._operators.resume(who, slug)
+        return answer(WasPaused(slug, ended.by_hand, ended.why))
+
+    async def stats(self, request: web.Request) -> web.Response:
+        """Tell what happened lately. Raises Problem, StoreError."""
+        self._callers.operator(request)
+        wanted = read_query(request, Lately)
+        try:
+            slug = self._catalogue.resolve(wanted.slug)[0] if wanted.slug else ""
+            seconds = read_duration(wanted.last)
+        except MalformedJob as error:
+            raise Problem(HTTPStatus.BAD_REQUEST, error.detail, parameter="slug") from error
+        except ValueError as error:
+            raise Problem(HTTPStatus.BAD_REQUEST, f"last: {error}", parameter="last") from error
+        return answer(members(await statistics_of(self._operators.config, slug, seconds)))
+
+    def _courier(self, request: web.Request) -> Slug:
+        try:
+            return self._catalogue.resolve(request.match_info["slug"])[0]
+        except MalformedJob as error:
+            raise _unknown(error) from error
+
+
+def _unknown(error: MalformedJob) -> Problem:
+    return Problem(HTTPStatus.NOT_FOUND, error.detail, reason=error.reason)
+
+
+_LINES = About(
+    "Tell of all lines: what runs, waits and binds.", Scope.ADMIN, {200: AllLines}, (404,)
+)
+_LINE = About("Tell of one line.", Scope.ADMIN, {200: dict[str, Any]}, (404,))
+_PAUSE = About(
+    "Let nobody call a courier, for a time or until it is resumed.",
+    Scope.ADMIN,
+    {200: Paused},
+    (404,),
+    body=Pause,
+)
+_RESUME = About("Let a courier be called again.", Scope.ADMIN, {200: WasPaused}, (404,))
+_STATS = About(
+    "Tell what happened lately, in spans of equal length.",
+    Scope.ADMIN,
+    {200: dict[str, Any]},
+    (404,),
+    parameters_of(Lately),
+)

@@ -1,0 +1,164 @@
+"""What operators may ask and do, for a process that serves; each act is recorded in `audit`."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime as dt
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from limits.view import LineView, View
+from service.client.audit import Operator, recorded
+from service.client.catalogue import Catalogue
+from service.client.connections import Collections
+from service.client.dead import Document, Filter, NotKicked, delete_dead, find, put_again
+from service.client.look import Lines, lines_of
+from service.client.pause import Resumed, pause, resume
+from service.client.producer import Producer
+from service.client.stored import asked
+from service.config.schema import Config
+from tracking.errors import StoreError
+from tracking.line import courier_line
+from tracking.request import Slug
+
+__all__ = ["Acted", "Filter", "Operator", "Operators", "behind", "read_behind"]
+
+ACT_SECONDS = 20.0
+"""No further record is begun after that: proxies give up after a minute."""
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MILLISECOND = dt.timedelta(milliseconds=1)
+
+T = TypeVar("T")
+Step = Callable[[Document, Producer], object]
+
+
+@dataclass(slots=True)
+class Acted:
+    """What became of dead requests: how many are `done`, and why others, by their ids, are not.
+
+    `cursor` names the last one of those that were looked at, None where no more are meant.
+    """
+
+    done: int = 0
+    failures: dict[str, str] = field(default_factory=dict)
+    cursor: str | None = None
+
+
+class Operators:
+    """For one event loop. Its methods raise StoreError; an act that raises may have been done."""
+
+    def __init__(self, config: Config, view: View, stores: Collections) -> None:
+        self.config = config
+        self._view = view
+        self._stores = stores
+
+    async def lines(self, known: Sequence[Slug]) -> Lines:
+        """Look at all lines; `known` are all couriers."""
+        return await lines_of(self._view, known)
+
+    async def line(self, named: str, couriers: Catalogue) -> LineView:
+        """Look at one line, also at one that waits for a courier which is not configured any more.
+
+        Raises MalformedJob where there is none.
+        """
+        for each in (await self.lines(couriers.slugs)).told:
+            if each.line == named:
+                return each
+        return await self._view.line(courier_line(couriers.resolve(named)[0]))
+
+    async def pause(self, who: Operator, slug: Slug, seconds: float | None, why: str) -> None:
+        """Let nobody call a courier, for so many seconds or until `resume`."""
+        target = {"slug": slug, "seconds": seconds, "reason": why}
+
+        def act(_: Document) -> None:
+            asyncio.run(pause(self.config, slug, seconds, why))
+
+        await self._do(who, "pause", target, act)
+
+    async def resume(self, who: Operator, slug: Slug) -> Resumed:
+        """Let a courier be called again."""
+
+        def act(outcome: Document) -> Resumed:
+            ended = asyncio.run(resume(self.config, slug))
+            outcome |= {"by_hand": ended.by_hand, "why": ended.why}
+            return ended
+
+        return await self._do(who, "resume", {"slug": slug}, act)
+
+    async def dead(self, wanted: Filter, most: int) -> list[Document]:
+        """List dead requests, the newest first."""
+        return await asked(find, self._stores.dead, wanted, most)
+
+    async def kick(self, who: Operator, wanted: Filter, most: int) -> Acted:
+        """Put dead requests again, the newest first, and delete their records."""
+        dead = self._stores.dead
+        return await self._each(
+            (who, "kick"), wanted, most, lambda each, producer: put_again(each, dead, producer)
+        )
+
+    async def delete(self, who: Operator, wanted: Filter, most: int) -> Acted:
+        """Delete records of dead requests, the newest first, with their buried jobs."""
+        dead = self._stores.dead
+        return await self._each(
+            (who, "delete"), wanted, most, lambda each, producer: delete_dead(each, dead, producer)
+        )
+
+    async def _each(
+        self, act: tuple[Operator, str], wanted: Filter, most: int, step: Step
+    ) -> Acted:
+        def go(outcome: Document) -> Acted:
+            acted = self._through(wanted, most, step)
+            outcome |= {"done": acted.done, "failed": len(acted.failures)}
+            return acted
+
+        given = {name: value for name, value in dataclasses.asdict(wanted).items() if value}
+        return await self._do(*act, given or {"all": True}, go)
+
+    def _through(self, wanted: Filter, most: int, step: Step) -> Acted:
+        acted, ends = Acted(), time.monotonic() + ACT_SECONDS
+        documents = find(self._stores.dead, wanted, most)
+        with Producer(self.config.beanstalkd.servers) as producer:
+            for count, document in enumerate(documents, start=1):
+                try:
+                    step(document, producer)
+                except (NotKicked, StoreError) as error:
+                    acted.failures[str(document["_id"])] = str(error)
+                else:
+                    acted.done += 1
+                late = count < len(documents) and time.monotonic() >= ends
+                if late or count == most:
+                    acted.cursor = behind(document)
+                    break
+        return acted
+
+    async def _do(
+        self, who: Operator, act: str, target: Document, step: Callable[[Document], T]
+    ) -> T:
+        def whole() -> T:
+            with recorded(self._stores.audit, who, act, target) as outcome:
+                return step(outcome)
+
+        return await asked(whole)
+
+
+def behind(document: Document) -> str | None:
+    """Name what follows a record in a list of dead requests; None of one without a date."""
+    at = document.get("at")
+    return (
+        f"{(at - _EPOCH) // _MILLISECOND}.{document['_id']}"
+        if isinstance(at, dt.datetime)
+        else None
+    )
+
+
+def read_behind(text: str) -> tuple[dt.datetime, str]:
+    """Read what `behind` wrote. Raises ValueError."""
+    at, _, identity = text.partition(".")
+    try:
+        return _EPOCH + int(at) * _MILLISECOND, identity
+    except OverflowError as error:
+        raise ValueError("no such time") from error

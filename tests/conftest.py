@@ -65,10 +65,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def _start_as_from_a_fresh_shell() -> None:
     """Without the settings of this shell, nor the signals that `nohup` or a `&` made it ignore.
 
-    Both would be handed on to every process that a test starts.
+    Both would be handed on to every process that a test starts. Workers of several tests run at
+    once, and only one could listen at the port for metrics.
     """
     for name in [name for name in os.environ if name.startswith("TRACKER_")]:
         del os.environ[name]
+    os.environ["TRACKER_METRICS__LISTEN"] = ""
     handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: lambda *_: None}
     for number, handler in handlers.items():
         if signal.getsignal(number) is signal.SIG_IGN:

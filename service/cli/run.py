@@ -7,8 +7,11 @@ import importlib
 import sys
 
 from service.cli.settings import HOME, installation, loaded, log_lines
+from service.config.address import host_and_port
 from service.config.load import Loaded
 from service.config.per_slug import silence_seconds
+from service.observe.counts import Counts, Key
+from service.observe.metrics import BEATING, PROCESSES
 from service.observe.writer import emitter
 from service.supervisor.lifeline import Lifeline, end_with
 from service.supervisor.parent import STOP_MARGIN_SECONDS, Parent, Plan
@@ -32,15 +35,31 @@ def run(options: argparse.Namespace) -> int:
         grace=config.worker.grace_seconds,
         installation=installation(options),
     )
-    return Parent(plan, emitter(config.log.level, log_lines(setting))).run()
+    counts = Counts()
+    emit = emitter(config.log.level, log_lines(setting), counts.of_events())
+    parent = Parent(plan, emit, counts)
+    if config.metrics.listen:
+        # By name, so that who wants no metrics does not wait for the library.
+        exposition = importlib.import_module("service.observe.exposition")
+        listen = host_and_port(config.metrics.listen)
+        exposition.serve(listen, counts, lambda: _standing(parent), emit)
+    return parent.run()
+
+
+def _standing(parent: Parent) -> dict[Key, float]:
+    pulse = parent.pulse()
+    return {(PROCESSES.name,): pulse.processes, (BEATING.name,): pulse.beating}
 
 
 def _child(setting: Loaded, descriptor: int) -> int:
     stop_seconds = setting.config.worker.grace_seconds + STOP_MARGIN_SECONDS
-    lifeline = Lifeline(descriptor, stop_seconds)
+    counts = Counts()
+    lifeline = Lifeline(descriptor, stop_seconds, counts)
     # By name, as the parent runs this module too and must not import what a worker needs.
     log = importlib.import_module("service.observe.log")
-    log.set_up(setting.config.log.level, log_lines(setting))
+    counting = counts.of_events() if setting.config.metrics.listen else {}
+    log.set_up(setting.config.log.level, log_lines(setting), counting)
     wiring = importlib.import_module("service.wiring")
     code: int = wiring.run_worker(setting.config, lifeline.beat)
+    lifeline.beat()
     return code

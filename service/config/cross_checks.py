@@ -60,6 +60,8 @@ def _addresses(config: Config) -> Iterator[Finding]:
     yield from _checked(("mongodb", "uri"), config.mongodb.uri, check_mongodb)
     yield from _checked(("api", "listen"), config.api.listen, host_and_port)
     yield from _checked(("ingest", "listen"), config.ingest.listen, host_and_port)
+    if config.metrics.listen:
+        yield from _checked(("metrics", "listen"), config.metrics.listen, host_and_port)
 
 
 def _checked(path: Path, address: str, check: Callable[[str], object]) -> Iterator[Finding]:

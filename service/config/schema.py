@@ -193,6 +193,12 @@ class Http(Section, frozen=True):
     connections: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_000
 
 
+class Metrics(Section, frozen=True):
+    """`[metrics]`: figures for Prometheus, of the workers of one parent."""
+
+    listen: str = "127.0.0.1:9400"
+
+
 class Log(Section, frozen=True):
     """`[log]`: what is written on standard output."""
 
@@ -231,5 +237,6 @@ class Config(Section, frozen=True):
     api: Api = Api()
     ingest: Ingest = Ingest()
     http: Http = Http()
+    metrics: Metrics = Metrics()
     log: Log = Log()
     couriers: dict[str, Courier] = field(default_factory=dict)

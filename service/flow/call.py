@@ -98,6 +98,8 @@ class Asker:
             return await self._back_to_head(call, error)
         except CourierError as error:
             ms = round((time.monotonic() - began) * 1000)
+            if call.permit.started:
+                _tell_of(call, error.code, ms)
             return await self._failed(
                 call, error, Attempt(at, error.code, ms, error.http_status, error.excerpt)
             )
@@ -108,6 +110,7 @@ class Asker:
         self._reach(FailPoint.AFTER_ANSWER)
         outcome = "answered" if tracking.checkpoints else "not_found"
         ms = round((time.monotonic() - began) * 1000)
+        _tell_of(call, outcome, ms)
         return await self._answered(call, tracking, Attempt(at, outcome, ms, tracking.http_status))
 
     async def _die(
@@ -121,7 +124,7 @@ class Asker:
         letter = letter_of(call, error.code, error.message, self._write_job(call.request))
         await keep_trying(lambda: self._dead.record([letter]))
         self._reach(FailPoint.AFTER_DEAD)
-        emit(Event.DEAD, **_names(call), **_said(error))
+        emit(Event.DEAD, **_names(call), **_said(error), requests=call.requests)
         verdict = _error_verdict(error, made, answered=False)
         return await self._end(call, verdict._replace(setback=setback))
 
@@ -190,7 +193,7 @@ class Asker:
                     raise
         match decision:
             case Refuse():
-                emit(Event.REFUSED, **_names(call), **said)
+                emit(Event.REFUSED, **_names(call), **said, requests=call.requests)
                 return await self._end(call, _error_verdict(error, made, answered=True))
             case Die(setback):
                 return await self._die(call, error, setback, made)
@@ -232,6 +235,10 @@ _PAUSES = {
     "auth_failed": Event.AUTH_FAILED,
     "rate_limited": Event.PAUSED,
 }
+
+
+def _tell_of(call: Call, outcome: str, ms: int) -> None:
+    emit(Event.CALLED, slug=call.line, number=call.request.number, outcome=outcome, ms=ms)
 
 
 def _names(call: Call) -> dict[str, str]:

@@ -17,6 +17,7 @@ Level = Literal["debug", "info", "warning", "error"]
 class Event(StrEnum):
     """The words under `event`; never changed without a CHANGELOG entry, as people search them."""
 
+    CALLED = "courier was asked"
     ANSWERED = "request answered"
     REUSED = "request answered by a fresh result"
     CANCELLED = "request cancelled"
@@ -59,6 +60,7 @@ class Event(StrEnum):
 
     STARTED = "worker started"
     REFUSED_START = "worker refuses to start"
+    NO_METRICS = "metrics are not served"
     STOPPING = "worker stops"
     STOPPED = "worker stopped"
     CHILD_STARTED = "process started"
@@ -74,6 +76,7 @@ class Event(StrEnum):
 
 LEVELS: Mapping[Event, Level] = MappingProxyType(
     {
+        Event.CALLED: "debug",
         Event.ANSWERED: "info",
         Event.REUSED: "info",
         Event.CANCELLED: "info",
@@ -112,6 +115,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.SPOOL_DOWN: "error",
         Event.STARTED: "info",
         Event.REFUSED_START: "error",
+        Event.NO_METRICS: "warning",
         Event.STOPPING: "info",
         Event.STOPPED: "info",
         Event.CHILD_STARTED: "info",
@@ -128,6 +132,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
 
 MEANINGS: Mapping[Event, str] = MappingProxyType(
     {
+        Event.CALLED: "A call is over, well or not (`outcome`); what follows from it comes next.",
         Event.ANSWERED: "The courier answered and the answer is stored; all its requests ended.",
         Event.REUSED: "A stored answer was fresh enough; the courier was not asked.",
         Event.CANCELLED: "Cancelled, expired or superseded before a call was made.",
@@ -166,6 +171,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.SPOOL_DOWN: "Nothing can be spooled; what no beanstalkd takes is refused with 503.",
         Event.STARTED: "The worker is connected and takes jobs.",
         Event.REFUSED_START: "A server cannot be used; `error` says why, `fix` what to do.",
+        Event.NO_METRICS: "Nobody can listen at `server`; the worker works on without.",
         Event.STOPPING: "The worker takes nothing more and finishes what it holds.",
         Event.STOPPED: "The worker holds nothing any more and ends.",
         Event.CHILD_STARTED: "The parent started a worker process.",

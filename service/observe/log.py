@@ -8,16 +8,17 @@ outcome, ms, delay_ms, attempts, error, why. Numbers stay numbers; an exception 
 from __future__ import annotations
 
 import logging
+from types import MappingProxyType
 from typing import Any
 
 from service.observe.events import Event, Level
 from service.observe.redact import traceback_of
-from service.observe.writer import Emit, Lines, emitter, lines
+from service.observe.writer import Counting, Emit, Lines, emitter, lines
 
 
-def set_up(level: Level, lines: Lines) -> None:
-    """Decide, once per process, what is logged and how. `level` is log.level."""
-    _process.emit = emitter(level, lines)
+def set_up(level: Level, lines: Lines, counting: Counting = MappingProxyType({})) -> None:
+    """Decide, once per process, what is logged and how, and who counts. `level` is log.level."""
+    _process.emit = emitter(level, lines, counting)
     logging.basicConfig(handlers=[_Libraries()], level=logging.WARNING, force=True)
 
 

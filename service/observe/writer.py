@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import msgspec
@@ -26,6 +27,9 @@ WEIGHTS: Mapping[str, int] = {"debug": 10, "info": 20, "warning": 30, "error": 4
 _URGENT = frozenset({"warning", "error"})
 
 Render = Callable[[Mapping[str, Any]], bytes]
+
+Counting = Mapping[Event, Callable[[Mapping[str, Any]], None]]
+"""What counts an event, by its fields."""
 
 
 class Emit(Protocol):
@@ -68,12 +72,20 @@ def lines(form: str, secrets: Collection[str] = (), *, worker: str = "", out: in
     return Lines(cleaner(secrets), render, {"worker": worker} if worker else {}, Output(out))
 
 
-def emitter(level: Level, made: Lines) -> Emit:
-    """Make the `emit` of this process, which writes what is at least of `level`."""
-    told = {each: of for each, of in LEVELS.items() if WEIGHTS[of] >= WEIGHTS[level]}
+def emitter(level: Level, made: Lines, counting: Counting = MappingProxyType({})) -> Emit:
+    """Make the `emit` of this process, which writes what is at least of `level`.
+
+    All events are counted, also those that are not written.
+    """
+    told = {
+        each: (of if WEIGHTS[of] >= WEIGHTS[level] else None, counting.get(each))
+        for each, of in LEVELS.items()
+    }
 
     def emit(event: Event, **fields: Any) -> None:
-        level = told.get(event)
+        level, count = told[event]
+        if count is not None:
+            count(fields)
         if level is None or not made.out.has_room():
             return
         line = made.line(level, str(event), fields)

@@ -9,7 +9,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.supervisor.lifeline import WORKS
+from service.observe.counts import Counts
+from service.supervisor.lifeline import LIVES, WORKS
+
+PIPE_BYTES = 65_536
+"""What a pipe holds: one read takes all that is there."""
+
+_BEATS = frozenset({LIVES, WORKS})
 
 
 @dataclass(slots=True)
@@ -24,18 +30,22 @@ class Child:
     beaten: bool = False
     works: bool = False
     """Whether it said that it is connected and takes jobs."""
+    unread: bytes = b""
 
-    def listen(self) -> bool:
-        """Take what heartbeats there are; false when there will be no more."""
+    def listen(self, counts: Counts) -> bool:
+        """Take what heartbeats and counts there are; false when there will be no more."""
         try:
-            beats = os.read(self.beats, 4096)
+            read = os.read(self.beats, PIPE_BYTES)
         except BlockingIOError:
             return True
-        if beats:
-            self.last_beat = time.monotonic()
-            self.beaten = True
-            self.works = self.works or WORKS in beats
-        return bool(beats)
+        if not read:
+            return False
+        *lines, self.unread = (self.unread + read).split(b"\n")
+        self.last_beat = time.monotonic()
+        self.beaten = True
+        self.works = self.works or WORKS in lines
+        counts.take(b"\n".join(line for line in lines if line not in _BEATS))
+        return True
 
     def ask_to_stop(self) -> None:
         """Ask it to finish or hand back what it holds. An ended process is none to ask."""

@@ -1,4 +1,4 @@
-"""The child's side of the tie to its parent: a heartbeat out, the parent's end in.
+"""The child's side of the tie to its parent: heartbeats and counts out, the parent's end in.
 
 ============================ ================================================================
 what happens                 what follows
@@ -21,8 +21,11 @@ import signal
 import sys
 import threading
 
+from service.observe.counts import Counts
+
 LIVES, WORKS = b".", b"+"
-"""What a beat says: the process lives; it is connected and takes jobs."""
+"""What a beat says, in a line: the process lives; it is connected and takes jobs. Any other line is
+what it has counted."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -30,20 +33,33 @@ _PR_SET_PDEATHSIG = 1
 class Lifeline:
     """The tie of this process to its parent. Call `beat` from the loop that does the work."""
 
-    def __init__(self, descriptor: int, stop_seconds: float) -> None:
-        """`stop_seconds` is how long the stop may take once the parent is gone."""
+    def __init__(self, descriptor: int, stop_seconds: float, counts: Counts | None = None) -> None:
+        """`stop_seconds` is how long the stop may take once the parent is gone.
+
+        Each beat hands `counts` over.
+        """
         os.set_blocking(descriptor, False)
         self._descriptor = descriptor
         self._stop_seconds = stop_seconds
+        self._counts = counts or Counts()
         # Not the loop's to see: it may hang when the parent dies.
         threading.Thread(target=self._await_end, name="lifeline", daemon=True).start()
 
     def beat(self, *, works: bool = False) -> None:
         """Tell the parent that this process lives, or that it takes jobs; each beat wakes it."""
-        # Full: the parent reads nothing at the moment; the beats in the pipe will do. Broken: the
-        # thread has seen it.
+        # Without room the beats in the pipe will do, and what was counted goes with a later one.
+        room = self._write((WORKS if works else LIVES) + b"\n")
+        while room and (news := self._counts.news(select.PIPE_BUF)):
+            room = self._write(news)
+            if not room:
+                self._counts.take(news)
+
+    def _write(self, line: bytes) -> bool:
+        """Write all of it or nothing, as a pipe does with so little."""
+        # Full: the parent reads nothing at the moment. Broken: the thread has seen it.
         with contextlib.suppress(BlockingIOError, BrokenPipeError):
-            os.write(self._descriptor, WORKS if works else LIVES)
+            return os.write(self._descriptor, line) > 0
+        return False
 
     def _await_end(self) -> None:
         pipe = select.poll()

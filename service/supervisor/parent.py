@@ -31,6 +31,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from service import REFUSED, VERSION
+from service.observe.counts import Counts
 from service.observe.events import Event
 from service.observe.writer import Emit
 from service.supervisor.child import Child, start
@@ -85,8 +86,10 @@ class Slot:
 class Parent:
     """Runs the plan until a signal; `run` may be called once."""
 
-    def __init__(self, plan: Plan, emit: Emit) -> None:
+    def __init__(self, plan: Plan, emit: Emit, counts: Counts | None = None) -> None:
+        """`counts` gathers what the children count."""
         self._plan = plan
+        self._counts = counts or Counts()
         self._emit = emit
         self._slots = [Slot(index) for index in range(plan.processes)]
         self._selector = selectors.DefaultSelector()
@@ -135,12 +138,13 @@ class Parent:
             child.last_beat += max(0.0, overslept)
         for key, _ in ready:
             if key.fileobj is self._door:
-                answer(self._door, self._pulse())
+                answer(self._door, self.pulse())
             # A closed pipe stays readable for ever: without this the loop would spin.
-            if isinstance(key.data, Child) and not key.data.listen():
+            if isinstance(key.data, Child) and not key.data.listen(self._counts):
                 self._selector.unregister(key.fileobj)
 
-    def _pulse(self) -> Pulse:
+    def pulse(self) -> Pulse:
+        """Tell how it goes; a thread may ask, too."""
         beating = sum(child.beaten for child in self._children())
         return Pulse(os.getpid(), VERSION, self._began, self._plan.processes, beating)
 
@@ -159,6 +163,7 @@ class Parent:
             child = slot.child
             if child is None or (code := child.process.poll()) is None:
                 continue
+            child.listen(self._counts)  # its last words
             with contextlib.suppress(KeyError):
                 self._selector.unregister(child.beats)
             child.close()

@@ -26,7 +26,8 @@ UNFIT = 1
 BEATS = 6
 """So many in the time after which a silent process is killed: some may be late."""
 
-BEAT_MOST_SECONDS = 5.0
+BEAT_MOST_SECONDS = 1.0
+"""What was counted goes with a beat, and should not be old when it is asked for."""
 
 
 class Beat(Protocol):
@@ -39,7 +40,7 @@ class Beat(Protocol):
 def run_worker(config: Config, beat: Beat) -> int:
     """Run one worker process until SIGTERM or SIGINT; returns its exit code.
 
-    `beat` is called every few seconds as long as the event loop turns, and once with `works`.
+    `beat` is called every second as long as the event loop turns, and once with `works`.
     1: a background task keeps ending. 2: a server was refused because it can lose acknowledged
     work.
     """

@@ -7,6 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from service.observe.counts import Counts
 from service.observe.writer import emitter, lines
 from service.supervisor.parent import Parent, Plan
 
@@ -21,4 +22,7 @@ plan = Plan(
     first_delay=0.05,
     delay_cap=0.2,
 )
-sys.exit(Parent(plan, emitter("info", lines("json"))).run())
+counts = Counts()
+code = Parent(plan, emitter("info", lines("json"), counts.of_events()), counts).run()
+Path(notes).with_suffix(".counts").write_text(repr(counts.sums))
+sys.exit(code)

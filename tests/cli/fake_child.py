@@ -16,6 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from service.observe.counts import Counts
 from service.supervisor.lifeline import Lifeline
 
 DEATHS = 4
@@ -46,7 +47,9 @@ def is_first() -> bool:
 
 first = is_first()
 signal.signal(signal.SIGTERM, stop)
-lifeline = Lifeline(descriptor, STOP_SECONDS)
+counts = Counts()
+counts.add(("repairs_total", "drain"), 3)  # whatever it may be
+lifeline = Lifeline(descriptor, STOP_SECONDS, counts)
 note("started")
 if how == "slow":
     time.sleep(4.0)

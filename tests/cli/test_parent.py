@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import time
@@ -41,6 +42,16 @@ def test_a_child_that_keeps_dying_is_started_again_and_again(start: Start) -> No
     assert family.exit_code() == 0
     delays = [event["delay_ms"] for event in family.events() if event["event"] == "process died"]
     assert delays == [50, 100, 200, 200]
+
+
+def test_what_children_count_is_added_up_also_of_those_that_died(start: Start) -> None:
+    family = start("dying-once", processes=1)
+    family.await_started(2)
+    family.signal(signal.SIGTERM)
+    assert family.exit_code() == 0
+    counted = ast.literal_eval(family.notes.with_suffix(".counts").read_text())
+    assert counted["repairs_total", "drain"] == 3 * 2
+    assert counted["repairs_total", "process"] == 1
 
 
 def test_a_stopped_child_is_killed_after_the_silence_and_replaced(start: Start) -> None:

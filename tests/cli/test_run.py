@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,11 @@ def until(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"{what}: not within {PATIENCE} s"
         time.sleep(0.05)
+
+
+def scraped(listen: str) -> str:
+    with urllib.request.urlopen(f"http://{listen}/metrics", timeout=PATIENCE) as reply:
+        return str(reply.read(), "utf-8")
 
 
 Started = Callable[..., subprocess.Popen[bytes]]
@@ -84,7 +91,9 @@ def test_a_worker_answers_what_is_put_and_stops_in_good_order(
     start, log = started
     monkeypatch.setenv("TRACKER_COURIERS__ACME__MODULE", "json_feed")
     monkeypatch.setenv("TRACKER_COURIERS__ACME__BASE_URL", f"{site.url}/feed")
-    process = start(TRACKER_WORKER__PROCESSES="2")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        figures = f"127.0.0.1:{free.getsockname()[1]}"
+    process = start(TRACKER_WORKER__PROCESSES="2", TRACKER_METRICS__LISTEN=figures)
     done = run("put", "acme", "AB12345601", "AB12345602", "--wait", "30", "--json")
     assert done.code == 0, done.out + done.err + log.read_text()
     shown = run("show", "acme", "AB12345601", "--json")
@@ -92,6 +101,9 @@ def test_a_worker_answers_what_is_put_and_stops_in_good_order(
     assert "acme" in run("info").out
     assert '"level":"warning"' not in log.read_text()
     live = run("info", "--json").json[0]["workers"]
+    told = 'courier_calls_total{outcome="answered",slug="acme"} 2.0'
+    until(lambda: told in scraped(figures), "both calls are counted, of both processes")
+    assert "worker_processes_beating 2.0" in scraped(figures)
     pids = children_of(process.pid)
     assert sorted(each["pid"] for each in live) == sorted(pids)
     assert len(pids) == 2

@@ -217,7 +217,8 @@ def _started(verb: str, variables: Mapping[str, str]) -> Iterator[RunningWorker]
     process = subprocess.Popen(  # noqa: S603 - our own command
         [*command, verb, "--end-with", str(os.getpid())],
         cwd=HOME,
-        env={**ours, **variables},
+        # Another worker of this machine may serve its metrics at that port.
+        env={**ours, "TRACKER_METRICS__LISTEN": "", **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,

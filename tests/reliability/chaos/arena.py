@@ -162,6 +162,7 @@ def _environment(
     return {
         **sentinels,
         "TRACKER_CONFIG": str(folder / CONFIG),
+        "TRACKER_METRICS__LISTEN": "",
         "TRACKER_BEANSTALKD__SERVERS": json.dumps(tubes),
         "TRACKER_REDIS__URL": f"redis://{HOST}:{port_of('redis')}/0",
         "TRACKER_MONGODB__URI": f"mongodb://{HOST}:{port_of('mongodb')}",

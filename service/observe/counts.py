@@ -1,0 +1,172 @@
+"""What a process has done so far, in plain integers, and their way to the process that serves them.
+
+The log's events are what is counted, so both tell the same. A worker process hands what it counted
+to its parent as lines of text, `name TAB label … TAB amount`; the parent adds up, so no counter
+goes back when a worker process is started again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from service.observe.events import LEVELS, Event
+from service.observe.metrics import (
+    BOUNDS_MS,
+    DEAD,
+    ENDED,
+    REPAIRS,
+    RETRIES,
+    SAVED,
+    TROUBLE,
+)
+
+Key = tuple[str, ...]
+"""The name of a metric and its labels; of a histogram also a bucket's index or SUM_MS."""
+
+SUM_MS = "ms"
+"""In the place of a bucket: the sum of all that was measured."""
+
+_BUCKETS = tuple(map(str, range(len(BOUNDS_MS) + 1)))
+
+
+class Counts:
+    """Sums that only grow. An addition of another thread may get lost; nearly none makes one."""
+
+    def __init__(self) -> None:
+        self.sums: dict[Key, int] = {}
+
+    def add(self, key: Key, by: int = 1) -> None:
+        """Count something `by` times."""
+        self.sums[key] = self.sums.get(key, 0) + by
+
+    def time(self, name: str, label: str, ms: int) -> None:
+        """Note one measurement of a histogram."""
+        self.add((name, label, _BUCKETS[bisect_left(BOUNDS_MS, ms)]))
+        self.add((name, label, SUM_MS), ms)
+
+    def of_events(self) -> Mapping[Event, Callable[[Mapping[str, Any]], None]]:
+        """Give what counts each event that is counted, by its fields: for `emitter`."""
+        return {event: partial(count, self) for event, count in _COUNTED.items()}
+
+    def news(self, most: int) -> bytes:
+        """Hand over what was counted: lines of at most so many bytes, none when nothing is left."""
+        frame = b""
+        while self.sums and len(frame) < most:
+            key, total = self.sums.popitem()
+            line = "\t".join((*key, f"{total}\n")).encode()
+            if len(frame) + len(line) > most:
+                self.sums[key] = total
+                break
+            frame += line
+        return frame
+
+    def take(self, news: bytes) -> None:
+        """Add what was counted elsewhere, or could not be handed over."""
+        for line in filter(None, news.decode().split("\n")):
+            *key, more = line.split("\t")
+            self.add(tuple(key), int(more))
+
+
+_Count = Callable[[Counts, Mapping[str, Any]], None]
+
+
+def _called(counts: Counts, fields: Mapping[str, Any]) -> None:
+    # As `add` and `time` do it, at half of their cost: every call comes by here.
+    sums, slug, ms = counts.sums, fields["slug"], fields["ms"]
+    key: Key = ("courier_calls_total", slug, fields["outcome"])
+    sums[key] = sums.get(key, 0) + 1
+    key = ("courier_call_seconds", slug, _BUCKETS[bisect_left(BOUNDS_MS, ms)])
+    sums[key] = sums.get(key, 0) + 1
+    key = ("courier_call_seconds", slug, SUM_MS)
+    sums[key] = sums.get(key, 0) + ms
+
+
+def _answered(counts: Counts, fields: Mapping[str, Any]) -> None:
+    slug, requests = fields["slug"], fields["requests"]
+    counts.add((ENDED.name, slug, "answered"), requests)
+    if requests > 1:
+        counts.add((SAVED.name, slug, "merging"), requests - 1)
+
+
+def _fresh(counts: Counts, fields: Mapping[str, Any]) -> None:
+    counts.add((ENDED.name, fields["slug"], "fresh"))
+    counts.add((SAVED.name, fields["slug"], "freshness"))
+
+
+def _ended(outcome: str) -> _Count:
+    return lambda counts, fields: counts.add(
+        (ENDED.name, fields["slug"], outcome), fields.get("requests", 1)
+    )
+
+
+def _dead(*, reason: str = "", told_as: str = "") -> _Count:
+    def count(counts: Counts, fields: Mapping[str, Any]) -> None:
+        slug = fields.get("slug", "")
+        counts.add((ENDED.name, slug, "dead"), fields.get("requests", 1))
+        counts.add((DEAD.name, slug, reason or fields[told_as]))
+
+    return count
+
+
+def _retried(counts: Counts, fields: Mapping[str, Any]) -> None:
+    counts.add((RETRIES.name, fields["slug"], fields["error"]))
+
+
+def _swept(counts: Counts, fields: Mapping[str, Any]) -> None:
+    made = {"call": fields["calls"], "drain": int(fields["drain"]), "given_up": fields["dying"]}
+    for kind, times in made.items():
+        if times:
+            counts.add((REPAIRS.name, kind), times)
+
+
+def _repaired(kind: str) -> _Count:
+    return lambda counts, _: counts.add((REPAIRS.name, kind))
+
+
+def _both(one: _Count, two: _Count | None) -> _Count:
+    def count(counts: Counts, fields: Mapping[str, Any]) -> None:
+        one(counts, fields)
+        if two is not None:
+            two(counts, fields)
+
+    return count
+
+
+def _line_of_log(event: Event) -> _Count:
+    key = (TROUBLE.name, LEVELS[event], event.value)
+    return lambda counts, _: counts.add(key)
+
+
+_TOLD: Mapping[Event, _Count] = {
+    Event.CALLED: _called,
+    Event.ANSWERED: _answered,
+    Event.REUSED: _fresh,
+    Event.CANCELLED: _ended("cancelled"),
+    Event.REFUSED: _ended("refused"),
+    Event.DEAD: _dead(told_as="error"),
+    Event.MALFORMED: _dead(told_as="why"),
+    Event.FULL: _dead(reason="wait_list_full"),
+    Event.TOO_LATE: _dead(reason="too_late"),
+    Event.ID_REUSED: _dead(reason="id_reused"),
+    Event.RETRIED: _retried,
+    Event.PAUSED: _retried,
+    Event.NO_CREDENTIALS: _retried,
+    Event.AUTH_FAILED: _retried,
+    Event.SWEPT: _swept,
+    Event.TASK_ENDED: _repaired("task"),
+    Event.CHILD_DIED: _repaired("process"),
+    Event.CHILD_SILENT: _repaired("process"),
+}
+
+_COUNTED: Mapping[Event, _Count] = MappingProxyType(
+    {event: count for event, count in _TOLD.items() if LEVELS[event] in {"debug", "info"}}
+    | {
+        event: _both(_line_of_log(event), _TOLD.get(event))
+        for event, level in LEVELS.items()
+        if level in {"warning", "error"}
+    }
+)

@@ -1,0 +1,116 @@
+"""Every metric: its name, its kind, its labels, what it means and who serves it.
+
+docs/metrics.md is compared with this table. The line (a courier's slug) is the only label with many
+values; a tracking number is never one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """As Prometheus names them. Histograms are of seconds."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class By(StrEnum):
+    """The process that serves a metric."""
+
+    WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric. `meaning` is a sentence for who reads a dashboard."""
+
+    name: str
+    kind: Kind
+    by: By
+    labels: tuple[str, ...]
+    meaning: str
+
+
+def _counter(by: By, name: str, labels: str, meaning: str) -> Metric:
+    return Metric(name, Kind.COUNTER, by, tuple(labels.split()), meaning)
+
+
+def _gauge(by: By, name: str, labels: str, meaning: str) -> Metric:
+    return Metric(name, Kind.GAUGE, by, tuple(labels.split()), meaning)
+
+
+def _histogram(by: By, name: str, labels: str, meaning: str) -> Metric:
+    return Metric(name, Kind.HISTOGRAM, by, tuple(labels.split()), meaning)
+
+
+BOUNDS_MS = (5, 25, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000)
+"""The buckets of every histogram: calls may take 30 s, replies are held for up to 60."""
+
+CALLS = _counter(
+    By.WORKER,
+    "courier_calls_total",
+    "slug outcome",
+    "Calls that left for the courier: `answered`, `not_found`, or the code of what went wrong.",
+)
+CALL_TIMES = _histogram(
+    By.WORKER, "courier_call_seconds", "slug", "How long those calls took, from grant to answer."
+)
+ENDED = _counter(
+    By.WORKER,
+    "requests_total",
+    "slug outcome",
+    "Requests by what became of them: `answered`, `fresh` (a stored answer did), `refused` by the "
+    "courier, `cancelled`, `dead`.",
+)
+DEAD = _counter(
+    By.WORKER,
+    "dead_requests_total",
+    "slug reason",
+    "Records in `dead`, by reason; no slug where the job names none that is known.",
+)
+RETRIES = _counter(
+    By.WORKER, "call_retries_total", "slug reason", "Calls that failed and are made once more."
+)
+SAVED = _counter(
+    By.WORKER,
+    "calls_saved_total",
+    "slug by",
+    "Calls that were not needed: one answered more requests (`merging`), or a stored answer was "
+    "young enough (`freshness`).",
+)
+REPAIRS = _counter(
+    By.WORKER,
+    "repairs_total",
+    "kind",
+    "What was put right: `call` of a vanished worker, `drain` job, `given_up` request, ended "
+    "`task`, ended or silent `process`.",
+)
+TROUBLE = _counter(
+    By.WORKER,
+    "log_events_total",
+    "level event",
+    "Warnings and errors of the log, also those that it leaves out; `docs/logs.md` explains each.",
+)
+PROCESSES = _gauge(
+    By.WORKER, "worker_processes", "", "Worker processes that this parent is to run."
+)
+BEATING = _gauge(
+    By.WORKER, "worker_processes_beating", "", "How many of them live and turn their event loop."
+)
+
+METRICS = (
+    CALLS,
+    CALL_TIMES,
+    ENDED,
+    DEAD,
+    RETRIES,
+    SAVED,
+    REPAIRS,
+    TROUBLE,
+    PROCESSES,
+    BEATING,
+)

@@ -141,22 +141,16 @@ def call_of(line: Line, grant: Grant, permit: Permit) -> Call:
 def write_request(request: TrackingRequest, job_key: str, *, full: bool = False) -> bytes:
     """Write a request for admit.lua; what is absent or plain is left out."""
     body: dict[str, object] = {"number": request.number, "job": job_key}
-    if request.id is not None:
-        body["id"] = request.id
+    texts = (("id", request.id), ("trace", request.traceparent), ("resend_of", request.resend_of))
+    body.update({name: text for name, text in texts if text is not None})
+    times = (("age", request.max_age), ("till", request.expires_at), ("put", request.put_at))
+    body.update({name: round(seconds * 1000) for name, seconds in times if seconds is not None})
     if request.given != request.number:
         body["given"] = request.given
-    if request.max_age is not None:
-        body["age"] = round(request.max_age * 1000)
-    if request.expires_at is not None:
-        body["till"] = round(request.expires_at * 1000)
     if request.origin is Origin.AUTOMATIC:
         body["auto"] = True
     if request.fields:
         body["fields"] = dict(request.fields)
-    if request.traceparent is not None:
-        body["trace"] = request.traceparent
-    if request.resend_of is not None:
-        body["resend_of"] = request.resend_of
     if full:
         body["full"] = True
     return _encode(body)

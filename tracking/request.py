@@ -58,7 +58,8 @@ class TrackingRequest(NamedTuple):
     `given` is the number as the producer wrote it. `id` is None when the producer gave none.
     `max_age` (seconds) is None for the configured default, 0 for "always ask the courier".
     `expires_at` is Unix time in seconds after which nobody wants the answer, None for never.
-    `resend_of` is the id of the operation that this one repeats.
+    `resend_of` is the id of the operation that this one repeats. `put_at` is Unix time in seconds
+    at which its producer put it, None where it does not say so.
     """
 
     slug: Slug
@@ -71,6 +72,7 @@ class TrackingRequest(NamedTuple):
     fields: Mapping[str, str] = NO_FIELDS
     traceparent: str | None = None
     resend_of: str | None = None
+    put_at: float | None = None
 
 
 def parse_slug(text: str) -> Slug:

@@ -12,6 +12,7 @@ origin       `"MANUAL"` or `"AUTOMATIC"`
 state        SUCCESS, ERROR or CANCELLED
 output       what its status told
 resend_of    the id of the operation that it repeats, or null
+put_at       when its producer put it, or null where it did not say so (`meta.enqueued_at`)
 admitted_at  when a worker took it
 started_at   when the call was granted that ended it, or null
 finished_at  its end; it is purged so many days after it
@@ -57,6 +58,7 @@ class _Status(msgspec.Struct):
 
     status: str
     at: int
+    put: int | None = None
     tracking: str | None = None
     startedAt: datetime | None = None  # noqa: N815 - the contract's name
     output: dict[str, Any] | None = None
@@ -100,6 +102,7 @@ def _document(ended: Ended, status: _Status, parcel: str) -> Document:
         "state": status.status,
         "output": status.output,
         "resend_of": status.resend_of,
+        "put_at": None if status.put is None else _date(status.put),
         "admitted_at": _date(status.at),
         "started_at": status.startedAt,
         "finished_at": _date(ended.at_ms),

@@ -100,7 +100,10 @@ def needs_age(body: bytes) -> bool:
 
 
 def encode_request(request: TrackingRequest) -> bytes:
-    """Write a request as a body that `decode_request` reads back as the same request."""
+    """Write a request as a body that `decode_request` reads back as the same request.
+
+    When one that expires was put is not told: the seconds to its end count from the epoch.
+    """
     payload: dict[str, object] = {"slug": request.slug, "number": request.given}
     if request.id is not None:
         account, payload["id"] = account_and_id(request.id)
@@ -113,6 +116,8 @@ def encode_request(request: TrackingRequest) -> bytes:
     if request.resend_of is not None:
         payload["resend_of"] = request.resend_of
     meta: dict[str, object] = {}
+    if request.put_at is not None:
+        meta["enqueued_at"] = request.put_at
     if request.expires_at is not None:
         # Counted from the epoch: exact, and right however long the job lies in a tube.
         meta["enqueued_at"] = 0

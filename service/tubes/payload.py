@@ -55,14 +55,15 @@ def request_from(
     meta = meta if isinstance(meta, dict) else {}
     max_age = _seconds(payload.get("max_age"), "max_age")
     expires_in = _seconds(payload.get("expires_in"), "expires_in")
-    expires_at = None
-    if expires_in is not None:
-        now = clock()
-        enqueued_at = _instant(meta.get("enqueued_at"))
+    expires_at, now = None, clock()
+    put_at = _instant(meta.get("enqueued_at"))
+    if put_at is not None:
         # A producer's clock may run ahead of this one, but nothing was put in the future.
-        put_at = now - age_seconds if enqueued_at is None else min(enqueued_at, now)
+        put_at = min(max(put_at, 0.0), now)
+    if expires_in is not None:
+        began = now - age_seconds if put_at is None else put_at
         # Within what `_seconds` reads, so that it can be written as a job again.
-        expires_at = min(max(put_at + expires_in, 0.0), SECONDS_MOST)
+        expires_at = min(max(began + expires_in, 0.0), SECONDS_MOST)
     return TrackingRequest(
         slug=slug,
         number=parse_number(given, keep),
@@ -74,6 +75,7 @@ def request_from(
         fields=_fields(payload),
         traceparent=traceparent_of(meta.get("traceparent")),
         resend_of=_resend_of(payload.get("resend_of")),
+        put_at=put_at or None,
     )
 
 

@@ -58,6 +58,7 @@ def test_every_optional_member_is_read() -> None:
         expires_at=NOW + 50,
         fields={"tracking_postal_code": "33101", "tracking_key": "Zürich"},
         traceparent=parent,
+        put_at=NOW - 10,
     )
 
 

@@ -26,6 +26,7 @@ ADMITTED_MS = 1_772_366_400_000
 """2026-03-01, noon."""
 
 ENDED_MS = ADMITTED_MS + 2_500
+PUT_MS = ADMITTED_MS - 90_000
 NUMBER = "9405903699300184125060"
 
 ODD: list[dict[str, Any]] = [{"at": 2**99}, {"output": {"count": 2**70}}]
@@ -81,7 +82,7 @@ async def test_an_operation_that_ended_is_stored_with_all_that_is_known_of_it(
     redis: Redis, store: Store
 ) -> None:
     attempts = [[ADMITTED_MS - 1, "courier_down", 503, 9], [ADMITTED_MS, "answered", 200, 212]]
-    await end(redis, attempts=attempts, resend_of="order-0")
+    await end(redis, attempts=attempts, resend_of="order-0", put=PUT_MS)
 
     await new(redis, store).step()
 
@@ -96,6 +97,7 @@ async def test_an_operation_that_ended_is_stored_with_all_that_is_known_of_it(
             "state": "SUCCESS",
             "output": {"tag": "Delivered", "checkpoints": 3},
             "resend_of": "order-0",
+            "put_at": instant(PUT_MS),
             "admitted_at": instant(ADMITTED_MS),
             "started_at": instant(ADMITTED_MS),
             "finished_at": instant(ENDED_MS),

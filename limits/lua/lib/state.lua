@@ -6,6 +6,7 @@ An operation, as JSON:
   tracking    its parcel, <slug>:<number>; null when the parcel was forgotten
   hash        then: of its id, a blank and its parcel, so that the id stays that of one parcel
   at          ms, when it was admitted
+  put         ms, when its producer put it, where it said so
   resend_of   the id of the operation that it repeats
   auto        its request is AUTOMATIC
   age, till   ms, of its request, while it is open (has not ended)
@@ -35,7 +36,7 @@ end
 local function new_operation(number, request)
   return {
     tracking = parcel_of(number), at = now_ms, age = request.age, till = request.till,
-    auto = request.auto, resend_of = request.resend_of,
+    auto = request.auto, resend_of = request.resend_of, put = request.put,
   }
 end
 
@@ -90,6 +91,7 @@ do
     if operation.resend_of then
       text = text .. ',"resend_of":' .. cjson.encode(operation.resend_of)
     end
+    if operation.put then text = text .. ',"put":' .. digits(operation.put) end
     if operation.auto then text = text .. ',"auto":true' end
     if not ENDED[state] then
       if operation.age then text = text .. ',"age":' .. digits(operation.age) end

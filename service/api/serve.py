@@ -17,6 +17,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from service.api.aftership.envelope import PREFIX, Envelope
 from service.api.aftership.routes import CourierRoutes
+from service.api.aftership.trackings import TrackingRoutes
 from service.api.callers import Callers
 from service.api.connection import IDLE_SECONDS, ClientConnection, Connections, refuse_expectations
 from service.api.dead import DeadRoutes
@@ -31,6 +32,7 @@ from service.client.catalogue import Catalogue
 from service.client.door import Door, open_door
 from service.client.keyring import Keyring
 from service.client.operations import Operations, open_operations
+from service.client.shipments import Shipments
 from service.config.address import host_and_port, is_loopback
 from service.config.schema import Config
 from service.observe.collector import calm_the_collector
@@ -142,6 +144,8 @@ def application(
     if operations is not None:
         asked = OperationRoutes(operations, door, callers)
         routes += asked.routes() + ParcelRoutes(operations, asked, catalogue, door).routes()
+        shipments = Shipments(operations.stored, door, catalogue)
+        routes += TrackingRoutes(shipments, catalogue, callers, envelope).routes()
         routes += CourierRoutes(catalogue, callers, envelope).routes()
         routes += LineRoutes(operations.operators, catalogue, callers).routes()
         routes += DeadRoutes(operations.operators, catalogue, callers).routes()

@@ -19,6 +19,7 @@ from service.client.audit import Operator, recorded
 from service.client.connections import Collections
 from service.client.keys import PREFIX_CHARACTERS, Key, Scope, digest, make_key
 from service.results.connection import Document
+from service.results.shipments import leave
 from tracking.account import MAIN, Account
 
 
@@ -60,7 +61,10 @@ def add_account(stores: Collections, name: Account) -> None:
 
 
 def remove_account(stores: Collections, name: Account) -> int:
-    """Remove an account and end its keys; tells how many. Raises NotDone."""
+    """Remove an account, end its keys and delete its shipments; tells how many keys.
+
+    Raises NotDone.
+    """
     with _recorded(stores, "account remove", account=name) as outcome:
         if name == MAIN:
             raise NotDone(f"{MAIN} owns what comes by the tube, and stays")
@@ -68,6 +72,7 @@ def remove_account(stores: Collections, name: Account) -> int:
         now = _now()
         stores.accounts.update_one({"_id": name}, {"$set": {"removed_at": now}})
         outcome["keys_ended"] = ended = _end(stores.keys, {"account": name}, now)
+        outcome["shipments"] = leave(stores.shipments, name, now)
     return ended
 
 

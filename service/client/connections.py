@@ -26,6 +26,7 @@ from service.results.names import (
     FORGOTTEN,
     KEYS,
     OPERATIONS,
+    SHIPMENTS,
     STATISTICS,
     UNKNOWN_CODES,
 )
@@ -66,6 +67,7 @@ class Collections:
     accounts: Collection[Document]
     keys: Collection[Document]
     audit: Collection[Document]
+    shipments: Collection[Document]
     statistics: Collection[Document]
 
 
@@ -91,6 +93,7 @@ def collections_of(config: Config) -> Iterator[Collections]:
                 accounts=database[ACCOUNTS],
                 keys=database[KEYS],
                 audit=database[AUDIT],
+                shipments=database[SHIPMENTS],
                 statistics=database[STATISTICS],
             )
     except PyMongoError as error:

@@ -22,6 +22,7 @@ from service.config.handover import rules_for
 from service.config.schema import Config
 from service.results.dead import Filter, find
 from service.results.forgetting import SEEN_SECONDS, Parcel, clear, mark
+from service.results.shipments import forget_parcel
 from tracking.errors import StoreError
 from tracking.request import Number, Slug
 
@@ -73,7 +74,8 @@ def forget(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:
 
 
 def _clear(stores: Collections, parcel: Parcel) -> dict[str, int]:
-    return clear(stores.tracking, stores.past, stores.unreadable, stores.operations, parcel)
+    kept = clear(stores.tracking, stores.past, stores.unreadable, stores.operations, parcel)
+    return kept | {"shipments": forget_parcel(stores.shipments, parcel)}
 
 
 async def _in_redis(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:

@@ -35,16 +35,24 @@ def test_a_key_has_192_random_bits(run: Run) -> None:
     assert one[16:] != other[16:]
 
 
-def test_an_account_is_added_before_its_keys_and_its_name_is_given_once(run: Run) -> None:
+def test_an_account_is_added_before_its_keys_and_its_name_is_given_once(
+    run: Run, collections: Any
+) -> None:
     nobody = run("key", "add", "shop", "--scope", "ingest")
     assert (nobody.code, "account add shop" in nobody.err) == (2, True)
     assert run("account", "add", "shop").code == 0
     assert "already" in run("account", "add", "shop").err
     [key] = run("key", "add", "shop", "--scope", "ingest").lines
+    said = {"account": "shop", "deleted": False, "words": {"title": "J. Doe"}}
+    collections.shipments.insert_many([said, said | {"account": "other"}])
 
     [removed] = run("account", "remove", "shop", "--yes", "--json").json
 
     assert removed == {"account": "shop", "keys_ended": 1}
+    assert [each["words"] for each in collections.shipments.find(sort=["account"])] == [
+        {"title": "J. Doe"},
+        {},
+    ]
     [listed] = run("key", "list", "shop", "--json").json
     assert listed["ends_at"]
     assert "not given again" in run("account", "add", "shop").err

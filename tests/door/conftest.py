@@ -9,6 +9,7 @@ from typing import Any
 
 import pymongo
 import pytest
+from aftership_ground import Bucket
 from door_ground import NOWHERE, Client, serving
 from limits_bench import FAST, Worker
 from operations_ground import Database, serving_all, working
@@ -70,4 +71,10 @@ async def redis(redis_url: str) -> AsyncIterator[Redis]:
 @pytest.fixture
 def collections(mongo_uri: str, database: str) -> Iterator[Database]:
     with pymongo.MongoClient[dict[str, Any]](mongo_uri) as client:
+        yield client[database]
+
+
+@pytest.fixture
+def bucket(mongo_uri: str, database: str) -> Iterator[Bucket]:
+    with pymongo.MongoClient[dict[str, Any]](mongo_uri, tz_aware=True) as client:
         yield client[database]

@@ -73,13 +73,15 @@ def test_what_couriers_want_is_taken_out_of_what_aftership_calls_otherwise() -> 
     assert fields_of({"tracking_ship_date": "20260504"}) == {"tracking_ship_date": "20260504"}
 
 
-def test_a_courier_names_what_it_requires_as_aftership_does() -> None:
+def test_a_courier_names_what_it_requires_as_aftership_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(CATALOGUE, "required_fields", lambda _: ("tracking_postal_code",))
+
     [courier] = shown(CATALOGUE, [Slug("postnl")])["couriers"]
 
     assert (courier["slug"], courier["name"]) == ("postnl", "PostNL")
-    assert courier["required_fields"] == [
-        AFTERSHIP_NAMES[name] for name in CATALOGUE.required_fields(Slug("postnl"))
-    ]
+    assert courier["required_fields"] == ["destination_postal_code"]
 
 
 def test_couriers_are_named_by_any_of_their_names_and_active_ones_have_credentials() -> None:
@@ -116,8 +118,9 @@ async def test_a_courier_is_detected(api: Client) -> None:
         (b"[]", 4001),
         (b'{"tracking_number": "\\ud800"}', 4001),
         (b"{}", 4007),
-        (b'{"tracking_number": 5}', 4008),
+        (b'{"tracking_number": 5}', 4005),
         (b'{"tracking_number": "!"}', 4005),
+        (b'{"tracking_number": "9405", "slug": [1]}', 4008),
     ],
 )
 async def test_a_body_that_is_wrong_is_refused_with_aftership_s_code(

@@ -23,6 +23,8 @@ from service.api.routes import JSON
 PREFIX = "/tracking/"
 """What is asked below this path is answered in the envelope."""
 
+BELOW = f"{PREFIX}{{version}}"
+
 
 class Code(IntEnum):
     """AfterShip's codes for what is wrong."""

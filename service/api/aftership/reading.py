@@ -18,6 +18,7 @@ VERSIONS = ("2026-07", "2026-01", "2025-07")
 
 T = TypeVar("T")
 
+_CODES = {"tracking_number": Code.BAD_NUMBER, "slug": Code.BAD_SLUG, "id": Code.BAD_ID}
 _MISSING = re.compile(r"missing required field `(\w+)`")
 _WHERE = re.compile(r" - at `\$?\.?(.+)`\Z")
 
@@ -58,4 +59,6 @@ def _refused(why: str) -> Problem:
         code = Code.NO_NUMBER if name == "tracking_number" else Code.NO_VALUE
         return refusal(code, f"{name} is required.")
     name = where[1] if (where := _WHERE.search(why)) else "the body"
-    return refusal(Code.BAD_VALUE, f"The value of {name} is invalid: {_WHERE.sub('', why)}.")
+    return refusal(
+        _CODES.get(name, Code.BAD_VALUE), f"The value of {name} is invalid: {_WHERE.sub('', why)}."
+    )

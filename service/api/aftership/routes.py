@@ -12,7 +12,7 @@ from aiohttp import web
 from msgspec import Meta
 
 from service.api.aftership import couriers
-from service.api.aftership.envelope import PREFIX, Code, Envelope, refusal
+from service.api.aftership.envelope import BELOW, Code, Envelope, refusal
 from service.api.aftership.reading import read, version_of
 from service.api.callers import Callers
 from service.api.problems import Problem
@@ -20,8 +20,6 @@ from service.api.routes import NOT_IN_THE_DOCUMENT, Route
 from service.client.catalogue import Catalogue
 from service.client.keys import Scope
 from tracking.errors import MalformedJob
-
-BELOW = f"{PREFIX}{{version}}"
 
 NOT_OFFERED: Mapping[str, str] = MappingProxyType(
     {

@@ -1,0 +1,260 @@
+"""Shipments: what an account says of parcels, and asks for by that. For a process that serves.
+
+A request is put before anything is written, so that no shipment is there for which nobody asked;
+one that is put and whose shipment is then not written has been asked for once too often.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Any
+
+from service.client.catalogue import Catalogue, Sign
+from service.client.door import Door
+from service.client.field_names import AFTERSHIP_NAMES, fields_of
+from service.client.posted import KnownIds, sendables_of
+from service.client.stored import Stored, asked
+from service.results import shipments as collection
+from service.results.connection import Document
+from service.results.shipments import RETURNING, Exists, Filters, Position
+from tracking.account import Account, operation_id
+from tracking.errors import MalformedJob
+from tracking.request import Number, Slug
+
+__all__ = ["RETURNING", "Filters", "Position", "Reason", "Refused", "Shipments"]
+
+RETRACKS_MOST = 3
+"""AfterShip's bound."""
+
+ENDS: Mapping[str, tuple[str, str]] = {
+    "DELIVERED": ("Delivered", "Delivered_001"),
+    "LOST": ("Exception", "Exception_013"),
+    "RETURNED_TO_SENDER": ("Exception", "Exception_011"),
+}
+"""What an account may say how a parcel ended: the tag and the subtag that its shipment gets."""
+
+_NOW = {"max_age": 0}
+
+
+class Reason(Enum):
+    """Why a shipment is not made or changed."""
+
+    EXISTS = auto()
+    ID_TAKEN = auto()
+    UNKNOWN = auto()
+    BAD_SLUG = auto()
+    BAD_NUMBER = auto()
+    BAD_VALUE = auto()
+    MISSING_FIELD = auto()
+    NO_COURIER = auto()
+    ACTIVE = auto()
+    RETRACKED = auto()
+
+
+class Refused(Exception):
+    """What was asked cannot be; `other` is the id of the shipment that is there already."""
+
+    def __init__(self, reason: Reason, detail: str, other: str = "") -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+        self.other = other
+
+
+class Shipments:
+    """All of them; each method is for one account and raises StoreError.
+
+    Shipments are given as `service.results.shipments.find` finds them, with their parcels.
+    """
+
+    def __init__(self, stored: Stored, door: Door, catalogue: Catalogue) -> None:
+        self._shipments = stored.stores.shipments
+        self._parcels = stored.stores.tracking.name
+        self._door = door
+        self._catalogue = catalogue
+        self._prepared = False
+
+    async def find(self, account: Account, identity: str) -> Document:
+        """Find one by its id. Raises Refused: UNKNOWN."""
+        return await self._found({"_id": operation_id(account, identity), "account": account})
+
+    async def page(
+        self, filters: Filters, most: int, after: Position | None
+    ) -> tuple[list[Document], bool]:
+        """List shipments, the newest first; tells whether more follow."""
+        found = await asked(
+            collection.page, self._shipments, self._parcels, filters, most + 1, after
+        )
+        return found[:most], len(found) > most
+
+    async def count(self, filters: Filters) -> int:
+        """Count shipments, up to ten thousand."""
+        found: int = await asked(collection.count, self._shipments, self._parcels, filters)
+        return found
+
+    async def create(
+        self, account: Account, named: Mapping[str, str], words: Document, traced: str | None
+    ) -> Document:
+        """Make one, and have its parcel asked for; it is durable then. Raises Refused.
+
+        `named` has the `number` as it was given, and perhaps `slug` and `id`.
+        """
+        if not self._prepared:
+            await asked(collection.make_indexes, self._shipments)
+            self._prepared = True
+        slug, number = self._parcel(named)
+        await self._insist_on_none(account, slug, number)
+        identity = named.get("id") or secrets.token_hex(16)
+        await self._ask(account, identity, (slug, number), fields_of(words), traced)
+        now = _now()
+        made = {
+            "_id": operation_id(account, identity),
+            "account": account,
+            "parcel": f"{slug}:{number}",
+            "slug": slug,
+            "number": number,
+            "words": words,
+            "completed": None,
+            "deleted": False,
+            "retracks": 0,
+            "created_at": now,
+            "updated_at": now,
+        }
+        try:
+            await asked(collection.add, self._shipments, made)
+        except Exists as error:
+            if error.same_id:
+                why = f"The value of id is invalid: another tracking has or had the id {identity}."
+                raise Refused(Reason.ID_TAKEN, why) from error
+            await self._insist_on_none(account, slug, number)
+            raise
+        return await self.find(account, identity)
+
+    async def update(self, account: Account, identity: str, slug: str, said: Document) -> Document:
+        """Change words of one, None for none; `slug` "" as it is. Raises Refused.
+
+        What its courier is asked with changes by it: then it is asked again.
+        """
+        before = await self.find(account, identity)
+        words = {k: v for k, v in (before["words"] | said).items() if v is not None}
+        named = {"slug": slug or before["slug"], "number": before["number"]}
+        parcel = self._parcel(named)
+        if parcel != (before["slug"], before["number"]) or any(
+            words.get(name) != before["words"].get(name) for name in AFTERSHIP_NAMES.values()
+        ):
+            await self._ask(account, identity, parcel, fields_of(words) | _NOW)
+        changed = {f"words.{k}": v for k, v in said.items() if v is not None}
+        changed |= {"slug": parcel[0], "number": parcel[1], "parcel": ":".join(parcel)}
+        gone = {f"words.{k}": "" for k, v in said.items() if v is None}
+        await self._change(before, {"$set": changed | {"updated_at": _now()}, "$unset": gone})
+        return await self.find(account, identity)
+
+    async def delete(self, account: Account, identity: str) -> Document:
+        """Delete one; gives it as it was. Raises Refused: UNKNOWN."""
+        before = await self.find(account, identity)
+        await self._change(before, collection.deletion(_now()))
+        return before
+
+    async def complete(
+        self, account: Account, identity: str, reason: str, event: str | None
+    ) -> Document:
+        """Note that its parcel has ended, by a reason of ENDS. Raises Refused: UNKNOWN."""
+        before, now = await self.find(account, identity), _now()
+        tag, subtag = ENDS[reason]
+        ended = {"reason": reason, "tag": tag, "subtag": subtag, "at": now, "event": event}
+        await self._change(before, {"$set": {"completed": ended, "updated_at": now}})
+        return await self.find(account, identity)
+
+    async def retrack(self, account: Account, identity: str) -> Document:
+        """Have an ended one asked for again. Raises Refused: UNKNOWN, ACTIVE, RETRACKED."""
+        before = await self.find(account, identity)
+        if before["completed"] is None and (before.get("stored") or {}).get("active", True):
+            why = "Retrack is not allowed. You can only retrack an inactive tracking."
+            raise Refused(Reason.ACTIVE, why)
+        if before["retracks"] >= RETRACKS_MOST:
+            why = f"Retrack is not allowed. You can retrack a tracking {RETRACKS_MOST} times."
+            raise Refused(Reason.RETRACKED, why)
+        parcel = before["slug"], before["number"]
+        await self._ask(account, identity, parcel, fields_of(before["words"]) | _NOW)
+        changed = {"completed": None, "updated_at": _now()}
+        await self._change(before, {"$set": changed, "$inc": {"retracks": 1}})
+        return await self.find(account, identity)
+
+    def _parcel(self, named: Mapping[str, str]) -> tuple[Slug, Number]:
+        try:
+            slug = named.get("slug") or self._likeliest(named["number"])
+            return self._catalogue.parcel(slug, named["number"])
+        except MalformedJob as error:
+            raise _refused(error.reason, error.detail) from error
+
+    def _likeliest(self, number: str) -> str:
+        found = self._catalogue.candidates(number)
+        if found and found[0].sign is not Sign.NO_MODULE:
+            return found[0].slug
+        why = f"it {found[0].meaning}" if found else "no courier's numbers look like this"
+        detail = f"The courier of {number[:100]} cannot be detected: {why}. Name its slug."
+        raise Refused(Reason.NO_COURIER, detail)
+
+    async def _insist_on_none(self, account: Account, slug: Slug, number: Number) -> None:
+        wanted = {"account": account, "parcel": f"{slug}:{number}", "deleted": False}
+        found = await asked(self._shipments.find_one, wanted, {"_id": 1})
+        if found:
+            other = found["_id"].rpartition("/")[2]
+            raise Refused(Reason.EXISTS, f"Tracking already exists: its id is {other}.", other)
+
+    async def _ask(
+        self,
+        account: Account,
+        identity: str,
+        parcel: tuple[str, str],
+        more: Mapping[str, Any],
+        traced: str | None = None,
+    ) -> None:
+        """Put a request; it is durable then. Raises Refused, SpoolDown."""
+        name = f"shipment-{identity}.{secrets.token_hex(4)}"
+        payload = {"slug": parcel[0], "number": parcel[1], "id": name, **more}
+        good, refused = sendables_of([payload], self._catalogue, KnownIds(), traced, account)
+        if refused:
+            raise _refused(refused[0].reason, refused[0].detail)
+        await self._door.take([good[0].body])
+
+    async def _found(self, wanted: Document) -> Document:
+        found: Document | None = await asked(
+            collection.find, self._shipments, self._parcels, wanted
+        )
+        if found is None:
+            raise Refused(Reason.UNKNOWN, "Tracking does not exist.")
+        return found
+
+    async def _change(self, before: Document, made: Document) -> None:
+        try:
+            if await asked(collection.change, self._shipments, before["_id"], made):
+                return
+        except Exists as error:
+            why = "Tracking already exists: another one of yours has this slug and number."
+            raise Refused(Reason.EXISTS, why) from error
+        raise Refused(Reason.UNKNOWN, "Tracking does not exist.")
+
+
+def _refused(reason: str, detail: str) -> Refused:
+    """Say why a request for its parcel would not be taken."""
+    if reason == "missing_field":
+        name = next((each for each in AFTERSHIP_NAMES if f"`{each}`" in detail), "")
+        named = f": {AFTERSHIP_NAMES[name]}" if name else ""
+        why = f"Missing the required field for this courier. Besides tracking_number, also{named}."
+        return Refused(Reason.MISSING_FIELD, why)
+    reasons = {
+        "bad_slug": Reason.BAD_SLUG,
+        "unknown_slug": Reason.BAD_SLUG,
+        "bad_number": Reason.BAD_NUMBER,
+    }
+    return Refused(reasons.get(reason, Reason.BAD_VALUE), detail)
+
+
+def _now() -> dt.datetime:
+    """As MongoDB keeps it: in whole milliseconds."""
+    now = dt.datetime.now(dt.UTC)
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)

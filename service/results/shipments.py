@@ -1,0 +1,220 @@
+"""The collection `shipments`: what accounts say of parcels, in AfterShip's words.
+
+============ =======================================================================================
+member       is
+============ =======================================================================================
+`_id`        its id, 32 hexadecimal digits or as its account chose it; of another account than
+             `main`, `"<account>/<id>"`
+account      whose it is
+parcel       `"usps:9405…"`, the `_id` of its parcel's document: there its state stands
+slug, number the two halves of `parcel`
+words        what the account said of it, under AfterShip's names; what it did not say is missing.
+             `custom_fields` is a list of `{name, value}`
+completed    null, or `{reason, tag, subtag, at, event}`: the account said that it has ended
+deleted      whether the account deleted it: then `words` is empty
+retracks     how often its account had it asked for again
+created_at   when it was made
+updated_at   when its account last changed it
+============ =======================================================================================
+
+An account has one for a parcel, not counting deleted ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pymongo
+from pymongo import DESCENDING
+from pymongo.collection import Collection
+from pymongo.errors import DuplicateKeyError
+
+from service.results.connection import Document
+from service.results.forgetting import Parcel
+from tracking.account import Account
+
+RETURNING = ("Exception_010", "Exception_011")
+"""Subtags of a parcel that goes back to its sender, and of one that came back."""
+
+COUNTED_MOST = 10_000
+"""Beyond so many nobody counts: it would take as long as to read them all."""
+
+SEARCHED = (
+    "number",
+    "words.title",
+    "words.order_id",
+    "words.customers.name",
+    "words.customers.email",
+    "words.customers.phone_number",
+    "words.custom_fields.value",
+)
+"""Where a keyword is looked for."""
+
+
+class Exists(Exception):
+    """Another shipment has the same id (`same_id`), or is the account's for the same parcel."""
+
+    def __init__(self, *, same_id: bool) -> None:
+        super().__init__(same_id)
+        self.same_id = same_id
+
+
+class Position(NamedTuple):
+    """Where a page ends: the shipment that was its last."""
+
+    created_at: datetime
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which shipments of an account are wanted; what is empty or None does not matter.
+
+    `texts` are values that a member must have one of; a member of `words` may be a list.
+    """
+
+    account: Account
+    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    keyword: str = ""
+    created: tuple[datetime | None, datetime | None] = (None, None)
+    updated: tuple[datetime | None, datetime | None] = (None, None)
+    tags: Sequence[str] = ()
+    returning: bool | None = None
+
+
+def make_indexes(shipments: Collection[Document]) -> None:
+    """Make what is missing. Repeating it changes nothing. Raises PyMongoError."""
+    # Over millions of documents this takes longer than any other operation may.
+    with pymongo.timeout(None):
+        shipments.create_index(
+            ["account", "parcel"], unique=True, partialFilterExpression={"deleted": False}
+        )
+        shipments.create_index(["account", "created_at", "_id"])
+        shipments.create_index(["parcel"])
+
+
+def add(shipments: Collection[Document], document: Document) -> None:
+    """Insert one. Raises Exists, PyMongoError."""
+    try:
+        shipments.insert_one(document)
+    except DuplicateKeyError as error:
+        pattern = (error.details or {}).get("keyPattern", {})
+        raise Exists(same_id="_id" in pattern) from error
+
+
+def find(shipments: Collection[Document], parcels: str, wanted: Document) -> Document | None:
+    """Find one that is not deleted, with its parcel's document as `stored`; see `steps`.
+
+    `parcels` names the collection of parcels. Raises PyMongoError.
+    """
+    found = shipments.aggregate([{"$match": wanted | {"deleted": False}}, *steps(parcels)])
+    return next(iter(found), None)
+
+
+def page(
+    shipments: Collection[Document],
+    parcels: str,
+    filters: Filters,
+    most: int,
+    after: Position | None,
+) -> list[Document]:
+    """List shipments as `find` does, the newest first, `after` a position. Raises PyMongoError."""
+    own, whole = conditions(filters)
+    if after:
+        own = {"$and": [own, _older(after)]}
+    order = {"$sort": {"created_at": DESCENDING, "_id": DESCENDING}}
+    least: list[Document] = [{"$match": own}, order]
+    rest = [*steps(parcels), {"$match": whole}] if whole else []
+    return list(
+        shipments.aggregate([*least, *rest, {"$limit": most}, *([] if whole else steps(parcels))])
+    )
+
+
+def count(shipments: Collection[Document], parcels: str, filters: Filters) -> int:
+    """Count shipments, up to COUNTED_MOST. Raises PyMongoError."""
+    own, whole = conditions(filters)
+    rest = [*steps(parcels), {"$match": whole}] if whole else []
+    counted = [{"$match": own}, *rest, {"$limit": COUNTED_MOST}, {"$count": "total"}]
+    return next((each["total"] for each in shipments.aggregate(counted)), 0)
+
+
+def change(shipments: Collection[Document], name: str, made: Document) -> bool:
+    """Change one that is not deleted; tells whether there was one. Raises Exists, PyMongoError."""
+    try:
+        return shipments.update_one({"_id": name, "deleted": False}, made).matched_count > 0
+    except DuplicateKeyError as error:
+        raise Exists(same_id=False) from error
+
+
+def forget_parcel(shipments: Collection[Document], parcel: Parcel) -> int:
+    """Delete all of a parcel that were made until it was forgotten; tells how many."""
+    wanted = {"parcel": parcel.name, "created_at": {"$lte": parcel.at}}
+    return shipments.delete_many(wanted).deleted_count
+
+
+def leave(shipments: Collection[Document], account: Account, at: datetime) -> int:
+    """Mark all of an account as deleted, with what it said of them; tells how many."""
+    wanted = {"account": account, "deleted": False}
+    return shipments.update_many(wanted, deletion(at)).modified_count
+
+
+def deletion(at: datetime) -> Document:
+    """The change that deletes a shipment."""
+    return {"$set": {"deleted": True, "words": {}, "updated_at": at}}
+
+
+def conditions(filters: Filters) -> tuple[Document, Document]:
+    """Express filters: on what stands in the shipment, and on what only `steps` find out."""
+    own: Document = {"account": filters.account, "deleted": False}
+    own |= {name: {"$in": list(texts)} for name, texts in filters.texts.items() if texts}
+    if filters.keyword:
+        looked = {"$regex": re.escape(filters.keyword), "$options": "i"}
+        own["$or"] = [{name: looked} for name in SEARCHED]
+    whole: Document = {}
+    if filters.tags:
+        whole["tag"] = {"$in": list(filters.tags)}
+    if filters.returning is not None:
+        whole["stored.checkpoints.subtag"] = {
+            "$in" if filters.returning else "$nin": list(RETURNING)
+        }
+    own |= _between("created_at", filters.created)
+    whole |= _between("changed_at", filters.updated)
+    return own, whole
+
+
+def steps(parcels: str) -> list[Document]:
+    """Add the parcel's document as `stored`, and what follows from both: `tag`, `changed_at`."""
+    return [
+        {
+            "$lookup": {
+                "from": parcels,
+                "localField": "parcel",
+                "foreignField": "_id",
+                "as": "stored",
+            }
+        },
+        {"$set": {"stored": {"$first": "$stored"}}},
+        {"$unset": ["stored.fields", "stored.attempts"]},
+        {
+            "$set": {
+                "tag": {"$ifNull": ["$completed.tag", "$stored.tag", "Pending"]},
+                "changed_at": {"$max": ["$updated_at", "$stored.updated_at"]},
+            }
+        },
+    ]
+
+
+def _between(name: str, bounds: tuple[datetime | None, datetime | None]) -> dict[str, Any]:
+    least, most = bounds
+    asked = {"$gte": least} if least else {}
+    asked |= {"$lte": most} if most else {}
+    return {name: asked} if asked else {}
+
+
+def _older(than: Position) -> Document:
+    same = {"created_at": than.created_at, "_id": {"$lt": than.name}}
+    return {"$or": [{"created_at": {"$lt": than.created_at}}, same]}

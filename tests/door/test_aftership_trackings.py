@@ -1,0 +1,192 @@
+"""AfterShip's trackings over the real application and stores, read as its SDKs read them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from aftership_answers import answer_of, refusal_of
+from aftership_ground import AT, DOCUMENT, NUMBER, Bucket, create, listed
+from door_ground import CATALOGUE, OTHER, Client, payloads
+
+from devstack.servers import Server
+from service.client.door import Door
+from tracking.errors import SpoolDown
+
+
+async def test_a_shipment_from_its_creation_to_its_deletion(
+    whole: Client, bucket: Bucket, beanstalkd: Server
+) -> None:
+    made = await create(
+        whole,
+        tracking_number="9405 9036 9930 0184 1250 60",
+        title="Order 7",
+        customers=[{"name": "A. Buyer", "email": "a@example.com"}],
+        custom_fields={"a.b$": "x"},
+        destination_postal_code="8000",
+    )
+    path = f"{AT}/{made['id']}"
+
+    [put] = payloads(beanstalkd)
+    assert put["slug"] == made["slug"] == "usps"
+    assert put["number"] == made["tracking_number"] == NUMBER
+    assert put["tracking_postal_code"] == "8000"
+    assert len(made["id"]) == 32
+    assert (made["tag"], made["active"], made["checkpoints"]) == ("Pending", True, [])
+
+    bucket.tracking.insert_one(DOCUMENT)
+    found = await answer_of(await whole.get(path))
+    assert (found["tag"], found["subtag_message"]) == ("InTransit", "Acceptance scan")
+    assert found["checkpoints"][0]["checkpoint_time"] == "2026-05-04T10:00:01+02:00"
+    assert found["custom_fields"] == {"a.b$": "x"}
+    assert found["customers"][0]["email"] == "a@example.com"
+
+    again = await whole.post(AT, json={"tracking_number": NUMBER, "slug": "usps"})
+    assert (await refusal_of(again, 400))["code"] == 4003
+    assert (await again.json())["data"] == {"id": made["id"]}
+
+    changed = await answer_of(await whole.put(path, json={"title": None, "note": "fragile"}))
+    assert (changed["title"], changed["note"]) == (NUMBER, "fragile")
+    assert payloads(beanstalkd) == []  # nothing of it concerns the courier
+    await answer_of(await whole.put(path, json={"destination_postal_code": "8001"}))
+    [put] = payloads(beanstalkd)
+    assert (put["tracking_postal_code"], put["max_age"]) == ("8001", 0)
+
+    assert (await answer_of(await whole.delete(path)))["id"] == made["id"]
+    for gone in (await whole.get(path), await whole.delete(path), await whole.put(path, json={})):
+        assert (await refusal_of(gone, 404))["code"] == 4004
+    assert await listed(whole) == []
+    kept = bucket.shipments.find_one({}) or {}
+    assert (kept["deleted"], kept["words"]) == (True, {})
+    assert (await create(whole, tracking_number=NUMBER, slug="usps"))["id"] != made["id"]
+
+
+async def test_a_shipment_that_cannot_be_made_is_refused_with_aftership_s_code(
+    api: Client, bucket: Bucket
+) -> None:
+    refused: list[tuple[dict[str, Any], int]] = [
+        ({}, 4007),
+        ({"tracking_number": "!!"}, 4005),
+        ({"tracking_number": 5}, 4005),
+        ({"tracking_number": NUMBER, "slug": "usp"}, 4010),
+        ({"tracking_number": "ZZ"}, 4005),
+        ({"tracking_number": "QQQQQQ"}, 4012),
+        ({"tracking_number": "TBA123456789012"}, 4012),
+        ({"tracking_number": NUMBER, "id": "shop/1"}, 4015),
+        ({"tracking_number": NUMBER, "slug_group": "usps-group"}, 4008),
+        ({"tracking_number": NUMBER, "customers": [{}] * 4}, 4008),
+        ({"tracking_number": NUMBER, "custom_fields": {"a": 2**70}}, 4008),
+        ({"tracking_number": NUMBER, "destination_postal_code": "8" * 300}, 4008),
+    ]
+    for members, code in refused:
+        meta = await refusal_of(await api.post(AT, json=members), 400)
+        assert meta["code"] == code, members
+    assert bucket.shipments.count_documents({}) == 0
+
+
+async def test_a_field_that_the_courier_requires_is_named_as_aftership_does(
+    api: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CATALOGUE, "required_fields", lambda _: ("tracking_postal_code",))
+
+    response = await api.post(AT, json={"tracking_number": NUMBER, "slug": "usps"})
+
+    meta = await refusal_of(response, 400)
+    assert meta["code"] == 4011
+    assert "destination_postal_code" in meta["message"]
+
+
+async def test_a_shipment_whose_request_is_durable_nowhere_is_not_made(
+    api: Client, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_: object) -> None:
+        raise SpoolDown("the spool is full")
+
+    monkeypatch.setattr(Door, "take", full)
+
+    response = await api.post(AT, json={"tracking_number": NUMBER, "slug": "usps"})
+
+    meta = await refusal_of(response, 503)
+    assert (meta["code"], meta["type"]) == (503, "InternalError")
+    assert response.headers["Retry-After"]
+    assert bucket.shipments.count_documents({}) == 0
+
+
+async def test_two_creations_at_once_make_one_shipment(whole: Client, bucket: Bucket) -> None:
+    replies = await asyncio.gather(
+        *(whole.post(AT, json={"tracking_number": NUMBER, "slug": "usps"}) for _ in range(8))
+    )
+
+    assert sorted(reply.status for reply in replies) == [201, *[400] * 7]
+    assert {(await reply.json())["meta"]["code"] for reply in replies} == {201, 4003}
+    assert bucket.shipments.count_documents({}) == 1
+
+
+async def test_an_id_of_the_client_s_own_is_its_id_and_not_given_again(api: Client) -> None:
+    await create(api, tracking_number=NUMBER, slug="usps", id="order_7")
+
+    assert (await answer_of(await api.get(f"{AT}/order_7")))["tracking_number"] == NUMBER
+    taken = {"tracking_number": OTHER["number"], "slug": "ups", "id": "order_7"}
+    assert (await refusal_of(await api.post(AT, json=taken), 400))["code"] == 4015
+
+
+async def test_a_shipment_is_durable_in_the_spool_while_no_beanstalkd_takes_its_request(
+    api: Client,
+) -> None:
+    await create(api, tracking_number=NUMBER, slug="usps")
+
+    assert (await (await api.get("/readyz")).json())["spooled"] == 1
+
+
+async def test_an_end_that_the_account_tells_shows_until_it_is_retracked(
+    whole: Client, bucket: Bucket, beanstalkd: Server
+) -> None:
+    made = await create(whole, tracking_number=NUMBER, slug="usps")
+    path = f"{AT}/{made['id']}"
+    assert (await refusal_of(await whole.post(f"{path}/retrack"), 400))["code"] == 4013
+
+    ended = await whole.post(f"{path}/mark-as-completed", json={"reason": "LOST"})
+    told = await answer_of(ended)
+    assert (told["tag"], told["subtag"], told["active"]) == ("Exception", "Exception_013", False)
+    assert told["checkpoints"][-1]["source"] == "user"
+    assert await listed(whole, "tag=Exception") == [NUMBER]
+    assert bucket.tracking.count_documents({}) == 0  # only the shipment is marked
+
+    payloads(beanstalkd)
+    for _ in range(3):
+        assert (await answer_of(await whole.post(f"{path}/retrack")))["active"] is True
+        [put] = payloads(beanstalkd)
+        assert (put["number"], put["max_age"]) == (NUMBER, 0)
+        await answer_of(await whole.post(f"{path}/mark-as-completed", json={"reason": "LOST"}))
+    assert (await refusal_of(await whole.post(f"{path}/retrack"), 400))["code"] == 4016
+    for body, code in (({}, 4009), ({"reason": "EATEN"}, 4008)):
+        wrong = await whole.post(f"{path}/mark-as-completed", json=body)
+        assert (await refusal_of(wrong, 400))["code"] == code
+
+
+async def test_the_courier_of_a_shipment_can_be_corrected(
+    whole: Client, beanstalkd: Server
+) -> None:
+    made = await create(whole, tracking_number=NUMBER, slug="fedex")
+    await create(whole, tracking_number=NUMBER, slug="ups")
+    payloads(beanstalkd)
+    path = f"{AT}/{made['id']}"
+
+    assert (await answer_of(await whole.put(path, json={"slug": "usps"})))["slug"] == "usps"
+
+    assert [each["slug"] for each in payloads(beanstalkd)] == ["usps"]
+    assert (await refusal_of(await whole.put(path, json={"slug": "ups"}), 400))["code"] == 4003
+
+
+async def test_an_older_version_names_things_as_it_did(api: Client, bucket: Bucket) -> None:
+    bucket.tracking.insert_one(DOCUMENT)
+    old, new = "/tracking/2025-07/trackings", AT
+    body = {"tracking_number": NUMBER, "order_promised_delivery_date": "2026-05-09"}
+    made = await answer_of(await api.post(old, json=body | {"slug": "usps"}), 201)
+
+    assert made["order_promised_delivery_date"] == "2026-05-09"
+    assert made["checkpoints"][0]["zip"] == "8000"
+    told = await answer_of(await api.get(f"{new}/{made['id']}"))
+    assert told["order_promised_delivery_date"]["promised_delivery_date"] == "2026-05-09"
+    assert told["checkpoints"][0]["postal_code"] == "8000"

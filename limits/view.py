@@ -85,10 +85,10 @@ async def waiting(redis: Redis, line: Line) -> tuple[int, int, int]:
     pipeline.zcard(names.wait_later)
     manual, automatic, gaps, later = await pipeline.execute()
     manual_gaps, automatic_gaps = (int(each or 0) for each in gaps)
-    return _numbers(manual, manual_gaps), _numbers(automatic, automatic_gaps), int(later)
+    return numbers(manual, manual_gaps), numbers(automatic, automatic_gaps), int(later)
 
 
-def _numbers(entries: int, gaps: int) -> int:
+def numbers(entries: int, gaps: int) -> int:
     """How many numbers wait in a list, as lua/lib/lists.lua counts them."""
     return entries and max(1, entries - gaps)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -59,13 +60,18 @@ PROBLEM = "application/problem+json"
 
 Writing = Callable[[web.Request, Problem], web.Response]
 
+Note = Callable[[web.Request, int, float], None]
+"""Takes a request, the status of its answer and when it began, of `time.monotonic()`."""
+
 
 def problems(
-    check: Callable[[web.Request], None], elsewhere: Mapping[str, Writing] | None = None
+    check: Callable[[web.Request], None],
+    elsewhere: Mapping[str, Writing] | None = None,
+    note: Note = lambda *_: None,
 ) -> Middleware:
     """Make what turns whatever ends a request early into a problem; `check` may end any.
 
-    Below the paths of `elsewhere` problems are written as these say.
+    Below the paths of `elsewhere` problems are written as these say. `note` hears of each answer.
     """
 
     def written(request: web.Request, problem: Problem) -> web.Response:
@@ -76,6 +82,7 @@ def problems(
 
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        began = time.monotonic()
         name = request.headers.get("X-Request-Id")
         if name is None or not _NAME.fullmatch(name):
             name = f"{_START}-{next(_count)}"
@@ -85,6 +92,7 @@ def problems(
         except Exception as error:  # noqa: BLE001 - whatever it is, the others are served on
             response = written(request, _problem_of(error, name))
         response.headers["X-Request-Id"] = name
+        note(request, response.status, began)
         return response
 
     return answer

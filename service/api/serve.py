@@ -21,6 +21,7 @@ from service.api.aftership.trackings import TrackingRoutes
 from service.api.callers import Callers
 from service.api.connection import IDLE_SECONDS, ClientConnection, Connections, refuse_expectations
 from service.api.dead import DeadRoutes
+from service.api.figures import FigureRoutes
 from service.api.lines import LineRoutes
 from service.api.openapi import with_document
 from service.api.operations import OperationRoutes, answer
@@ -133,13 +134,15 @@ def application(
 
     envelope = Envelope(callers)
     elsewhere = {} if operations is None else {PREFIX: envelope.refused}
-    answering = problems(_checking(hosts, callers), elsewhere)
+    figures = FigureRoutes(door, operations, catalogue, callers)
+    answering = problems(_checking(hosts, callers), elsewhere, figures.note)
     made = web.Application(middlewares=[answering], client_max_size=BODY_MOST)
     note_put = (lambda _: None) if operations is None else operations.note_put
     routes = [
         *Requests(door, catalogue, callers, note_put).routes(),
         Route("GET", "/livez", _lives, _LIVENESS),
         Route("GET", "/readyz", readiness, _READINESS),
+        *figures.routes(),
     ]
     if operations is not None:
         asked = OperationRoutes(operations, door, callers)

@@ -12,6 +12,7 @@ from typing import Any
 from limits.cancelling import Cancelled, Canceller, Kept
 from limits.ends import Ends, hearing
 from limits.queued import Queued
+from limits.standing import Standings
 from limits.view import Place, View
 from service.client.connections import redis_of
 from service.client.operators import Operators
@@ -61,6 +62,9 @@ class Operations:
 
     operators: Operators
     """What operators may ask and do, over the same connections."""
+
+    standings: Standings
+    """How all lines stand."""
 
     def __init__(
         self, view: View, ends: Ends, canceller: Canceller, stored: Stored, queued: Queued
@@ -159,5 +163,6 @@ async def open_operations(config: Config) -> AsyncIterator[Operations]:
         canceller = Canceller(redis, rules_of)
         made = Operations(View(redis, rules_of), ends, canceller, stored, queued)
         made.operators = Operators(config, View(redis, rules_of), stored.stores)
+        made.standings = Standings(redis, rules_of)
         made.held_most = config.http.connections - config.http.connections // SPARE_PART
         yield made

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import assert_never
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -35,8 +35,10 @@ _BOUNDS = (*(f"{bound / 1000:g}" for bound in BOUNDS_MS), "+Inf")
 class _Families(Collector):
     """What one process tells: its counters, and how it stands now."""
 
-    def __init__(self, by: By, counts: Counts, standing: Callable[[], Mapping[Key, float]]) -> None:
-        self._metrics = [metric for metric in METRICS if metric.by is by]
+    def __init__(
+        self, by: Collection[By], counts: Counts, standing: Callable[[], Mapping[Key, float]]
+    ) -> None:
+        self._metrics = [metric for metric in METRICS if metric.by in by]
         self._counts = counts
         self._standing = standing
 
@@ -55,8 +57,8 @@ class _Families(Collector):
         return ()
 
 
-def text(by: By, counts: Counts, standing: Mapping[Key, float]) -> bytes:
-    """Write everything that a process of this kind tells now."""
+def text(by: Collection[By], counts: Counts, standing: Mapping[Key, float]) -> bytes:
+    """Write everything that a process of these kinds tells now."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Families(by, counts, lambda: standing))
     return generate_latest(registry)
@@ -70,7 +72,7 @@ def serve(
     Where nobody can listen the log says so, and that is all: workers do not need it.
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Families(By.WORKER, counts, standing))
+    registry.register(_Families({By.WORKER}, counts, standing))
     host, port = listen
     try:
         start_http_server(port, host, registry)

@@ -22,6 +22,8 @@ class By(StrEnum):
     """The process that serves a metric."""
 
     WORKER = "worker"
+    DOOR = "api and ingest"
+    API = "api"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,54 @@ BEATING = _gauge(
     By.WORKER, "worker_processes_beating", "", "How many of them live and turn their event loop."
 )
 
+REQUESTS = _counter(
+    By.DOOR,
+    "http_requests_total",
+    "method route status",
+    "HTTP requests that were answered; `other` stands for what there is no route for.",
+)
+HTTP_TIMES = _histogram(
+    By.DOOR,
+    "http_request_seconds",
+    "route",
+    "How long they took until the reply began, also those that were held on purpose (`?wait=`).",
+)
+SPOOLED = _gauge(
+    By.DOOR, "spooled_requests", "", "Requests in the spool of this machine; none when it fails."
+)
+TAKING = _gauge(By.DOOR, "beanstalkd_takes", "", "1: a beanstalkd takes requests, 0: none does.")
+
+REDIS = _gauge(By.API, "redis_answers", "", "1: Redis answers; with 0 nothing of lines is known.")
+WAITING = _gauge(
+    By.API,
+    "waiting_requests",
+    "slug list",
+    "Numbers that wait for a turn, or for a retry that is not due: `manual`, `automatic`, `later`.",
+)
+OLDEST = _gauge(
+    By.API, "waiting_oldest_seconds", "slug", "For how long the first of them waits; 0: nobody."
+)
+HELD = _gauge(By.API, "permits_held", "slug", "Calls in flight as Redis counts them (leases).")
+UNUSED = _gauge(
+    By.API,
+    "rate_unused",
+    "slug",
+    "Starts a second left unused although somebody has waited for a second, and nothing but the "
+    "rate binds.",
+)
+BOUND = _gauge(
+    By.API,
+    "line_bound",
+    "slug by",
+    "1 for what keeps those who wait, as `info` says it: `rate`, `concurrency`, `paused`, …",
+)
+QUOTA = _gauge(
+    By.API,
+    "quota_left",
+    "slug quota",
+    "Calls that `per_hour` or `per_day` leaves: `hour`, `day`. Only where there is such a quota.",
+)
+
 METRICS = (
     CALLS,
     CALL_TIMES,
@@ -113,4 +163,15 @@ METRICS = (
     TROUBLE,
     PROCESSES,
     BEATING,
+    REQUESTS,
+    HTTP_TIMES,
+    SPOOLED,
+    TAKING,
+    REDIS,
+    WAITING,
+    OLDEST,
+    HELD,
+    UNUSED,
+    BOUND,
+    QUOTA,
 )

@@ -24,6 +24,7 @@ EVERY_ROUTE = (
     ("POST", "/v1/dead/kick"),
     ("DELETE", "/v1/dead?all=true"),
     ("GET", "/v1/stats"),
+    ("GET", "/metrics"),
 )
 
 

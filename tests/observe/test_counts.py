@@ -150,7 +150,7 @@ def test_prometheus_reads_counters_gauges_and_the_buckets_of_a_histogram() -> No
         counts.time("courier_call_seconds", "usps", ms)
     counts.add(("repairs_total", "drain"), 7)
 
-    told = samples(exposition.text(By.WORKER, counts, {("worker_processes",): 4}))
+    told = samples(exposition.text({By.WORKER}, counts, {("worker_processes",): 4}))
 
     assert told["repairs_total", "drain"] == 7
     assert told["worker_processes",] == 4

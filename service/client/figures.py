@@ -1,0 +1,62 @@
+"""What a process that serves HTTP tells Prometheus of its stores; it adds its own counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from limits.standing import Standing, Standings
+from service.client.door import Door
+from service.observe.counts import Key
+from service.observe.metrics import (
+    BOUND,
+    HELD,
+    OLDEST,
+    QUOTA,
+    REDIS,
+    SPOOLED,
+    TAKING,
+    UNUSED,
+    WAITING,
+)
+from tracking.errors import LimitsDown
+from tracking.line import courier_line
+from tracking.request import Slug
+
+
+async def figures_of_door(door: Door) -> dict[Key, float]:
+    """Tell whether a beanstalkd takes requests, and what is spooled; no count where that fails."""
+    standing = await door.standing()
+    figures: dict[Key, float] = {(TAKING.name,): not standing.tubes}
+    if standing.spooled is not None:
+        figures[SPOOLED.name,] = standing.spooled
+    return figures
+
+
+async def figures_of_lines(standings: Standings, couriers: Sequence[Slug]) -> dict[Key, float]:
+    """Tell how the lines stand, as Redis knows it; while it is away, only that."""
+    try:
+        lines = await standings.read(map(courier_line, couriers))
+    except LimitsDown:
+        return {(REDIS.name,): 0}
+    figures: dict[Key, float] = {(REDIS.name,): 1}
+    for line in lines:
+        figures |= _of_line(line)
+    return figures
+
+
+def _of_line(told: Standing) -> dict[Key, float]:
+    slug = told.line
+    figures: dict[Key, float] = {
+        (WAITING.name, slug, "manual"): told.manual,
+        (WAITING.name, slug, "automatic"): told.automatic,
+        (WAITING.name, slug, "later"): told.later,
+        (OLDEST.name, slug): told.oldest_seconds,
+        (HELD.name, slug): told.running,
+        (UNUSED.name, slug): told.rate_unused,
+    }
+    if told.bound_by:
+        figures[BOUND.name, slug, told.bound_by] = 1
+    for quota, left in (("hour", told.hour_left), ("day", told.day_left)):
+        if left is not None:
+            figures[QUOTA.name, slug, quota] = left
+    return figures

@@ -1,0 +1,73 @@
+"""`/metrics` of `api` and `ingest`: the door, HTTP, and how Redis says that the lines stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from door_ground import USPS, Client, post
+from limits_bench import Worker
+from operations_ground import serving_all
+
+Figures = dict[str, float]
+
+
+async def figures(client: Client) -> Figures:
+    """Each series as it is written, with its value."""
+    reply = await client.get("/metrics")
+    assert reply.status == 200
+    assert reply.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    lines = (line.rpartition(" ") for line in (await reply.text()).splitlines())
+    return {series: float(value) for series, _, value in lines if series[:1] not in {"#", ""}}
+
+
+async def test_redis_tells_how_the_lines_stand(api: Client, worker: Worker) -> None:
+    await worker.granted("BUSY")
+    await worker.parked("N001")
+
+    told = await figures(api)
+
+    assert told["redis_answers"] == 1
+    assert told['permits_held{slug="usps"}'] == 1
+    assert told['waiting_requests{list="manual",slug="usps"}'] == 1
+    assert told['waiting_requests{list="automatic",slug="usps"}'] == 0
+    assert told['waiting_oldest_seconds{slug="usps"}'] >= 0
+    assert told['rate_unused{slug="usps"}'] == 0
+
+
+async def test_without_redis_it_tells_just_that(disk: Path, settings: dict[str, str]) -> None:
+    away = settings | {"TRACKER_REDIS__URL": "redis://127.0.0.1:1/0"}
+    async with serving_all(disk / "spool.sqlite", away) as api:
+        told = await figures(api)
+
+    assert told["redis_answers"] == 0
+    assert not [series for series in told if "usps" in series]
+
+
+async def test_the_door_alone_tells_nothing_of_redis_but_what_it_spools(alone: Client) -> None:
+    assert (await post(alone, USPS)).status == 202
+
+    told = await figures(alone)
+
+    assert (told["beanstalkd_takes"], told["spooled_requests"]) == (0, 1)
+    assert "redis_answers" not in told
+
+
+async def test_requests_are_counted_by_route_and_status(client: Client) -> None:
+    await post(client, USPS)
+    await post(client, USPS | {"number": "!"})
+    await client.get("/v1/nothing/4711")
+    await client.delete("/livez")
+
+    told = await figures(client)
+
+    def requests(method: str, route: str, status: int) -> float:
+        labels = f'method="{method}",route="{route}",status="{status}"'
+        return told[f"http_requests_total{{{labels}}}"]
+
+    assert requests("POST", "/v1/requests", 202) == 1
+    assert requests("POST", "/v1/requests", 422) == 1
+    assert requests("other", "other", 404) == 1
+    assert requests("other", "other", 405) == 1
+    assert told['http_request_seconds_count{route="/v1/requests"}'] == 2
+    assert told['http_request_seconds_sum{route="/v1/requests"}'] == pytest.approx(0, abs=5)

@@ -61,8 +61,8 @@ mutants: $(READY) ## break one invariant after the other; the suite must notice 
 	  $(if $(ONLY),--only "$(ONLY)") $(if $(JSON),--json) $(if $(DOCS),--write-docs)
 
 EXAMPLES ?= 10000
-fuzz: $(READY) ## feed all that is read from outside with damaged input (EXAMPLES=10000)
-	@FRESH=1 EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/fuzz
+fuzz: $(READY) ## feed all that is read from outside with damaged input (EXAMPLES=10000 ONLY=routes)
+	@FRESH=1 EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/fuzz $(if $(ONLY),-k "$(ONLY)")
 
 stack: $(READY) ## run the real servers and the courier site until Ctrl-C
 	@exec $(BIN)/python -m devstack --end-with $$PPID

@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+import collections
+import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import msgspec
 import pytest
 from aiohttp import web
-from door_ground import NOWHERE, Client, refused, serving
+from described_client import Described, document_of
+from door_ground import NOWHERE, Client, FixedKeys, refused, serving
+from operations_ground import serving_all
+from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
+from service.api.callers import Callers
 from service.api.openapi import document
 from service.api.routes import NOT_IN_THE_DOCUMENT, About, Route
+from service.client.keys import Scope
 
 OF_AFTERSHIP = "/tracking/"
 """It documents its own routes."""
 
 
-def served(client: Client) -> set[tuple[str, str]]:
+HIDDEN = (404, 404)
+"""What operators' routes answer without a key, and with another one: they are not to be seen."""
+
+
+def app_of(client: Client) -> web.Application:
     assert client.app
+    return client.app
+
+
+def served(client: Client) -> set[tuple[str, str]]:
     return {
         (each.method.lower(), each.resource.canonical)
-        for each in client.app.router.routes()
+        for each in app_of(client).router.routes()
         if each.resource
     }
 
@@ -36,6 +52,48 @@ async def test_every_route_stands_in_the_document_and_no_other(api: Client) -> N
     assert {each for each in served(api) if not each[1].startswith(OF_AFTERSHIP)} == described(
         found
     )
+
+
+async def test_the_document_is_openapi_and_its_schemas_are_json_schema(api: Client) -> None:
+    found = Described(await document_of(app_of(api)))
+
+    assert [each.message for each in OPENAPI_31_VALIDATOR.iter_errors(found.document)] == []
+    names = [
+        each["operationId"] for path in found.document["paths"].values() for each in path.values()
+    ]
+    assert len(set(names)) == len(names)
+    for name, schema in found.document["components"]["schemas"].items():
+        jsonschema_rs.meta.validate(schema)
+        found.validator({"$ref": f"#/components/schemas/{name}"})  # whatever it refers to is there
+    with pytest.raises(jsonschema_rs.ValidationError, match="does not exist"):
+        found.validator({"$ref": "#/components/schemas/Nothing"})
+
+
+async def test_a_route_wants_a_key_with_the_scope_that_stands_in_the_document(
+    disk: Path, settings: dict[str, str]
+) -> None:
+    keys = FixedKeys()
+    fit = {scope: {"as-api-key": keys.make("main", scope)} for scope in Scope}
+    unfit = {scope: {"as-api-key": keys.make("main", *set(Scope) - {scope})} for scope in Scope}
+    async with serving_all(disk / "spool.sqlite", settings, callers=Callers(keys, 1_000.0)) as api:
+
+        async def status(method: str, path: str, headers: dict[str, str]) -> int:
+            named = path.format_map(collections.defaultdict(lambda: "x"))
+            response = await api.request(method, named, headers=headers)
+            response.close()
+            return response.status
+
+        operations = json.loads(await document_of(app_of(api)))["paths"]
+        for method, path in described({"paths": operations}):
+            security = operations[path][method].get("security")
+            if not security:
+                assert await status(method, path, {}) not in {401, 403}, path
+                continue
+            [scope] = map(Scope, security[0]["key"])
+            without, other = HIDDEN if scope is Scope.ADMIN else (401, 403)
+            assert await status(method, path, {}) == without, path
+            assert await status(method, path, unfit[scope]) == other, path
+            assert await status(method, path, fit[scope]) not in {401, 403}, path
 
 
 async def test_the_door_alone_describes_what_it_serves(disk: Path) -> None:

@@ -1,8 +1,8 @@
-"""The couriers' own tests know how each courier answers, and how to play one on the wire."""
+"""What the tests of couriers and of doors share is used here too."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "couriers"))
+sys.path += [str(Path(__file__).parents[1] / name) for name in ("couriers", "door")]

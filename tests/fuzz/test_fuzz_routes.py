@@ -1,0 +1,126 @@
+"""Whatever is asked of a route of `/openapi.json` is answered as it says there, and never 500.
+
+schemathesis draws requests out of the document, such as it allows and such as it forbids. Half of
+them name what is there, so that they get further than the first check.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pymongo
+import pytest
+import schemathesis
+from described_client import DescribedClient, document_of
+from door_ground import USPS
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from operations_ground import ARCHIVED, serving_all, working
+from portion import examples
+from schemathesis import Case, GenerationMode
+
+from devstack.servers import Server
+from service.api.operations import WAIT_MOST
+
+pytestmark = pytest.mark.portion
+
+PATIENCE = 20.0
+"""Seconds for one answer, on a busy machine."""
+
+WAIT = 0.01
+"""Seconds for which replies are held, in place of up to a minute."""
+
+THERE: dict[str, list[str]] = {
+    "id": ["running", "waiting", "ended", "order-1", "usps:N003:job"],
+    "slug": ["usps", "ups", "hkpost"],
+    "number": ["N001", "N002", "N003", USPS["number"]],
+}
+"""What is there under these names, in paths, queries and bodies."""
+
+LINE_MOST = 8_000
+"""Characters: longer ones never reach a route."""
+
+MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+LINES = "application/x-ndjson"
+
+
+def request_of(draw: st.DrawFn, case: Case) -> dict[str, Any]:
+    """What the client of the tests is to send for a case."""
+    there = draw(st.booleans())
+    query = dict(case.query or {})
+    body = case.body
+    if there:
+        for members in (case.path_parameters, query, *(body if isinstance(body, list) else [body])):
+            for name in set(members if isinstance(members, dict) else ()) & set(THERE):
+                members[name] = draw(st.sampled_from(THERE[name]))
+    with contextlib.suppress(KeyError, TypeError, ValueError):
+        if 0 <= float(query["wait"]) <= WAIT_MOST:
+            query["wait"] = WAIT
+    headers = {name: str(value) for name, value in (case.headers or {}).items()}
+    assume(all(value.isprintable() for value in headers.values()))
+    data = None
+    if isinstance(body, bytes | str):
+        data = body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass")
+    elif case.media_type:
+        lines = isinstance(body, list) and draw(st.booleans())
+        data = b"\n".join(map(_json, body)) if lines else _json(body)
+        headers["Content-Type"] = LINES if lines else case.media_type
+    path = f"{case.formatted_path}?{urlencode(query, doseq=True)}"
+    assume(len(path) < LINE_MOST)
+    return {"method": case.method, "path": path, "headers": headers, "data": data}
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def drawn_from(document: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    found = [each.ok() for each in schemathesis.openapi.from_dict(document).get_all_operations()]
+    # Bodies are where most can go wrong.
+    more = [each for each in found if each.body for _ in range(4)]
+    cases = [each.as_strategy(mode) for each in (*found, *more) for mode in MODES]
+
+    @st.composite
+    def requests(draw: st.DrawFn) -> dict[str, Any]:
+        return request_of(draw, draw(cases[draw(st.integers(0, len(cases) - 1))]))
+
+    return requests()
+
+
+async def test_no_request_that_is_drawn_from_the_document_is_answered_500(
+    disk: Path, redis_url: str, mongo_uri: str, database: str, beanstalkd: Server
+) -> None:
+    stores = {
+        "TRACKER_REDIS__URL": redis_url,
+        "TRACKER_MONGODB__URI": mongo_uri,
+        "TRACKER_MONGODB__DATABASE": database,
+    }
+    with pymongo.MongoClient[dict[str, Any]](mongo_uri) as mongo:
+        mongo[database]["operations"].insert_one(ARCHIVED)
+    async with working(redis_url) as worker, serving_all(disk / "spool", stores, beanstalkd) as api:
+        await worker.finish(await worker.granted("N003", id="ended"))
+        await worker.granted("N001", id="running")
+        await worker.parked("N001", id="waiting")
+        assert isinstance(api, DescribedClient)
+        document = json.loads(await document_of(api.app))
+        loop = asyncio.get_running_loop()
+
+        async def ask(asked: dict[str, Any]) -> int:
+            async with asyncio.timeout(PATIENCE):
+                response = await api.request(allow_redirects=False, **asked)
+                response.close()
+                return response.status
+
+        @examples(40)
+        @given(drawn_from(document))
+        def is_answered(asked: dict[str, Any]) -> None:
+            status = asyncio.run_coroutine_threadsafe(ask(asked), loop).result()
+            assert status != HTTPStatus.INTERNAL_SERVER_ERROR
+
+        await asyncio.to_thread(is_answered)

@@ -40,7 +40,9 @@ _IDS = Annotated[tuple[str, ...], Meta(max_length=RECORDS_MOST)]
 class Meant(msgspec.Struct, forbid_unknown_fields=True):
     """Which dead requests are meant: those that agree with all that is given."""
 
-    slug: Annotated[str | None, Meta(description="a courier: only its requests")] = None
+    slug: Annotated[
+        str | None, Meta(description="a courier: only its requests", examples=["usps"])
+    ] = None
     reason: Annotated[str | None, Meta(description="a reason: only requests with it")] = None
     account: Annotated[
         _ACCOUNT | None, Meta(description="an account, 1 to 20 of a-z and 0-9: only its requests")

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any
+from urllib.parse import urlencode
 
 Document = Mapping[str, Any]
 
@@ -127,13 +128,15 @@ def _route(method: str, path: str, operation: Document, document: Document) -> I
 
 def example(method: str, path: str, operation: Document, document: Document) -> str:
     """Write a command that asks a route, as one pastes it into a shell."""
-    parts = {
-        each["name"]: str(next(iter(each["schema"].get("examples", [each["name"]]))))
-        for each in operation["parameters"]
-        if each["in"] == "path"
-    }
-    words = ["curl -s", *([f"-X {method}"] if method != "GET" else [])]
-    words.append(f'"$SERVER{path.format(**parts)}"')
+    parts, query = {}, {}
+    for each in operation["parameters"]:
+        value = next(iter(each["schema"].get("examples", ())), None)
+        if each["in"] == "path":
+            parts[each["name"]] = str(value or each["name"])
+        elif each["in"] == "query" and value:
+            query[each["name"]] = value
+    asked = path.format(**parts) + (f"?{urlencode(query)}" if query else "")
+    words = ["curl -s", *([f"-X {method}"] if method != "GET" else []), f'"$SERVER{asked}"']
     if "security" in operation:
         words.append('-H "as-api-key: $KEY"')
     if body := operation.get("requestBody"):
@@ -146,12 +149,13 @@ def example(method: str, path: str, operation: Document, document: Document) -> 
 
 def _sample(schema: Document, document: Document) -> str:
     """Make the smallest object that a schema takes, of the examples that stand in it."""
-    for each in schema.get("anyOf", [schema]):
-        told = _referred(each, document)
+    for one in schema.get("anyOf", [schema]):
+        told = _referred(one, document)
         if "properties" in told:
             members = {
-                name: next(iter(told["properties"][name].get("examples", ["…"])))
-                for name in told["required"]
+                name: next(iter(each.get("examples", ["…"])))
+                for name, each in told["properties"].items()
+                if name in told["required"] or "examples" in each
             }
             return json.dumps(members, ensure_ascii=False)
     return "…"

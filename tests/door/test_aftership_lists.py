@@ -55,6 +55,7 @@ async def test_a_list_that_cannot_be_meant_is_refused(api: Client) -> None:
         "limit=0",
         "limit=201",
         "limit=x",
+        f"limit={'1' * 5_000}",
         "cursor=abc",
         "tag=intransit",
         "created_at_min=yesterday",

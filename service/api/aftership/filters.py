@@ -19,6 +19,7 @@ LIMIT, LIMIT_MOST = 100, 200
 NUMBERS_MOST = 50
 
 _NOT_OFFERED = ("transit_time", "courier_destination_country_region")
+_FEW = re.compile(r"[1-9][0-9]{0,2}")
 _PLUS = re.compile(r" (\d\d:?\d\d)\Z")
 """A zone whose + was not escaped."""
 
@@ -74,7 +75,7 @@ def filters_of(
 def page_of(query: Mapping[str, str], account: Account) -> Page:
     """Read how many are wanted, and after which. Raises Problem."""
     text = query.get("limit") or f"{LIMIT}"
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= LIMIT_MOST):
+    if not (_FEW.fullmatch(text) and int(text) <= LIMIT_MOST):
         raise _invalid("limit", f"write a number from 1 to {LIMIT_MOST}")
     cursor = query.get("cursor")
     return Page(int(text), position_of(cursor, account) if cursor else None)

@@ -26,7 +26,7 @@ from chaos.quiet import until_quiet
 from chaos.sampler import Sampler
 from chaos.scale import Scale
 from chaos.verdict import Breach, breaches, missed
-from chaos.workers import alive, wait_until
+from chaos.workers import wait_until
 
 BOOT_SECONDS = 40.0
 END_SECONDS = 10.0
@@ -104,7 +104,7 @@ def _stop(world: Arena, nemesis: Nemesis) -> Iterator[Breach]:
             yield Breach("stop", f"{worker.name} ended with {code}")
         pids = worker.all_pids
         deadline = time.monotonic() + END_SECONDS
-        while left := [pid for pid in pids if alive(pid)]:
+        while left := worker.living(pids):
             if time.monotonic() > deadline:
                 yield Breach("stop", f"{worker.name} left {len(left)} processes behind")
                 break

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,9 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 STEP = 0.05
 STOP_PATIENCE = 20.0
 LOG_PATIENCE = 2.0
+
+MARK = "FAULT_RUN_WORKER"
+"""The variable by which a worker's processes are known."""
 
 Line = dict[str, Any]
 
@@ -49,6 +52,7 @@ class Worker:
         self._folder = folder
         self._nursery = nursery
         self._environment = environment
+        self._mark = f"{folder / name}"
         self._run: subprocess.Popen[bytes] | None = None
         self._log_reader: LogReader | None = None
         self._wanted = False
@@ -62,7 +66,7 @@ class Worker:
             self.starts += 1
             self._wanted = True
             command = [sys.executable, str(REPOSITORY / "worker.py"), "run"]
-            environment = {**self._environment, "FAILPOINT": failpoint}
+            environment = {**self._environment, MARK: self._mark, "FAILPOINT": failpoint}
             log = self._log(self.starts)
             pipe = log.with_suffix(".pipe")
             self._log_reader = LogReader(pipe, log)
@@ -96,7 +100,7 @@ class Worker:
     def end(self) -> None:
         """End everything of all runs at once, frozen or not."""
         self.kill()
-        for pid in filter(alive, self.all_pids):
+        for pid in self.living(self.all_pids):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         if self._log_reader is not None:
@@ -132,7 +136,7 @@ class Worker:
         """The worker processes of this run that live."""
         ended = {line["pid"] for line in self.lines(self.starts, "process died")}
         begun = [line["pid"] for line in self.lines(self.starts, "process started")]
-        return [pid for pid in begun if pid not in ended and alive(pid)]
+        return self.living(pid for pid in begun if pid not in ended)
 
     @property
     def all_pids(self) -> list[int]:
@@ -142,6 +146,10 @@ class Worker:
             for number in range(1, self.starts + 1)
             for line in self.lines(number, "process started")
         ]
+
+    def living(self, pids: Iterable[int]) -> list[int]:
+        """Those of its processes that live: an id may be somebody else's by now."""
+        return [pid for pid in pids if _has(pid, f"{MARK}={self._mark}")]
 
     @property
     def serves(self) -> bool:
@@ -175,17 +183,17 @@ class Worker:
         return self._folder / f"{self.name}.{run}.log"
 
 
+def _has(pid: int, variable: str) -> bool:
+    """Whether a process lives that has this in its environment; one not reaped yet has none."""
+    try:
+        return variable.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
 def _line(text: bytes) -> Line:
     with suppress(ValueError):
         line = json.loads(text)
         if isinstance(line, dict) and "event" in line:
             return line
     return {"event": "no JSON", "text": text.decode(errors="replace")}
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and was not reaped yet has no command line."""
-    try:
-        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
-    except OSError:
-        return False

@@ -65,7 +65,7 @@ class ToArchive:
 
         Raises LimitsDown: repeat it as it is, then.
         """
-        names = (keys.TO_ARCHIVE, *keys.ARCHIVE_LOCKS)
+        names = (keys.TO_ARCHIVE, *keys.ARCHIVE_LOCKS, keys.EVENTS)
         args: list[Value] = [self._who, most, WORKS_MS, REPORTS_MS]
         for (name, at_ms, _), keep_ms in reported:
             args += (name, at_ms, "" if keep_ms is None else keep_ms)

@@ -201,7 +201,7 @@ async def hearing(redis: Redis) -> AsyncIterator[Ends]:
     try:
         yield ends
     finally:
-        await _stopped(listening)
+        await stopped(listening)
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:
@@ -218,10 +218,10 @@ async def _until_one_fails(*endless: Coroutine[Any, Any, None]) -> None:
         for failed in (await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))[0]:
             failed.result()
     finally:
-        await _stopped(*tasks)
+        await stopped(*tasks)
 
 
-async def _stopped(*tasks: asyncio.Task[None]) -> None:
+async def stopped(*tasks: asyncio.Task[None]) -> None:
     """Cancel tasks until they have ended.
 
     Once is not enough: with Python 3.11 `asyncio.wait_for`, which redis-py sends with, swallows a

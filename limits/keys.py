@@ -37,6 +37,7 @@ tracking:status:<id>          string the operation, JSON                24 h (15
 tracking:to_archive           zset   id → its end, ms                   archived
 tracking:archive_lock1        string who archives                       15 s after it last asked
 tracking:archive_lock2        string who may report what it archived    30 s after it last asked
+tracking:events               stream state → id, one for each end       1 h after the newest end
 tracking:operations:<slug>:<> zset   id → its call or end, ms           24 h after its last entry
 tracking:answer:<slug>:<no>   string the last answer, JSON              default max_age, 30 s to 1 h
 tracking:forgotten:<slug>:<n> string when it was forgotten, µs          1 h
@@ -65,6 +66,7 @@ LINES = "wait_slugs"
 WORKERS = "tracking:workers"
 TO_ARCHIVE = "tracking:to_archive"
 ARCHIVE_LOCKS = ("tracking:archive_lock1", "tracking:archive_lock2")
+EVENTS = "tracking:events"
 STATUS = "tracking:status:"
 FORGOTTEN = "tracking:forgotten:"
 HISTORY = "tracking:operations:"

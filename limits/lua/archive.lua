@@ -6,6 +6,7 @@ the report leaves all to the next one, who writes the same once more.
 KEYS[1]  tracking:to_archive     zset of operations that ended: id → when, ms
 KEYS[2]  tracking:archive_lock1  who is given work
 KEYS[3]  tracking:archive_lock2  who may report; it lives longer: in this grace nobody is given work
+KEYS[4]  tracking:events         stream of ends; those of more than an hour ago go
 ARGV[1]  who asks
 ARGV[2]  operations that it takes at most
 ARGV[3]  ms for which the first lock lives
@@ -17,7 +18,7 @@ Returns  {"work", id, when, status, …}   what is to be written, the oldest fir
                                          nil: somebody deleted it. Without any, all are archived
          {"wait", ms}                    another one has the work, or had: ask again then
 ]]
-local STATUS = 'tracking:status:'
+local STATUS, EVENTS_SECONDS = 'tracking:status:', 3600
 local set, lock1, lock2 = KEYS[1], KEYS[2], KEYS[3]
 local who, most = ARGV[1], ARGV[2]
 
@@ -51,6 +52,7 @@ if (works or reports) and works ~= who then
 end
 redis.call('SET', lock1, who, 'PX', ARGV[3])
 redis.call('SET', lock2, who, 'PX', ARGV[4])
+redis.call('XTRIM', KEYS[4], 'MINID', '~', (redis.call('TIME')[1] - EVENTS_SECONDS) * 1000)
 local ended, names = redis.call('ZRANGE', set, 0, most - 1, 'WITHSCORES'), {}
 for i = 1, #ended, 2 do table.insert(names, STATUS .. ended[i]) end
 local texts, work = #names > 0 and redis.call('MGET', unpack(names)) or {}, { 'work' }

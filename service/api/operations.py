@@ -106,7 +106,7 @@ class OperationRoutes:
 
     async def end_of(self, identity: str, seconds: float, request: web.Request) -> Known | None:
         """Hold the reply to a request until an operation ends. Raises Problem, StoreError."""
-        with self._holding():
+        with self.holding():
             gone = functools.partial(_gone, request)
             return await self._operations.end_of(identity, seconds, gone)
 
@@ -140,14 +140,16 @@ class OperationRoutes:
         return answer(taken, HTTPStatus.ACCEPTED)
 
     def _identity(self, request: web.Request, scope: Scope) -> str:
-        return own_id(request, self.callers.account(request, scope))
+        account = self.callers.account(request, scope)
+        return own_id(request.match_info["id"], account)
 
     async def release(self, _: web.Application) -> None:
         """Answer all who wait now with what is known, because the process ends."""
         self._operations.release()
 
     @contextlib.contextmanager
-    def _holding(self) -> Iterator[None]:
+    def holding(self) -> Iterator[None]:
+        """Hold a reply; with too many of them raises Problem."""
         if self._held >= self._operations.held_most:
             raise Problem(
                 HTTPStatus.SERVICE_UNAVAILABLE,
@@ -172,13 +174,12 @@ _KEPT = {
 _QUEUED = "it is in its tube still: cancel it again once a worker has taken it"
 
 
-def own_id(request: web.Request, account: Account) -> str:
-    """Name the operation that a request's path means, as every key names it.
+def own_id(identity: str, account: Account) -> str:
+    """Name the operation that an account means by an id, as every key names it.
 
     The one place where an account is kept from what is not its own: nothing of others' has such a
     name. Raises Problem.
     """
-    identity = request.match_info["id"]
     known = operation_id(account, identity)
     if len(identity) > ID_MOST or account_and_id(known) != (account, identity):
         raise unknown()

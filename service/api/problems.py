@@ -57,6 +57,9 @@ class Problem(Exception):
 
 PROBLEM = "application/problem+json"
 
+REQUEST_ID = web.RequestKey("REQUEST_ID", str)
+"""Under this a request knows its name, for answers that begin before they are whole."""
+
 
 Writing = Callable[[web.Request, Problem], web.Response]
 
@@ -86,6 +89,7 @@ def problems(
         name = request.headers.get("X-Request-Id")
         if name is None or not _NAME.fullmatch(name):
             name = f"{_START}-{next(_count)}"
+        request[REQUEST_ID] = name
         try:
             check(request)
             response = await handler(request)

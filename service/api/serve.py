@@ -21,6 +21,7 @@ from service.api.aftership.trackings import TrackingRoutes
 from service.api.callers import Callers
 from service.api.connection import IDLE_SECONDS, ClientConnection, Connections, refuse_expectations
 from service.api.dead import DeadRoutes
+from service.api.events import EventRoutes
 from service.api.figures import FigureRoutes
 from service.api.lines import LineRoutes
 from service.api.openapi import with_document
@@ -152,6 +153,7 @@ def application(
         routes += CourierRoutes(catalogue, callers, envelope).routes()
         routes += LineRoutes(operations.operators, catalogue, callers).routes()
         routes += DeadRoutes(operations.operators, catalogue, callers).routes()
+        routes += EventRoutes(operations, asked).routes()
         made.on_shutdown.append(asked.release)
     for method, path, handler, _ in with_document(routes):
         made.router.add_route(method, path, handler, expect_handler=refuse_expectations)

@@ -6,7 +6,6 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from limits.cancelling import Cancelled, Canceller, Kept
@@ -15,15 +14,17 @@ from limits.queued import Queued
 from limits.standing import Standings
 from limits.view import Place, View
 from service.client.connections import redis_of
+from service.client.known import Known, known_ends, known_of, placed
+from service.client.listeners import Listeners, listening
 from service.client.operators import Operators
+from service.client.progress import Progress, watching
 from service.client.put import Sendable
 from service.client.stored import Stored, open_stored
 from service.config.handover import rules_for
 from service.config.schema import Config
 from service.results.batches import Batches
 from tracking.errors import LimitsDown, TrackingError
-from tracking.line import courier_line
-from tracking.operation import ENDS, State
+from tracking.operation import State
 from tracking.request import Number, Slug
 
 __all__ = ["Cancelled", "Kept", "Known", "Operations", "Place", "open_operations", "queued"]
@@ -35,30 +36,14 @@ PATIENCE_SECONDS = 2.0
 """How long a probe waits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """An operation under its id, as Redis knows it: `members` as `limits.operations` has them.
-
-    `slug` and `number` are None of one whose parcel was forgotten; `place` is known while it waits.
-    """
-
-    id: str
-    slug: Slug | None
-    number: Number | None
-    members: dict[str, Any]
-    place: Place | None = None
-
-    @property
-    def ended(self) -> bool:
-        """Whether it has ended."""
-        return self.members["status"] in ENDS
-
-
 class Operations:
     """What may be asked about operations, for one event loop. Its methods raise StoreError."""
 
     held_most = 900
-    """How many may wait at once."""
+    """How many may wait at once, listeners among them."""
+
+    listeners: Listeners
+    progress: Progress
 
     operators: Operators
     """What operators may ask and do, over the same connections."""
@@ -81,14 +66,8 @@ class Operations:
         members = await self._reads.submit(identity) or await self.stored.operation(identity)
         if members is None:
             return None
-        slug, _, number = (members["tracking"] or "").partition(":")
-        if not slug:
-            return Known(identity, None, None, members)
-        parcel = Slug(slug), Number(number)
-        place = None
-        if members["status"] == State.WAITING:
-            place = await self._view.place(courier_line(parcel[0]), parcel[1], itself=True)
-        return Known(identity, *parcel, members, place)
+        found = known_of(identity, members)
+        return await placed(self._view, found)
 
     async def end_of(self, identity: str, seconds: float, gone: Callable[[], bool]) -> Known | None:
         """Find it as it stands when it ends, or after so many seconds; it need not be known yet.
@@ -126,6 +105,7 @@ class Operations:
     def release(self) -> None:
         """Let all go who wait now, because the process ends."""
         self._ends.release()
+        self.listeners.release()
 
     async def cancel(self, known: Known) -> Cancelled:
         """Cancel it where it waits."""
@@ -160,9 +140,11 @@ async def open_operations(config: Config) -> AsyncIterator[Operations]:
         aclosing(Queued(redis)) as queued,
         open_stored(config) as stored,
     ):
-        canceller = Canceller(redis, rules_of)
-        made = Operations(View(redis, rules_of), ends, canceller, stored, queued)
-        made.operators = Operators(config, View(redis, rules_of), stored.stores)
+        view = View(redis, rules_of)
+        made = Operations(view, ends, Canceller(redis, rules_of), stored, queued)
+        made.operators = Operators(config, view, stored.stores)
         made.standings = Standings(redis, rules_of)
         made.held_most = config.http.connections - config.http.connections // SPARE_PART
-        yield made
+        read = functools.partial(known_ends, view, stored)
+        async with listening(redis, read) as made.listeners, watching(view) as made.progress:
+            yield made

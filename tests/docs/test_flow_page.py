@@ -42,7 +42,7 @@ def test_the_picture_of_the_states_shows_each_of_them() -> None:
 
 def test_every_key_either_decides_or_shows() -> None:
     listed = [name for row in table("| | keys |") for name in names(row[1])]
-    types = "string|zset|list|hash|set"
+    types = "string|zset|list|hash|set|stream"
 
     of_code = re.findall(
         rf"^([a-z_:0-9]+?)(?::<.*)? +(?:{types}) ", keys.__doc__ or "", re.MULTILINE

@@ -259,6 +259,8 @@ async def everything(redis: Redis) -> dict[str, Any]:
                 held[key] = await redis.hgetall(key)
             case "zset":
                 held[key] = await redis.zrange(key, 0, -1, withscores=True)
+            case "stream":
+                held[key] = await redis.xrange(key)
             case "set":
                 held[key] = sorted(await redis.smembers(key))
     return {key: read(value) for key, value in held.items()}

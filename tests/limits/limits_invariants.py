@@ -10,7 +10,7 @@ from typing import Any
 from limits_bench import KEYS
 from redis import Redis
 
-from limits.keys import TO_ARCHIVE
+from limits.keys import EVENTS, TO_ARCHIVE
 from limits.rules import Rules
 
 ENDS = ("SUCCESS", "ERROR", "CANCELLED")
@@ -28,6 +28,7 @@ LIVES_AT_MOST_MS = {
     KEYS.calls_brake: DAY_MS + 3_600_000,
     KEYS.calls_hour: 3_601_150,
     KEYS.calls_day: DAY_MS,
+    EVENTS: 3_600_000,
 }
 NEVER_EXPIRES = {
     KEYS.wait_list,

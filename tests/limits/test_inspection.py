@@ -203,6 +203,7 @@ def values(redis: PlainRedis) -> dict[str, Any]:
         "list": lambda key: redis.lrange(key, 0, -1),
         "hash": redis.hgetall,
         "zset": lambda key: redis.zrange(key, 0, -1, withscores=True),
+        "stream": redis.xrange,
         "set": redis.smembers,
     }
     names = [key for key in redis.keys("*") if key not in EXPIRE_BY_THEMSELVES]

@@ -14,7 +14,7 @@ from portion import PORTION
 from redis import Redis
 from redis.exceptions import ResponseError
 from simulated.commands import execute
-from simulated.keyspace import Hash, Items, Keyspace, Members, Refusal, Scores, Status
+from simulated.keyspace import Entries, Hash, Items, Keyspace, Members, Refusal, Scores, Status
 from simulated.scripting import Scripting
 from walk import Walk
 
@@ -118,6 +118,7 @@ READ: dict[type, Any] = {
     Items: lambda redis, name: redis.lrange(name, 0, -1),
     Members: lambda redis, name: redis.smembers(name),
     Scores: lambda redis, name: redis.zrange(name, 0, -1, withscores=True),
+    Entries: lambda redis, name: redis.xrange(name),
 }
 
 
@@ -127,6 +128,8 @@ def _stored(value: object) -> object:
             return set(value)
         case Scores():
             return [list(each) for each in value.ranked()]
+        case Entries():
+            return _plain([(name, {each[0]: each[1]}) for name, each in value])
     return _plain(value)
 
 

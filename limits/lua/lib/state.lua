@@ -53,6 +53,8 @@ do
     CANCELLED = '',
   }
   local DAY_MS, TO_ARCHIVE = 86400000, 'tracking:to_archive'
+  -- Redis drops whole blocks of up to 100 entries, so there are at most 100,000.
+  local EVENTS, EVENTS_MOST, EVENTS_MS = 'tracking:events', 99900, 3600000
   local dates, instants = {}, {}
 
   -- Days since 1970 as YYYY-MM-DD.
@@ -121,6 +123,16 @@ do
     call('ZREMRANGEBYSCORE', key, '-inf', now_ms - DAY_MS)
   end
 
+  local expires = false
+
+  -- For those who hear of all ends: limits/events.py. What else is to be known stands in the status.
+  local function tell_of_end(id, state)
+    call('XADD', EVENTS, 'MAXLEN', '~', EVENTS_MOST, '*', state, id)
+    if expires then return end
+    expires = true
+    call('PEXPIRE', EVENTS, EVENTS_MS)
+  end
+
   -- Every end of an operation, whatever script it comes from. What is to follow from an end begins here.
   -- Its status gets an end of its own when it is archived: archive.lua.
   local function note_end(id, operation, was, verdict)
@@ -128,6 +140,7 @@ do
     call('ZADD', TO_ARCHIVE, now_ms, id)
     count(verdict.state)
     tally_end(operation, verdict)
+    tell_of_end(id, verdict.state)
     redis.pcall('PUBLISH', STATUS .. id, '') -- a user without channels may not: who waits looks, too
     if not operation.anonymous and (was == 'WAITING' or was == 'RUNNING') then count('open', -1) end
   end

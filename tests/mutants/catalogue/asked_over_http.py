@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 ENDS = "limits/test_ends.py"
 OPERATIONS = "door/test_operations_over_http.py"
+EVENTS = "door/test_events_over_http.py"
 PARCELS = "door/test_parcels_over_http.py"
 OPERATORS = "door/test_operators.py"
 
@@ -69,5 +70,29 @@ MUTANTS = (
         "                told |= outcome\n"
         "            return came\n",
         tests=(f"{OPERATORS}::test_an_act_is_recorded_before_it_is_done_and_its_failure_after",),
+    ),
+    Mutant(
+        name="who begins to listen does not read what the reader is just telling",
+        breaks="F20",
+        where="service/client/listeners.py",
+        old="        return listener.at\n",
+        new="        return at\n",
+        tests=(f"{EVENTS}::test_whenever_somebody_begins_nothing_is_skipped_or_told_twice",),
+    ),
+    Mutant(
+        name="ends are told to all accounts",
+        breaks="F18",
+        where="service/client/listeners.py",
+        old="for each in told[listener.account]:",
+        new="for each in sum(told.values(), []):",
+        tests=(f"{EVENTS}::test_two_accounts_never_hear_of_each_other",),
+    ),
+    Mutant(
+        name="nobody notices that ends are lost",
+        breaks="F20",
+        where="limits/events.py",
+        old="return ends[1:] if ends and ends[0].at == at else None",
+        new="return [each for each in ends if each.at != at]",
+        tests=(f"{EVENTS}::test_who_may_miss_ends_hears_that_first",),
     ),
 )

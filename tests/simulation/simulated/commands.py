@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from simulated.command_args import Command, Reply, integer, part
 from simulated.keyspace import (
+    Entries,
     Hash,
     Keyspace,
     Members,
@@ -212,6 +213,33 @@ def _zmscore(space: Keyspace, args: Sequence[str]) -> Reply:
     return [_zscore(space, (args[0], member)) for member in args[1:]]
 
 
+def _xadd(space: Keyspace, args: Sequence[str]) -> Reply:
+    """`XADD key MAXLEN ~ most * field value …`, trimmed to the entry."""
+    key, maxlen, about, most, name, *fields = args
+    if (maxlen.upper(), about, name) != ("MAXLEN", "~", "*"):
+        raise RefusedError(SYNTAX)
+    entries = space.made(Entries, key)
+    ms, seq = map(int, entries[-1][0].split("-")) if entries else (0, -1)
+    made = f"{space.now_ms}-0" if space.now_ms > ms else f"{ms}-{seq + 1}"
+    entries.append((made, tuple(fields)))
+    del entries[: max(0, len(entries) - integer(most))]
+    return made
+
+
+def _xtrim(space: Keyspace, args: Sequence[str]) -> Reply:
+    """`XTRIM key MINID ~ least`, to the entry; an emptied stream stays."""
+    key, minid, about, least = args
+    if (minid.upper(), about) != ("MINID", "~"):
+        raise RefusedError(SYNTAX)
+    entries = space.of(Entries, key)
+    if entries is None:
+        return 0
+    before = len(entries)
+    entries[:] = [each for each in entries if int(each[0].split("-")[0]) >= float(least)]
+    space.written[key] = None
+    return before - len(entries)
+
+
 def _keys(space: Keyspace, args: Sequence[str]) -> Reply:
     return [key for key in space.names() if fnmatchcase(key, args[0])]
 
@@ -254,6 +282,8 @@ COMMANDS: dict[str, Command] = {
     "SCARD": lambda s, a: len(s.of(Members, a[0]) or ()),
     "SISMEMBER": lambda s, a: int(a[1] in (s.of(Members, a[0]) or ())),
     "SMEMBERS": lambda s, a: list(s.of(Members, a[0]) or ()),
+    "XADD": _xadd,
+    "XTRIM": _xtrim,
     "ZADD": _zadd,
     "ZREM": lambda s, a: _remove(s, Scores, a),
     "ZCARD": lambda s, a: len(s.of(Scores, a[0]) or ()),

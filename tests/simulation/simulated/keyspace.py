@@ -1,11 +1,11 @@
-"""What a Redis keeps: values of five types, and when each ends, on the world's own clock.
+"""What a Redis keeps: values of six types, and when each ends, on the world's own clock.
 
 Text is held as latin-1, one character for each byte, so that Lua and Python see the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import TypeVar
@@ -30,9 +30,13 @@ class Items(list[str]):
     """A list."""
 
 
-Value = str | Hash | Members | Scores | Items
+class Entries(list[tuple[str, Sequence[str]]]):
+    """A stream: ids with their fields and values."""
+
+
+Value = str | Hash | Members | Scores | Items | Entries
 Saved = tuple[dict[str, Value], dict[str, int]]
-T = TypeVar("T", Hash, Members, Scores, Items)
+T = TypeVar("T", Hash, Members, Scores, Items, Entries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from simulated.commands import execute
 from simulated.keyspace import Keyspace, Refusal, RefusedError, Status, score_text
 
 GROWING = frozenset(
-    ("SET", "INCR", "DECR", "INCRBY", "HSET", "HINCRBY", "LPUSH", "RPUSH", "SADD", "ZADD")
+    ("SET", "INCR", "DECR", "INCRBY", "HSET", "HINCRBY", "LPUSH", "RPUSH", "SADD", "XADD", "ZADD")
 )
 """What a full Redis refuses (denyoom)."""
 
 SHRINKING = frozenset(
     (
         *("DEL", "PEXPIRE", "EXPIRE", "PEXPIREAT", "PERSIST", "HDEL", "RENAME", "LPOP", "RPOP"),
-        *("LREM", "SREM", "ZREM", "ZREMRANGEBYSCORE"),
+        *("LREM", "SREM", "XTRIM", "ZREM", "ZREMRANGEBYSCORE"),
     )
 )
 """What else writes."""

@@ -1,0 +1,203 @@
+"""`/v1/events`: the ends of an account's operations, as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated, Any
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from service.api.operations import OperationRoutes, own_id
+from service.api.problems import REQUEST_ID, RETRY_SECONDS, Problem
+from service.api.requests import FLAG, flag
+from service.api.routes import About, Parameter, Route
+from service.client.keys import Scope
+from service.client.known import Known
+from service.client.listeners import EventId, Kind, Listener, Told, parse_event_id
+from service.client.operations import Operations, Place
+from tracking.account import Account, account_and_id
+from tracking.errors import StoreError
+
+EVENTS = "text/event-stream"
+
+HEARTBEAT_SECONDS = 15.0
+"""Proxies end a connection on which nothing is said for a minute, some after 30 s."""
+
+WRITE_SECONDS = 30.0
+"""How long a client may take nothing of what is written to it."""
+
+NAMED_MOST = 100
+"""Operations that one listener names."""
+
+NAMES = Annotated[list[str], Meta(max_length=NAMED_MOST, description="hear of these only")]
+PROGRESS = Annotated[FLAG, Meta(description="hear also how those named by `id` come along")]
+LAST = Annotated[str, Meta(description="the id of the last event that was read: go on behind it")]
+
+# Proxies are not to collect what is to be read at once.
+_HEADERS = {"Content-Type": EVENTS, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_BEGIN = b"retry: 2000\n\n"
+_RESET = b'{"detail":"you may miss some ends: ask for the operations that you wait for"}'
+
+
+class NamedOperation(msgspec.Struct, rename="camel"):
+    """An operation and its parcel, null where nothing more is known of it."""
+
+    id: str
+    slug: str | None
+    number: str | None
+
+
+class EndedOperation(NamedOperation):
+    """What `ended` tells."""
+
+    status: str
+    finished_at: str | None
+    output: dict[str, Any] | None
+
+
+class OperationProgress(NamedOperation):
+    """What `progress` tells."""
+
+    status: str
+    started_at: str | None
+    place: Place | None
+
+
+class EventRoutes:
+    """The route."""
+
+    def __init__(self, operations: Operations, held: OperationRoutes) -> None:
+        self._operations = operations
+        self._held = held
+
+    def routes(self) -> list[Route]:
+        """Name it."""
+        about = About(
+            "Tell of operations that end, as they end (server-sent events).",
+            Scope.READ,
+            {200: str},
+            refusals=(404,),
+            parameters=(
+                Parameter("id", NAMES),
+                Parameter("progress", PROGRESS),
+                Parameter("Last-Event-ID", LAST, "header"),
+            ),
+            gives=(EVENTS,),
+        )
+        return [Route("GET", "/v1/events", self.listen, about)]
+
+    async def listen(self, request: web.Request) -> web.StreamResponse:
+        """Tell of ends until the client goes. Raises Problem, StoreError before it begins."""
+        account = self._held.callers.account(request, Scope.READ)
+        only, last, progress = _only(request, account), _last(request), flag(request, "progress")
+        if progress and not only:
+            why = "progress goes with id: name the operations, `?progress=1&id=…&id=…`"
+            raise Problem(HTTPStatus.BAD_REQUEST, why)
+        if progress and self._operations.progress.full:
+            why = "clients watch the progress of too many operations: ask without it, or later"
+            later = {"Retry-After": str(RETRY_SECONDS)}
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later)
+        listener = Listener(account, only, lambda: _abort(request))
+        with self._held.holding():
+            try:
+                return await self._tell(request, listener, last, progress=progress)
+            finally:
+                self._operations.listeners.leave(listener)
+                self._operations.progress.leave(listener)
+
+    async def _tell(
+        self, request: web.Request, listener: Listener, last: EventId | None, *, progress: bool
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(headers=_HEADERS | {"X-Request-Id": request[REQUEST_ID]})
+        async with contextlib.aclosing(self._operations.listeners.missed(listener, last)) as missed:
+            first = await anext(missed)  # while Redis is away it is refused with a problem
+            await response.prepare(request)
+            # After any of these the client comes again, with the id of what it read last.
+            with contextlib.suppress(ConnectionError, StoreError):
+                await _write(request, response, _BEGIN + _written(first))
+                async for told in missed:
+                    await _write(request, response, _written(told))
+                await _write(request, response, _heartbeat(listener))
+                if progress:
+                    self._operations.progress.watch(listener)
+                # A key that ends meanwhile ends what it began.
+                while not listener.over and self._held.callers.knows(request):
+                    told = await listener.next(HEARTBEAT_SECONDS)
+                    await _write(request, response, _written(told) or _heartbeat(listener))
+        return response
+
+
+def _only(request: web.Request, account: Account) -> frozenset[str]:
+    """Read which operations are named. Raises Problem."""
+    named = request.query.getall("id", [])
+    if len(named) > NAMED_MOST:
+        why = f"{len(named)} operations: name {NAMED_MOST} at most, or none to hear of all"
+        raise Problem(HTTPStatus.BAD_REQUEST, why)
+    return frozenset(own_id(each, account) for each in named)
+
+
+def _last(request: web.Request) -> EventId | None:
+    """Read behind which event to go on. Raises Problem."""
+    text = request.headers.get("Last-Event-ID")
+    try:
+        return parse_event_id(text) if text else None
+    except ValueError as error:
+        why = f"Last-Event-ID: {error}: send one that was read here, or none"
+        raise Problem(HTTPStatus.BAD_REQUEST, why) from error
+
+
+def _written(told: Sequence[Told]) -> bytes:
+    """Write events as a stream of them has it."""
+    return b"".join(map(_event, told))
+
+
+def _event(told: Told) -> bytes:
+    at = b"" if told.at is None else f"id: {told.at}\n".encode()
+    what = _RESET if told.operation is None else msgspec.json.encode(_told(told, told.operation))
+    return b"event: %s\n%sdata: %s\n\n" % (told.kind.value.encode(), at, what)
+
+
+def _told(told: Told, known: Known) -> EndedOperation | OperationProgress:
+    members, identity = known.members, account_and_id(known.id)[1]
+    if told.kind is Kind.ENDED:
+        return EndedOperation(
+            identity,
+            known.slug,
+            known.number,
+            status=members["status"],
+            finished_at=members["finishedAt"],
+            output=members["output"],
+        )
+    return OperationProgress(
+        identity,
+        known.slug,
+        known.number,
+        status=members["status"],
+        started_at=members["startedAt"],
+        place=known.place,
+    )
+
+
+def _heartbeat(listener: Listener) -> bytes:
+    """Say that there is nothing, and up to where: a client that is cut off goes on from there."""
+    return f": nothing new\nid: {listener.at}\n\n".encode()
+
+
+async def _write(request: web.Request, response: web.StreamResponse, text: bytes) -> None:
+    """Write to a client. Raises ConnectionError when it does not take it."""
+    try:
+        async with asyncio.timeout(WRITE_SECONDS):
+            await response.write(text)
+    except TimeoutError as error:
+        _abort(request)
+        raise ConnectionAbortedError from error
+
+
+def _abort(request: web.Request) -> None:
+    if request.transport:
+        request.transport.abort()

@@ -1,0 +1,69 @@
+"""An operation as it is known: what Redis or the archive tells of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from limits.events import End
+from limits.view import Place, View
+from service.client.stored import Stored
+from tracking.errors import ResultsDown
+from tracking.line import courier_line
+from tracking.operation import ENDS, State
+from tracking.request import Number, Slug
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An operation under its id, as Redis knows it: `members` as `limits.operations` has them.
+
+    `slug` and `number` are None of one whose parcel was forgotten; `place` is known while it waits.
+    """
+
+    id: str
+    slug: Slug | None
+    number: Number | None
+    members: Mapping[str, Any]
+    place: Place | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self.members["status"] in ENDS
+
+
+def known_of(identity: str, members: Mapping[str, Any]) -> Known:
+    """Read which parcel it is of."""
+    slug, _, number = (members.get("tracking") or "").partition(":")
+    if not slug:
+        return Known(identity, None, None, members)
+    return Known(identity, Slug(slug), Number(number), members)
+
+
+async def placed(view: View, known: Known) -> Known:
+    """Find its place, where it waits. Raises LimitsDown."""
+    if known.members["status"] != State.WAITING or known.slug is None or known.number is None:
+        return known
+    place = await view.place(courier_line(known.slug), known.number, itself=True)
+    return replace(known, place=place)
+
+
+async def known_ends(view: View, stored: Stored, ends: Sequence[End]) -> Sequence[Known]:
+    """Tell of operations that ended, as much as is known of each. Raises LimitsDown."""
+    found = await view.operations([each.operation for each in ends])
+    return await asyncio.gather(
+        *(_known_end(stored, each, found.get(each.operation)) for each in ends)
+    )
+
+
+async def _known_end(stored: Stored, end: End, members: Mapping[str, Any] | None) -> Known:
+    if members is None or members["status"] != end.state:
+        with contextlib.suppress(ResultsDown):
+            members = await stored.operation(end.operation)
+    if members is None or members["status"] != end.state:
+        members = {"status": end.state, "finishedAt": None, "output": None}
+    return known_of(end.operation, members)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import jsonschema_rs
+import msgspec
 import pytest
 from damage import damaged
 from hypothesis import example, given
@@ -12,7 +15,7 @@ from hypothesis import strategies as st
 from portion import examples
 
 from service.client.catalogue import Catalogue
-from service.client.posted import KnownIds, read_posted, sendables_of
+from service.client.posted import KnownIds, PostedRequest, read_posted, sendables_of
 from service.client.put import Sendable
 from service.client.saved_lines import saved_in
 from service.config.load import load
@@ -39,6 +42,17 @@ SAVED = (
 )
 PIECES = (b'"', b"{", b"}", b"[", b"]", b",", b":", b"null", b"NaN", b"1e999", b"-1", b"\\ud800")
 
+DESCRIBED = jsonschema_rs.Draft202012Validator(msgspec.json.schema(PostedRequest))
+OF_THE_COURIER = {"unknown_slug", "bad_number"}
+"""Why a request may be refused that has the form which `/openapi.json` describes."""
+
+EDGES: tuple[Any, ...] = (
+    *(None, True, [], {}, 0, -1, -0.0, 0.5, 5e-324, 1e11, 100_000_000_001, 10**400, -(10**400)),
+    *("", " ", "-", "a--b", "USPS", "usps", "hkpost", "a\n", "a\x7f", "ü", "MANUAL", "AUTOMATIC"),
+    *("a" * length for length in (1, 3, 4, 64, 65, 128, 129, 256, 257)),
+)
+VALUES = st.sampled_from(EDGES) | st.text(max_size=6) | st.integers() | st.floats(-1e12, 1e12)
+
 
 @given(damaged(WHOLE, PIECES) | st.binary(max_size=60))
 @example(b'[{"slug":"usps","number":"94001","tracking_key":"\\ud800"}]')
@@ -61,6 +75,29 @@ def test_what_is_posted_becomes_jobs_that_workers_read_or_refusals(body: bytes) 
         assert (request.id, request.slug, request.number) == (each.id, each.slug, each.number)
         assert len(each.body) < BODY_MOST
     assert all(each.reason and each.detail for each in refused)
+
+
+def check(posted: Any) -> None:
+    good, refused = sendables_of([posted], CATALOGUE, KnownIds())
+
+    if DESCRIBED.is_valid(posted):
+        assert good or refused[0].reason in OF_THE_COURIER
+    else:
+        assert refused
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_what_the_document_describes_is_taken_and_all_else_is_refused(name: str) -> None:
+    for value in EDGES:
+        check(FULL | {name: value})
+        check(value)
+    check({member: value for member, value in FULL.items() if member != name})
+
+
+@given(st.dictionaries(st.sampled_from(sorted(FULL)), VALUES, max_size=2))
+@examples(60)
+def test_so_it_is_with_whatever_stands_in_a_request(members: dict[str, Any]) -> None:
+    check(FULL | members)
 
 
 @given(damaged(SAVED, PIECES) | st.binary(max_size=60))

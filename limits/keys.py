@@ -30,6 +30,7 @@ calls_day:<line>              string starts since the daily reset       the dail
 tracking:counts:<line>        hash   what happened so far               never
 wait_slugs                    set    lines the sweeper looks at         empty
 tracking:workers              zset   worker process, JSON → until, ms   20 s after the last look
+tracking:measured             stream sends and ends of calls, measured  never; it holds 3 s
 tracking:epoch                string "<name> <quiet until, µs>"         never
 tracking:server               string which Redis wrote here last         never
 tracking:status:<id>          string the operation, JSON                24 h (15 min) after its end,
@@ -67,6 +68,7 @@ WORKERS = "tracking:workers"
 TO_ARCHIVE = "tracking:to_archive"
 ARCHIVE_LOCKS = ("tracking:archive_lock1", "tracking:archive_lock2")
 EVENTS = "tracking:events"
+MEASURED = "tracking:measured"
 STATUS = "tracking:status:"
 FORGOTTEN = "tracking:forgotten:"
 HISTORY = "tracking:operations:"

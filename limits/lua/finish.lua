@@ -12,7 +12,8 @@ ARGV     behind the reports, see lib/batch.lua:
   base     of the calls that are taken next, as in take.lua
   room     as in take.lua
 
-Uses     memory: average_time, drop_ended, expect_no_calm, set_average
+Uses     context: note_measured
+         memory: average_time, drop_ended, expect_no_calm, set_average
          lists: nobody_waits
          tallies: call_is_over, tally_call
          record: waiting_record, write_record
@@ -123,6 +124,7 @@ return function(id, text, number, base, room)
     if record then write_record(INFLIGHT, id, record) end
     return { now, 1, {}, 'more', 0, 0 }
   end
+  note_measured(id)
   local leased = land(id, record, runs)
   if record and verdict.setback then
     note_failure(number, tonumber(record.granted), verdict.setback)

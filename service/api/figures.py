@@ -11,7 +11,7 @@ from service.api.callers import Callers
 from service.api.routes import About, Route
 from service.client.catalogue import Catalogue
 from service.client.door import Door
-from service.client.figures import figures_of_door, figures_of_lines
+from service.client.figures import figures_of_door, figures_of_lines, figures_of_violations
 from service.client.keys import Scope
 from service.client.operations import Operations
 from service.observe.counts import Counts
@@ -52,6 +52,7 @@ class FigureRoutes:
         if self._operations is not None:
             kinds.add(By.API)
             standing |= await figures_of_lines(self._operations.standings, self._couriers)
+            standing |= figures_of_violations(self._operations.violations)
         # Of a thousand lines it takes a while, in which others want their replies.
         body = await asyncio.to_thread(text, kinds, self._counts, standing)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from limits.standing import Standing, Standings
+from limits.violations import Violations
 from service.client.door import Door
 from service.observe.counts import Key
 from service.observe.metrics import (
@@ -16,6 +17,7 @@ from service.observe.metrics import (
     SPOOLED,
     TAKING,
     UNUSED,
+    VIOLATIONS,
     WAITING,
 )
 from tracking.errors import LimitsDown
@@ -42,6 +44,11 @@ async def figures_of_lines(standings: Standings, couriers: Sequence[Slug]) -> di
     for line in lines:
         figures |= _of_line(line)
     return figures
+
+
+def figures_of_violations(violations: Violations) -> dict[Key, float]:
+    """Tell how often limits were broken, since this process watches."""
+    return {(VIOLATIONS.name, *each): count for each, count in violations.counts.items()}
 
 
 def _of_line(told: Standing) -> dict[Key, float]:

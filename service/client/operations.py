@@ -13,6 +13,7 @@ from limits.ends import Ends, hearing
 from limits.queued import Queued
 from limits.standing import Standings
 from limits.view import Place, View
+from limits.violations import Violations, judging
 from service.client.connections import redis_of
 from service.client.known import Known, known_ends, known_of, placed
 from service.client.listeners import Listeners, listening
@@ -50,6 +51,9 @@ class Operations:
 
     standings: Standings
     """How all lines stand."""
+
+    violations: Violations
+    """How often a limit was broken."""
 
     def __init__(
         self, view: View, ends: Ends, canceller: Canceller, stored: Stored, queued: Queued
@@ -138,12 +142,13 @@ async def open_operations(config: Config) -> AsyncIterator[Operations]:
         redis_of(config) as redis,
         hearing(redis) as ends,
         aclosing(Queued(redis)) as queued,
+        judging(redis, rules_of) as violations,
         open_stored(config) as stored,
     ):
         view = View(redis, rules_of)
         made = Operations(view, ends, Canceller(redis, rules_of), stored, queued)
         made.operators = Operators(config, view, stored.stores)
-        made.standings = Standings(redis, rules_of)
+        made.standings, made.violations = Standings(redis, rules_of), violations
         made.held_most = config.http.connections - config.http.connections // SPARE_PART
         read = functools.partial(known_ends, view, stored)
         async with listening(redis, read) as made.listeners, watching(view) as made.progress:

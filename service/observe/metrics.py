@@ -151,6 +151,13 @@ QUOTA = _gauge(
     "slug quota",
     "Calls that `per_hour` or `per_day` leaves: `hour`, `day`. Only where there is such a quota.",
 )
+VIOLATIONS = _counter(
+    By.API,
+    "limit_violations_total",
+    "slug limit",
+    "Calls that left although a limit forbade it (`rate`, `concurrency`), judged by what workers "
+    "measured. Stays 0.",
+)
 
 METRICS = (
     CALLS,
@@ -174,4 +181,5 @@ METRICS = (
     UNUSED,
     BOUND,
     QUOTA,
+    VIOLATIONS,
 )

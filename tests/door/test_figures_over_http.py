@@ -9,6 +9,10 @@ from door_ground import USPS, Client, post
 from limits_bench import Worker
 from operations_ground import serving_all
 
+from limits.rules import Rules
+from limits.violations import Violations
+from service.client.figures import figures_of_violations
+
 Figures = dict[str, float]
 
 
@@ -71,3 +75,14 @@ async def test_requests_are_counted_by_route_and_status(client: Client) -> None:
     assert requests("other", "other", 405) == 1
     assert told['http_request_seconds_count{route="/v1/requests"}'] == 2
     assert told['http_request_seconds_sum{route="/v1/requests"}'] == pytest.approx(0, abs=5)
+
+
+def test_broken_limits_are_told_by_line_and_limit() -> None:
+    violations = Violations(lambda _: Rules(per_second=1), exempt_us=0)
+    violations.note(1, "epoch", [])
+    violations.note(9_000_000, "epoch", [(4_000, 'usps ["a",2000000,"b",2500000]')])
+
+    assert figures_of_violations(violations) == {
+        ("limit_violations_total", "usps", "rate"): 1,
+        ("limit_violations_total", "usps", "concurrency"): 0,
+    }

@@ -10,7 +10,7 @@ from typing import Any
 from limits_bench import KEYS
 from redis import Redis
 
-from limits.keys import EVENTS, TO_ARCHIVE
+from limits.keys import EVENTS, MEASURED, TO_ARCHIVE
 from limits.rules import Rules
 
 ENDS = ("SUCCESS", "ERROR", "CANCELLED")
@@ -40,6 +40,7 @@ NEVER_EXPIRES = {
     KEYS.counts,
     KEYS.lines,
     KEYS.epoch,
+    MEASURED,
     TO_ARCHIVE,
     "tracking:stats:successes",
     "tracking:stats:errors",

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from limits.keys import TO_ARCHIVE, LineKeys, of_line
+from limits.keys import MEASURED, TO_ARCHIVE, LineKeys, of_line
 from tracking.line import Line
 
 LINE = Line("some-courier")
@@ -33,6 +33,12 @@ def test_an_end_names_the_set_of_what_is_to_be_archived_as_we_do() -> None:
     state = (files("limits") / "lua/lib/state.lua").read_text()
 
     assert f"'{TO_ARCHIVE}'" in state
+
+
+def test_what_was_measured_goes_to_the_stream_that_we_read() -> None:
+    batch = (files("limits") / "lua/lib/batch.lua").read_text()
+
+    assert f"'{MEASURED}'" in batch
 
 
 @pytest.mark.parametrize(("script", "keys"), [("survey", 2), ("inspect", 10)])

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from limits_bench import ANSWERED, Hire, Worker, asked
 from portion import TIMES
 from redis.asyncio import Redis
+from watched_limits import judged, watched
 
 from devstack.judge import SECOND_NS, most_in_flight, most_starts_in_any_second, rate_share
 from devstack.judge import Call as Arrival
@@ -97,8 +98,13 @@ async def test_three_workers_never_start_three_calls_in_a_second_and_waste_no_tu
     for slug in SLUGS:
         await redis.rpush(of_line(slug).wait_list, *(f"N{n:03}" for n in range(WAITING)))
     crowd = Crowd(workers, seconds=(0.05, 0.3), left=len(SLUGS) * WAITING)
+    violations = await watched(redis, Rules())
 
     await crowd.drain(SLUGS)
+
+    assert await judged(redis, violations) == {
+        (slug, limit): 0 for slug in SLUGS for limit in ("rate", "concurrency")
+    }
 
     for slug in SLUGS:
         arrivals = crowd.of(slug)
@@ -119,11 +125,13 @@ async def test_slow_calls_never_overlap_more_than_allowed_and_no_slot_stays_empt
     slug = SLUGS[0]
     await redis.rpush(of_line(slug).wait_list, *(f"N{n:03}" for n in range(9)))
     crowd = Crowd(workers, seconds=(1.0, 1.0), left=9)
+    violations = await watched(redis, rules)
 
     began_ns = time.monotonic_ns()
     await crowd.drain([slug])
 
     assert most_in_flight(crowd.sent) == 3
+    assert await judged(redis, violations) == {(slug, "rate"): 0, (slug, "concurrency"): 0}
     last_ns = max(arrival.ended_ns or 0 for arrival in crowd.sent)
     assert last_ns - began_ns < 5 * SECOND_NS or not TIMES
 

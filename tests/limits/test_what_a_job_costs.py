@@ -13,7 +13,7 @@ async def commands(redis: Redis) -> dict[str, int]:
     return {name: each["calls"] for name, each in told.items() if name not in ours}
 
 
-@pytest.mark.parametrize(("identity", "most"), [(None, 42), ("op-1", 44)])
+@pytest.mark.parametrize(("identity", "most"), [(None, 43), ("op-1", 45)])
 async def test_a_job_that_meets_nobody_costs_few_commands(
     worker: Worker, redis: Redis, identity: str | None, most: int
 ) -> None:

@@ -13,8 +13,8 @@ then     steps     each: what, reports, and the values that the operation's head
          reports   JSON: [start id, send in µs of Redis' clock, …], measured since the last script;
                    they are noted before the operation begins
 
-When all are done, what is projected for operators is written once for each line, and what happened is
-counted.
+When all are done, what is projected for operators is written once for each line, what happened is
+counted, and what was measured is added to tracking:measured, which holds the last 3 s.
 
 Returns  {reply, …}  one for each step, as the operation's header says; an error in the place of what
                      could not be done, because a key of that line is not what it should be
@@ -51,6 +51,10 @@ local function run()
   end
   if #leased > 0 then attempt(call, 'SADD', LINES, unpack(leased)) end
   attempt(write_tallies)
+  if #measured > 0 then
+    local text = table.concat(measured, ' ')
+    attempt(call, 'XADD', 'tracking:measured', 'MINID', '~', now_ms - 3000, '*', 'm', text)
+  end
   return replies
 end
 

@@ -123,9 +123,17 @@ do
   end
 end
 
+-- What was measured of calls, apart from lanes and leases: for limits/violations.py, once a script.
+local measured = {}
+local function note_measured(what)
+  measured[#measured + 1] = line
+  measured[#measured + 1] = what
+end
+
 -- A lane that went to another call since is left alone (XX); up or down, the report is the truth.
 local function note_reports(reports)
   if reports == '[]' then return end
+  note_measured(reports)
   reports = cjson.decode(reports)
   for i = 1, #reports, 2 do
     call('ZADD', STARTS, 'XX', reports[i + 1] + rules.window_us, reports[i])

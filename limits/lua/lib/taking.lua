@@ -96,6 +96,7 @@ end
 -- puts it, and the slot to the next in line. Does nothing to a call that this process lost.
 local function end_unanswered(id, base, room, put_back)
   drop_ended(LEASES)
+  note_measured(id)
   local number, record = land_to_wait(id)
   if number then
     wait_again(record)

@@ -214,15 +214,18 @@ def _zmscore(space: Keyspace, args: Sequence[str]) -> Reply:
 
 
 def _xadd(space: Keyspace, args: Sequence[str]) -> Reply:
-    """`XADD key MAXLEN ~ most * field value …`, trimmed to the entry."""
-    key, maxlen, about, most, name, *fields = args
-    if (maxlen.upper(), about, name) != ("MAXLEN", "~", "*"):
+    """`XADD key MAXLEN|MINID ~ bound * field value …`, trimmed to the entry."""
+    key, trimmed, about, bound, name, *fields = args
+    if trimmed.upper() not in {"MAXLEN", "MINID"} or (about, name) != ("~", "*"):
         raise RefusedError(SYNTAX)
     entries = space.made(Entries, key)
     ms, seq = map(int, entries[-1][0].split("-")) if entries else (0, -1)
     made = f"{space.now_ms}-0" if space.now_ms > ms else f"{ms}-{seq + 1}"
     entries.append((made, tuple(fields)))
-    del entries[: max(0, len(entries) - integer(most))]
+    if trimmed.upper() == "MINID":
+        _xtrim(space, (key, trimmed, about, bound))
+    else:
+        del entries[: max(0, len(entries) - integer(bound))]
     return made
 
 

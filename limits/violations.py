@@ -1,0 +1,176 @@
+"""Whether the limits were kept, judged by what was measured and not by what decides.
+
+Scripts add to one stream when calls left and when they ended (lua/lib/batch.lua), beside lanes and
+leases and without a look at them. So a defect there shows here, as a start that broke a limit.
+
+=============================== ===============================================================
+what could accuse wrongly       what is done
+=============================== ===============================================================
+limits that were changed, state nothing counts for EXEMPT_SECONDS; limits change when who judges
+that Redis lost, a clock that   is started again, as for workers
+stepped back
+a report that comes late        what happened is judged LAG_SECONDS later; what comes later still
+                                is left out, and so is what comes twice
+a call whose end nobody reports it counts for its time-out: it cannot run for longer
+a look that comes too late      all is forgotten: the stream holds 3 s
+=============================== ===============================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+
+from redis.asyncio import Redis
+
+from limits import keys
+from limits.clock import MICRO
+from limits.failure import redis_asked
+from limits.rules import Rules, RulesOf
+from tracking.errors import LimitsDown
+from tracking.line import Line, kind_of
+
+EXEMPT_US = 60 * MICRO
+LAG_US = 1_500_000
+"""Reports travel for 0.3 s and a round trip."""
+
+GAP_US = 2_500_000
+"""The stream holds a little more."""
+
+STEP_MS = 100
+"""An entry that is further ahead was made before Redis' clock stepped back."""
+
+PERIOD_SECONDS = 1.0
+
+ANY = "-"
+"""Stands before the first entry."""
+
+RATE, CONCURRENCY = "rate", "concurrency"
+
+Entry = tuple[int, str]
+"""Of the stream: when a script ran, in ms, and what it adds: `line what line what …`, where `what`
+is the sends that were reported, as JSON [start id, µs, …], or the id of a call that ended."""
+
+
+class LineRecord:
+    """What was measured of one line. Times are in µs of Redis' clock."""
+
+    def __init__(self) -> None:
+        self._sends: dict[str, int] = {}
+        self._ends: dict[str, int] = {}
+        self._running: dict[str, int] = {}
+        self._last: deque[int] = deque()
+        self._judged = 0
+
+    def note(self, what: str, at: int) -> None:
+        """Note what a script added at this time."""
+        if not what.startswith("["):
+            self._ends[what] = at
+            return
+        told = json.loads(what)
+        for start_id, sent in zip(told[::2], told[1::2], strict=True):
+            if sent > self._judged:
+                self._sends[start_id] = sent
+
+    def judge(self, until: int, rules: Rules) -> Iterator[tuple[int, str]]:
+        """Tell which starts until then broke a limit: when, and which one."""
+        for sent, start_id in sorted((at, name) for name, at in self._sends.items() if at <= until):
+            del self._sends[start_id]
+            while self._last and self._last[0] <= sent - MICRO:
+                self._last.popleft()
+            self._last.append(sent)
+            if len(self._last) > rules.per_second:
+                yield sent, RATE
+            # Further requests of a call, with a # in their ids, run in its slot.
+            call_id = start_id.partition("#")[0]
+            if self._ends.get(call_id, sent + 1) > sent:
+                self._running.setdefault(call_id, sent)
+            if len(self._running) > rules.concurrent:
+                self._land(sent, rules)
+            if len(self._running) > rules.concurrent:
+                yield sent, CONCURRENCY
+        self._judged = max(self._judged, until)
+        self._land(until, rules)
+        # The send of one that ended at once may be reported a little later.
+        self._ends = {name: at for name, at in self._ends.items() if at > until - LAG_US}
+
+    def _land(self, at: int, rules: Rules) -> None:
+        """Forget the calls that were over at this time."""
+        over = at - round(rules.call_timeout_seconds * MICRO)
+        self._running = {
+            call_id: sent
+            for call_id, sent in self._running.items()
+            if sent > over and self._ends.get(call_id, at + 1) > at
+        }
+
+
+class Violations:
+    """Counts the starts that broke a limit, by line and limit; 0 for lines without any."""
+
+    def __init__(self, rules_of: RulesOf, exempt_us: int = EXEMPT_US) -> None:
+        self._exempt_us = exempt_us
+        self.counts: dict[tuple[Line, str], int] = {}
+        self._rules_of = rules_of
+        self._lines: dict[Line, LineRecord] = {}
+        self._epoch = ""
+        self._looked = 0
+        self._exempt_until = 0
+
+    def note(self, now_us: int, epoch: str, entries: Sequence[Entry]) -> None:
+        """Judge what is old enough; `entries` are all since the last time, the oldest first."""
+        stepped = now_us < self._looked or any(ms > now_us // 1000 + STEP_MS for ms, _ in entries)
+        is_new = epoch != self._epoch or stepped
+        if is_new:
+            self._epoch, self._exempt_until = epoch, now_us + self._exempt_us
+        if is_new or now_us - self._looked > GAP_US:
+            self._lines = {}
+        self._looked = now_us
+        for ms, text in entries:
+            words = text.split(" ")
+            for name, what in zip(words[::2], words[1::2], strict=True):
+                if kind_of(line := Line(name)):
+                    self._lines.setdefault(line, LineRecord()).note(what, ms * 1000)
+        for line, record in self._lines.items():
+            for limit in (RATE, CONCURRENCY):
+                self.counts.setdefault((line, limit), 0)
+            for at, limit in record.judge(now_us - LAG_US, self._rules_of(line)):
+                self.counts[line, limit] += at > self._exempt_until
+
+
+async def look(redis: Redis, violations: Violations, after: str) -> str:
+    """Judge what is in the stream behind an entry; tells the last one. Raises LimitsDown."""
+    with redis_asked():
+        pipeline = redis.pipeline(transaction=False)
+        pipeline.time()
+        pipeline.get(keys.EPOCH)
+        pipeline.xrange(keys.MEASURED, min=after)
+        (seconds, micros), epoch, found = await pipeline.execute()
+    entries = [(int(at.partition("-")[0]), fields["m"]) for at, fields in found]
+    name = str(epoch or "").partition(" ")[0]
+    violations.note(int(seconds) * MICRO + int(micros), name, entries)
+    return f"({found[-1][0]}" if found else after
+
+
+async def _judge_on(redis: Redis, violations: Violations) -> None:
+    """Judge once a second; never returns."""
+    after = ANY
+    while True:
+        with contextlib.suppress(LimitsDown):
+            after = await look(redis, violations, after)
+        await asyncio.sleep(PERIOD_SECONDS)
+
+
+@asynccontextmanager
+async def judging(redis: Redis, rules_of: RulesOf) -> AsyncIterator[Violations]:
+    """Count what breaks a limit within the `with` block."""
+    violations = Violations(rules_of)
+    task = asyncio.create_task(_judge_on(redis, violations))
+    try:
+        yield violations
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -19,8 +19,8 @@ from service.client.posted import KnownIds, sendables_of
 from service.client.stored import Stored, asked
 from service.results import shipments as collection
 from service.results.connection import Document
-from service.results.shipments import RETURNING, Exists, Filters, Position
-from tracking.account import Account, operation_id
+from service.results.shipments import RETURNING, Exists, Filters, Position, asked_as
+from tracking.account import Account, account_and_id, operation_id
 from tracking.errors import MalformedJob
 from tracking.request import Number, Slug
 
@@ -214,7 +214,7 @@ class Shipments:
         traced: str | None = None,
     ) -> None:
         """Put a request; it is durable then. Raises Refused, SpoolDown."""
-        name = f"shipment-{identity}.{secrets.token_hex(4)}"
+        name = account_and_id(asked_as(operation_id(account, identity)))[1] + secrets.token_hex(4)
         payload = {"slug": parcel[0], "number": parcel[1], "id": name, **more}
         good, refused = sendables_of([payload], self._catalogue, KnownIds(), traced, account)
         if refused:

@@ -24,7 +24,7 @@ from service.observe.log import emit_unexpected
 from service.results.failure import mongodb_down
 from service.results.forgetting import Marks
 from service.results.indexes import indexes_for, make_indexes
-from service.results.names import FORGOTTEN, OPERATIONS, STATISTICS, UNKNOWN_CODES, Names
+from service.results.names import FORGOTTEN, OPERATIONS, SHIPMENTS, STATISTICS, UNKNOWN_CODES, Names
 from tracking.errors import ResultsDown
 
 T = TypeVar("T")
@@ -114,6 +114,11 @@ class Store:
     def operations(self) -> Collection[Document]:
         """What became of requests: operations that ended."""
         return self._collection(OPERATIONS)
+
+    @property
+    def shipments(self) -> Collection[Document]:
+        """What accounts say of parcels."""
+        return self._collection(SHIPMENTS)
 
     @property
     def statistics(self) -> Collection[Document]:

@@ -46,6 +46,12 @@ def put_off_checks(
     tracking.update_many(wanted, {"$set": {"next_check_at": until}})
 
 
+def end_checks(tracking: Collection[Document], names: Sequence[str], now: dt.datetime) -> None:
+    """End the checks of parcels, until somebody asks again; as `put_off_checks` does."""
+    wanted = {"_id": {"$in": names}, "next_check_at": {"$lte": now}}
+    tracking.update_many(wanted, {"$set": {"next_check_at": None}})
+
+
 def give_up_check(tracking: Collection[Document], name: object, now: dt.datetime, why: str) -> None:
     """Note what is wrong with a document that this service did not write; check it no more."""
     error = {"code": "bad_document", "message": why, "at": now}

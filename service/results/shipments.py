@@ -35,7 +35,8 @@ from pymongo.errors import DuplicateKeyError
 
 from service.results.connection import Document
 from service.results.forgetting import Parcel
-from tracking.account import Account
+from tracking.account import Account, account_and_id, operation_id
+from tracking.request import Origin
 
 RETURNING = ("Exception_010", "Exception_011")
 """Subtags of a parcel that goes back to its sender, and of one that came back."""
@@ -148,6 +149,38 @@ def change(shipments: Collection[Document], name: str, made: Document) -> bool:
         return shipments.update_one({"_id": name, "deleted": False}, made).matched_count > 0
     except DuplicateKeyError as error:
         raise Exists(same_id=False) from error
+
+
+def asked_as(name: str) -> str:
+    """How the ids of the operations begin that the shipment of this `_id` asked for."""
+    account, identity = account_and_id(name)
+    return operation_id(account, f"shipment-{identity}.")
+
+
+def let_go(
+    shipments: Collection[Document], operations: Collection[Document], parcels: Sequence[str]
+) -> list[str]:
+    """Name the parcels that nobody follows any more. Raises PyMongoError.
+
+    They have shipments, each completed or deleted, and nobody asked for them but these: as far as
+    operations are kept.
+    """
+    said: dict[str, list[Document]] = {}
+    for each in shipments.find({"parcel": {"$in": list(parcels)}}, {"words": 0}):
+        said.setdefault(each["parcel"], []).append(each)
+    return [
+        parcel
+        for parcel, own in said.items()
+        if all(each["deleted"] or each["completed"] for each in own)
+        and operations.find_one(_asked_by_others(parcel, own), {"_id": 1}) is None
+    ]
+
+
+def _asked_by_others(parcel: str, own: Sequence[Document]) -> Document:
+    slug, _, number = parcel.partition(":")
+    theirs = "|".join(re.escape(asked_as(each["_id"])) for each in own)
+    asked = {"slug": slug, "number": number, "origin": Origin.MANUAL.value}
+    return asked | {"id": {"$not": re.compile(f"^(?:{theirs})")}}
 
 
 def forget_parcel(shipments: Collection[Document], parcel: Parcel) -> int:

@@ -2,7 +2,8 @@
 
 Put first, put off afterwards: a worker that vanishes in between leaves the check due, and the
 request's id, made of parcel and due time, keeps a second put from being a second operation.
-Couriers take turns, so that none waits for the parcels of another.
+Couriers take turns, so that none waits for the parcels of another. A parcel for which nobody but
+shipments asked is checked as long as one of these is active.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from typing import Any
 from service.observe.events import Event
 from service.observe.log import emit
 from service.results.connection import Store
-from service.results.queries import due_for_check, give_up_check, put_off_checks, slugs_with_due
+from service.results.queries import (
+    due_for_check,
+    end_checks,
+    give_up_check,
+    put_off_checks,
+    slugs_with_due,
+)
+from service.results.shipments import let_go
 from service.tubes.envelope import decode_request, encode_request
 from service.tubes.putter import Putter
 from tracking.errors import MalformedJob, StoreError
@@ -69,19 +77,21 @@ class Recheck:
         return count
 
     async def _due(self, moment: dt.datetime) -> list[dict[str, Any]]:
-        tracking = self._store.tracking
-        slugs = await self._store.read(slugs_with_due, tracking, moment)
+        slugs = await self._store.read(slugs_with_due, self._store.tracking, moment)
         # A slug that is no text is no courier that is gone, but a document to be reported.
         ours = [slug for slug in slugs if not isinstance(slug, str) or slug in self._slugs]
         share = max(SHARE_LEAST, ROUND_MOST // max(1, len(ours)))
         found = []
         for slug in ours:
-            found += await self._store.read(due_for_check, tracking, slug, moment, share)
+            found += await self._store.read(_due_checks, self._store, slug, moment, share)
         return found
 
     async def _put(self, documents: Sequence[dict[str, Any]], moment: dt.datetime) -> int:
-        requests, names = [], []
+        requests, names, ended = [], [], []
         for document in documents:
+            if document["let_go"]:
+                ended.append(document["_id"])
+                continue
             try:
                 requests.append(request_of(document, moment))
                 names.append(document["_id"])
@@ -90,12 +100,22 @@ class Recheck:
         await self._putter.put_rechecks(requests)
         tracking = self._store.tracking
         await self._store.run(put_off_checks, tracking, names, moment, moment + PUT_OFF)
+        if ended:
+            await self._store.run(end_checks, tracking, ended, moment)
         return len(names)
 
     async def _give_up(self, name: object, moment: dt.datetime, error: Exception) -> None:
         why = error.detail if isinstance(error, MalformedJob) else str(error)
         await self._store.run(give_up_check, self._store.tracking, name, moment, why)
         emit(Event.BAD_DOCUMENT, document=str(name), error=why)
+
+
+def _due_checks(store: Store, slug: object, moment: dt.datetime, most: int) -> list[dict[str, Any]]:
+    """Find checks that are due; `let_go` says whether nobody follows the parcel any more."""
+    found = due_for_check(store.tracking, slug, moment, most)
+    names = [each["_id"] for each in found if isinstance(each["_id"], str)]
+    gone = let_go(store.shipments, store.operations, names) if names else []
+    return [each | {"let_go": each["_id"] in gone} for each in found]
 
 
 def request_of(document: dict[str, Any], moment: dt.datetime) -> TrackingRequest:

@@ -5,8 +5,18 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
+from devstack.servers import Server
+from service.tubes.putter import Putter
+
 
 @pytest.fixture
 async def redis(redis_url: str) -> AsyncIterator[Redis]:
     async with Redis.from_url(redis_url, decode_responses=True) as client:
         yield client
+
+
+@pytest.fixture
+async def putter(beanstalkd: Server) -> AsyncIterator[Putter]:
+    made = Putter([beanstalkd.url])
+    yield made
+    made.close()

@@ -9,6 +9,8 @@ OPERATIONS = "door/test_operations_over_http.py"
 EVENTS = "door/test_events_over_http.py"
 PARCELS = "door/test_parcels_over_http.py"
 OPERATORS = "door/test_operators.py"
+SHIPMENTS = "door/test_aftership_lists.py"
+LET_GO = "results/test_parcels_let_go.py"
 
 MUTANTS = (
     Mutant(
@@ -94,5 +96,21 @@ MUTANTS = (
         old="return ends[1:] if ends and ends[0].at == at else None",
         new="return [each for each in ends if each.at != at]",
         tests=(f"{EVENTS}::test_who_may_miss_ends_hears_that_first",),
+    ),
+    Mutant(
+        name="another account's shipments are found by their whole ids",
+        breaks="F18",
+        where="service/client/shipments.py",
+        old='"_id": operation_id(account, identity), "account": account}',
+        new='"_id": operation_id(account, identity)}',
+        tests=(f"{SHIPMENTS}::test_another_account_sees_nothing",),
+    ),
+    Mutant(
+        name="re-checks end though somebody else asked for the parcel",
+        breaks="F18",
+        where="service/results/shipments.py",
+        old='and operations.find_one(_asked_by_others(parcel, own), {"_id": 1}) is None',
+        new="",
+        tests=(f"{LET_GO}::test_it_is_followed_where_somebody_asked_otherwise",),
     ),
 )

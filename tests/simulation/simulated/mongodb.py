@@ -67,6 +67,12 @@ class SimulatedStore:
     def tracking(self) -> Documents:
         return Documents(self.collections.tracking)
 
+    @property
+    def shipments(self) -> Documents:
+        return Documents({})
+
+    operations = shipments
+
     async def run(self, step: Callable[..., Any], *args: Any) -> Any:
         return await self.port.ask(step.__name__, lambda: step(*args))
 
@@ -140,11 +146,11 @@ class Documents:
         return [{"_id": slug} for slug in sorted(slugs)]
 
     def find(
-        self, wanted: Mapping[str, Any], _: object, *, limit: int, **how: Any
+        self, wanted: Mapping[str, Any], _: object, *, limit: int = 0, **how: Any
     ) -> list[Document]:
         found = [each for each in self._documents.values() if _fits(each, wanted)]
-        ((name, _),) = how["sort"]
-        return sorted(found, key=lambda document: document[name])[:limit]
+        ((name, _),) = how.get("sort") or [("_id", 1)]
+        return sorted(found, key=lambda document: document[name])[: limit or None]
 
     def update_many(self, wanted: Mapping[str, Any], change: Mapping[str, Any]) -> None:
         for name, document in self._documents.items():

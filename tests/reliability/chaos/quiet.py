@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 import greenstalk
 import redis
@@ -22,13 +23,19 @@ SLUG_KEYS = ("wait_list", "wait_list_automatic", "wait_later", "wait_requests", 
 
 
 def until_quiet(arena: Arena) -> tuple[float, list[str]]:
-    """Wait until nothing is left; returns the seconds it took, and what is left after too long."""
-    began = time.monotonic()
-    bound = bound_for(arena)
+    """Wait until nothing is left; returns the seconds it took, and what is left after too long.
+
+    While a line stands because its courier failed, nothing of it can end: that time does not count,
+    but for more than the longest pause.
+    """
+    began = last = time.monotonic()
+    stood, bound = 0.0, bound_for(arena)
     while left := list(_left(arena)):
-        if time.monotonic() - began > bound:
+        if time.monotonic() - began - min(stood, LONGEST_PROBE) > bound:
             break
         time.sleep(STEP)
+        passed, last = time.monotonic() - last, time.monotonic()
+        stood += passed if _stands(arena) else 0.0
     return time.monotonic() - began, left
 
 
@@ -40,9 +47,14 @@ def bound_for(arena: Arena) -> float:
             # Everything in the tubes might be for the slowest of them.
             waiting = client.hlen(f"wait_requests:{courier.slug}") + _jobs(arena) / 4
             longest = max(longest, waiting / min(courier.per_second, courier.concurrent))
-    probing = LONGEST_PROBE if arena.scale.outage_seconds else 0.0
     stepped = 1.5 * STEP_SECONDS if arena.scale.step_clock else 0.0
-    return stepped + probing + longest * 1.2 + 2 * (LEASE + SWEEP) + 5 * RETRY_CAP + SPARE
+    return stepped + longest * 1.2 + 2 * (LEASE + SWEEP) + 5 * RETRY_CAP + SPARE
+
+
+def _stands(arena: Arena) -> bool:
+    with suppress(redis.RedisError), arena.redis() as client:
+        return bool(client.exists(*(f"calls_paused:{each.slug}" for each in arena.scale.couriers)))
+    return False
 
 
 def _left(arena: Arena) -> Iterator[str]:

@@ -162,11 +162,17 @@ _TOLD: Mapping[Event, _Count] = {
     Event.CHILD_SILENT: _repaired("process"),
 }
 
+_TROUBLE = tuple(event for event, level in LEVELS.items() if level in {"warning", "error"})
+
 _COUNTED: Mapping[Event, _Count] = MappingProxyType(
-    {event: count for event, count in _TOLD.items() if LEVELS[event] in {"debug", "info"}}
-    | {
-        event: _both(_line_of_log(event), _TOLD.get(event))
-        for event, level in LEVELS.items()
-        if level in {"warning", "error"}
+    {**_TOLD, **{event: _both(_line_of_log(event), _TOLD.get(event)) for event in _TROUBLE}}
+)
+
+NOTHING_YET: Mapping[Key, int] = MappingProxyType(
+    {
+        **{(TROUBLE.name, LEVELS[event], event.value): 0 for event in _TROUBLE},
+        **{(REPAIRS.name, kind): 0 for kind in ("call", "drain", "given_up", "task", "process")},
     }
 )
+"""What a worker's parent tells from its start on: of a series that begins with 1 Prometheus sees no
+increase."""

@@ -20,7 +20,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-from service.observe.counts import SUM_MS, Counts, Key
+from service.observe.counts import NOTHING_YET, SUM_MS, Counts, Key
 from service.observe.events import Event
 from service.observe.metrics import BOUNDS_MS, METRICS, By, Kind, Metric
 from service.observe.writer import Emit
@@ -45,7 +45,7 @@ class _Families(Collector):
     def collect(self) -> Iterator[Family]:
         """Make the families; the library calls it."""
         # A copy: the sums grow meanwhile in another thread.
-        found: Mapping[Key, float] = {**self._counts.sums, **self._standing()}
+        found: Mapping[Key, float] = {**NOTHING_YET, **self._counts.sums, **self._standing()}
         by_name: dict[str, list[tuple[Key, float]]] = defaultdict(list)
         for (name, *labels), value in found.items():
             by_name[name].append((tuple(labels), value))

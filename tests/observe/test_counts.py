@@ -162,6 +162,16 @@ def test_prometheus_reads_counters_gauges_and_the_buckets_of_a_histogram() -> No
     assert told["courier_call_seconds_sum", "usps"] == pytest.approx(90.011)
 
 
+def test_trouble_and_repairs_are_told_before_there_are_any() -> None:
+    told = samples(exposition.text({By.WORKER}, Counts(), {}))
+
+    assert told["log_events_total", "unexpected error", "error"] == 0
+    assert told["log_events_total", "server is away", "warning"] == 0
+    assert {key[1] for key in told if key[0] == "repairs_total"} == {
+        key[1] for _, _, keys in TOLD for key in keys if key[0] == "repairs_total"
+    } | {"given_up"}
+
+
 def test_every_counter_that_an_event_moves_is_in_the_catalogue_with_as_many_labels() -> None:
     wide = {metric.name: len(metric.labels) for metric in METRICS}
     counted = {key for _, _, keys in TOLD for key in keys}

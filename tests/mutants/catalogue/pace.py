@@ -8,6 +8,7 @@ CLOCK = "limits/test_redis_clock.py::"
 FLAWS = "limits/test_original_flaws.py::"
 PACE = "limits/test_pace.py::"
 PERMIT = "limits/test_call_permit.py::"
+VIOLATIONS = "limits/test_violations.py::"
 
 MUTANTS = (
     Mutant(
@@ -201,5 +202,21 @@ MUTANTS = (
         old="asked + self._rules_of(line).call_timeout_seconds,",
         new="asked + self._rules_of(line).call_timeout_seconds / 1000,",
         tests=(PERMIT + "test_the_deadline_is_the_call_timeout_from_before_the_script_was_sent",),
+    ),
+    Mutant(
+        name="a start too many in a second is not told",
+        breaks="I3",
+        where="limits/violations.py",
+        old="if len(self._last) > rules.per_second:",
+        new="if len(self._last) > rules.per_second + 2:",
+        tests=(VIOLATIONS + "test_a_deleted_lane_lets_too_many_start_and_each_is_counted",),
+    ),
+    Mutant(
+        name="what was measured is not written",
+        breaks="I2",
+        where="limits/lua/lib/batch.lua",
+        old="if #measured > 0 then",
+        new="if false then",
+        tests=(VIOLATIONS + "test_deleted_leases_let_too_many_run_and_each_is_counted",),
     ),
 )

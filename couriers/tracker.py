@@ -25,5 +25,5 @@ class Tracker:
         """Spend the call's permit at its courier. Raises as `Registry.track`, now or awaited."""
         request = call.request
         settings = self._registry.settings(request.slug)
-        fetch = Fetch(self._http, settings, call.permit, self._tokens)
+        fetch = Fetch(self._http, settings, call.permit, self._tokens, request.traceparent)
         return self._registry.track(fetch, request)

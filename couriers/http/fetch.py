@@ -49,8 +49,11 @@ class Fetch:
         settings: CourierSettings,
         permit: Permit,
         tokens: TokenCache,
+        traceparent: str | None = None,
     ) -> None:
+        """`traceparent` goes with each request that is permitted, so that traces go on there."""
         self.settings = settings
+        self._traceparent = traceparent
         self._http = http
         self._permit = permit
         self._tokens = tokens
@@ -163,6 +166,8 @@ class Fetch:
             await self._permit.again()
         self._asked = True
         options: dict[str, Any] = {"middlewares": (Gate(self._permit),), **body}
+        if self._traceparent is not None:
+            headers = {"traceparent": self._traceparent, **headers}
         if headers:
             options["headers"] = headers
         return await self._exchange(method, url, options)

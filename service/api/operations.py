@@ -133,7 +133,7 @@ class OperationRoutes:
         document = None
         if found.slug and found.number:
             document = await self._operations.stored.tracking(found.slug, found.number)
-        identity, body = renewed_body(meant, document)
+        identity, body = renewed_body(meant, document, request.headers.get("traceparent"))
         [spooled] = await self._door.take([body])
         own = account_and_id(identity)[1]
         taken = Taken(own, found.slug or "", found.number or "", spooled)

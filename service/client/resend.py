@@ -18,6 +18,7 @@ from service.results.connection import Document
 from service.results.dead import Filter, find
 from service.results.queries import find_tracking
 from service.tubes.envelope import encode_request
+from service.tubes.payload import traceparent_of
 from tracking.operation import ENDS
 from tracking.request import Number, Slug, TrackingRequest
 
@@ -92,9 +93,11 @@ def resend(meant: Meant, stores: Collections, producer: Producer) -> str | None:
     return request.id
 
 
-def renewed_body(meant: Meant, document: Document | None) -> tuple[str, bytes]:
+def renewed_body(
+    meant: Meant, document: Document | None, traced: str | None = None
+) -> tuple[str, bytes]:
     """Make the id and the job of it, for who puts it otherwise than `resend`."""
-    request = renewed_request(meant, document)
+    request = renewed_request(meant, document)._replace(traceparent=traceparent_of(traced))
     return request.id or "", encode_request(request)
 
 

@@ -238,12 +238,15 @@ _PAUSES = {
 
 
 def _tell_of(call: Call, outcome: str, ms: int) -> None:
-    emit(Event.CALLED, slug=call.line, number=call.request.number, outcome=outcome, ms=ms)
+    emit(Event.CALLED, slug=call.request.slug, number=call.request.number, outcome=outcome, ms=ms)
 
 
 def _names(call: Call) -> dict[str, str]:
     names: dict[str, str] = {"slug": call.request.slug, "number": call.request.number}
-    return names | {"operation": call.operations[0]} if call.operations else names
+    if call.operations:
+        names |= {"operation": call.operations[0]}
+    traced = call.request.traceparent
+    return names if traced is None else names | {"traceparent": traced}
 
 
 def _said(error: CourierError) -> dict[str, str | int]:

@@ -126,4 +126,6 @@ class Handler:
 
 def _names(request: TrackingRequest, job: Job) -> dict[str, str]:
     operation = id_of(request, job.key)
-    return {"slug": request.slug, "number": request.number, "operation": operation}
+    names = {"slug": request.slug, "number": request.number, "operation": operation}
+    traced = request.traceparent
+    return names if traced is None else names | {"traceparent": traced}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import greenstalk
 import pytest
 import redis
 from command_line import Run
@@ -86,7 +88,11 @@ def started(
 
 
 def test_a_worker_answers_what_is_put_and_stops_in_good_order(
-    started: tuple[Started, Path], run: Run, monkeypatch: pytest.MonkeyPatch, site: CourierSite
+    started: tuple[Started, Path],
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    site: CourierSite,
+    tube: greenstalk.Client[bytes],
 ) -> None:
     start, log = started
     monkeypatch.setenv("TRACKER_COURIERS__ACME__MODULE", "json_feed")
@@ -101,8 +107,12 @@ def test_a_worker_answers_what_is_put_and_stops_in_good_order(
     assert "acme" in run("info").out
     assert '"level":"warning"' not in log.read_text()
     live = run("info", "--json").json[0]["workers"]
-    told = 'courier_calls_total{outcome="answered",slug="acme"} 2.0'
-    until(lambda: told in scraped(figures), "both calls are counted, of both processes")
+    traced = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    payload = {"slug": "acme", "number": "AB12345603"}
+    tube.put(json.dumps({"type": "requests_flow", "payload": payload, "meta": traced}).encode())
+    told = 'courier_calls_total{outcome="answered",slug="acme"} 3.0'
+    until(lambda: told in scraped(figures), "all calls are counted, of both processes")
+    until(lambda: traced["traceparent"] in log.read_text(), "the log names the trace of its call")
     assert "worker_processes_beating 2.0" in scraped(figures)
     pids = children_of(process.pid)
     assert sorted(each["pid"] for each in live) == sorted(pids)

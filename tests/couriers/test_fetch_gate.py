@@ -9,13 +9,16 @@ from contextlib import suppress
 
 import aiohttp
 import pytest
-from loopback import OK, FetchFor, RecordingPermit, Wire, request_of
+from aiohttp import web
+from loopback import OK, Courier, FetchFor, RecordingPermit, Wire, request_of
 
 from couriers.http.fetch import Fetch
 from couriers.http.send_gate import Gate
-from couriers.http.tokens import TokenCache
+from couriers.http.settings import CourierSettings
+from couriers.http.tokens import Grant, TokenCache
 from service.flow.deadlines import Deadlines
 from tracking.errors import CourierDown, NotStarted
+from tracking.request import Slug
 
 
 async def test_before_send_comes_before_the_first_byte_and_after_send_behind_the_last(
@@ -40,6 +43,24 @@ async def test_before_send_comes_before_the_first_byte_and_after_send_behind_the
 
     assert answer.status == 200
     assert permit.steps == ["before_send", "after_send"]
+
+
+async def test_the_trace_goes_on_at_the_courier_but_not_where_tokens_are(
+    courier: Courier, http: aiohttp.ClientSession, permit: RecordingPermit
+) -> None:
+    seen: dict[str, str | None] = {}
+
+    async def serve(request: web.BaseRequest) -> web.Response:
+        seen[request.path] = request.headers.get("traceparent")
+        return web.json_response({"access_token": "t"})
+
+    url = await courier(serve)
+    settings = CourierSettings(slug=Slug("usps"), base_url=url, token_url=f"{url}/token")
+    fetch = Fetch(http, settings, permit, TokenCache(), "00-1-2-01")
+    await fetch.get(["a"], grant=Grant(f"{url}/token", json={"client_id": "x"}))
+    await fetch.get(["b"], headers={"traceparent": "its own"})
+
+    assert seen == {"/token": None, "/a": "00-1-2-01", "/b": "its own"}
 
 
 @pytest.mark.parametrize(

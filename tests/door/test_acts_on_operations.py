@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 
-from door_ground import USPS, Client, payloads, refused
+from door_ground import USPS, Client, jobs_in, refused
 from limits_bench import Worker
 from redis.asyncio import Redis
 
@@ -44,15 +44,18 @@ async def test_what_has_ended_is_resent_as_a_new_operation(
     early = await refused(await whole.post("/v1/operations/a/resend"), 409)
     await worker.finish(call)
 
-    response = await whole.post("/v1/operations/a/resend")
+    traced = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    response = await whole.post("/v1/operations/a/resend", headers=traced)
 
     taken = await response.json()
     assert "RUNNING" in early["detail"]
     assert response.status == 202
     assert taken == {**USPS, "id": taken["id"], "spooled": False}
-    [payload] = payloads(beanstalkd)
+    [job] = [json.loads(body) for body in jobs_in(beanstalkd)]
+    payload = job["payload"]
     assert payload["id"] == taken["id"] != "a"
     assert (payload["resend_of"], payload["max_age"]) == ("a", 0)
+    assert job["meta"] == traced
     await refused(await whole.post("/v1/operations/never/resend"), 404)
 
 

@@ -29,6 +29,7 @@ from redis.asyncio import Redis
 
 from limits import keys
 from limits.clock import MICRO
+from limits.ends import stopped
 from limits.failure import redis_asked
 from limits.rules import Rules, RulesOf
 from tracking.errors import LimitsDown
@@ -172,5 +173,4 @@ async def judging(redis: Redis, rules_of: RulesOf) -> AsyncIterator[Violations]:
     try:
         yield violations
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await stopped(task)

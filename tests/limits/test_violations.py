@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 
 import pytest
 from limits_bench import ANSWERED, KEYS, USPS, Hire
@@ -11,7 +13,7 @@ from redis.asyncio import Redis
 from watched_limits import judged, watched
 
 from limits.rules import Rules
-from limits.violations import EXEMPT_US, LAG_US, Entry, Violations
+from limits.violations import EXEMPT_US, LAG_US, Entry, Violations, judging
 from tracking.line import courier_line
 
 LINE = courier_line(USPS)
@@ -173,3 +175,21 @@ def test_lines_that_only_a_later_version_knows_are_left_alone() -> None:
     violations.note(NOW, "epoch", [(NOW // 1000, "HOOK:shop id-1")])
 
     assert violations.counts == {}
+
+
+async def test_who_judges_ends_although_a_cancellation_is_swallowed(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As redis-py does it in Python 3.11, where a reply comes in that moment."""
+    asked = asyncio.Event()
+
+    async def swallowing(_: Redis, __: Violations, after: str) -> str:
+        asked.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return after
+
+    monkeypatch.setattr("limits.violations.look", swallowing)
+
+    async with asyncio.timeout(5), judging(redis, lambda _: RULES):
+        await asked.wait()

@@ -24,6 +24,7 @@ from service.api.dead import DeadRoutes
 from service.api.events import EventRoutes
 from service.api.figures import FigureRoutes
 from service.api.lines import LineRoutes
+from service.api.links import LinkRoutes
 from service.api.openapi import with_document
 from service.api.operations import OperationRoutes, answer
 from service.api.parcels import ParcelRoutes
@@ -33,10 +34,11 @@ from service.api.routes import About, Route
 from service.client.catalogue import Catalogue
 from service.client.door import Door, open_door
 from service.client.keyring import Keyring
+from service.client.links import Links
 from service.client.operations import Operations, open_operations
 from service.client.shipments import Shipments
 from service.config.address import host_and_port, is_loopback
-from service.config.schema import Config
+from service.config.schema import Config, Http
 from service.observe.collector import calm_the_collector
 from service.observe.events import Event
 from service.observe.log import emit
@@ -46,6 +48,9 @@ STOP_SECONDS = 15.0
 """How long requests that run may still take after SIGTERM: longer than a server is waited for."""
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+
+DEFAULT = Http()
 
 
 class NoKey(Exception):
@@ -77,7 +82,7 @@ async def _serve(config: Config, listen: str, beside: Path, *, door_alone: bool)
         operations = None
         if not door_alone:
             operations = await closing.enter_async_context(open_operations(config))
-        made = application(door, Catalogue(config), callers, config.http.hosts, operations)
+        made = application(door, Catalogue(config), callers, config.http, operations)
         runner = web.AppRunner(made, access_log=None, shutdown_timeout=STOP_SECONDS)
         await runner.setup()
         closing.push_async_callback(runner.cleanup)
@@ -122,13 +127,10 @@ def application(
     door: Door,
     catalogue: Catalogue,
     callers: Callers,
-    hosts: tuple[str, ...] = (),
+    http: Http = DEFAULT,
     operations: Operations | None = None,
 ) -> web.Application:
-    """Make the application, with all of its routes; without `operations` it is the door alone.
-
-    `hosts` may be asked for; none: see config.
-    """
+    """Make the application, with all of its routes; without `operations` it is the door alone."""
 
     async def readiness(request: web.Request) -> web.Response:
         return await _ready(door, operations, known=callers.knows(request))
@@ -136,7 +138,7 @@ def application(
     envelope = Envelope(callers)
     elsewhere = {} if operations is None else {PREFIX: envelope.refused}
     figures = FigureRoutes(door, operations, catalogue, callers)
-    answering = problems(_checking(hosts, callers), elsewhere, figures.note)
+    answering = problems(_checking(http.hosts, callers), elsewhere, figures.note)
     made = web.Application(middlewares=[answering], client_max_size=BODY_MOST)
     note_put = (lambda _: None) if operations is None else operations.note_put
     routes = [
@@ -154,6 +156,8 @@ def application(
         routes += LineRoutes(operations.operators, catalogue, callers).routes()
         routes += DeadRoutes(operations.operators, catalogue, callers).routes()
         routes += EventRoutes(operations, asked).routes()
+        links = Links(operations.stored, door, catalogue)
+        routes += LinkRoutes(links, operations, callers, http).routes()
         made.on_shutdown.append(asked.release)
     for method, path, handler, _ in with_document(routes):
         made.router.add_route(method, path, handler, expect_handler=refuse_expectations)

@@ -61,7 +61,7 @@ def add_account(stores: Collections, name: Account) -> None:
 
 
 def remove_account(stores: Collections, name: Account) -> int:
-    """Remove an account, end its keys and delete its shipments; tells how many keys.
+    """Remove an account, end its keys, delete its shipments and links; tells how many keys.
 
     Raises NotDone.
     """
@@ -73,7 +73,13 @@ def remove_account(stores: Collections, name: Account) -> int:
         stores.accounts.update_one({"_id": name}, {"$set": {"removed_at": now}})
         outcome["keys_ended"] = ended = _end(stores.keys, {"account": name}, now)
         outcome["shipments"] = leave(stores.shipments, name, now)
+        outcome["links"] = stores.links.delete_many({"account": name}).deleted_count
     return ended
+
+
+def is_removed(stores: Collections, name: Account) -> bool:
+    """Tell whether an account was removed."""
+    return bool(stores.accounts.find_one({"_id": name, "removed_at": {"$exists": True}}))
 
 
 def accounts(stores: Collections) -> list[KeptAccount]:

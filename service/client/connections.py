@@ -25,6 +25,7 @@ from service.results.names import (
     AUDIT,
     FORGOTTEN,
     KEYS,
+    LINKS,
     OPERATIONS,
     SHIPMENTS,
     STATISTICS,
@@ -68,6 +69,7 @@ class Collections:
     keys: Collection[Document]
     audit: Collection[Document]
     shipments: Collection[Document]
+    links: Collection[Document]
     statistics: Collection[Document]
 
 
@@ -94,6 +96,7 @@ def collections_of(config: Config) -> Iterator[Collections]:
                 keys=database[KEYS],
                 audit=database[AUDIT],
                 shipments=database[SHIPMENTS],
+                links=database[LINKS],
                 statistics=database[STATISTICS],
             )
     except PyMongoError as error:

@@ -75,7 +75,9 @@ def forget(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:
 
 def _clear(stores: Collections, parcel: Parcel) -> dict[str, int]:
     kept = clear(stores.tracking, stores.past, stores.unreadable, stores.operations, parcel)
-    return kept | {"shipments": forget_parcel(stores.shipments, parcel)}
+    links = stores.links.delete_many({"slug": parcel.slug, "number": parcel.number})
+    shipments = forget_parcel(stores.shipments, parcel)
+    return kept | {"shipments": shipments, "links": links.deleted_count}
 
 
 async def _in_redis(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:

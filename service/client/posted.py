@@ -35,10 +35,11 @@ KNOWN_MOST = 10_000
 
 _ID = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,128}$")]
 _SECONDS = Annotated[float, Meta(ge=0, le=SECONDS_MOST)]
+_TITLE = Annotated[str, Meta(max_length=200)]
 _FIELD = Annotated[str, Meta(max_length=FIELD_MOST, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
-class _Posted(msgspec.Struct):
+class _Asked(msgspec.Struct):
     slug: Annotated[
         str,
         Meta(
@@ -57,8 +58,6 @@ class _Posted(msgspec.Struct):
             examples=["9405903699300184125060"],
         ),
     ]
-    id: Annotated[_ID | None, Meta(description="your own id: sent again, it is one request")] = None
-    origin: Annotated[Origin | None, Meta(description="AUTOMATIC yields to MANUAL")] = None
     max_age: Annotated[
         _SECONDS | None, Meta(description="an answer so many seconds old will do; 0: ask always")
     ] = None
@@ -67,17 +66,36 @@ class _Posted(msgspec.Struct):
     ] = None
 
 
+class _Posted(_Asked):
+    id: Annotated[_ID | None, Meta(description="your own id: sent again, it is one request")] = None
+    origin: Annotated[Origin | None, Meta(description="AUTOMATIC yields to MANUAL")] = None
+
+
+class _Link(_Asked, forbid_unknown_fields=True):
+    title: Annotated[_TITLE | None, Meta(description="what you call it, for your own list")] = None
+
+
+_FIELD_MEMBERS = [
+    (name, Annotated[_FIELD | None, Meta(description=means)], None)
+    for name, means in FIELDS.items()
+]
+
 PostedRequest: Any = msgspec.defstruct(
     "PostedRequest",
-    [
-        (name, Annotated[_FIELD | None, Meta(description=means)], None)
-        for name, means in FIELDS.items()
-    ],
+    _FIELD_MEMBERS,
     bases=(_Posted,),
     namespace={"__doc__": "A request; members that are not named here are ignored."},
 )
 """How a request is described to programs. `request_from` checks it, with a reason for each member;
 what this type refuses is refused there."""
+
+PostedLink: Any = msgspec.defstruct(
+    "PostedLink",
+    _FIELD_MEMBERS,
+    bases=(_Link,),
+    forbid_unknown_fields=True,
+    namespace={"__doc__": "The request that a secret link puts, each time that somebody uses it."},
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,6 +191,14 @@ class Http(Section, frozen=True):
     require_key: bool = False
     per_second: Annotated[float, Meta(gt=0, le=1_000_000)] = 1_000.0
     connections: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_000
+    links_by_get: bool = False
+    public_url: Annotated[
+        str,
+        Meta(
+            pattern=r"^(https?://[^\s/?#]+(/[^\s?#]*[^\s/?#])?)?\Z",
+            description="an address without a slash at the end, like https://track.example.com",
+        ),
+    ] = ""
 
 
 class Metrics(Section, frozen=True):

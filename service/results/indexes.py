@@ -12,7 +12,7 @@ import pymongo
 from pymongo import ASCENDING
 from pymongo.collection import Collection
 
-from service.results.names import OPERATIONS, UNKNOWN_CODES, Names
+from service.results.names import LINKS, OPERATIONS, UNKNOWN_CODES, Names
 
 DAY_SECONDS = 86_400
 CODE_KEEP_DAYS = 90
@@ -99,6 +99,7 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
         # By id they are found by `_id`. Purge ends them, a few at a time: MongoDB itself would
         # delete those of a minute at once.
         OPERATIONS: (Index(("slug", "number", "admitted_at")), Index(("finished_at",))),
+        LINKS: (Index(("sha256",)), Index(("account", "_id")), Index(("slug", "number"))),
         UNKNOWN_CODES: (Index(("last_seen",), None, CODE_KEEP_DAYS),),
     }
 

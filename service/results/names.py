@@ -9,7 +9,7 @@ from service.config.schema import Config
 UNKNOWN_CODES, FORGOTTEN = "unknown_codes", "forgotten"
 OPERATIONS, STATISTICS = "operations", "statistics"
 ACCOUNTS, KEYS, AUDIT = "accounts", "keys", "audit"
-SHIPMENTS = "shipments"
+SHIPMENTS, LINKS = "shipments", "links"
 """The names of collections that nobody needs to call otherwise: they hold no answers."""
 
 

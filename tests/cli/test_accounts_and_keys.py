@@ -45,6 +45,7 @@ def test_an_account_is_added_before_its_keys_and_its_name_is_given_once(
     [key] = run("key", "add", "shop", "--scope", "ingest").lines
     said = {"account": "shop", "deleted": False, "words": {"title": "J. Doe"}}
     collections.shipments.insert_many([said, said | {"account": "other"}])
+    collections.links.insert_many([{"account": "shop"}, {"account": "other"}])
 
     [removed] = run("account", "remove", "shop", "--yes", "--json").json
 
@@ -53,6 +54,7 @@ def test_an_account_is_added_before_its_keys_and_its_name_is_given_once(
         {"title": "J. Doe"},
         {},
     ]
+    assert [each["account"] for each in collections.links.find()] == ["other"]
     [listed] = run("key", "list", "shop", "--json").json
     assert listed["ends_at"]
     assert "not given again" in run("account", "add", "shop").err

@@ -18,7 +18,15 @@ NUMBER, OTHER = "9405903699300184125060", "9405903699300184125061"
 AT = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
 BODY = json.dumps({"type": "requests_flow", "payload": {"slug": "usps", "number": NUMBER}}).encode()
 Untouched = Callable[[], bool]
-COLLECTIONS = ("tracking", "tracking_past", "unreadable", "dead", "operations", "shipments")
+COLLECTIONS = (
+    "tracking",
+    "tracking_past",
+    "unreadable",
+    "dead",
+    "operations",
+    "shipments",
+    "links",
+)
 
 
 def store_all(collections: Any, store: redis.Redis, number: str, **dead: Any) -> None:
@@ -35,6 +43,7 @@ def store_all(collections: Any, store: redis.Redis, number: str, **dead: Any) ->
     collections.operations.insert_one(operation | {"_id": f"{name}@1"})
     shipment = {"parcel": name, "words": {"customers": [{"name": "J. Doe"}]}, "created_at": AT}
     collections.shipments.insert_one(shipment | {"_id": name})
+    collections.links.insert_one({"_id": name, "slug": "usps", "number": number})
     record = {"since": 1, "newest": [f"waits-{number}"], "ids": 1}
     store.hset("wait_requests:usps", number, json.dumps(record))
     waiting = {"status": "WAITING", "tracking": name, "at": 1}
@@ -77,7 +86,7 @@ def test_all_that_is_stored_of_a_parcel_goes_and_nothing_of_another(
     assert {kind: told[kind] for kind in kinds} == kinds
     assert (told["calls"], told["failed"]) == (0, [])
     assert left(collections) == dict.fromkeys(COLLECTIONS, 0)
-    assert [collections[name].count_documents({}) for name in COLLECTIONS] == [1, 1, 1, 1, 1, 1]
+    assert [collections[name].count_documents({}) for name in COLLECTIONS] == [1] * len(COLLECTIONS)
     assert store.lrange("wait_list:usps", 0, -1) == [OTHER]
     texts = "".join(store.mget(store.keys("tracking:status:*")))
     assert texts.count(f"usps:{OTHER}") == 2
@@ -93,7 +102,8 @@ def test_it_is_told_what_was_there_and_what_is_not_reached(
     done = run("forget", "usps", NUMBER, "--yes")
 
     counted = (
-        "tracking 1, tracking_past 1, unreadable 1, operations 1, shipments 1, dead 1, outputs 2"
+        "tracking 1, tracking_past 1, unreadable 1, operations 1, shipments 1, links 1, dead 1,"
+        " outputs 2"
     )
     assert done.lines[0] == f"forgot usps {NUMBER}: cancelled 1, answers 1, {counted}"
     for what in ("in the tubes", "append-only file", "backups", "oplog"):

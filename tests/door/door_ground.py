@@ -24,6 +24,7 @@ from service.client.door import Door
 from service.client.keys import PREFIX_CHARACTERS, Key, Keys, Scope, digest, keys_of, make_key
 from service.client.spool import Spool
 from service.config.load import load
+from service.config.schema import Http
 from service.tubes.connection import Patience
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.outlets import Outlets
@@ -114,7 +115,9 @@ async def serving(
     callers = callers or Callers(FixedKeys(), 1_000.0)
     async with (
         open_door(spool, *servers) as door,
-        DescribedClient(TestServer(application(door, CATALOGUE, callers, hosts))) as client,
+        DescribedClient(
+            TestServer(application(door, CATALOGUE, callers, Http(hosts=hosts)))
+        ) as client,
     ):
         yield client
 

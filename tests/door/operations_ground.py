@@ -77,7 +77,7 @@ async def serving_all(
         open_door(spool, *urls) as door,
         open_operations(config) as operations,
         DescribedClient(
-            TestServer(application(door, CATALOGUE, callers, (), operations))
+            TestServer(application(door, CATALOGUE, callers, config.http, operations))
         ) as client,
     ):
         yield client

@@ -140,6 +140,7 @@ async def open_operations(config: Config) -> AsyncIterator[Operations]:
     rules_of = functools.partial(rules_for, config)
     async with (
         redis_of(config) as redis,
+        redis_of(config) as blocking,  # the reader of ends keeps a connection for itself
         hearing(redis) as ends,
         aclosing(Queued(redis)) as queued,
         judging(redis, rules_of) as violations,
@@ -151,5 +152,5 @@ async def open_operations(config: Config) -> AsyncIterator[Operations]:
         made.standings, made.violations = Standings(redis, rules_of), violations
         made.held_most = config.http.connections - config.http.connections // SPARE_PART
         read = functools.partial(known_ends, view, stored)
-        async with listening(redis, read) as made.listeners, watching(view) as made.progress:
+        async with listening(blocking, read) as made.listeners, watching(view) as made.progress:
             yield made

@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 ENDS = "limits/test_ends.py"
 OPERATIONS = "door/test_operations_over_http.py"
 EVENTS = "door/test_events_over_http.py"
+LINKS = "door/test_secret_links.py"
 PARCELS = "door/test_parcels_over_http.py"
 OPERATORS = "door/test_operators.py"
 SHIPMENTS = "door/test_aftership_lists.py"
@@ -112,5 +113,21 @@ MUTANTS = (
         old='and operations.find_one(_asked_by_others(parcel, own), {"_id": 1}) is None',
         new="",
         tests=(f"{LET_GO}::test_it_is_followed_where_somebody_asked_otherwise",),
+    ),
+    Mutant(
+        name="a link starts as many checks as somebody asks for",
+        breaks="F18",
+        where="service/client/links.py",
+        old='"$expr": before',
+        new='"$expr": True',
+        tests=(f"{LINKS}::test_a_link_starts_one_check_a_second_over_all_processes",),
+    ),
+    Mutant(
+        name="an account revokes the links of others",
+        breaks="F18",
+        where="service/client/links.py",
+        old='wanted = {"_id": identity, "account": account}',
+        new='wanted = {"_id": identity}',
+        tests=(f"{LINKS}::test_another_accounts_links_are_not_known",),
     ),
 )

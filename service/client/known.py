@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,15 +54,19 @@ async def placed(view: View, known: Known) -> Known:
 async def known_ends(view: View, stored: Stored, ends: Sequence[End]) -> Sequence[Known]:
     """Tell of operations that ended, as much as is known of each. Raises LimitsDown."""
     found = await view.operations([each.operation for each in ends])
-    return await asyncio.gather(
-        *(_known_end(stored, each, found.get(each.operation)) for each in ends)
-    )
-
-
-async def _known_end(stored: Stored, end: End, members: Mapping[str, Any] | None) -> Known:
-    if members is None or members["status"] != end.state:
+    over = [each.operation for each in ends if not _tells_of(found.get(each.operation), each)]
+    if over:
         with contextlib.suppress(ResultsDown):
-            members = await stored.operation(end.operation)
-    if members is None or members["status"] != end.state:
+            found |= await stored.archived(over)
+    return [_known_end(each, found.get(each.operation)) for each in ends]
+
+
+def _tells_of(members: Mapping[str, Any] | None, end: End) -> bool:
+    """Whether it is that end: an id may be used again, once its end is over."""
+    return members is not None and members["status"] == end.state
+
+
+def _known_end(end: End, members: Mapping[str, Any] | None) -> Known:
+    if members is None or not _tells_of(members, end):
         members = {"status": end.state, "finishedAt": None, "output": None}
     return known_of(end.operation, members)

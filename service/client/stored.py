@@ -14,7 +14,7 @@ from service.client.connections import Collections, collections_of
 from service.config.schema import Config
 from service.results.connection import Document
 from service.results.failure import mongodb_down
-from service.results.operations import find_operation, operations_of, told
+from service.results.operations import find_operation, find_operations, operations_of, told
 from service.results.queries import find_tracking
 from tracking.request import Number, Slug
 
@@ -39,6 +39,11 @@ class Stored:
         """Find the newest archived operation that had this id."""
         found = await asked(find_operation, self.stores.operations, identity)
         return told(found) if found else None
+
+    async def archived(self, ids: Sequence[str]) -> dict[str, Members]:
+        """Find the newest archived operation of each id; what is not known is left out."""
+        found = await asked(find_operations, self.stores.operations, ids)
+        return {each["id"]: told(each) for each in found}
 
     async def operations(
         self, slug: Slug, number: Number, known: Sequence[Members]

@@ -24,7 +24,7 @@ Written by the archiver, a batch at a time; writing it again changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -191,6 +191,12 @@ def by_parcel(slug: str, number: str) -> Document:
 def find_operation(operations: Collection[Document], identity: str) -> Document | None:
     """The newest that had this id. Raises PyMongoError."""
     return operations.find_one(by_id(identity), sort=[("_id", DESCENDING)])
+
+
+def find_operations(operations: Collection[Document], ids: Sequence[str]) -> list[Document]:
+    """The newest that had each of these ids, in no order. Raises PyMongoError."""
+    found = operations.find({"$or": [by_id(each) for each in ids]}).sort("_id")
+    return list({each["id"]: each for each in found}.values())
 
 
 def operations_of(

@@ -216,7 +216,8 @@ async def test_an_end_of_which_only_the_archive_knows_is_told_out_of_it(
     api: Client, redis: Redis, mongo_uri: str, database: str
 ) -> None:
     with MongoClient[dict[str, Any]](mongo_uri) as client:
-        client[database].operations.insert_one(dict(ARCHIVED))
+        before = {"_id": "order-1@1777000000000", "output": {"tag": "Pending"}}
+        client[database].operations.insert_many([{**ARCHIVED}, {**ARCHIVED, **before}])
     async with hearing(api) as heard:
         await add(redis, "order-1", "unknown")
 

@@ -6,11 +6,11 @@ import contextlib
 import functools
 from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 from aiohttp import web
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from service.api.callers import Callers
 from service.api.problems import RETRY_SECONDS, Problem
@@ -37,23 +37,44 @@ WAIT = Annotated[
 MARK_REPLIED = Annotated[FLAG, Meta(description="note the time of this reply with the operation")]
 
 
-class Operation(msgspec.Struct, rename="camel"):
-    """What became of a request. `place` tells where it waits, `output` how it ended.
+Instant = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
-    `slug` and `number` are null where its parcel was forgotten.
-    """
+
+class CallMade(TypedDict):
+    """A call to the courier that was made for an operation."""
+
+    at: Instant
+    outcome: str
+    http_status: int | None
+    ms: float
+
+
+class Operation(msgspec.Struct, rename="camel"):
+    """What became of a request. `slug` and `number` are null where its parcel was forgotten."""
 
     id: str
     slug: str | None
     number: str | None
-    status: str | None
-    started_at: str | None
-    finished_at: str | None
-    output: dict[str, Any] | None
-    place: Place | None
-    resend_of: str | msgspec.UnsetType = msgspec.UNSET
-    replied_at: str | msgspec.UnsetType = msgspec.UNSET
-    attempts: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+    status: State | None
+    started_at: Annotated[Instant | None, Meta(description="when its call began")]
+    finished_at: Instant | None
+    output: Annotated[
+        dict[str, Any] | None,
+        Meta(
+            description="null before the end; `tag`, `subtag`, `delivered` and the number of "
+            "`checkpoints` after SUCCESS, else `code` and `message`"
+        ),
+    ]
+    place: Annotated[Place | None, Meta(description="where it stands while it is WAITING")]
+    resend_of: Annotated[
+        str | UnsetType, Meta(description="the id of the operation that it repeats")
+    ] = UNSET
+    replied_at: Annotated[
+        Instant | UnsetType, Meta(description="when its end was first answered with `mark_replied`")
+    ] = UNSET
+    attempts: Annotated[
+        list[CallMade] | UnsetType, Meta(description="the calls that were made for it")
+    ] = UNSET
 
 
 class OperationRoutes:
@@ -226,9 +247,9 @@ def told(operation: Known) -> Operation:
         finished_at=members["finishedAt"],
         output=members["output"],
         place=operation.place,
-        resend_of=account_and_id(repeated)[1] if repeated else msgspec.UNSET,
-        replied_at=members.get("repliedAt", msgspec.UNSET),
-        attempts=members.get("attempts") or msgspec.UNSET,
+        resend_of=account_and_id(repeated)[1] if repeated else UNSET,
+        replied_at=members.get("repliedAt", UNSET),
+        attempts=members.get("attempts") or UNSET,
     )
 
 

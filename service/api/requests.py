@@ -158,7 +158,7 @@ def _with_id(read: object, key: str) -> object:
     name = re.sub(r'^"(.*)"\Z', r"\1", key)
     if not isinstance(read, dict):
         return read
-    if read.get("id") not in {None, name}:
+    if read.get("id") not in (None, name):
         why = "Idempotency-Key and `id` differ: give one of them"
         raise Problem(HTTPStatus.BAD_REQUEST, why)
     return read | {"id": name}

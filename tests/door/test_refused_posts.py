@@ -39,6 +39,9 @@ async def test_an_idempotency_key_beside_another_id_or_of_several_is_refused(
         "one request"
         in (await refused(await post(client, [USPS], Idempotency_Key="b"), 400))["detail"]
     )
+    for strange in (["b"], {"b": 1}, 7):
+        body = USPS | {"id": strange}
+        await refused(await post(client, body, Idempotency_Key="b"), 400)
     assert (await refused(await post(client, USPS, Idempotency_Key="a b"), 422))[
         "reason"
     ] == "bad_id"

@@ -113,6 +113,7 @@ def test_a_courier_key_that_is_almost_a_setting_is_no_credential(tmp_path: Path)
         ('[beanstalkd]\nservers = ["h:0"]\n', "beanstalkd.servers", "host:port"),
         ('[beanstalkd]\nservers = ["::1:11300"]\n', "beanstalkd.servers", "[::1]:11300"),
         ('[beanstalkd]\nservers = ["h:1", "h:1"]\n', "beanstalkd.servers", "once"),
+        ('[metrics]\nlisten = "9400"\n', "metrics.listen", "host:port"),
         ('[couriers.usps]\nbase_url = "ftp://h"\n', "couriers.usps.base_url", "https://"),
         ('[couriers.usps]\nbase_url = "https://u:p@h"\n', "couriers.usps.base_url", "credentials"),
         ('[couriers.x]\nmodule = "json_feed"\n', "couriers.x.base_url", "{base_url}"),
@@ -145,6 +146,7 @@ def test_what_does_not_make_sense_together_is_refused(
 @pytest.mark.parametrize(
     "text",
     [
+        '[metrics]\nlisten = ""\n',
         '[redis]\nurl = "rediss://user:p%40ss@h:6380/3"\n',
         '[redis]\nurl = "redis://[::1]:6379"\n',
         '[redis]\nurl = "unix:///run/redis.sock?db=2"\n',

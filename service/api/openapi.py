@@ -31,7 +31,7 @@ Every refusal is a problem of RFC 9457: `detail` says what is wrong and what to 
 Every answer has a header `X-Request-Id`."""
 
 PATH_PARAMETERS: Mapping[str, Any] = {
-    "id": Annotated[str, Meta(min_length=1, description="the id of an operation")],
+    "id": Annotated[str, Meta(min_length=1, description="an id, as an answer named it")],
     "slug": Annotated[str, Meta(min_length=1, description="a courier", examples=["usps"])],
     "number": Annotated[
         str, Meta(min_length=1, description="a tracking number", examples=["1Z12345E0205271688"])

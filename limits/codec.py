@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from limits.rules import AHEAD_SECONDS, LATE_SECONDS, Rules, answer_keep_seconds
+from tracking.account import MAIN, Account
 from tracking.call import Attempt, Call, Full, Refused, Reused, Setback, TooLate, Verdict
 from tracking.line import Line, slug_of
 from tracking.operation import anonymous_id
 from tracking.permit import Permit
-from tracking.request import Number, Origin, TrackingRequest
+from tracking.request import NO_FIELDS, Number, Origin, TrackingRequest
 
 
 class Anonymous(msgspec.Struct):
@@ -39,6 +40,8 @@ class Record(msgspec.Struct):
     ids: int = 0
     given: str | None = None
     fields: dict[str, str] = {}
+    account: Account = MAIN
+    accounts: dict[str, dict[str, str]] = {}
     auto: bool = False
     trace: str | None = None
     attempts: int = 0
@@ -106,6 +109,12 @@ def read_refusal(told: list[Any]) -> Refused | None:
     return None
 
 
+def accounts_in(record: Record) -> tuple[Account, ...]:
+    """Whose requests a call is for; the first is the one whose fields it asks with."""
+    others = [Account(each) for each, its in record.accounts.items() if its == record.fields]
+    return (record.account, *(each for each in others if each != record.account))
+
+
 def request_of(line: Line, record: Record) -> TrackingRequest:
     """The merged request of everybody who waits."""
     return TrackingRequest(
@@ -135,6 +144,7 @@ def call_of(line: Line, grant: Grant, permit: Permit) -> Call:
         failing_since=record.failing and record.failing / 1000,
         blamed=record.blamed,
         given_up=record.given_up,
+        accounts=accounts_in(record),
     )
 
 
@@ -156,14 +166,23 @@ def write_request(request: TrackingRequest, job_key: str, *, full: bool = False)
     return _encode(body)
 
 
-def write_verdict(verdict: Verdict, observed_ms: int) -> bytes:
-    """Write a verdict for finish.lua, or a stored answer for admit.lua."""
+def write_verdict(
+    verdict: Verdict,
+    observed_ms: int,
+    account: Account = MAIN,
+    fields: Mapping[str, str] = NO_FIELDS,
+) -> bytes:
+    """Write a verdict for finish.lua, or a stored answer for admit.lua; who asked with what."""
     body: dict[str, object] = {
         "state": str(verdict.state),
         "output": _encode(verdict.output).decode(),
         "observed": observed_ms,
         "answered": verdict.answered,
     }
+    if account != MAIN:
+        body["account"] = account
+    if fields:
+        body["fields"] = dict(fields)
     if verdict.setback is not None:
         body["setback"] = _setback(verdict.setback)
     return _encode(body | _told(verdict.attempt))

@@ -50,7 +50,7 @@ from tracking.call import (
 from tracking.errors import LimitsDown, NotStarted
 from tracking.line import Line, kind_of, line_of
 from tracking.operation import State
-from tracking.request import TrackingRequest
+from tracking.request import TrackingRequest, account_of
 
 AGAIN_SECONDS = 0.1
 """How soon a call in mid-way asks again while Redis is silent."""
@@ -118,7 +118,9 @@ class Limiter:
     ) -> Admission | NoMemory:
         """Ask for a call (lua/admit.lua). `answer`: stored, and fresh enough; `full`: no room."""
         line, asked = line_of(request), time.monotonic()
-        fresh = codec.write_verdict(answer, answer.observed_ms or 0) if answer else b""
+        fresh = b""
+        if answer:
+            fresh = codec.write_verdict(answer, answer.observed_ms or 0, account_of(request))
         args = (call_id, codec.write_request(request, job_key, full=full), fresh)
         reply = await self._run("admit", line, args)
         if reply[1] == "epoch":
@@ -144,7 +146,8 @@ class Limiter:
 
     async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:
         """End the call with all its operations, then take (lua/finish.lua)."""
-        written = codec.write_verdict(verdict, call.granted_us // 1000)
+        granted_ms, fields = call.granted_us // 1000, call.request.fields
+        written = codec.write_verdict(verdict, granted_ms, call.accounts[0], fields)
         line, number, base = call.line, call.request.number, self._after(call)
         while True:
             asked = time.monotonic()

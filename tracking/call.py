@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+from tracking.account import MAIN, Account
 from tracking.line import Brake, Line, line_of
 from tracking.operation import State
 from tracking.permit import Permit
@@ -23,7 +24,8 @@ class Call(NamedTuple):
     seconds of the oldest request, `failing_since` of the first failed call, None before one.
     `blamed`: another number of the line was answered since this one failed last. `given_up`: why
     nobody will be asked any more, "" for a call that may be made.
-    `operations` names at most 100 of the ids that wait for this call.
+    `operations` names at most 100 of the ids that wait for this call. `accounts`: whose they are;
+    all of them ask with the fields of `request`, which are the first one's.
     """
 
     id: str
@@ -39,6 +41,7 @@ class Call(NamedTuple):
     failing_since: float | None = None
     blamed: bool = False
     given_up: str = ""
+    accounts: tuple[Account, ...] = (MAIN,)
 
     @property
     def line(self) -> Line:

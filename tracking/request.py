@@ -8,6 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple, NewType
 
+from tracking.account import MAIN, Account, account_and_id
 from tracking.errors import MalformedJob
 
 Slug = NewType("Slug", str)
@@ -73,6 +74,11 @@ class TrackingRequest(NamedTuple):
     traceparent: str | None = None
     resend_of: str | None = None
     put_at: float | None = None
+
+
+def account_of(request: TrackingRequest) -> Account:
+    """Tell whose a request is; one without an id is `main`'s."""
+    return account_and_id(request.id)[0] if request.id else MAIN
 
 
 def parse_slug(text: str) -> Slug:

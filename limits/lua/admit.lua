@@ -15,7 +15,7 @@ Uses     context: quiet_until
          lists: nobody_waits, numbers, push_last, take_out, turns_before, waits
          tallies: tally, tally_call
          state: anonymous_id, elsewhere, move, new_operation, operation_in
-         record: join, read_record, waiting_record, write_record
+         record: account_of, join, read_record, waiting_record, write_record
          operations: fresh, wait_again
          lanes: opening, starts_at
          waiting: move_due, put_behind, put_head, put_tail
@@ -138,7 +138,8 @@ local function ask_courier(id, operation, request, flying)
     tally('too_late')
     return { now, 'too_late', math.floor(starts) }
   end
-  local record = { since = now_ms, auto = request.auto }
+  local account = account_of(request.id)
+  local record = { since = now_ms, auto = request.auto, account = account ~= 'main' and account or nil }
   join(record, request)
   if flying then
     put_behind(number, record)
@@ -187,7 +188,9 @@ return function(id, asked, stored)
   if request.till and request.till <= now_ms then
     return end_now(id, operation_of(request, name, operation), EXPIRED)
   end
-  local answer = fresh(known[2], request.age) or fresh(stored, request.age)
+  local account, fields = account_of(request.id), request.fields
+  local answer = fresh(known[2], request.age, account, fields)
+    or fresh(stored, request.age, account, fields)
   if answer then return end_now(id, operation_of(request, name, operation), answer) end
 
   local runs = calls[2]

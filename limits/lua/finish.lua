@@ -6,6 +6,7 @@ KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call
   text     the verdict, JSON: state, output (JSON text), observed (ms: its grant), answered,
+           account (none: main) and fields that it asked with, or none,
            setback (as in retry.lua: what the last failed call means for the line), or none,
            attempt (as there), or none
   number
@@ -16,7 +17,7 @@ Uses     context: note_measured
          memory: average_time, drop_ended, expect_no_calm, set_average
          lists: nobody_waits
          tallies: call_is_over, tally_call
-         record: waiting_record, write_record
+         record: account_of, asks_for, is_for, keep_accounts, waiting_record, write_record
          operations: end_where, everyone, nobody_left
          brake: note_answer, note_failure
          waiting: put_head, put_tail, unlist
@@ -32,7 +33,10 @@ Returns  {now, more, grants, why, ask, put}
 -- A number that is given up takes those along who waited for so long themselves.
 local function ends_of(record)
   local dying = record.dying
-  if type(dying) ~= 'table' then return everyone end
+  if type(dying) ~= 'table' then
+    if not record.accounts then return everyone end
+    return function(_, _, _, _, id) return asks_for(record, id) end
+  end
   return function(at)
     if at <= dying.before then return true end
     dying.others_since = math.min(dying.others_since or at, at)
@@ -41,13 +45,29 @@ local function ends_of(record)
 end
 
 local function others_go_on(number, record)
-  record.since = record.dying.others_since or now_ms
+  if type(record.dying) == 'table' then
+    record.since = record.dying.others_since or now_ms
+  else
+    -- What other accounts said has failed; how often does not count against these.
+    keep_accounts(record, record.fields, false)
+    record.attempts, record.deaths, record.tries, record.tried = nil, nil, nil, nil
+    record.failing, record.blamed, record.made, record.tallied = nil, nil, nil, nil
+  end
   put_head(number, record)
 end
 
-local function serves_by(verdict)
-  return function(at, age)
-    return at <= verdict.observed or now_ms - verdict.observed < (age or rules.max_age_ms)
+-- What an account that waits asks with.
+local function fields_of(record, account)
+  if record.accounts then return record.accounts[account] end
+  return record.fields
+end
+
+local function serves_by(verdict, record)
+  return function(at, age, _, _, id)
+    local is_young = at <= verdict.observed
+      or now_ms - verdict.observed < (age or rules.max_age_ms)
+    local account = account_of(id)
+    return is_young and is_for(verdict, account, fields_of(record, account))
   end
 end
 
@@ -56,7 +76,7 @@ end
 local function answer_waiting(id, verdict, number, runs)
   local record = waiting_record(number)
   if not record then return true end
-  local looked = not verdict.answered or end_where(number, record, verdict, serves_by(verdict))
+  local looked = not verdict.answered or end_where(number, record, verdict, serves_by(verdict, record))
   if not looked then
     write_record(REQUESTS, number, record)
   elseif nobody_left(record) then
@@ -73,7 +93,7 @@ end
 -- How long calls take matters for the estimate only: so only while somebody waits, and only where
 -- calls last so long that slots, and not lanes, are what the others wait for.
 local function count_time(granted)
-  local took = math.max(0, now - tonumber(granted)) -- the clock may have stepped back
+  local took = math.max(0, now - granted) -- the clock may have stepped back
   local average = average_time()
   if average and each_us(took) == each_us(average) then return end
   if average and math.abs(took - average) * 16 < average then return end -- the estimate needs no more
@@ -125,13 +145,11 @@ return function(id, text, number, base, room)
     return { now, 1, {}, 'more', 0, 0 }
   end
   note_measured(id)
-  local leased = land(id, record, runs)
-  if record and verdict.setback then
-    note_failure(number, tonumber(record.granted), verdict.setback)
-  end
+  local leased, granted = land(id, record, runs), record and tonumber(record.granted)
+  if record and verdict.setback then note_failure(number, granted, verdict.setback) end
   if record and not nobody_left(record) then others_go_on(number, record) end
   if leased and record and not nobody_waits() then
-    count_time(record.granted)
+    count_time(granted)
     if not lifted and is_in_hand(tonumber(room)) then return { now, 0, {}, 'named', 0, 0 } end
   end
   local grants, why, ask, put = turn(base, room, false, record ~= nil)

@@ -28,7 +28,7 @@ from service.client.keys import Scope
 from service.client.operations import Known, Operations, queued
 from service.client.posted import KnownIds, sendables_of
 from service.client.put import Sendable
-from service.client.stored import shown
+from service.client.stored import fields_for, shown
 from tracking.account import MAIN, Account, account_and_id
 from tracking.errors import MalformedJob
 from tracking.operation import State
@@ -144,7 +144,7 @@ class ParcelRoutes:
         payload: dict[str, Any],
     ) -> Sendable:
         self._held.callers.account(request, Scope.INGEST)
-        fields = (document or {}).get("fields") or {}
+        fields = fields_for(document, account)
         traced = request.headers.get("traceparent")
         good, refused = sendables_of(
             [payload | fields], self._catalogue, KnownIds(), traced, account

@@ -14,11 +14,13 @@ from service.client.connections import Collections
 from service.client.dead import put_again
 from service.client.kick import resent
 from service.client.producer import Placing, Producer
+from service.results.account_fields import fields_for
 from service.results.connection import Document
 from service.results.dead import Filter, find
 from service.results.queries import find_tracking
 from service.tubes.envelope import encode_request
 from service.tubes.payload import traceparent_of
+from tracking.account import account_and_id
 from tracking.operation import ENDS
 from tracking.request import Number, Slug, TrackingRequest
 
@@ -110,6 +112,6 @@ def renewed_request(meant: Meant, document: Document | None) -> TrackingRequest:
         given=number,
         id=resent(meant.operation),
         max_age=0.0,  # it has its answer; who asks again wants another one
-        fields=(document or {}).get("fields") or {},
+        fields=fields_for(document, account_and_id(meant.operation)[0]),
         resend_of=meant.operation,
     )

@@ -12,16 +12,19 @@ from pymongo.errors import PyMongoError
 from service.client.archived import in_order
 from service.client.connections import Collections, collections_of
 from service.config.schema import Config
+from service.results.account_fields import fields_for
 from service.results.connection import Document
 from service.results.failure import mongodb_down
 from service.results.operations import find_operation, find_operations, operations_of, told
 from service.results.queries import find_tracking
 from tracking.request import Number, Slug
 
+__all__ = ["PRIVATE", "Stored", "asked", "fields_for", "open_stored", "shown"]
+
 T = TypeVar("T")
 Members = dict[str, Any]
 
-PRIVATE = frozenset({"fields", "observed_us", "revision"})
+PRIVATE = frozenset({"fields", "accounts", "answered_with", "observed_us", "revision"})
 """What a document holds for us alone, and what one account may know of the receiver."""
 
 

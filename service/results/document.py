@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 from bson import Int64
 
 from service.config.schema import Recheck
+from service.results.account_fields import first_fields
 from service.results.schedule import Standing, next_check
 from tracking.call import Attempt, Call
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking, is_active
 from tracking.errors import CourierError
-from tracking.request import Origin, TrackingRequest
+from tracking.request import TrackingRequest
 
 Document = dict[str, Any]
 
@@ -83,7 +84,8 @@ def granted_at(call: Call) -> datetime:
 
 def blank(call: Call) -> Document:
     """A document about a parcel of which nothing is known yet."""
-    return begun(call.request, granted_at(call), content_of(NOT_FOUND_YET))
+    first = begun(call.request, granted_at(call), content_of(NOT_FOUND_YET))
+    return first | first_fields(call)
 
 
 def begun(request: TrackingRequest, at: datetime, content: Document) -> Document:
@@ -126,17 +128,6 @@ def content_of(tracking: Tracking) -> Document:
         "reference": tracking.reference,
         "sub_parcels": list(tracking.sub_parcels),
     }
-
-
-def with_fields(document: Document, call: Call) -> Document:
-    """Keep what a courier was asked with, for re-checks: the newest values win and fill gaps.
-
-    Those of a schedule only fill gaps: a re-check may have been put before the newest were stored.
-    """
-    kept, asked = document.get("fields") or {}, dict(call.request.fields)
-    older = call.request.origin is Origin.AUTOMATIC or call.granted_us < document["observed_us"]
-    document["fields"] = asked | kept if older else kept | asked
-    return document
 
 
 def with_status(

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from bson import Int64
 
 from service.config.schema import Recheck
+from service.results.account_fields import first_fields, with_answer_of, with_fields
 from service.results.document import (
     CONTENT,
     LASTING,
@@ -39,7 +40,6 @@ from service.results.document import (
     scheduled,
     stored,
     with_attempt,
-    with_fields,
     with_status,
 )
 from tracking.checkpoint import NOT_FOUND_YET, Tag, is_active
@@ -91,7 +91,8 @@ def _answered(
 ) -> Document:
     at = granted_at(answer.call)
     if old is None:
-        document, changed = begun(answer.call.request, at, content), True
+        document = begun(answer.call.request, at, content) | first_fields(answer.call)
+        changed = True
     else:
         # A document from before a member was added lacks it.
         kept = dict(old) if CONTENT[-1] in old else content_of(NOT_FOUND_YET) | old
@@ -104,7 +105,7 @@ def _answered(
     if not changed and is_active(tag, subtag) and _is_over(document["updated_at"], at, recheck):
         tag, subtag = Tag.EXPIRED, EXPIRED_SUBTAG
         document["updated_at"] = at
-    document |= {
+    document = with_answer_of(document, answer.call) | {
         "error": None,
         "tracked_count": document["tracked_count"] + 1,
         "last_checked_at": at,

@@ -32,10 +32,10 @@ def due_for_check(
     tracking: Collection[Document], slug: object, now: dt.datetime, limit: int
 ) -> list[Document]:
     """Active parcels of a slug whose next check is due, the longest due first."""
-    fields = {"slug": 1, "tracking_number": 1, "fields": 1, "next_check_at": 1}
+    names = ("slug", "tracking_number", "fields", "accounts", "next_check_at")
     wanted = _due(now) | {"slug": {"$eq": slug}}
     order = [("next_check_at", ASCENDING)]
-    return list(tracking.find(wanted, fields, sort=order, limit=limit, batch_size=limit))
+    return list(tracking.find(wanted, names, sort=order, limit=limit, batch_size=limit))
 
 
 def put_off_checks(

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Sequence
 from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
+from service.results.account_fields import is_answer_for
 from service.results.batches import Batches
 from service.results.bulk import BulkWriter, RecheckOf, Write
 from service.results.connection import Document, Store
@@ -18,7 +19,7 @@ from tracking.call import Attempt, Call, Verdict
 from tracking.checkpoint import Tag, Tracking
 from tracking.errors import CourierError, ResultsDown, TrackingError, UnreadableAnswer
 from tracking.operation import State
-from tracking.request import TrackingRequest
+from tracking.request import TrackingRequest, account_of
 from tracking.summary import summary
 
 CLOCKS_APART = 5.0
@@ -30,6 +31,8 @@ _FRESH = {
     "subtag": 1,
     "observed_us": 1,
     "checkpoints": {"$size": "$checkpoints"},
+    "fields": 1,
+    "answered_with": 1,
 }
 
 
@@ -64,7 +67,8 @@ class Trackings:
     async def fresh(self, request: TrackingRequest, max_age: float) -> Verdict | None:
         """The stored answer, if the courier was asked for it at most `max_age` seconds ago.
 
-        None also when the last operation failed since. Raises ResultsDown.
+        None also when the last operation failed since, and where another account asked for it,
+        with other fields. Raises ResultsDown.
         """
         now = time.time()
         wanted = {
@@ -76,7 +80,7 @@ class Trackings:
             "error": None,
         }
         found = await self._store.read(self._find, wanted) if max_age > 0 else None
-        if found is None:
+        if found is None or not is_answer_for(found, account_of(request), request.fields):
             return None
         output = summary(Tag(found["tag"]), found["subtag"], found["checkpoints"])
         observed_ms = found["observed_us"] // 1000

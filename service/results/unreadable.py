@@ -25,6 +25,7 @@ from pymongo import ASCENDING, UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
+from service.results.account_fields import ANSWERED_WITH, noted_of, with_answer_of
 from service.results.bulk import BulkWriter, duplicates_in
 from service.results.connection import Document
 from service.results.document import Answer, clean, granted_at, id_of, stored
@@ -90,9 +91,11 @@ def save(writer: BulkWriter, document: Document, tracking: Tracking) -> None:
     A newer observation stays. Raises the errors of `BulkWriter.write`, and UnreadableAnswer.
     """
     slug, number = Slug(document["slug"]), Number(document["number"])
+    accounts, fields = noted_of(document)
     call = Call(
         id="reparse",
-        request=TrackingRequest(slug, number, number),
+        request=TrackingRequest(slug, number, number, fields=fields),
+        accounts=accounts,
         permit=_Spent(),
         granted_us=int(document["observed_us"]),
         waiting_since=document["at"].timestamp(),
@@ -127,7 +130,8 @@ def _newest(kept: Kept) -> tuple[Document, Mapping[str, Document]]:
         "observed_us": Int64(kept.call.granted_us),
     }
     older = {"_id": id_of(request), "observed_us": {"$lte": Int64(kept.call.granted_us)}}
-    return older, {"$set": members}
+    noted = with_answer_of({}, kept.call)
+    return older, {"$set": members | noted} | ({} if noted else {"$unset": {ANSWERED_WITH: ""}})
 
 
 def _text(body: bytes) -> str | bytes:

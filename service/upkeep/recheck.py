@@ -18,6 +18,7 @@ from typing import Any
 
 from service.observe.events import Event
 from service.observe.log import emit
+from service.results.account_fields import Fields, asked_with
 from service.results.connection import Store
 from service.results.queries import (
     due_for_check,
@@ -29,6 +30,7 @@ from service.results.queries import (
 from service.results.shipments import let_go
 from service.tubes.envelope import decode_request, encode_request
 from service.tubes.putter import Putter
+from tracking.account import Account, operation_id
 from tracking.errors import MalformedJob, StoreError
 from tracking.request import FIELDS, Origin, Slug, TrackingRequest
 
@@ -93,7 +95,7 @@ class Recheck:
                 ended.append(document["_id"])
                 continue
             try:
-                requests.append(request_of(document, moment))
+                requests += requests_of(document, moment)
                 names.append(document["_id"])
             except (MalformedJob, TypeError, ValueError) as error:
                 await self._give_up(document["_id"], moment, error)
@@ -118,8 +120,17 @@ def _due_checks(store: Store, slug: object, moment: dt.datetime, most: int) -> l
     return [each | {"let_go": each["_id"] in gone} for each in found]
 
 
-def request_of(document: dict[str, Any], moment: dt.datetime) -> TrackingRequest:
-    """Read as a worker will. Raises MalformedJob, TypeError, ValueError for another's document."""
+def requests_of(document: dict[str, Any], moment: dt.datetime) -> list[TrackingRequest]:
+    """Make a request of each account that asks with fields of its own, as a worker will read it.
+
+    Raises MalformedJob, TypeError, ValueError for a document that this service did not write.
+    """
+    return [_request_of(document, moment, *each) for each in asked_with(document)]
+
+
+def _request_of(
+    document: dict[str, Any], moment: dt.datetime, account: Account, fields: Fields
+) -> TrackingRequest:
     name = document["_id"]
     slug: Any = document.get("slug")
     number: Any = document.get("tracking_number")
@@ -129,13 +140,13 @@ def request_of(document: dict[str, Any], moment: dt.datetime) -> TrackingRequest
         if isinstance(document.get(member), bytes):
             raise MalformedJob("bad_document", f"`{member}` is bytes: write a string")
     key = f"{name}@{document['next_check_at'].isoformat()}"
-    fields = document.get("fields") or {}
+    identity = f"recheck-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
     written = encode_request(
         TrackingRequest(
             slug=slug,
             number=number,
             given=number,
-            id=f"recheck-{hashlib.sha256(key.encode()).hexdigest()[:32]}",
+            id=operation_id(account, identity),
             origin=Origin.AUTOMATIC,
             expires_at=(moment + EXPIRES_AFTER).timestamp(),
             fields={each: fields[each] for each in FIELDS if each in fields},

@@ -7,11 +7,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from limits_bench import KEYS
+from limits_bench import KEYS, asked
 from redis import Redis
 
 from limits.keys import EVENTS, MEASURED, TO_ARCHIVE
 from limits.rules import Rules
+from tracking.request import TrackingRequest
 
 ENDS = ("SUCCESS", "ERROR", "CANCELLED")
 DAY_MS = 86_400_000
@@ -94,6 +95,23 @@ def check(redis: Redis, rules: Rules, by_hand: set[str], *, flag_is_new: bool) -
     _operations_hang_on_one_record(redis, seen)
     _ends_are_counted_once(redis)
     _keys_live_as_long_as_documented(redis)
+
+
+def asking(number: str, operation: str | None, **more: Any) -> TrackingRequest:
+    """A request with what its account says: one says something."""
+    return asked(number, id=operation, fields=_said(operation), **more)
+
+
+def _said(operation: str | None) -> dict[str, str]:
+    return {"tracking_key": "k"} if (operation or "").startswith("shop/") else {}
+
+
+def accounts_are_apart(redis: Redis) -> None:
+    """Fail where a call is for somebody who did not say what it asks with."""
+    for record in take_snapshot(redis).flying.values():
+        given_up = isinstance(record.get("dying"), dict)
+        ids = [*(record.get("newest") or ()), *([None] if record.get("anon") else ())]
+        assert given_up or all(_said(each) == (record.get("fields") or {}) for each in ids)
 
 
 def _limits_hold(seen: Snapshot, rules: Rules) -> None:

@@ -9,8 +9,8 @@ import json
 
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
-from limits_bench import KEYS, NO_PLACES, asked, verdict
-from limits_invariants import check, ended, take_snapshot
+from limits_bench import KEYS, NO_PLACES, verdict
+from limits_invariants import accounts_are_apart, asking, check, ended, take_snapshot
 from sender import RULES, Reply, Sender, Step
 
 from limits.codec import write_request, write_setback
@@ -19,7 +19,7 @@ from tracking.line import TRACKING
 from tracking.request import Origin
 
 NUMBERS = st.sampled_from(["N001", "N002", "N003", "N004", "N005"])
-IDS = st.sampled_from([None, "a", "b", "c", "d", "e", "f"])
+IDS = st.sampled_from([None, "a", "b", "shop/c", "shop/d", "e", "other/f"])
 PICK = st.integers(0, 1_000)
 ROOM = st.integers(NO_ROOM, 3)
 SENT = st.sampled_from([1, 1, 2])
@@ -102,17 +102,17 @@ class Walk(Sender):
     ) -> None:
         job = self.new("j")
         origin = Origin.AUTOMATIC if auto else Origin.MANUAL
-        request = asked(number, id=operation, origin=origin, max_age=age)
+        request = asking(number, operation, origin=origin, max_age=age)
         self.admit(job, write_request(request, job), sent)
 
     @rule(number=NUMBERS, operation=IDS, sent=SENT)
     def somebody_asks_a_full_process(self, number: str, operation: str | None, sent: int) -> None:
         job = self.new("j")
-        self.admit(job, write_request(asked(number, id=operation), job, full=True), sent)
+        self.admit(job, write_request(asking(number, operation), job, full=True), sent)
 
     @rule(asks=st.lists(st.tuples(NUMBERS, IDS), min_size=2, max_size=4), sent=SENT)
     def many_ask_at_once(self, asks: list[tuple[str, str | None]], sent: int) -> None:
-        jobs = [(self.new("j"), asked(number, id=operation)) for number, operation in asks]
+        jobs = [(self.new("j"), asking(number, operation)) for number, operation in asks]
         self.admit_all([(job, write_request(request, job)) for job, request in jobs], sent)
 
     @rule(number=NUMBERS, operation=IDS, late_ms=st.sampled_from([SOONEST_MS, 2, 60_000]))
@@ -120,7 +120,7 @@ class Walk(Sender):
         job = self.new("j")
         seconds, micros = self.redis.time()
         till = seconds + micros / 1_000_000 + late_ms / 1000
-        self.admit(job, write_request(asked(number, id=operation, expires_at=till), job), 1)
+        self.admit(job, write_request(asking(number, operation, expires_at=till), job), 1)
 
     @rule(pick=PICK, sent=SENT)
     def a_job_comes_again(self, pick: int, sent: int) -> None:
@@ -264,6 +264,7 @@ class Walk(Sender):
 
     @invariant()
     def all_is_as_it_must_be(self) -> None:
+        accounts_are_apart(self.redis)
         check(self.redis, RULES, self.by_hand, flag_is_new=self.flag_is_new)
 
     def left(self) -> list[str]:

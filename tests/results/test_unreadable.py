@@ -23,6 +23,7 @@ from service.results.connection import Store
 from service.results.names import Names
 from service.results.trackings import Trackings
 from service.results.unreadable import each, forget, save, unread_of
+from tracking.account import Account
 from tracking.call import Call
 from tracking.errors import CourierDown, Unread, UnreadableAnswer
 
@@ -155,3 +156,21 @@ async def test_they_are_deleted_when_dead_requests_are(mongo_uri: str, database:
         await store.prepare()
         assert store.unreadable.index_information()["at_1"]["expireAfterSeconds"] == days * 86_400
         await store.close()
+
+
+async def test_whose_answer_it_was_is_known_when_it_is_read_at_last(
+    trackings: Trackings, store: Store
+) -> None:
+    shop = call(tracking_key="k")._replace(accounts=(Account("shop"),))
+    await fail(trackings, shop, unreadable())
+    [document] = kept(store)
+
+    writer = BulkWriter(store.tracking, store.past, store.marks, recheck_of)
+    save(writer, document, JOURNEY)
+    await fail(trackings, call(hours(1)), unreadable())
+
+    stored = store.tracking.find_one({"_id": NAME})
+    assert stored is not None
+    assert stored["answered_with"] == {"accounts": ["shop"], "fields": {"tracking_key": "k"}}
+    [newest] = kept(store)
+    assert "answered_with" not in newest

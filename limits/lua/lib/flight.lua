@@ -19,6 +19,41 @@ end
 
 local grant, grant_new, granted_before
 do
+  -- Where accounts ask with different fields, a call is for the one whose request is the oldest, and for
+  -- all who say the same; the others wait behind it. Of many operations only the newest are looked at: the
+  -- others stay on the record, and finish.lua lets those go on that the call was not for.
+  local function part_accounts(number, record)
+    local ids = record.newest or {}
+    local open, account = open_among(ids, number), record.anon and 'main'
+    for i, id in ipairs(ids) do
+      if open[i] then account = account_of(id) end
+    end
+    if record.listed then account = account_of(call('LINDEX', rest_of(number, record), -1)) end
+    if account then
+      record.account = account ~= 'main' and account or nil
+      record.fields = record.accounts[account]
+    end
+    local others = { since = record.since, auto = record.auto, tills = record.tills, trace = record.trace,
+      given = record.given, accounts = cjson.decode(cjson.encode(record.accounts)) }
+    record.newest = {}
+    for i, id in ipairs(ids) do
+      if open[i] and asks_for(record, id) then table.insert(record.newest, id) end
+      if open[i] and not asks_for(record, id) then
+        others.newest = others.newest or {}
+        table.insert(others.newest, id)
+      end
+    end
+    record.ids = #record.newest + (record.listed or 0)
+    if not asks_for(record) then others.anon, record.anon = record.anon, nil end
+    if #record.newest == 0 then record.newest = nil end
+    if record.ids == 0 then record.ids = nil end
+    if not record.listed then keep_accounts(record, record.fields, true) end
+    if nobody_left(others) then return end
+    others.ids = others.newest and #others.newest
+    keep_accounts(others, record.fields, false)
+    put_behind(number, others)
+  end
+
   local function reply_of(id, record, text)
     local ids = record.ids and ids_of(record.n, record)
     return { id, record.at, record.granted, text, ids and cjson.encode({ ids = ids }) or '{}' }
@@ -34,6 +69,7 @@ do
 
   -- Returns {call id, start in µs, grant in µs, record, {ids: of at most 100 operations}}.
   function grant(id, number, record, at, lane)
+    if record.accounts and not record.n then part_accounts(number, record) end
     local reply = begin(id, number, record, at, lane)
     run_all(number, record)
     return reply

@@ -4,12 +4,13 @@ lib/state.lua lets it; counters move with that transition and with nothing else.
 ]]
 local AT_ONCE = 100
 
--- The answer in `text`, if it is at most `age` ms old (nil: the default); one of the future is of
--- before a step back of the clock.
-local function fresh(text, age)
+-- The answer in `text`, if it is at most `age` ms old (nil: the default) and for those who ask so; one
+-- of the future is of before a step back of the clock.
+local function fresh(text, age, account, fields)
   local answer = text and text ~= '' and cjson.decode(text)
   local old = answer and now_ms - answer.observed
-  return old and old >= 0 and old < (age or rules.max_age_ms) and answer or nil
+  local is_young = old and old >= 0 and old < (age or rules.max_age_ms)
+  return is_young and is_for(answer, account, fields) and answer or nil
 end
 
 -- Ends requests without an id, which are one operation. Returns false when it had ended before: the job of
@@ -23,7 +24,7 @@ end
 
 local function everyone() return true end
 
--- Ends operations that `ends(at, age, till, auto)` names, after a look at AT_ONCE at most; the others stay on
+-- Ends operations that `ends(at, age, till, auto, id)` names, after a look at AT_ONCE at most; the others stay on
 -- the record, but for those that ended otherwise (cancelled).
 -- Returns true when every operation was looked at; else call again with the same record.
 local function end_where(number, record, verdict, ends)
@@ -33,7 +34,7 @@ local function end_where(number, record, verdict, ends)
     local left, open = {}, open_among(ids, number)
     for i, id in ipairs(ids) do
       local operation = open[i]
-      if operation and ends(operation.at, operation.age, operation.till, operation.auto) then
+      if operation and ends(operation.at, operation.age, operation.till, operation.auto, id) then
         move(id, operation, verdict.state, verdict)
       elseif operation then
         table.insert(left, id)
@@ -70,12 +71,13 @@ local function nobody_left(record)
   return not record.anon and not record.newest and not record.listed
 end
 
--- The ids of at most AT_ONCE operations that their producers named, newest first.
+-- The ids of at most AT_ONCE operations that their producers named, newest first; of a record that is
+-- called for some of its accounts, theirs.
 local function ids_of(number, record)
   local ids = { unpack(record.newest or {}) }
   if not record.listed then return ids end
   for _, id in ipairs(call('LRANGE', rest_of(number, record), 0, AT_ONCE - #ids - 1)) do
-    table.insert(ids, id)
+    if asks_for(record, id) then table.insert(ids, id) end
   end
   return ids
 end

@@ -11,6 +11,9 @@ record: everybody who waits for one number, as one JSON value.
   job       key of the job that still stands in the tube for this record (granted directly)
   given, fields, auto, trace     of the request: later values fill gaps, the newest wins; fields of
             AUTOMATIC requests only fill gaps where there is a MANUAL one
+  account   nil: main; whose requests wait, and whose `fields` are asked with next
+  accounts  account → fields, where several wait: what one says is asked for nobody else, unless both
+            say the same. A call is for those with its `fields`; the others wait behind it
   attempts, deaths               answers to be repeated, workers that vanished
   made      the last 9 calls that were made and failed: at (ms, the grant), outcome, HTTP status, ms
   tills     some operation has an expiry, so all are looked at before a call
@@ -35,13 +38,71 @@ local function write_record(key, field, record)
   call('HSET', key, field, cjson.encode(record))
 end
 
--- A re-check knows only what was stored when it was put: somebody may know better since.
-local function take_fields(record, newer)
-  for name, value in pairs(newer.fields or {}) do
-    record.fields = record.fields or {}
-    if record.auto or not newer.auto or not record.fields[name] then
-      record.fields[name] = value
+-- Whose an operation is, by its id: no producer's id contains a slash. Those without an id are main's.
+local function account_of(id)
+  return id and string.match(id, '^([^/]+)/') or 'main'
+end
+
+local asks_for, is_for, take_fields, keep_accounts
+do
+  local function equal(fields, others)
+    fields, others = fields or {}, others or {}
+    for name, value in pairs(fields) do
+      if others[name] ~= value then return false end
     end
+    for name in pairs(others) do
+      if not fields[name] then return false end
+    end
+    return true
+  end
+
+  -- Whether what is asked for a record is asked for this operation, too.
+  function asks_for(record, id)
+    return not record.accounts or equal(record.accounts[account_of(id)], record.fields)
+  end
+
+  -- Whether an answer may be shown to an account that asks with these fields.
+  function is_for(answer, account, fields)
+    return (answer.account or 'main') == account or equal(answer.fields, fields)
+  end
+
+  -- A re-check knows only what was stored when it was put: somebody may know better since.
+  local function taken(fields, auto, newer, newer_auto)
+    for name, value in pairs(newer or {}) do
+      fields = fields or {}
+      if auto or not newer_auto or not fields[name] then fields[name] = value end
+    end
+    return fields
+  end
+
+  -- newer: a request, or a record. Within an account the newest fields win.
+  function take_fields(record, newer, account)
+    local own = record.account or 'main'
+    if account == own and not record.accounts and not newer.accounts then
+      record.fields = taken(record.fields, record.auto, newer.fields, newer.auto)
+      return
+    end
+    record.accounts = record.accounts or { [own] = record.fields or {} }
+    for each, fields in pairs(newer.accounts or { [account] = newer.fields or {} }) do
+      record.accounts[each] = taken(record.accounts[each], record.auto, fields, newer.auto) or {}
+    end
+    record.fields = record.accounts[own]
+  end
+
+  -- Leaves on a record, of several accounts, those that are asked for together (`asked`), or all others.
+  function keep_accounts(record, fields, asked)
+    local left, last = 0, nil
+    for account, its in pairs(record.accounts) do
+      if equal(its, fields) == asked then
+        left, last = left + 1, account
+      else
+        record.accounts[account] = nil
+      end
+    end
+    if not asked and last then
+      record.account, record.fields = last ~= 'main' and last or nil, record.accounts[last]
+    end
+    if left < 2 then record.accounts = nil end
   end
 end
 
@@ -93,7 +154,7 @@ local function join(record, request)
   end
   if request.given then record.given = record.given or request.given end
   if request.trace then record.trace = request.trace end
-  take_fields(record, request)
+  take_fields(record, request, account_of(request.id))
 end
 
 -- One record out of two for the same number; what is newer wins, what is older keeps its place. The
@@ -116,7 +177,7 @@ local function merged(number, old, new)
   else
     old.anon = old.anon or new.anon
   end
-  take_fields(old, new)
+  take_fields(old, new, new.account or 'main')
   old.auto = old.auto and new.auto
   old.since = math.min(old.since, new.since)
   old.given = old.given or new.given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mutants.catalogue import (
+    accounts,
     answers,
     archive,
     asked_over_http,
@@ -28,6 +29,7 @@ CATALOGUE: tuple[Mutant, ...] = (
     *room.MUTANTS,
     *pace.MUTANTS,
     *line.MUTANTS,
+    *accounts.MUTANTS,
     *answers.MUTANTS,
     *recovery.MUTANTS,
     *flow.MUTANTS,

@@ -173,8 +173,8 @@ MUTANTS = (
         name="who came later dies with those who waited for a day",
         breaks="I1",
         where="limits/lua/finish.lua",
-        old="  if type(dying) ~= 'table' then return everyone end\n",
-        new="  if dying ~= 1 then return everyone end\n",
+        old="  if type(dying) ~= 'table' then\n    if",
+        new="  if dying ~= 1 then\n    if",
         tests=(REFUSED + "test_who_came_later_goes_on_waiting",),
     ),
     Mutant(

@@ -97,7 +97,7 @@ MUTANTS = (
     Mutant(
         name="a re-check brings an old postal code back",
         breaks="F17",
-        where="service/results/document.py",
+        where="service/results/account_fields.py",
         old="    older = call.request.origin is Origin.AUTOMATIC or",
         new="    older =",
         tests=(FIELDS + "test_a_schedule_knows_what_was_stored_before_and_only_fills_gaps",),

@@ -43,7 +43,7 @@ class FigureRoutes:
         # What clients call methods and paths that there are not is theirs, and without end.
         method, route = (_NONE, _NONE) if resource is None else (request.method, resource.canonical)
         self._counts.add((REQUESTS.name, method, route, str(status)))
-        self._counts.time(HTTP_TIMES.name, route, round((time.monotonic() - began) * 1000))
+        self._counts.time(HTTP_TIMES.name, route, round((time.monotonic() - began) * 1e6))
 
     async def figures(self, request: web.Request) -> web.Response:
         """Tell everything. Raises Problem."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from service.observe.events import LEVELS, Event
 from service.observe.metrics import (
-    BOUNDS_MS,
+    BOUNDS_US,
     DEAD,
     ENDED,
     REPAIRS,
@@ -25,12 +25,12 @@ from service.observe.metrics import (
 )
 
 Key = tuple[str, ...]
-"""The name of a metric and its labels; of a histogram also a bucket's index or SUM_MS."""
+"""The name of a metric and its labels; of a histogram also a bucket's index or SUM_US."""
 
-SUM_MS = "ms"
+SUM_US = "us"
 """In the place of a bucket: the sum of all that was measured."""
 
-_BUCKETS = tuple(map(str, range(len(BOUNDS_MS) + 1)))
+_BUCKETS = tuple(map(str, range(len(BOUNDS_US) + 1)))
 
 
 class Counts:
@@ -43,10 +43,10 @@ class Counts:
         """Count something `by` times."""
         self.sums[key] = self.sums.get(key, 0) + by
 
-    def time(self, name: str, label: str, ms: int) -> None:
-        """Note one measurement of a histogram."""
-        self.add((name, label, _BUCKETS[bisect_left(BOUNDS_MS, ms)]))
-        self.add((name, label, SUM_MS), ms)
+    def time(self, name: str, label: str, us: int) -> None:
+        """Note one measurement of a histogram, in microseconds."""
+        self.add((name, label, _BUCKETS[bisect_left(BOUNDS_US, us)]))
+        self.add((name, label, SUM_US), us)
 
     def of_events(self) -> Mapping[Event, Callable[[Mapping[str, Any]], None]]:
         """Give what counts each event that is counted, by its fields: for `emitter`."""
@@ -76,13 +76,13 @@ _Count = Callable[[Counts, Mapping[str, Any]], None]
 
 def _called(counts: Counts, fields: Mapping[str, Any]) -> None:
     # As `add` and `time` do it, at half of their cost: every call comes by here.
-    sums, slug, ms = counts.sums, fields["slug"], fields["ms"]
+    sums, slug, us = counts.sums, fields["slug"], fields["ms"] * 1_000
     key: Key = ("courier_calls_total", slug, fields["outcome"])
     sums[key] = sums.get(key, 0) + 1
-    key = ("courier_call_seconds", slug, _BUCKETS[bisect_left(BOUNDS_MS, ms)])
+    key = ("courier_call_seconds", slug, _BUCKETS[bisect_left(BOUNDS_US, us)])
     sums[key] = sums.get(key, 0) + 1
-    key = ("courier_call_seconds", slug, SUM_MS)
-    sums[key] = sums.get(key, 0) + ms
+    key = ("courier_call_seconds", slug, SUM_US)
+    sums[key] = sums.get(key, 0) + us
 
 
 def _answered(counts: Counts, fields: Mapping[str, Any]) -> None:

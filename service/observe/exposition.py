@@ -20,16 +20,16 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-from service.observe.counts import NOTHING_YET, SUM_MS, Counts, Key
+from service.observe.counts import NOTHING_YET, SUM_US, Counts, Key
 from service.observe.events import Event
-from service.observe.metrics import BOUNDS_MS, METRICS, By, Kind, Metric
+from service.observe.metrics import BOUNDS_US, METRICS, By, Kind, Metric
 from service.observe.writer import Emit
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
-_BOUNDS = (*(f"{bound / 1000:g}" for bound in BOUNDS_MS), "+Inf")
+_BOUNDS = (*(f"{bound / 1e6:g}" for bound in BOUNDS_US), "+Inf")
 
 
 class _Families(Collector):
@@ -112,5 +112,5 @@ def _histogram(metric: Metric, found: list[tuple[Key, float]]) -> Family:
     for labels, told in series.items():
         each = (told.get(str(index), 0) for index in range(len(_BOUNDS)))
         buckets = list(zip(_BOUNDS, itertools.accumulate(each), strict=True))
-        family.add_metric(labels, buckets, told.get(SUM_MS, 0) / 1000)
+        family.add_metric(labels, buckets, told.get(SUM_US, 0) / 1e6)
     return family

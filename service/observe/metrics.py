@@ -49,7 +49,8 @@ def _histogram(by: By, name: str, labels: str, meaning: str) -> Metric:
     return Metric(name, Kind.HISTOGRAM, by, tuple(labels.split()), meaning)
 
 
-BOUNDS_MS = (5, 25, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000)
+_BOUNDS_MS = (5, 25, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000)
+BOUNDS_US = tuple(ms * 1_000 for ms in _BOUNDS_MS)
 """The buckets of every histogram: calls may take 30 s, replies are held for up to 60."""
 
 CALLS = _counter(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from door_ground import USPS, Client, post
 from limits_bench import Worker
 from operations_ground import serving_all
@@ -74,7 +73,7 @@ async def test_requests_are_counted_by_route_and_status(client: Client) -> None:
     assert requests("other", "other", 404) == 1
     assert requests("other", "other", 405) == 1
     assert told['http_request_seconds_count{route="/v1/requests"}'] == 2
-    assert told['http_request_seconds_sum{route="/v1/requests"}'] == pytest.approx(0, abs=5)
+    assert 0 < told['http_request_seconds_sum{route="/v1/requests"}'] < 5
 
 
 def test_broken_limits_are_told_by_line_and_limit() -> None:

@@ -130,7 +130,8 @@ class Shipments:
                 why = f"The value of id is invalid: another tracking has or had the id {identity}."
                 raise Refused(Reason.ID_TAKEN, why) from error
             await self._insist_on_none(account, slug, number)
-            raise
+            why = "Tracking already exists, or was deleted just now: create it again."
+            raise Refused(Reason.EXISTS, why) from error
         return await self.find(account, identity)
 
     async def update(self, account: Account, identity: str, slug: str, said: Document) -> Document:

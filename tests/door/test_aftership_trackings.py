@@ -12,6 +12,8 @@ from door_ground import CATALOGUE, OTHER, Client, payloads
 
 from devstack.servers import Server
 from service.client.door import Door
+from service.results import shipments
+from service.results.shipments import Exists
 from tracking.errors import SpoolDown
 
 
@@ -121,6 +123,20 @@ async def test_two_creations_at_once_make_one_shipment(whole: Client, bucket: Bu
     assert sorted(reply.status for reply in replies) == [201, *[400] * 7]
     assert {(await reply.json())["meta"]["code"] for reply in replies} == {201, 4003}
     assert bucket.shipments.count_documents({}) == 1
+
+
+async def test_one_that_is_deleted_while_it_is_created_again_is_refused_and_no_defect(
+    api: Client, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken(*_: object) -> None:
+        raise Exists(same_id=False)
+
+    monkeypatch.setattr(shipments, "add", taken)
+
+    response = await api.post(AT, json={"tracking_number": NUMBER, "slug": "usps"})
+
+    assert (await refusal_of(response, 400))["code"] == 4003
+    assert bucket.shipments.count_documents({}) == 0
 
 
 async def test_an_id_of_the_client_s_own_is_its_id_and_not_given_again(api: Client) -> None:

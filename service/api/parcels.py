@@ -91,7 +91,7 @@ class ParcelRoutes:
     async def history(self, request: web.Request) -> web.Response:
         """List the operations of a parcel, the newest first. Raises Problem, StoreError."""
         account = self._held.callers.account(request, Scope.READ)
-        found = _of(account, await self._operations.of_parcel(*self._parcel(request)))
+        found = await self._operations.of_parcel(*self._parcel(request), account)
         if not found:
             raise _unknown()
         return answer(History([told(each) for each in found]))
@@ -130,11 +130,10 @@ class ParcelRoutes:
         Of a parcel of which no request is known any more everything is `main`'s.
         """
         document = await self._operations.stored.tracking(slug, number)
-        if document is None:
-            return None
-        asked = await self._operations.of_parcel(slug, number)
-        owners = {account_and_id(each.id)[0] for each in asked} or {MAIN}
-        return document if account in owners else None
+        if document is None or await self._operations.of_parcel(slug, number, account):
+            return document
+        others = account != MAIN or await self._operations.of_parcel(slug, number)
+        return None if others else document
 
     async def _put(
         self,
@@ -162,10 +161,6 @@ class ParcelRoutes:
             return self._catalogue.parcel(named["slug"], named["number"])
         except MalformedJob as error:
             raise Problem(HTTPStatus.NOT_FOUND, error.detail, reason=error.reason) from error
-
-
-def _of(account: Account, found: list[Known]) -> list[Known]:
-    return [each for each in found if account_and_id(each.id)[0] == account]
 
 
 def _unknown() -> Problem:

@@ -24,6 +24,7 @@ from service.client.stored import Stored, open_stored
 from service.config.handover import rules_for
 from service.config.schema import Config
 from service.results.batches import Batches
+from tracking.account import Account, account_and_id
 from tracking.errors import LimitsDown, TrackingError
 from tracking.operation import State
 from tracking.request import Number, Slug
@@ -117,10 +118,17 @@ class Operations:
             return Cancelled(kept=Kept.ENDED, detail=known.members["status"])
         return await self._canceller.cancel(known.slug, known.number, known.id)
 
-    async def of_parcel(self, slug: Slug, number: Number) -> list[Known]:
-        """List those of a parcel, the newest first; those that wait come first."""
+    async def of_parcel(
+        self, slug: Slug, number: Number, account: Account | None = None
+    ) -> list[Known]:
+        """List those of a parcel, the newest first, or only those of an account.
+
+        Those that wait come first.
+        """
         found = await self._view.operations_of(slug, number)
-        listed = await self.stored.operations(slug, number, found)
+        if account is not None:
+            found = [each for each in found if account_and_id(each["id"])[0] == account]
+        listed = await self.stored.operations(slug, number, found, account)
         return [Known(each["id"], slug, number, each) for each in listed]
 
     async def _read(self, ids: list[str]) -> Sequence[dict[str, Any] | TrackingError | None]:

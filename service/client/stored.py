@@ -17,6 +17,7 @@ from service.results.connection import Document
 from service.results.failure import mongodb_down
 from service.results.operations import find_operation, find_operations, operations_of, told
 from service.results.queries import find_tracking
+from tracking.account import Account
 from tracking.request import Number, Slug
 
 __all__ = ["PRIVATE", "Stored", "asked", "fields_for", "open_stored", "shown"]
@@ -49,10 +50,10 @@ class Stored:
         return {each["id"]: told(each) for each in found}
 
     async def operations(
-        self, slug: Slug, number: Number, known: Sequence[Members]
+        self, slug: Slug, number: Number, known: Sequence[Members], account: Account | None
     ) -> list[Members]:
-        """List those of a parcel, the newest first; `known` are those that Redis knows."""
-        found = await asked(operations_of, self.stores.operations, slug, number)
+        """List those of a parcel (and an account), the newest first; `known` are those in Redis."""
+        found = await asked(operations_of, self.stores.operations, slug, number, account)
         return in_order(known, [told(each) for each in found])
 
 

@@ -41,7 +41,7 @@ from limits.operations import LISTED_MOST, Made, Operation, iso, own_attempts
 from service.results.bulk import duplicates_in
 from service.results.connection import Document
 from service.results.forgetting import NEVER, Marks
-from tracking.account import account_and_id
+from tracking.account import MAIN, Account, account_and_id
 from tracking.operation import ENDS
 from tracking.request import Origin
 
@@ -200,10 +200,21 @@ def find_operations(operations: Collection[Document], ids: Sequence[str]) -> lis
 
 
 def operations_of(
-    operations: Collection[Document], slug: str, number: str, most: int = LISTED_MOST
+    operations: Collection[Document],
+    slug: str,
+    number: str,
+    account: Account | None = None,
+    most: int = LISTED_MOST,
 ) -> list[Document]:
-    """All of one parcel, the newest first. Raises PyMongoError."""
-    found = operations.find(by_parcel(slug, number), limit=most, batch_size=most)
+    """All of one parcel, the newest first; or an account's, which others' many do not push out.
+
+    Raises PyMongoError.
+    """
+    wanted = by_parcel(slug, number)
+    if account is not None:
+        # Before there were accounts, nothing was written of them.
+        wanted["account"] = {"$in": [account, *([None] if account == MAIN else ())]}
+    found = operations.find(wanted, limit=most, batch_size=most)
     return list(found.sort("admitted_at", DESCENDING))
 
 

@@ -155,6 +155,27 @@ async def test_its_history_is_told_the_newest_first_also_out_of_the_archive(
     assert listed[1]["attempts"][0]["outcome"] == "answered"
 
 
+async def test_what_others_ask_for_pushes_nothing_out_of_an_accounts_history(
+    disk: Path, settings: dict[str, str], mongo_uri: str, database: str, parcels: Parcels
+) -> None:
+    keys = FixedKeys()
+    shop, other = ({"as-api-key": keys.make(each, Scope.READ)} for each in ("shop", "other"))
+    parcels.insert_one(DOCUMENT)
+    later = ARCHIVED["admitted_at"] + dt.timedelta(hours=1)
+    shops = ARCHIVED | {"_id": "shop/a@1", "id": "shop/a", "account": "shop"}
+    mains = {"account": "main", "admitted_at": later}
+    with pymongo.MongoClient[dict[str, Any]](mongo_uri) as client:
+        client[database]["operations"].insert_many(
+            [shops, *(ARCHIVED | mains | {"_id": f"m{n}@1", "id": f"m{n}"} for n in range(1_000))]
+        )
+    async with serving_all(disk / "spool.sqlite", settings, callers=Callers(keys, 1_000.0)) as api:
+        listed = await (await api.get(f"{PATH}/operations", headers=shop)).json()
+
+        assert [each["id"] for each in listed["operations"]] == ["a"]
+        assert (await api.get(PATH, headers=shop)).status == 200
+        assert (await api.get(PATH, headers=other)).status == 404
+
+
 async def test_an_account_knows_the_parcels_that_it_asked_for(
     disk: Path, settings: dict[str, str], worker: Worker, parcels: Parcels
 ) -> None:

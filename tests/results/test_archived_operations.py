@@ -37,7 +37,7 @@ async def test_those_of_a_parcel_come_the_newest_first(store: Store) -> None:
     listed = operations_of(store.operations, "usps", "N001")
 
     assert [each["id"] for each in listed] == ["b", "c", "a"]
-    assert [each["id"] for each in operations_of(store.operations, "usps", "N001", 1)] == ["b"]
+    assert [each["id"] for each in operations_of(store.operations, "usps", "N001", most=1)] == ["b"]
 
 
 async def test_each_question_reads_one_range_of_an_index_and_nothing_else(store: Store) -> None:

@@ -42,8 +42,8 @@ MUTANTS = (
         name="a parcel is shown to who never asked for it",
         breaks="F18",
         where="service/api/parcels.py",
-        old="return document if account in owners else None",
-        new="return document if owners else None",
+        old="return None if others else document",
+        new="return document",
         tests=(f"{PARCELS}::test_an_account_knows_the_parcels_that_it_asked_for",),
     ),
     Mutant(

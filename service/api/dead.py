@@ -160,11 +160,17 @@ class DeadRoutes:
         return self._filter(chosen, chosen.ids, status)
 
     def _filter(self, meant: Meant, ids: tuple[str, ...], status: HTTPStatus) -> Filter:
-        slug, account, cursor = meant.slug, meant.account, None
+        slug, account, since, cursor = meant.slug, meant.account, meant.since, None
         if slug is not None:
             # A courier that nobody has is no mistake: requests for it die, too.
             with contextlib.suppress(MalformedJob):
                 slug = self._catalogue.resolve(slug)[0]
+        if since is not None:
+            try:
+                since = since.astimezone(dt.UTC)  # of the years 1 and 9999 some times have none
+            except OverflowError as error:
+                why = "since is a time with its zone, like 2026-05-04T08:00:00Z"
+                raise Problem(status, why, parameter="since") from error
         if meant.cursor is not None:
             try:
                 cursor = read_behind(meant.cursor)
@@ -175,7 +181,7 @@ class DeadRoutes:
             ids=ids,
             slug=slug,
             reason=meant.reason,
-            since=meant.since,
+            since=since,
             account=None if account is None else Account(account),
             behind=cursor,
         )

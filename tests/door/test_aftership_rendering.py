@@ -147,7 +147,7 @@ def test_a_cursor_brings_back_its_position(account: Account, name: str) -> None:
 @pytest.mark.parametrize(
     "written",
     ["", "5", "null", "[]", '["a", "b"]', "[1, 2]", "[1e999, 2]", "[true, 0]", '[1e3, "a"]',
-     '[99999999999999999999, "a"]', '{"a": 1, "b": 2}', "[" * 20_000, "\xff"],
+     '[99999999999999999999, "a"]', r'[1, "\ud800"]', '{"a": 1, "b": 2}', "[" * 20_000, "\xff"],
 )  # fmt: skip
 def test_a_cursor_that_somebody_made_up_is_refused(written: str) -> None:
     made_up = base64.urlsafe_b64encode(written.encode("latin-1")).decode()

@@ -65,6 +65,7 @@ async def test_the_dead_are_filtered(api: Client, collections: Database) -> None
         ("limit=x", "limit"),
         ("since=2026-11-20", "since"),
         ("since=2h", "since"),
+        ("since=9999-12-31T23:59:59-14:00", "since"),
         ("account=A/b", "account"),
         ("cursor=x", "cursor"),
         ("cursor=99999999999999999999.a", "cursor"),

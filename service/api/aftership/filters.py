@@ -99,6 +99,7 @@ def position_of(cursor: str, account: Account) -> Position:
         written = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         ms, identity = json.loads(written)
         if type(ms) is int and isinstance(identity, str):
+            identity.encode()  # half of a surrogate pair is no text that MongoDB takes
             at = _EPOCH + dt.timedelta(milliseconds=ms)
             return Position(at, operation_id(account, identity))
     except (ValueError, TypeError, OverflowError, RecursionError, binascii.Error):

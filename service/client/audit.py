@@ -47,8 +47,8 @@ def recorded(
     outcome: Document = {}
     try:
         yield outcome
-    except Exception as error:
-        outcome = {"error": str(error)}
+    except BaseException as error:
+        outcome = {"error": str(error) or type(error).__name__}
         raise
     finally:
         audit.update_one({"_id": name}, {"$set": {"outcome": outcome}})

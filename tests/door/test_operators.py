@@ -11,6 +11,7 @@ from operations_ground import Database, acts, record_dead, serving_all
 from redis.asyncio import Redis
 
 from service.api.callers import Callers
+from service.client.audit import Operator, recorded
 from service.client.keys import Scope
 from tracking.operation import State
 
@@ -129,6 +130,17 @@ async def test_an_act_is_recorded_before_it_is_done_and_its_failure_after(
     assert not await redis.exists("calls_held:usps")
 
 
+def test_an_act_that_was_interrupted_is_not_recorded_as_done(collections: Database) -> None:
+    def interrupted() -> None:
+        with recorded(collections.audit, Operator(), "kick", {"all": True}):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+    assert acts(collections) == [(None, "kick", {"all": True}, {"error": "KeyboardInterrupt"})]
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "name"),
     [
@@ -140,6 +152,7 @@ async def test_an_act_is_recorded_before_it_is_done_and_its_failure_after(
         ("/v1/dead/kick", {}, 422, "all"),
         ("/v1/dead/kick", {"all": True, "slug": "usps"}, 422, "all"),
         ("/v1/dead/kick", {"ids": "a"}, 422, "ids"),
+        ("/v1/dead/kick", {"since": "9999-12-31T23:59:59-14:00"}, 422, "since"),
     ],
 )
 async def test_a_wrong_member_of_a_body_is_named(

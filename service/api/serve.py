@@ -174,12 +174,28 @@ def _checking(hosts: tuple[str, ...], callers: Callers) -> Callable[[web.Request
                 why = f"{name!r} is not served here: http.hosts lists the names that are"
                 raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why)
         # Without keys a page of anybody's in a browser here could post what needs no body.
-        origin = None if callers.need_keys else request.headers.get("Origin")
+        if callers.need_keys:
+            return
+        origin = request.headers.get("Origin")
         if origin is not None and origin.partition("://")[2] != request.headers.get("Host"):
             why = f"a page of {origin!r} asks: without a key no other origin is served"
             raise Problem(HTTPStatus.FORBIDDEN, why)
+        if _of_another_page(request):
+            why = "a page of another origin asks: without a key none is served"
+            raise Problem(HTTPStatus.FORBIDDEN, why)
 
     return check
+
+
+def _of_another_page(request: web.Request) -> bool:
+    """Tell whether a page of another origin asks; for an image, say, browsers name no Origin.
+
+    A link that somebody clicks is theirs to follow, but below /v1/ a GET may put a request.
+    """
+    if request.headers.get("Sec-Fetch-Site", "none") in {"none", "same-origin"}:
+        return False
+    clicked = request.headers.get("Sec-Fetch-Mode") == "navigate"
+    return not clicked or request.path.startswith("/v1/")
 
 
 def _name_of(host: str) -> str:

@@ -202,6 +202,20 @@ async def test_a_page_of_another_origin_is_refused_while_no_key_is_asked_for(
     assert (await alone.get("/livez", headers={"Origin": own})).status == 200
 
 
+async def test_an_image_on_another_page_puts_no_request_while_no_key_is_asked_for(
+    alone: Client,
+) -> None:
+    def fetched(site: str, mode: str) -> dict[str, str]:
+        return {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}
+
+    for site in ("cross-site", "same-site"):
+        await refused(await alone.get("/nothing", headers=fetched(site, "no-cors")), 403)
+        asks = "/v1/parcels/usps/9405903699300184125060?max_age=0"
+        await refused(await alone.get(asks, headers=fetched(site, "navigate")), 403)
+        assert (await alone.get("/docs", headers=fetched(site, "navigate"))).status == 200
+    assert (await alone.get("/livez", headers=fetched("same-origin", "cors"))).status == 200
+
+
 async def test_with_keys_any_name_will_do_unless_names_are_listed(disk: Path) -> None:
     keys = FixedKeys()
     header = {"as-api-key": keys.make("main", Scope.INGEST), "Host": "track.example.com"}

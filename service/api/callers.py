@@ -112,12 +112,15 @@ class Callers:
         self._use(key)
         return Operator(key.prefix)
 
+    def insist(self, request: web.Request) -> None:
+        """Raises Problem where nobody is known to ask, also because a key ended meanwhile."""
+        if self.need_keys:
+            self._key(request)
+
     def knows(self, request: web.Request) -> bool:
         """Whether somebody asks who may see how the service does."""
-        if not self.need_keys:
-            return True
         try:
-            self._key(request)
+            self.insist(request)
         except Problem:
             return False
         return True

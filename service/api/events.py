@@ -119,17 +119,27 @@ class EventRoutes:
             await response.prepare(request)
             # After any of these the client comes again, with the id of what it read last.
             with contextlib.suppress(ConnectionError, StoreError):
-                await _write(request, response, _BEGIN + _written(first))
+                await self._write(request, response, _BEGIN + _written(first))
                 async for told in missed:
-                    await _write(request, response, _written(told))
-                await _write(request, response, _heartbeat(listener))
+                    await self._write(request, response, _written(told))
+                await self._write(request, response, _heartbeat(listener))
                 if progress:
                     self._operations.progress.watch(listener)
-                # A key that ends meanwhile ends what it began.
-                while not listener.over and self._held.callers.knows(request):
+                while not listener.over:
                     told = await listener.next(HEARTBEAT_SECONDS)
-                    await _write(request, response, _written(told) or _heartbeat(listener))
+                    await self._write(request, response, _written(told) or _heartbeat(listener))
         return response
+
+    async def _write(self, request: web.Request, response: web.StreamResponse, text: bytes) -> None:
+        """Write to a client. Raises ConnectionError when it may not have it or takes nothing."""
+        if not self._held.callers.knows(request):
+            raise ConnectionAbortedError  # its key ended meanwhile
+        try:
+            async with asyncio.timeout(WRITE_SECONDS):
+                await response.write(text)
+        except TimeoutError as error:
+            _abort(request)
+            raise ConnectionAbortedError from error
 
 
 def _only(request: web.Request, account: Account) -> frozenset[str]:
@@ -186,16 +196,6 @@ def _told(told: Told, known: Known) -> EndedOperation | OperationProgress:
 def _heartbeat(listener: Listener) -> bytes:
     """Say that there is nothing, and up to where: a client that is cut off goes on from there."""
     return f": nothing new\nid: {listener.at}\n\n".encode()
-
-
-async def _write(request: web.Request, response: web.StreamResponse, text: bytes) -> None:
-    """Write to a client. Raises ConnectionError when it does not take it."""
-    try:
-        async with asyncio.timeout(WRITE_SECONDS):
-            await response.write(text)
-    except TimeoutError as error:
-        _abort(request)
-        raise ConnectionAbortedError from error
 
 
 def _abort(request: web.Request) -> None:

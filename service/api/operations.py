@@ -19,9 +19,11 @@ from service.api.routes import About, Parameter, Route
 from service.client.door import Door
 from service.client.keys import Scope
 from service.client.operations import Kept, Known, Operations, Place
+from service.client.put import Sendable
 from service.client.resend import NotEnded, ended_one, renewed_body
 from tracking.account import Account, account_and_id, operation_id
 from tracking.operation import State
+from tracking.request import Slug
 
 WAIT_MOST = 60.0
 """Seconds that a reply is held: proxies give up after a minute, too."""
@@ -129,7 +131,9 @@ class OperationRoutes:
         """Hold the reply to a request until an operation ends. Raises Problem, StoreError."""
         with self.holding():
             gone = functools.partial(_gone, request)
-            return await self._operations.end_of(identity, seconds, gone)
+            found = await self._operations.end_of(identity, seconds, gone)
+        self.callers.insist(request)  # a key that ended meanwhile hears nothing more
+        return found
 
     async def cancel(self, request: web.Request) -> web.Response:
         """End it as CANCELLED where it waits. Raises Problem, StoreError."""
@@ -156,8 +160,9 @@ class OperationRoutes:
             document = await self._operations.stored.tracking(found.slug, found.number)
         identity, body = renewed_body(meant, document, request.headers.get("traceparent"))
         [spooled] = await self._door.take([body])
-        own = account_and_id(identity)[1]
-        taken = Taken(own, found.slug or "", found.number or "", spooled)
+        slug, number = Slug(found.slug or ""), found.number or ""
+        self._operations.note_put([Sendable(identity, slug, number, body, 0, made_up=True)])
+        taken = Taken(account_and_id(identity)[1], slug, number, spooled)
         return answer(taken, HTTPStatus.ACCEPTED)
 
     def _identity(self, request: web.Request, scope: Scope) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import json
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -15,6 +17,7 @@ from aiohttp.test_utils import TestServer
 from described_client import DescribedClient
 from door_ground import CATALOGUE, NOWHERE, USPS, Client, FixedKeys, open_door
 from limits_bench import FAST, Worker
+from redis.asyncio import Redis
 
 from devstack.servers import Server
 from limits.clock import Clock
@@ -27,6 +30,7 @@ from service.api.callers import Callers
 from service.api.serve import application
 from service.client.operations import open_operations
 from service.config.load import load
+from tracking.operation import State
 
 ENDED_AT = dt.datetime(2026, 5, 4, 8, 0, 1, 700_000, dt.UTC)
 ARCHIVED = {
@@ -85,6 +89,8 @@ async def serving_all(
 
 Database = pymongo.database.Database[dict[str, Any]]
 
+SOON = 5.0
+
 DIED_AT = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
 
 
@@ -108,3 +114,16 @@ def acts(collections: Database) -> list[tuple[Any, ...]]:
     """What `audit` holds: the key, the act, what it was done to, and what came of it."""
     found = collections.audit.find()
     return [(each["key"], each["act"], each["target"], each["outcome"]) for each in found]
+
+
+async def in_state(redis: Redis, identity: str, state: State) -> dict[str, object]:
+    """Wait until an operation is in a state."""
+    deadline = time.monotonic() + SOON
+    while True:
+        found: dict[str, object] = json.loads(
+            await redis.get(f"tracking:status:{identity}") or "{}"
+        )
+        if found.get("status") == state:
+            return found
+        assert time.monotonic() < deadline, found
+        await asyncio.sleep(0.005)

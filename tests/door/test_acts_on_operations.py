@@ -7,12 +7,14 @@ import json
 
 from door_ground import USPS, Client, jobs_in, refused
 from limits_bench import Worker
+from operations_ground import in_state
 from redis.asyncio import Redis
 
 from devstack.servers import Server
 from limits.archive import Ended
 from limits.ends import hearing
 from service.results.operations import read_ended, told
+from tracking.operation import State
 
 
 async def test_what_waits_is_cancelled_and_that_twice_is_the_same(
@@ -38,7 +40,7 @@ async def test_a_call_that_runs_or_is_over_is_not_cancelled(api: Client, worker:
 
 
 async def test_what_has_ended_is_resent_as_a_new_operation(
-    whole: Client, worker: Worker, beanstalkd: Server
+    whole: Client, worker: Worker, beanstalkd: Server, redis: Redis
 ) -> None:
     call = await worker.granted(USPS["number"], id="a")
     early = await refused(await whole.post("/v1/operations/a/resend"), 409)
@@ -57,6 +59,7 @@ async def test_what_has_ended_is_resent_as_a_new_operation(
     assert (payload["resend_of"], payload["max_age"]) == ("a", 0)
     assert job["meta"] == traced
     await refused(await whole.post("/v1/operations/never/resend"), 404)
+    await in_state(redis, taken["id"], State.QUEUED)
 
 
 async def test_the_first_reply_that_tells_the_end_is_noted_where_that_is_asked_for(

@@ -38,7 +38,6 @@ async def test_a_key_that_ends_ends_what_it_began(
         keys.keys = type(keys.keys)()
         await end(worker, "shop/a")
 
-        assert await heard.ids(1) == ["a"]
         with pytest.raises(EOFError):
             await heard.next()
 

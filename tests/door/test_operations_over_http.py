@@ -103,6 +103,22 @@ async def test_a_reply_is_held_until_the_end(api: Client, worker: Worker, redis:
         assert (await reply.json())["status"] == "SUCCESS"
 
 
+async def test_a_key_that_ends_meanwhile_is_not_told_the_end(
+    disk: Path, settings: dict[str, str], worker: Worker, redis: Redis
+) -> None:
+    keys = FixedKeys()
+    header = {"as-api-key": keys.make("shop", Scope.READ)}
+    callers = Callers(keys, 1_000.0, always=True)
+    async with serving_all(disk / "spool.sqlite", settings, callers=callers) as api:
+        reply = asyncio.create_task(api.get("/v1/operations/a?wait=20", headers=header))
+        await awaited(redis, "shop/a")
+        keys.keys = type(keys.keys)()
+
+        await worker.finish(await worker.granted("N001", id="shop/a"))
+
+        await refused(await asyncio.wait_for(reply, SOON), 401)
+
+
 async def test_a_reply_is_held_also_for_an_id_that_is_not_known_yet(
     api: Client, worker: Worker, redis: Redis
 ) -> None:

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import time
-
 from door_ground import USPS, Client, post, refused
 from limits_bench import Worker
+from operations_ground import in_state
 from redis.asyncio import Redis
 
 from limits.queued import KEPT_MS, PENDING_MOST, Queued
 from tracking.operation import State
 
 SOON = 5.0
-
-
-async def in_state(redis: Redis, identity: str, state: State) -> dict[str, object]:
-    """Wait until an operation is in a state."""
-    deadline = time.monotonic() + SOON
-    while True:
-        found: dict[str, object] = json.loads(
-            await redis.get(f"tracking:status:{identity}") or "{}"
-        )
-        if found.get("status") == state:
-            return found
-        assert time.monotonic() < deadline, found
-        await asyncio.sleep(0.005)
 
 
 async def test_what_was_taken_is_queued_until_a_worker_has_it(

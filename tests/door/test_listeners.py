@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from door_ground import Client, FixedKeys, refused
-from events_ground import SOON, add, all_of, end, hearing
+from events_ground import SOON, STREAM, add, all_of, end, hearing
 from limits_bench import Worker, until
 from operations_ground import serving_all
 from redis.asyncio import Redis
 
+from limits.events import End
 from service.api.callers import Callers
 from service.client import listeners, progress
 from service.client.keys import Scope
+from service.client.known import Known
+from service.client.listeners import Listener, listening, parse_event_id
+from tracking.account import MAIN
 
 
 async def test_who_names_operations_hears_of_these_only(api: Client, worker: Worker) -> None:
@@ -40,6 +45,29 @@ async def test_a_key_that_ends_ends_what_it_began(
 
         with pytest.raises(EOFError):
             await heard.next()
+
+
+async def test_who_begins_while_others_hear_of_ends_reads_them_by_itself(redis: Redis) -> None:
+    telling, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def read(ends: Sequence[End]) -> list[Known]:
+        telling.set()
+        await goes_on.wait()
+        return [Known(each.operation, None, None, {"status": each.state}) for each in ends]
+
+    begin = parse_event_id(await redis.xadd(STREAM, {"SUCCESS": "begin"}))
+    first, second = Listener(MAIN, frozenset()), Listener(MAIN, frozenset())
+    async with listening(redis, read) as all_of_them:
+        assert [each async for each in all_of_them.missed(first, begin)] == [[]]
+        missed = all_of_them.missed(second, begin)
+        assert await anext(missed) == []  # nothing yet, and the reader does not know of it
+        await add(redis, "a")
+        await telling.wait()
+        goes_on.set()
+
+        told = [each.operation.id async for some in missed for each in some if each.operation]
+
+    assert told == ["a"]
 
 
 async def test_a_client_that_does_not_read_is_cut_off_and_goes_on_later(

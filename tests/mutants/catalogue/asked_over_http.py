@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 ENDS = "limits/test_ends.py"
 OPERATIONS = "door/test_operations_over_http.py"
 EVENTS = "door/test_events_over_http.py"
+LISTENERS = "door/test_listeners.py"
 LINKS = "door/test_secret_links.py"
 PARCELS = "door/test_parcels_over_http.py"
 OPERATORS = "door/test_operators.py"
@@ -80,10 +81,10 @@ MUTANTS = (
         where="service/client/listeners.py",
         old="        return listener.at\n",
         new="        return at\n",
-        tests=(f"{EVENTS}::test_whenever_somebody_begins_nothing_is_skipped_or_told_twice",),
+        tests=(f"{LISTENERS}::test_who_begins_while_others_hear_of_ends_reads_them_by_itself",),
     ),
     Mutant(
-        name="ends are told to all accounts",
+        name="all accounts hear of an end",
         breaks="F18",
         where="service/client/listeners.py",
         old="for each in told[listener.account]:",

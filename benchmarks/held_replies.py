@@ -49,12 +49,12 @@ async def hold(port: int, redis: Redis, count: int) -> list[Held]:
     loop = asyncio.get_running_loop()
     held: list[Held] = []
     for begin in range(0, count, OPENED_AT_ONCE):
-        names = [f"held-{index}" for index in range(begin, min(count, begin + OPENED_AT_ONCE))]
-        for name in names:
+        for index in range(begin, min(count, begin + OPENED_AT_ONCE)):
+            name = f"held-{count}-{index}"  # those of another count have ended
             made = await loop.create_connection(lambda each=name: Held(each), "127.0.0.1", port)  # type: ignore[misc]
             held.append(made[1])
     deadline = time.monotonic() + HEARD_SECONDS
-    while len(await redis.pubsub_channels(f"{STATUS}held-*")) < count:
+    while len(await redis.pubsub_channels(f"{STATUS}held-{count}-*")) < count:
         if time.monotonic() > deadline:
             raise LoadError("the server does not listen for all")
         await asyncio.sleep(0.05)

@@ -11,7 +11,7 @@ ARGV     behind the reports, see lib/batch.lua:
 Uses     memory: counted, order
          lists: pass_gaps, pop_first
          state: anonymous_id, elsewhere, move, operation_in
-         record: read_record, write_record
+         record: read_record, rest_of, write_record
          operations: end_anonymous, end_where, everyone, nobody_left
          waiting: drop, end_waiting
          flight: running
@@ -29,13 +29,16 @@ for an id that is left alone:
 ]]
 local NUMBERS_AT_ONCE = 20
 
--- Of more than 100 operations of a call only the newest say RUNNING; all came before its grant. One that
--- came in the grant's own millisecond and does not say RUNNING waits: `at` has no finer part.
-local function runs(operation, number)
+-- Of more than 100 operations of a call only the newest say RUNNING, and of those that are given up none.
+-- What waits behind a call is not its own, however old it is.
+local function runs(id, operation, number)
+  if operation.status == 'RUNNING' then return true end
   local call_id = running(number)
-  local flying = call_id and read_record(INFLIGHT, call_id)
-  return operation.status == 'RUNNING'
-    or flying and (operation.at + 1) * 1000 <= tonumber(flying.granted)
+  local flying = call_id and read_record(INFLIGHT, call_id) or {}
+  for _, each in ipairs(flying.newest or {}) do
+    if each == id then return true end
+  end
+  return flying.listed and call('LPOS', rest_of(number, flying), id)
 end
 
 -- Requests without an id, by the one that they can be asked for: while they wait only their record knows it.
@@ -56,7 +59,7 @@ local function cancel_one(number, id)
   local other = elsewhere(id, operation, number)
   if other then return { now, 'elsewhere', other } end
   if ENDED[operation.status] then return { now, 'ended', operation.status } end
-  if runs(operation, number) then return { now, 'running' } end
+  if runs(id, operation, number) then return { now, 'running' } end
   if not move(id, operation, 'CANCELLED', BY_HAND) then return { now, 'unknown' } end
   local record = read_record(REQUESTS, number)
   if record then

@@ -203,7 +203,7 @@ class Walk(Sender):
         for grant in reply[2]:
             self.bury(grant)
 
-    @rule(operation=st.sampled_from("abcdef"), number=NUMBERS, sent=SENT)
+    @rule(operation=IDS.filter(bool), number=NUMBERS, sent=SENT)
     def somebody_cancels_an_operation(self, operation: str, number: str, sent: int) -> None:
         self.ask(Step("cancel", (number, operation, NO_PLACES), lambda _: None), sent=sent)
 

@@ -248,7 +248,7 @@ MUTANTS = (
         name="a cancel touches what runs",
         breaks="I8",
         where="limits/lua/cancel.lua",
-        old="  if runs(operation, number) then return { now, 'running' } end\n",
+        old="  if runs(id, operation, number) then return { now, 'running' } end\n",
         new="",
         tests=(CANCEL + "test_what_runs_is_not_touched",),
     ),

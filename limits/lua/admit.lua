@@ -188,9 +188,9 @@ return function(id, asked, stored)
   if request.till and request.till <= now_ms then
     return end_now(id, operation_of(request, name, operation), EXPIRED)
   end
-  local account, fields = account_of(request.id), request.fields
-  local answer = fresh(known[2], request.age, account, fields)
-    or fresh(stored, request.age, account, fields)
+  local account = account_of(request.id)
+  local answer = fresh(known[2], request.age, account, request)
+    or fresh(stored, request.age, account, request)
   if answer then return end_now(id, operation_of(request, name, operation), answer) end
 
   local runs = calls[2]

@@ -30,15 +30,15 @@ Returns  {now, more, grants, why, ask, put}
          the rest  as in take.lua; why: also "named", when nobody lacked the slot and somebody is
                    named who asks in time
 ]]
--- A number that is given up takes those along who waited for so long themselves.
+-- A number that is given up takes those along who waited for so long themselves, and asked alike.
 local function ends_of(record)
   local dying = record.dying
   if type(dying) ~= 'table' then
     if not record.accounts then return everyone end
     return function(_, _, _, _, id) return asks_for(record, id) end
   end
-  return function(at)
-    if at <= dying.before then return true end
+  return function(at, _, _, _, id)
+    if at <= dying.before and asks_for(record, id) then return true end
     dying.others_since = math.min(dying.others_since or at, at)
     return false
   end
@@ -48,26 +48,17 @@ local function others_go_on(number, record)
   if type(record.dying) == 'table' then
     record.since = record.dying.others_since or now_ms
   else
-    -- What other accounts said has failed; how often does not count against these.
     keep_accounts(record, record.fields, false)
-    record.attempts, record.deaths, record.tries, record.tried = nil, nil, nil, nil
-    record.failing, record.blamed, record.made, record.tallied = nil, nil, nil, nil
+    record.tallied = nil
   end
   put_head(number, record)
-end
-
--- What an account that waits asks with.
-local function fields_of(record, account)
-  if record.accounts then return record.accounts[account] end
-  return record.fields
 end
 
 local function serves_by(verdict, record)
   return function(at, age, _, _, id)
     local is_young = at <= verdict.observed
       or now_ms - verdict.observed < (age or rules.max_age_ms)
-    local account = account_of(id)
-    return is_young and is_for(verdict, account, fields_of(record, account))
+    return is_young and is_for(verdict, account_of(id), record)
   end
 end
 

@@ -6,6 +6,7 @@ import datetime as dt
 
 from service.observe.redact import last_line_of
 from service.ports import Job
+from tracking.account import MAIN
 from tracking.call import Call, DeadLetter, Full, Refused, Reused, TooLate
 from tracking.errors import MalformedJob
 from tracking.request import TrackingRequest
@@ -15,10 +16,14 @@ CALENDAR_ENDS = 253_402_300_799.0
 
 
 def letter_of(call: Call, reason: str, detail: str, body: bytes) -> DeadLetter:
-    """Write down a call. The id is that of its oldest request, so repeating it changes nothing."""
-    request = call.request
+    """Write down a call. The id is that of its oldest request, so repeating it changes nothing.
+
+    Two accounts may have asked in the same millisecond, each for a call of its own.
+    """
+    request, account = call.request, call.accounts[0]
+    whose = "" if account == MAIN else f":{account}"
     return DeadLetter(
-        id=f"{request.slug}:{request.number}:{round(call.waiting_since * 1000)}",
+        id=f"{request.slug}:{request.number}:{round(call.waiting_since * 1000)}{whose}",
         reason=reason,
         detail=detail,
         body=body,

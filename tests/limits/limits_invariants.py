@@ -109,9 +109,8 @@ def _said(operation: str | None) -> dict[str, str]:
 def accounts_are_apart(redis: Redis) -> None:
     """Fail where a call is for somebody who did not say what it asks with."""
     for record in take_snapshot(redis).flying.values():
-        given_up = isinstance(record.get("dying"), dict)
         ids = [*(record.get("newest") or ()), *([None] if record.get("anon") else ())]
-        assert given_up or all(_said(each) == (record.get("fields") or {}) for each in ids)
+        assert all(_said(each) == (record.get("fields") or {}) for each in ids)
 
 
 def _limits_hold(seen: Snapshot, rules: Rules) -> None:

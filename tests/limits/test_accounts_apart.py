@@ -5,9 +5,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from limits_bench import DEAD, FAST, KEYS, Hire, Worker, state
+from limits_bench import (
+    DEAD,
+    FAST,
+    KEYS,
+    NO_PLACES,
+    Hire,
+    Worker,
+    a_millisecond_goes_by,
+    failed,
+    retries_are_due,
+    state,
+)
 from redis.asyncio import Redis
 
+from service.flow.dead_letters import letter_of
 from tracking.call import Call, Verdict
 from tracking.operation import State
 
@@ -183,3 +195,86 @@ async def test_a_cancelled_request_is_called_for_nobody(
 
     assert (call.request.fields, call.operations) == (MINE, ("a",))
     assert await states(redis, "shop/a") == ["CANCELLED"]
+
+
+async def test_who_waits_behind_a_call_for_others_can_be_cancelled_however_long_it_waits(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await busy.parked(id="shop/a", fields=THEIRS)
+    await busy.parked(id="a", fields=MINE)
+    await a_millisecond_goes_by(redis)
+    call = await free.taken()
+
+    words = [(await free.raw("cancel", "N001", each, NO_PLACES))[1] for each in ("a", "shop/a")]
+    await free.finish(call)
+
+    assert words == ["cancelled", "running"]
+    assert await states(redis, "a", "shop/a") == ["CANCELLED", "SUCCESS"]
+    assert not await redis.exists(KEYS.wait_requests)
+
+
+async def test_an_account_is_not_charged_the_failed_calls_of_one_that_was_cancelled(
+    hire: Hire, redis: Redis
+) -> None:
+    worker = await hire(FAST)
+    first = await worker.granted(id="shop/a", fields=THEIRS)
+    await a_millisecond_goes_by(redis)
+    await worker.parked(id="a", fields=MINE)
+    await worker.limiter.retry(first, failed(charged=True, delay=0.0), 0)
+    await worker.raw("cancel", "N001", "shop/a", NO_PLACES)
+    await retries_are_due(redis)
+
+    call = await worker.taken()
+
+    assert (call.operations, call.request.fields) == (("a",), MINE)
+    assert (call.attempts, call.tries, call.failing_since) == (0, 0, None)
+    assert call.waiting_since > first.waiting_since
+
+
+async def test_requests_without_an_id_have_their_turn_by_the_first_of_them(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await busy.parked()
+    await a_millisecond_goes_by(redis)
+    await busy.parked(id="shop/a", fields=MINE)
+    await a_millisecond_goes_by(redis)
+    await busy.parked()
+
+    first = await free.taken()
+    second = await the_next(free, first)
+
+    assert (first.accounts, first.requests, first.operations[1:]) == (("main",), 2, ())
+    assert (second.accounts, second.operations) == (("shop",), ("shop/a",))
+
+
+async def test_a_record_of_before_accounts_were_named_asks_with_what_it_holds(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await busy.parked(id="shop/a", fields=MINE)
+    old = await waiting_record(redis)
+    del old["account"]
+    await redis.hset(KEYS.wait_requests, "N001", json.dumps(old))
+    await a_millisecond_goes_by(redis)
+    await busy.parked(id="other/a", fields=THEIRS)
+
+    first = await free.taken()
+    second = await the_next(free, first)
+
+    assert (first.request.fields, first.operations) == (MINE, ("shop/a",))
+    assert (second.request.fields, second.operations) == (THEIRS, ("other/a",))
+
+
+async def test_each_account_whose_call_fails_has_a_record_in_dead_of_its_own(
+    busy: Worker, free: Worker
+) -> None:
+    await busy.parked(id="shop/a", fields=THEIRS)
+    await busy.parked(id="a", fields=MINE)
+    await busy.parked(id="other/a")
+
+    calls = [await free.taken()]
+    calls += [await the_next(free, calls[-1], DEAD)]
+    calls += [await the_next(free, calls[-1], DEAD)]
+
+    letters = [letter_of(each, "not_found", "", b"") for each in calls]
+    assert len({each.id for each in letters}) == 3
+    assert [each.operations for each in letters] == [("shop/a",), ("a",), ("other/a",)]

@@ -106,6 +106,24 @@ async def test_who_waited_for_a_day_while_all_was_refused_dies_without_a_call(
     assert await redis.exists(KEYS.wait_list, KEYS.wait_inflight, KEYS.wait_requests) == 0
 
 
+async def test_accounts_that_asked_with_different_fields_are_given_up_one_by_one(
+    worker: Worker, redis: Redis
+) -> None:
+    first = await worker.granted("N001", id="op-1", fields={"tracking_key": "k"})
+    await worker.parked("N001", id="shop/op-2")
+    await refused_for_a_day(worker, redis, first)
+
+    (call,) = await dying(worker)
+    await worker.finish(call, GIVEN_UP)
+    (other,) = await dying(worker)
+    await worker.finish(other, GIVEN_UP)
+
+    assert (call.operations, call.request.fields) == (("op-1",), {"tracking_key": "k"})
+    assert (other.operations, other.request.fields) == (("shop/op-2",), {})
+    assert (await state(redis, "op-1"), await state(redis, "shop/op-2")) == ("ERROR", "ERROR")
+    assert await redis.exists(KEYS.wait_list, KEYS.wait_inflight, KEYS.wait_requests) == 0
+
+
 async def test_who_came_later_goes_on_waiting(worker: Worker, redis: Redis) -> None:
     await refused_for_a_day(worker, redis, await worker.granted("OLD", id="op-1"))
     await worker.parked("YOUNG")

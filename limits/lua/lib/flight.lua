@@ -6,45 +6,39 @@ local function running(number)
   return call('HGET', INFLIGHT, '=' .. number)
 end
 
--- at: µs, of the start. Returns the record as it is written.
-local function put_in_flight(id, number, record, at)
-  local waited = not record.n and record.listed and rest_of(number, record)
-  record.state, record.position = nil, nil
-  record.n, record.at, record.granted = number, digits(at), digits(now)
-  if waited then move_rest(waited, rest_of(number, record)) end
-  local text = cjson.encode(record)
-  call('HSET', INFLIGHT, id, text, '=' .. number, id)
-  return text
-end
-
-local grant, grant_new, granted_before
+local put_in_flight
 do
   -- Where accounts ask with different fields, a call is for the one whose request is the oldest, and for
   -- all who say the same; the others wait behind it. Of many operations only the newest are looked at: the
   -- others stay on the record, and finish.lua lets those go on that the call was not for.
   local function part_accounts(number, record)
     local ids = record.newest or {}
-    local open, account = open_among(ids, number), record.anon and 'main'
+    local open, account, at = open_among(ids, number), nil, nil
     for i, id in ipairs(ids) do
-      if open[i] then account = account_of(id) end
+      if open[i] then account, at = account_of(id), open[i].at end
     end
-    if record.listed then account = account_of(call('LINDEX', rest_of(number, record), -1)) end
-    if account then
-      record.account = account ~= 'main' and account or nil
-      record.fields = record.accounts[account]
-    end
-    local others = { since = record.since, auto = record.auto, tills = record.tills, trace = record.trace,
+    local oldest = record.listed and call('LINDEX', rest_of(number, record), -1)
+    local first = oldest and open_among({ oldest }, number)[1]
+    if first then account, at = account_of(oldest), first.at end
+    local anon = record.anon
+    local came = anon and (not record.dying and anon.first or anon.at)
+    if anon and came < (at or math.huge) then account, at = 'main', came end
+    if account and ask_with(record, account) then record.since = at end
+    local others = { since = now_ms, auto = record.auto, tills = record.tills, trace = record.trace,
       given = record.given, accounts = cjson.decode(cjson.encode(record.accounts)) }
     record.newest = {}
     for i, id in ipairs(ids) do
       if open[i] and asks_for(record, id) then table.insert(record.newest, id) end
       if open[i] and not asks_for(record, id) then
-        others.newest = others.newest or {}
+        others.newest, others.since = others.newest or {}, open[i].at
         table.insert(others.newest, id)
       end
     end
     record.ids = #record.newest + (record.listed or 0)
-    if not asks_for(record) then others.anon, record.anon = record.anon, nil end
+    if anon and not asks_for(record) then
+      others.anon, record.anon = anon, nil
+      others.since = math.min(others.since, came)
+    end
     if #record.newest == 0 then record.newest = nil end
     if record.ids == 0 then record.ids = nil end
     if not record.listed then keep_accounts(record, record.fields, true) end
@@ -54,6 +48,21 @@ do
     put_behind(number, others)
   end
 
+  -- at: µs, of the start. Returns the record as it is written.
+  function put_in_flight(id, number, record, at)
+    if record.accounts and not record.n then part_accounts(number, record) end
+    local waited = not record.n and record.listed and rest_of(number, record)
+    record.state, record.position = nil, nil
+    record.n, record.at, record.granted = number, digits(at), digits(now)
+    if waited then move_rest(waited, rest_of(number, record)) end
+    local text = cjson.encode(record)
+    call('HSET', INFLIGHT, id, text, '=' .. number, id)
+    return text
+  end
+end
+
+local grant, grant_new, granted_before
+do
   local function reply_of(id, record, text)
     local ids = record.ids and ids_of(record.n, record)
     return { id, record.at, record.granted, text, ids and cjson.encode({ ids = ids }) or '{}' }
@@ -69,7 +78,6 @@ do
 
   -- Returns {call id, start in µs, grant in µs, record, {ids: of at most 100 operations}}.
   function grant(id, number, record, at, lane)
-    if record.accounts and not record.n then part_accounts(number, record) end
     local reply = begin(id, number, record, at, lane)
     run_all(number, record)
     return reply

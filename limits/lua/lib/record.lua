@@ -3,8 +3,9 @@ record: everybody who waits for one number, as one JSON value.
 
   since     ms   arrival of the oldest request
   anon      requests without an id, as one operation: id (key of the first job), last (key of the
-            newest one), count (nil: 1), at (ms, the newest arrival), age (ms, the strictest max_age),
-            till (ms, the last expiry), auto (all of them are AUTOMATIC)
+            newest one), count (nil: 1), at (ms, the newest arrival), first (ms, an earlier one, where
+            other accounts wait too), age (ms, the strictest max_age), till (ms, the last expiry), auto
+            (all of them are AUTOMATIC)
   newest    ids of the newest operations, at most 16, the newest first
   listed    how many ids more there are, in the list of `rest_of`, the newest first
   ids       how many operations with an id there are, but for those that were cancelled one by one
@@ -43,7 +44,7 @@ local function account_of(id)
   return id and string.match(id, '^([^/]+)/') or 'main'
 end
 
-local asks_for, is_for, take_fields, keep_accounts
+local asks_for, is_for, take_fields, ask_with, keep_accounts
 do
   local function equal(fields, others)
     fields, others = fields or {}, others or {}
@@ -56,14 +57,21 @@ do
     return true
   end
 
-  -- Whether what is asked for a record is asked for this operation, too.
-  function asks_for(record, id)
-    return not record.accounts or equal(record.accounts[account_of(id)], record.fields)
+  -- What an account that waits asks with. One that a record does not name was there before records named
+  -- accounts: what all said together stands under main.
+  local function fields_of(record, account)
+    if not record.accounts then return record.fields end
+    return record.accounts[account] or record.accounts.main
   end
 
-  -- Whether an answer may be shown to an account that asks with these fields.
-  function is_for(answer, account, fields)
-    return (answer.account or 'main') == account or equal(answer.fields, fields)
+  -- Whether what is asked for a record is asked for this operation, too.
+  function asks_for(record, id)
+    return not record.accounts or equal(fields_of(record, account_of(id)), record.fields)
+  end
+
+  -- Whether an answer may be shown to an account; asked: its request, or the record that it waits on.
+  function is_for(answer, account, asked)
+    return (answer.account or 'main') == account or equal(answer.fields, fields_of(asked, account))
   end
 
   -- A re-check knows only what was stored when it was put: somebody may know better since.
@@ -89,6 +97,18 @@ do
     record.fields = record.accounts[own]
   end
 
+  -- Has a record asked for with what this account says. What others said has failed: how often does not
+  -- count against it. Returns whether it is something else than before.
+  function ask_with(record, account)
+    local fields = fields_of(record, account)
+    local is_same = equal(fields, record.fields)
+    record.account, record.fields = account ~= 'main' and account or nil, fields
+    if is_same then return false end
+    record.attempts, record.deaths, record.tries, record.tried = nil, nil, nil, nil
+    record.failing, record.blamed, record.made = nil, nil, nil
+    return true
+  end
+
   -- Leaves on a record, of several accounts, those that are asked for together (`asked`), or all others.
   function keep_accounts(record, fields, asked)
     local left, last = 0, nil
@@ -99,9 +119,7 @@ do
         record.accounts[account] = nil
       end
     end
-    if not asked and last then
-      record.account, record.fields = last ~= 'main' and last or nil, record.accounts[last]
-    end
+    if not asked and last then ask_with(record, last) end
     if left < 2 then record.accounts = nil end
   end
 end
@@ -147,6 +165,7 @@ local function join(record, request)
   else
     local anon = record.anon
     if anon.id == request.job or anon.last == request.job then return end
+    if record.accounts then anon.first = anon.first or anon.at end
     anon.count, anon.at, anon.last = (anon.count or 1) + 1, now_ms, request.job
     anon.age = math.min(anon.age or rules.max_age_ms, request.age or rules.max_age_ms)
     anon.till = anon.till and request.till and math.max(anon.till, request.till) or nil
@@ -168,6 +187,7 @@ local function merged(number, old, new)
   old.tills = old.tills or new.tills
   if old.anon and new.anon then
     local anon = old.anon
+    if old.accounts or new.accounts then anon.first = anon.first or anon.at end
     anon.count = (anon.count or 1) + (new.anon.count or 1)
     anon.at = math.max(anon.at, new.anon.at)
     anon.last = new.anon.last or new.anon.id

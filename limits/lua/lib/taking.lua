@@ -9,7 +9,7 @@ local function wanted(number, base)
   local record = read_record(REQUESTS, number)
   if not record then
     local anon = { id = 'hand-' .. base, at = now_ms }
-    local answer = fresh(call('GET', ANSWER .. number), nil, 'main')
+    local answer = fresh(call('GET', ANSWER .. number), nil, 'main', {})
     if answer and end_anonymous(number, anon, answer) then return nil end
     return { since = now_ms, anon = anon }, running(number)
   end

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import resource
 import signal
 from collections.abc import Callable
@@ -49,6 +50,8 @@ STOP_SECONDS = 15.0
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
+
+_HOST = re.compile(r"[A-Za-z0-9._:%\[\]-]*")
 
 DEFAULT = Http()
 
@@ -168,8 +171,11 @@ def _checking(hosts: tuple[str, ...], callers: Callers) -> Callable[[web.Request
     """Make what refuses a request whatever it asks for."""
 
     def check(request: web.Request) -> None:
+        host = request.headers.get("Host", "")
+        if not _HOST.fullmatch(host):  # addresses of links begin with it
+            raise Problem(HTTPStatus.BAD_REQUEST, f"the header Host names no host: {host[:80]!r}")
         if hosts or not callers.need_keys:
-            name = _name_of(request.headers.get("Host", ""))
+            name = _name_of(host)
             if name not in (hosts or LOOPBACK):
                 why = f"{name!r} is not served here: http.hosts lists the names that are"
                 raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why)
@@ -177,7 +183,7 @@ def _checking(hosts: tuple[str, ...], callers: Callers) -> Callable[[web.Request
         if callers.need_keys:
             return
         origin = request.headers.get("Origin")
-        if origin is not None and origin.partition("://")[2] != request.headers.get("Host"):
+        if origin is not None and origin.partition("://")[2] != host:
             why = f"a page of {origin!r} asks: without a key no other origin is served"
             raise Problem(HTTPStatus.FORBIDDEN, why)
         if _of_another_page(request):

@@ -150,6 +150,28 @@ async def test_another_accounts_links_are_not_known(
         assert job["account"] == "shop"
 
 
+async def test_a_name_that_no_address_can_hold_makes_no_link(
+    disk: Path, settings: dict[str, str]
+) -> None:
+    keys = FixedKeys()
+    header = {"as-api-key": keys.make("shop", Scope.INGEST, Scope.READ)}
+    async with serving_all(disk / "spool.sqlite", settings, callers=Callers(keys, 1_000.0)) as api:
+        for host in ("é", "a b", "a/b?", 'a"b'):
+            given = header | {"Host": host}
+            await refused(await api.post("/v1/links", json=USPS, headers=given), 400)
+        reader, writer = await asyncio.open_connection(api.host, api.port)
+        body = json.dumps(USPS).encode()
+        head = (
+            "POST /v1/links HTTP/1.1\r\nHost: \xff\r\nContent-Type: application/json\r\n"
+            f"as-api-key: {header['as-api-key']}\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        writer.write(head.encode("latin-1") + body)
+        assert (await reader.readline()).split()[1] == b"400"
+        writer.close()
+
+        assert (await (await api.get("/v1/links", headers=header)).json())["links"] == []
+
+
 async def test_a_removed_accounts_link_starts_nothing(
     disk: Path, settings: dict[str, str], beanstalkd: Server, kept: Database
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from limits.standing import Standing, Standings
@@ -24,6 +25,9 @@ from tracking.errors import LimitsDown
 from tracking.line import courier_line
 from tracking.request import Slug
 
+PATIENCE_SECONDS = 5.0
+"""How long Redis may take: Prometheus gives a scrape 10 s, and is to hear that Redis hangs."""
+
 
 async def figures_of_door(door: Door) -> dict[Key, float]:
     """Tell whether a beanstalkd takes requests, and what is spooled; no count where that fails."""
@@ -37,8 +41,9 @@ async def figures_of_door(door: Door) -> dict[Key, float]:
 async def figures_of_lines(standings: Standings, couriers: Sequence[Slug]) -> dict[Key, float]:
     """Tell how the lines stand, as Redis knows it; while it is away, only that."""
     try:
-        lines = await standings.read(map(courier_line, couriers))
-    except LimitsDown:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            lines = await standings.read(map(courier_line, couriers))
+    except (LimitsDown, TimeoutError):
         return {(REDIS.name,): 0}
     figures: dict[Key, float] = {(REDIS.name,): 1}
     for line in lines:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from pathlib import Path
 
+import pytest
 from door_ground import USPS, Client, post
 from limits_bench import Worker
 from operations_ground import serving_all
 
 from limits.rules import Rules
 from limits.violations import Violations
+from service.client import figures as line_figures
 from service.client.figures import figures_of_violations
 
 Figures = dict[str, float]
@@ -45,6 +49,18 @@ async def test_without_redis_it_tells_just_that(disk: Path, settings: dict[str, 
 
     assert told["redis_answers"] == 0
     assert not [series for series in told if "usps" in series]
+
+
+async def test_a_redis_that_hangs_holds_no_scrape_up(
+    disk: Path, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_figures, "PATIENCE_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        hangs = settings | {"TRACKER_REDIS__URL": f"redis://127.0.0.1:{mute.getsockname()[1]}/0"}
+        async with serving_all(disk / "spool.sqlite", hangs) as api:
+            told = await asyncio.wait_for(figures(api), 5.0)
+
+    assert told["redis_answers"] == 0
 
 
 async def test_the_door_alone_tells_nothing_of_redis_but_what_it_spools(alone: Client) -> None:

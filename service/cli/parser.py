@@ -115,7 +115,7 @@ def _put(verbs: Verbs) -> None:
 def _serve(verbs: Verbs) -> None:
     texts = {
         "ingest": "Take requests over HTTP, and nothing else, until SIGTERM.",
-        "api": "Serve HTTP for programs until SIGTERM: so far it takes requests, as `ingest` does.",
+        "api": "Serve all of HTTP until SIGTERM: docs/http.md lists the routes.",
     }
     for verb, text in texts.items():
         made = a_verb(verbs, verb, text, module="serve")

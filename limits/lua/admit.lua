@@ -113,8 +113,15 @@ local function too_late(request, idle)
   return starts - rules.ahead_us > request.till * 1000 and starts or nil
 end
 
-local function full()
+-- A request that is not taken is in no tube any more: what a door noted of it would tell so for a day.
+local function unqueue(request)
+  local key = request.id and STATUS .. request.id
+  if key and not operation_in(call('GET', key)) then call('DEL', key) end
+end
+
+local function full(request)
   tally('full')
+  unqueue(request)
   return { now, 'full', operations_waiting() }
 end
 
@@ -127,7 +134,7 @@ end
 local function ask_courier(id, operation, request, flying)
   local number = request.number
   local idle = nobody_waits()
-  if not idle and operations_waiting() >= rules.max_waiting then return full() end
+  if not idle and operations_waiting() >= rules.max_waiting then return full(request) end
   if not flying and not idle then
     move_due()
     idle = waits() == 0
@@ -136,6 +143,7 @@ local function ask_courier(id, operation, request, flying)
   if starts then
     count('too_late')
     tally('too_late')
+    unqueue(request)
     return { now, 'too_late', math.floor(starts) }
   end
   local account = account_of(request.id)
@@ -204,7 +212,9 @@ return function(id, asked, stored)
   local is_repeat = request.id and operation and is_carried(operation, record or flying)
   if request.id and not is_repeat then operation = nil end
   if record then
-    if request.id and not is_repeat and operations_waiting() >= rules.max_waiting then return full() end
+    if request.id and not is_repeat and operations_waiting() >= rules.max_waiting then
+      return full(request)
+    end
     promote(number, record, request)
     if not is_repeat then
       join(record, request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from importlib.resources import files
 from typing import Any
 
@@ -15,6 +16,7 @@ from limits_bench import (
     KEYS,
     NO_PLACES,
     USPS,
+    Hire,
     Worker,
     again_in,
     counted,
@@ -24,8 +26,9 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
+from limits.rules import Rules
 from limits.view import View
-from tracking.call import Granted, Parked, Reused
+from tracking.call import Full, Granted, Parked, Reused, TooLate
 from tracking.operation import ENDS, TRANSITIONS, State, anonymous_in
 from tracking.request import Slug
 
@@ -253,3 +256,18 @@ async def test_the_same_id_again_is_no_other_operation(busy: Worker, redis: Redi
     assert told is not None
     assert told["resend_of"] == "op-0"
     assert json.loads(await redis.get(f"{KEYS.status}op-1"))["put"] == 1_790_000_000_250
+
+
+async def test_what_is_refused_is_not_queued_any_more(hire: Hire, redis: Redis) -> None:
+    worker = await hire(Rules(per_second=1, max_waiting=1))
+    await worker.granted("N000")
+    for name in ("late", "full"):
+        queued = json.dumps({"status": "QUEUED", "tracking": "usps:N001"})
+        await redis.set(f"{KEYS.status}{name}", queued)
+
+    late = await worker.admit("N001", id="late", expires_at=time.time() + 0.5)
+    await worker.parked("N002")
+    full = await worker.admit("N001", id="full")
+
+    assert (type(late), type(full)) == (TooLate, Full)
+    assert await redis.exists(f"{KEYS.status}late", f"{KEYS.status}full") == 0

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Any
 
+import msgspec
+
 from service.client.catalogue import Catalogue, Sign
 from service.client.door import Door
 from service.client.field_names import AFTERSHIP_NAMES, fields_of
@@ -28,6 +30,9 @@ __all__ = ["RETURNING", "Filters", "Position", "Reason", "Refused", "Shipments"]
 
 RETRACKS_MOST = 3
 """AfterShip's bound."""
+
+WORDS_MOST = 32_768
+"""Bytes that an account may say of a shipment: a page shows 200 of them."""
 
 ENDS: Mapping[str, tuple[str, str]] = {
     "DELIVERED": ("Delivered", "Delivered_001"),
@@ -102,6 +107,7 @@ class Shipments:
 
         `named` has the `number` as it was given, and perhaps `slug` and `id`.
         """
+        _insist_on_brevity(words)
         if not self._prepared:
             await asked(collection.make_indexes, self._shipments)
             self._prepared = True
@@ -141,6 +147,7 @@ class Shipments:
         """
         before = await self.find(account, identity)
         words = {k: v for k, v in (before["words"] | said).items() if v is not None}
+        _insist_on_brevity(words)
         named = {"slug": slug or before["slug"], "number": before["number"]}
         parcel = self._parcel(named)
         if parcel != (before["slug"], before["number"]) or any(
@@ -238,6 +245,12 @@ class Shipments:
             why = "Tracking already exists: another one of yours has this slug and number."
             raise Refused(Reason.EXISTS, why) from error
         raise Refused(Reason.UNKNOWN, "Tracking does not exist.")
+
+
+def _insist_on_brevity(words: Document) -> None:
+    if len(msgspec.json.encode(words)) > WORDS_MOST:
+        why = f"The values of a tracking are invalid: say {WORDS_MOST} bytes of JSON at most."
+        raise Refused(Reason.BAD_VALUE, why)
 
 
 def _refused(reason: str, detail: str) -> Refused:

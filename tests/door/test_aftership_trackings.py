@@ -87,6 +87,26 @@ async def test_a_shipment_that_cannot_be_made_is_refused_with_aftership_s_code(
     assert bucket.shipments.count_documents({}) == 0
 
 
+async def test_an_account_says_only_so_much_of_a_shipment(whole: Client, bucket: Bucket) -> None:
+    long = {"note": "x" * 20_000}
+    path = f"{AT}/{(await create(whole, tracking_number=NUMBER, slug='usps', **long))['id']}"
+
+    refused = [
+        await whole.put(path, json={"title": "x" * 20_000}),
+        await whole.post(
+            AT, json={"tracking_number": "9400100000000000000000", "title": "x" * 40_000}
+        ),
+        await whole.post(
+            f"{path}/mark-as-completed", json={"reason": "LOST", "event_datetime": "2" * 101}
+        ),
+    ]
+
+    for each in refused:
+        assert (await refusal_of(each, 400))["code"] == 4008
+    [kept] = bucket.shipments.find()
+    assert (kept["words"], kept["completed"]) == (long, None)
+
+
 async def test_a_field_that_the_courier_requires_is_named_as_aftership_does(
     api: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

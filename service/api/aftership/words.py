@@ -91,7 +91,7 @@ class Complete(msgspec.Struct):
     """How a parcel ended."""
 
     reason: Literal["DELIVERED", "LOST", "RETURNED_TO_SENDER"]
-    event_datetime: str | None = None
+    event_datetime: Annotated[str, Meta(max_length=100)] | None = None
 
 
 WORDS = Words.__struct_fields__

@@ -103,7 +103,8 @@ def asking(number: str, operation: str | None, **more: Any) -> TrackingRequest:
 
 
 def _said(operation: str | None) -> dict[str, str]:
-    return {"tracking_key": "k"} if (operation or "").startswith("shop/") else {}
+    account, slash, _ = (operation or "").partition("/")
+    return {"tracking_key": account} if slash and account != "other" else {}
 
 
 def accounts_are_apart(redis: Redis) -> None:
@@ -111,6 +112,15 @@ def accounts_are_apart(redis: Redis) -> None:
     for record in take_snapshot(redis).flying.values():
         ids = [*(record.get("newest") or ()), *([None] if record.get("anon") else ())]
         assert all(_said(each) == (record.get("fields") or {}) for each in ids)
+
+
+def answers_are_apart(redis: Redis) -> None:
+    """Fail where somebody's end is that of a call that asked with what another account says."""
+    for name, each in _statuses(redis, redis.keys(f"{KEYS.status}*")).items():
+        asked_by = (each["output"] or {}).get("by") if each["status"] in ENDS else None
+        if asked_by is not None:
+            own = None if each.get("anonymous") else name.removeprefix(KEYS.status)
+            assert _said(own) == asked_by.get("fields", {}), (name, asked_by)
 
 
 def _limits_hold(seen: Snapshot, rules: Rules) -> None:

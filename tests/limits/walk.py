@@ -10,7 +10,14 @@ import json
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 from limits_bench import KEYS, NO_PLACES, verdict
-from limits_invariants import accounts_are_apart, asking, check, ended, take_snapshot
+from limits_invariants import (
+    accounts_are_apart,
+    answers_are_apart,
+    asking,
+    check,
+    ended,
+    take_snapshot,
+)
 from sender import RULES, Reply, Sender, Step
 
 from limits.codec import write_request, write_setback
@@ -19,7 +26,7 @@ from tracking.line import TRACKING
 from tracking.request import Origin
 
 NUMBERS = st.sampled_from(["N001", "N002", "N003", "N004", "N005"])
-IDS = st.sampled_from([None, "a", "b", "shop/c", "shop/d", "e", "other/f"])
+IDS = st.sampled_from([None, "a", "b", "shop/c", "shop/d", "e", "other/f", "third/g"])
 PICK = st.integers(0, 1_000)
 ROOM = st.integers(NO_ROOM, 3)
 SENT = st.sampled_from([1, 1, 2])
@@ -41,6 +48,7 @@ class Walk(Sender):
         super().__init__(url, at_once, together)
         self.calls: list[tuple[str, str, int]] = []
         self.jobs: list[tuple[str, bytes]] = []
+        self.says: dict[str, dict[str, object]] = {}
         self.asked_for: set[str] = set()
         self.by_hand: set[str] = set()
         self.drain_jobs = 0
@@ -61,8 +69,10 @@ class Walk(Sender):
 
     def hold(self, grants: list[list[str]]) -> None:
         for call_id, _, granted_us, record, _ in grants:
-            number = json.loads(record)["n"]
-            self.calls.append((call_id, number, int(granted_us) // 1000))
+            told = json.loads(record)
+            says = ("account", "fields")
+            self.says[call_id] = {each: told[each] for each in says if each in told}
+            self.calls.append((call_id, told["n"], int(granted_us) // 1000))
 
     def hold_all(self, reply: Reply) -> None:
         self.hold(reply[1])
@@ -155,8 +165,15 @@ class Walk(Sender):
     @rule(pick=PICK, room=ROOM, answered=st.booleans(), sent=SENT)
     def a_call_ends(self, pick: int, room: int, *, answered: bool, sent: int) -> None:
         call_id, number, observed = self.any_call(pick)
-        end = verdict(observed, state="SUCCESS" if answered else "ERROR", answered=answered)
+        end = self.verdict_of(call_id, observed, answered=answered)
         self.ask(self.ending(call_id, number, observed, end, room), sent=sent)
+
+    def verdict_of(self, call_id: str, observed: int, *, answered: bool = True) -> bytes:
+        """It says whose it is, and what was asked with."""
+        said = self.says.get(call_id, {})
+        more = {"output": json.dumps({"by": said}), **said}
+        state = "SUCCESS" if answered else "ERROR"
+        return verdict(observed, state=state, answered=answered, **more)
 
     def ending(self, call_id: str, number: str, observed: int, end: str, room: int) -> Step:
         def then(reply: Reply) -> None:
@@ -171,7 +188,8 @@ class Walk(Sender):
     def all_calls_end_at_once(self, room: int, sent: int) -> None:
         calls, self.calls = self.calls, []
         if calls:
-            self.ask(*[self.ending(*call, verdict(call[2]), room) for call in calls], sent=sent)
+            ends = [self.ending(*call, self.verdict_of(*call[::2]), room) for call in calls]
+            self.ask(*ends, sent=sent)
 
     @rule(pick=PICK, room=ROOM, delay_ms=st.sampled_from([0, 60_000]), why=WHY, sent=SENT)
     def a_call_is_to_be_repeated(
@@ -256,6 +274,13 @@ class Walk(Sender):
         """Just before the next script, which is the first to see it."""
         self.leaps += [(key, member) for member in self.redis.zrange(key, 0, -1)]
 
+    def _claims_end(self) -> None:
+        """Who was to record a call as dead was not heard of for a lease: its reply was lost."""
+        for call_id, record in take_snapshot(self.redis).flying.items():
+            if isinstance(record.get("dying"), dict):
+                record["dying"]["till"] = 1
+                self.redis.hset(KEYS.wait_inflight, call_id, json.dumps(record))
+
     @invariant()
     def what_waits_will_be_asked_for(self) -> None:
         """A retry that is not due may be left to the sweep, which comes every few seconds."""
@@ -265,6 +290,7 @@ class Walk(Sender):
     @invariant()
     def all_is_as_it_must_be(self) -> None:
         accounts_are_apart(self.redis)
+        answers_are_apart(self.redis)
         check(self.redis, RULES, self.by_hand, flag_is_new=self.flag_is_new)
 
     def left(self) -> list[str]:
@@ -285,6 +311,7 @@ class Walk(Sender):
                 self.a_call_ends(0, 0, answered=True, sent=1)
             self._all_past(KEYS.calls_leases)
             self.a_minute_goes_by()
+            self._claims_end()
             self.sweep(1)
             self.take(3, 1, 1, "w1")
         check(self.redis, RULES, self.by_hand, flag_is_new=self.flag_is_new)

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from limits_bench import KEYS, asked
+from limits_bench import KEYS, asked, verdict
 from redis import Redis
 
 from limits.keys import EVENTS, MEASURED, TO_ARCHIVE
@@ -112,15 +112,49 @@ def accounts_are_apart(redis: Redis) -> None:
     for record in take_snapshot(redis).flying.values():
         ids = [*(record.get("newest") or ()), *([None] if record.get("anon") else ())]
         assert all(_said(each) == (record.get("fields") or {}) for each in ids)
+    _answers_are_apart(redis)
 
 
-def answers_are_apart(redis: Redis) -> None:
+def _answers_are_apart(redis: Redis) -> None:
     """Fail where somebody's end is that of a call that asked with what another account says."""
     for name, each in _statuses(redis, redis.keys(f"{KEYS.status}*")).items():
         asked_by = (each["output"] or {}).get("by") if each["status"] in ENDS else None
         if asked_by is not None:
             own = None if each.get("anonymous") else name.removeprefix(KEYS.status)
             assert _said(own) == asked_by.get("fields", {}), (name, asked_by)
+
+
+def verdict_by(said: dict[str, Any], observed: int, *, answered: bool) -> bytes:
+    """Write a verdict that tells what was asked with, and for whom."""
+    state = "SUCCESS" if answered else "ERROR"
+    output = json.dumps({"by": said})
+    return verdict(observed, state=state, answered=answered, output=output, **said)
+
+
+def places_of(redis: Redis, number: str) -> str:
+    """Write where a number stands, for cancel.lua and forget.lua."""
+    seen = take_snapshot(redis)
+    found = [
+        [at for at, entry in enumerate(entries, seen.order.get(name, 0)) if entry == number]
+        for name, entries in seen.lists.items()
+    ]
+    return json.dumps(found)
+
+
+def left(redis: Redis) -> list[str]:
+    """List the keys that say that somebody waits or something runs."""
+    lists = (KEYS.wait_list, KEYS.wait_list_automatic, KEYS.wait_order)
+    waits = (*lists, KEYS.wait_later, KEYS.wait_requests)
+    runs = (KEYS.wait_inflight, KEYS.calls_leases, KEYS.calls_number, KEYS.lines)
+    return [key for key in (*waits, *runs, KEYS.wait_drainer) if redis.exists(key)]
+
+
+def claims_end(redis: Redis) -> None:
+    """Who was to record a call as dead was not heard of for a lease: its reply was lost."""
+    for call_id, record in take_snapshot(redis).flying.items():
+        if isinstance(record.get("dying"), dict):
+            record["dying"]["till"] = 1
+            redis.hset(KEYS.wait_inflight, call_id, json.dumps(record))
 
 
 def _limits_hold(seen: Snapshot, rules: Rules) -> None:

@@ -12,11 +12,14 @@ from hypothesis.stateful import invariant, rule
 from limits_bench import KEYS, NO_PLACES, verdict
 from limits_invariants import (
     accounts_are_apart,
-    answers_are_apart,
     asking,
     check,
+    claims_end,
     ended,
+    left,
+    places_of,
     take_snapshot,
+    verdict_by,
 )
 from sender import RULES, Reply, Sender, Step
 
@@ -169,11 +172,7 @@ class Walk(Sender):
         self.ask(self.ending(call_id, number, observed, end, room), sent=sent)
 
     def verdict_of(self, call_id: str, observed: int, *, answered: bool = True) -> bytes:
-        """It says whose it is, and what was asked with."""
-        said = self.says.get(call_id, {})
-        more = {"output": json.dumps({"by": said}), **said}
-        state = "SUCCESS" if answered else "ERROR"
-        return verdict(observed, state=state, answered=answered, **more)
+        return verdict_by(self.says.get(call_id, {}), observed, answered=answered)
 
     def ending(self, call_id: str, number: str, observed: int, end: str, room: int) -> Step:
         def then(reply: Reply) -> None:
@@ -236,12 +235,7 @@ class Walk(Sender):
     def places(self, number: str) -> str:
         """Where a number stands, as limits/pushed.py finds it for one that was pushed by hand."""
         self.flush()
-        seen = take_snapshot(self.redis)
-        found = [
-            [at for at, entry in enumerate(entries, seen.order.get(name, 0)) if entry == number]
-            for name, entries in seen.lists.items()
-        ]
-        return json.dumps(found)
+        return places_of(self.redis, number)
 
     @rule(number=NUMBERS, sent=SENT)
     def somebody_forgets_a_number(self, number: str, sent: int) -> None:
@@ -274,13 +268,6 @@ class Walk(Sender):
         """Just before the next script, which is the first to see it."""
         self.leaps += [(key, member) for member in self.redis.zrange(key, 0, -1)]
 
-    def _claims_end(self) -> None:
-        """Who was to record a call as dead was not heard of for a lease: its reply was lost."""
-        for call_id, record in take_snapshot(self.redis).flying.items():
-            if isinstance(record.get("dying"), dict):
-                record["dying"]["till"] = 1
-                self.redis.hset(KEYS.wait_inflight, call_id, json.dumps(record))
-
     @invariant()
     def what_waits_will_be_asked_for(self) -> None:
         """A retry that is not due may be left to the sweep, which comes every few seconds."""
@@ -290,31 +277,23 @@ class Walk(Sender):
     @invariant()
     def all_is_as_it_must_be(self) -> None:
         accounts_are_apart(self.redis)
-        answers_are_apart(self.redis)
         check(self.redis, RULES, self.by_hand, flag_is_new=self.flag_is_new)
-
-    def left(self) -> list[str]:
-        """The keys that say that somebody waits or something runs."""
-        lists = (KEYS.wait_list, KEYS.wait_list_automatic, KEYS.wait_order)
-        waits = (*lists, KEYS.wait_later, KEYS.wait_requests)
-        runs = (KEYS.wait_inflight, KEYS.calls_leases, KEYS.calls_number, KEYS.lines)
-        return [key for key in (*waits, *runs, KEYS.wait_drainer) if self.redis.exists(key)]
 
     def teardown(self) -> None:
         """Once quiet: nobody waits, nothing runs, and everything that was asked for has ended."""
         self.together = 1
         self.flush()
         for _ in range(60):
-            if not (self.calls or self.left()):
+            if not (self.calls or left(self.redis)):
                 break
             while self.calls:
                 self.a_call_ends(0, 0, answered=True, sent=1)
             self._all_past(KEYS.calls_leases)
             self.a_minute_goes_by()
-            self._claims_end()
+            claims_end(self.redis)
             self.sweep(1)
             self.take(3, 1, 1, "w1")
         check(self.redis, RULES, self.by_hand, flag_is_new=self.flag_is_new)
-        assert self.left() == []
+        assert left(self.redis) == []
         assert self.asked_for <= ended(self.redis).keys()
         self.redis.close()

@@ -191,8 +191,12 @@ class Limiter:
         return swept
 
     def _after(self, call: Call) -> str:
-        """The base of what is taken at the end of a call, always the same."""
-        digest = hashlib.blake2b(call.id.encode(), digest_size=9)
+        """The base of what is taken at the end of a call, always the same.
+
+        A call that is given once more, to be recorded as dead, has one death more: who asks still,
+        perhaps in this process, and who records it must not be given the same calls.
+        """
+        digest = hashlib.blake2b(f"{call.id} {call.deaths}".encode(), digest_size=9)
         return f"{self.token}-{digest.hexdigest()}"
 
     async def _survey(self, lines: Sequence[Line], lives_seconds: float) -> list[Line]:

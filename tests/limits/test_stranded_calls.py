@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from limits_bench import ANSWERED, FAST, KEYS, Hire, again_in
+from limits_bench import ANSWERED, DEAD, FAST, KEYS, Hire, again_in
 from redis.asyncio import Redis
+
+from limits.limiter import Policy
+from tracking.call import Dying
 
 
 @pytest.mark.parametrize("end", ["finish", "retry", "hand_back"])
@@ -29,3 +32,21 @@ async def test_what_the_end_of_a_call_took_comes_again_after_a_lost_reply(
     assert [each.id for each in again.calls] == [each.id for each in lost.calls]
     assert len({each.id for turn in (again, next_one) for each in turn.calls}) == 2
     assert await redis.zcard(KEYS.calls_leases) == 2
+
+
+async def test_a_call_that_is_answered_and_recorded_as_dead_at_once_takes_twice(
+    hire: Hire, redis: Redis
+) -> None:
+    """Its job came again, to the process that asks already: each of the two ends takes."""
+    worker = await hire(policy=Policy(deaths=0))
+    call = await worker.granted("N001", job="job-1")
+    await redis.rpush(KEYS.wait_list, "N002", "N003")
+    dying = await worker.admit("N001", job="job-1")
+    assert isinstance(dying, Dying)
+
+    turns = [
+        await worker.limiter.finish(call, ANSWERED, 1),
+        await worker.limiter.finish(dying.call, DEAD, 1),
+    ]
+
+    assert [each.request.number for turn in turns for each in turn.calls] == ["N002", "N003"]

@@ -10,6 +10,7 @@ FORGETS = "limits/test_redis_forgets.py::"
 INSPECTION = "limits/test_inspection.py::"
 LINES = "limits/test_lines_of_limits.py::"
 RECOVERY = "limits/test_recovery.py::"
+STRANDED = "limits/test_stranded_calls.py"
 REPLIES = "limits/test_lost_replies.py::"
 TAKEOVERS = "limits/test_takeovers.py::"
 SENDS = "limits/test_send_reports.py::"
@@ -33,6 +34,16 @@ MUTANTS = (
         new="not is_drained(line)",
         tests=(
             LINES + "test_what_waits_for_a_courier_that_was_removed_costs_nothing_until_it_is_back",
+        ),
+    ),
+    Mutant(
+        name="a call that is recorded as dead takes what its answer took",
+        breaks="I2 I3",
+        where="limits/limiter.py",
+        old='f"{call.id} {call.deaths}".encode()',
+        new="call.id.encode()",
+        tests=(
+            f"{STRANDED}::test_a_call_that_is_answered_and_recorded_as_dead_at_once_takes_twice",
         ),
     ),
     Mutant(

@@ -23,6 +23,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError, WatchError
 
 from limits import keys
+from limits.beside import beside, stopped
 from limits.failure import redis_asked
 from limits.operations import iso
 from tracking.operation import ENDS
@@ -35,8 +36,6 @@ SILENCE_SECONDS = 3 * LOOK_SECONDS
 
 AGAIN_SECONDS = 1.0
 """How long after a failure the next connection is tried."""
-
-CANCEL_SECONDS = 0.1
 
 AT_ONCE = 500
 """Operations of one read: more would keep the event loop from the others for milliseconds."""
@@ -197,11 +196,8 @@ class Ends:
 async def hearing(redis: Redis) -> AsyncIterator[Ends]:
     """Hear of ends within the `with` block."""
     ends = Ends(redis)
-    listening = asyncio.create_task(ends.run())
-    try:
+    async with beside(ends.run()):
         yield ends
-    finally:
-        await stopped(listening)
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:
@@ -219,16 +215,3 @@ async def _until_one_fails(*endless: Coroutine[Any, Any, None]) -> None:
             failed.result()
     finally:
         await stopped(*tasks)
-
-
-async def stopped(*tasks: asyncio.Task[None]) -> None:
-    """Cancel tasks until they have ended.
-
-    Once is not enough: with Python 3.11 `asyncio.wait_for`, which redis-py sends with, swallows a
-    cancellation that comes when it is done.
-    """
-    pending = set(tasks)
-    while pending:
-        for task in pending:
-            task.cancel()
-        _, pending = await asyncio.wait(pending, timeout=CANCEL_SECONDS)

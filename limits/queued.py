@@ -15,6 +15,7 @@ from contextlib import suppress
 from redis.asyncio import Redis
 
 from limits import keys
+from limits.beside import stopped
 from limits.failure import redis_asked
 from tracking.errors import LimitsDown
 from tracking.operation import State
@@ -46,8 +47,7 @@ class Queued:
         """Leave the rest unnoted."""
         self._pending.clear()
         if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await stopped(self._task)
 
     async def _write(self) -> None:
         try:

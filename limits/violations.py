@@ -28,8 +28,8 @@ from contextlib import asynccontextmanager
 from redis.asyncio import Redis
 
 from limits import keys
+from limits.beside import beside
 from limits.clock import MICRO
-from limits.ends import stopped
 from limits.failure import redis_asked
 from limits.rules import Rules, RulesOf
 from tracking.errors import LimitsDown
@@ -169,8 +169,5 @@ async def _judge_on(redis: Redis, violations: Violations) -> None:
 async def judging(redis: Redis, rules_of: RulesOf) -> AsyncIterator[Violations]:
     """Count what breaks a limit within the `with` block."""
     violations = Violations(rules_of)
-    task = asyncio.create_task(_judge_on(redis, violations))
-    try:
+    async with beside(_judge_on(redis, violations)):
         yield violations
-    finally:
-        await stopped(task)

@@ -24,7 +24,7 @@ from enum import StrEnum
 
 from redis.asyncio import Redis
 
-from limits.ends import stopped
+from limits.beside import beside
 from limits.events import NO_EVENT, End, EndStream, EventId, parse_event_id
 from service.client.known import Known
 from tracking.account import Account, account_and_id
@@ -221,8 +221,5 @@ class Listeners:
 async def listening(redis: Redis, read: Read) -> AsyncIterator[Listeners]:
     """Tell listeners within the `with` block."""
     listeners = Listeners(EndStream(redis), read)
-    reading = asyncio.create_task(listeners.run())
-    try:
+    async with beside(listeners.run()):
         yield listeners
-    finally:
-        await stopped(reading)

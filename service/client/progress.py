@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from limits.ends import stopped
+from limits.beside import beside
 from limits.view import View
 from service.client.known import Known, known_of, placed
 from service.client.listeners import Kind, Listener, Told
@@ -107,8 +107,5 @@ def _told_of(known: Known) -> Seen:
 async def watching(view: View) -> AsyncIterator[Progress]:
     """Tell listeners within the `with` block."""
     progress = Progress(view)
-    looking = asyncio.create_task(progress.run())
-    try:
+    async with beside(progress.run()):
         yield progress
-    finally:
-        await stopped(looking)

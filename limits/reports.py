@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from limits.beside import stopped
 from tracking.line import Line
 
 OWN_SCRIPT_AFTER_SECONDS = 0.3
@@ -64,8 +65,7 @@ class Reports:
     async def close(self) -> None:
         """Stop carrying; what is left only costs its lanes some time."""
         if self._carrying is not None:
-            self._carrying.cancel()
-            await asyncio.gather(self._carrying, return_exceptions=True)
+            await stopped(self._carrying)
 
 
 def encode(reports: list[str | int]) -> bytes:

@@ -26,7 +26,6 @@ from service.client.links import (
     UnknownLink,
     UsedJustNow,
 )
-from service.client.operations import Operations
 from service.client.posted import PostedLink
 from service.config.schema import Http
 from tracking.account import account_and_id
@@ -82,9 +81,8 @@ class Listing(msgspec.Struct, forbid_unknown_fields=True):
 class LinkRoutes:
     """The routes."""
 
-    def __init__(self, links: Links, operations: Operations, callers: Callers, http: Http) -> None:
+    def __init__(self, links: Links, callers: Callers, http: Http) -> None:
         self._links = links
-        self._operations = operations
         self._callers = callers
         self._http = http
 
@@ -148,7 +146,6 @@ class LinkRoutes:
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, later) from error
         except BadLink as error:
             raise _refused(error, HTTPStatus.CONFLICT) from error
-        self._operations.note_put([started.put])
         identity = account_and_id(started.put.id)[1]
         url = self._url(request, f"/v1/operations/{identity}")
         response = answer(StartedCheck(identity, url, started.spooled), HTTPStatus.CREATED)

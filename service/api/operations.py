@@ -19,11 +19,9 @@ from service.api.routes import About, Parameter, Route
 from service.client.door import Door
 from service.client.keys import Scope
 from service.client.operations import Kept, Known, Operations, Place
-from service.client.put import Sendable
-from service.client.resend import NotEnded, ended_one, renewed_body
+from service.client.resend import NotEnded, ended_one, renewed
 from tracking.account import Account, account_and_id, operation_id
 from tracking.operation import State
-from tracking.request import Slug
 
 WAIT_MOST = 60.0
 """Seconds that a reply is held: proxies give up after a minute, too."""
@@ -158,11 +156,9 @@ class OperationRoutes:
         document = None
         if found.slug and found.number:
             document = await self._operations.stored.tracking(found.slug, found.number)
-        identity, body = renewed_body(meant, document, request.headers.get("traceparent"))
-        [spooled] = await self._door.take([body])
-        slug, number = Slug(found.slug or ""), found.number or ""
-        self._operations.note_put([Sendable(identity, slug, number, body, 0, made_up=True)])
-        taken = Taken(account_and_id(identity)[1], slug, number, spooled)
+        put = renewed(meant, document, request.headers.get("traceparent"))
+        [spooled] = await self._door.take([put])
+        taken = Taken(account_and_id(put.id)[1], put.slug, put.number, spooled)
         return answer(taken, HTTPStatus.ACCEPTED)
 
     def _identity(self, request: web.Request, scope: Scope) -> str:

@@ -151,8 +151,7 @@ class ParcelRoutes:
         if refused:
             why = refused[0]
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, why.detail, reason=why.reason)
-        await self._door.take([good[0].body])
-        self._operations.note_put(good)
+        await self._door.take(good)
         return good[0]
 
     def _parcel(self, request: web.Request) -> tuple[Slug, Number]:

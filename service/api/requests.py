@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -71,19 +71,11 @@ class ManyTaken(msgspec.Struct, omit_defaults=True):
 class Requests:
     """The route."""
 
-    def __init__(
-        self,
-        door: Door,
-        catalogue: Catalogue,
-        callers: Callers,
-        put: Callable[[Sequence[Sendable]], None] = lambda _: None,
-    ) -> None:
-        """`put` hears which requests are durable."""
+    def __init__(self, door: Door, catalogue: Catalogue, callers: Callers) -> None:
         self._door = door
         self._catalogue = catalogue
         self._callers = callers
         self._known = KnownIds()
-        self._put = put
 
     def routes(self) -> list[Route]:
         """Name it."""
@@ -111,11 +103,10 @@ class Requests:
         if refused and (not skip_bad or not good):
             raise _refused(refused, many=many)
         try:
-            spooled = await self._door.take([each.body for each in good])
+            spooled = await self._door.take(good)
         except SpoolDown as error:
             raise _nowhere(good, error) from error
         self._known.remember(good)
-        self._put(good)
         taken = [
             Taken(_own_id(each), each.slug, each.number, alone)
             for each, alone in zip(good, spooled, strict=True)

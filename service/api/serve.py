@@ -78,21 +78,22 @@ async def _serve(config: Config, listen: str, beside: Path, *, door_alone: bool)
         closing.push_async_callback(keyring.close)
         if not is_loopback(listen):
             await _insist_on_a_key(keyring)
-        door = open_door(config, beside / config.ingest.spool)
-        closing.push_async_callback(door.close)
-        always = config.http.require_key or not is_loopback(listen)
-        callers = Callers(keyring, config.http.per_second, always=always)
         operations = None
         if not door_alone:
             operations = await closing.enter_async_context(open_operations(config))
+        note = operations.note_put if operations else None
+        door = open_door(config, beside / config.ingest.spool, note)
+        closing.push_async_callback(door.close)
+        always = config.http.require_key or not is_loopback(listen)
+        callers = Callers(keyring, config.http.per_second, always=always)
         made = application(door, Catalogue(config), callers, config.http, operations)
         runner = web.AppRunner(made, access_log=None, shutdown_timeout=STOP_SECONDS)
         await runner.setup()
         closing.push_async_callback(runner.cleanup)
         server = await listening(runner, listen, config.http.connections)
         closing.callback(server.close)
-        for work in (door.empty_spool(), keyring.keep_fresh()):
-            closing.push_async_callback(_ended, asyncio.create_task(work))
+        await closing.enter_async_context(door.emptying())
+        await closing.enter_async_context(keyring.kept_fresh())
         standing = await door.standing()
         calm_the_collector()
         emit(Event.DOOR_OPEN, server=listen, spooled=standing.spooled)
@@ -143,9 +144,8 @@ def application(
     figures = FigureRoutes(door, operations, catalogue, callers)
     answering = problems(_checking(http.hosts, callers), elsewhere, figures.note)
     made = web.Application(middlewares=[answering], client_max_size=BODY_MOST)
-    note_put = (lambda _: None) if operations is None else operations.note_put
     routes = [
-        *Requests(door, catalogue, callers, note_put).routes(),
+        *Requests(door, catalogue, callers).routes(),
         Route("GET", "/livez", _lives, _LIVENESS),
         Route("GET", "/readyz", readiness, _READINESS),
         *figures.routes(),
@@ -160,7 +160,7 @@ def application(
         routes += DeadRoutes(operations.operators, catalogue, callers).routes()
         routes += EventRoutes(operations, asked).routes()
         links = Links(operations.stored, door, catalogue)
-        routes += LinkRoutes(links, operations, callers, http).routes()
+        routes += LinkRoutes(links, callers, http).routes()
         made.on_shutdown.append(asked.release)
     for method, path, handler, _ in with_document(routes):
         made.router.add_route(method, path, handler, expect_handler=refuse_expectations)
@@ -253,11 +253,6 @@ async def _ready(door: Door, operations: Operations | None, *, known: bool) -> w
         {"Retry-After": str(RETRY_SECONDS)},
         **said,
     )
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 def _on_signals() -> asyncio.Event:

@@ -22,11 +22,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from limits.beside import beside
+from service.client.put import Sendable
 from service.client.saved_lines import write_lines
 from service.client.spool import Spool
 from service.config.schema import Config
@@ -54,6 +56,10 @@ SYNCED_MOST = 10_000
 """Requests that are synced at once."""
 
 PLACING = Placing()
+
+
+Note = Callable[[Sequence[Sendable]], None]
+"""Hears of requests that are durable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +95,16 @@ class Door:
         outlets: Outlets,
         spool: Spool,
         save: Callable[[Sequence[bytes]], bool] = write_lines,
+        note: Note | None = None,
     ) -> None:
-        """`save` writes the second copy of what is spooled; false where it could not."""
+        """`save` writes the second copy of what is spooled; false where it could not.
+
+        `note` hears of all that is taken.
+        """
         self._outlets = outlets
         self._spool = spool
         self._save = save
+        self._note = note
         self._thread = ThreadPoolExecutor(1, "door")
         self._keeping: Batches[_NotTaken, None] = Batches(
             self._keep, SYNCED_MOST, lambda each: len(each.bodies)
@@ -101,12 +112,18 @@ class Door:
         self._after = 0
         self._put: list[int] = []
 
-    async def take(self, bodies: Sequence[bytes]) -> Sequence[bool]:
-        """Make jobs durable; tells of each whether it is in the spool.
+    async def take(self, requests: Sequence[Sendable]) -> Sequence[bool]:
+        """Make requests durable; tells of each whether it is in the spool.
 
-        Raises SpoolDown: some of them are durable nowhere. Others may be put, so only bodies with
-        an `id` of their own may be given again.
+        Raises SpoolDown: some of them are durable nowhere. Others may be put; with their ids they
+        may be given again.
         """
+        spooled = await self._durable([each.body for each in requests])
+        if self._note:
+            self._note(requests)
+        return spooled
+
+    async def _durable(self, bodies: Sequence[bytes]) -> Sequence[bool]:
         try:
             await self._outlets.put(REQUESTS_TUBE, bodies, PLACING)
         except NotPut as error:
@@ -116,8 +133,11 @@ class Door:
             return spooled
         return [False] * len(bodies)
 
-    async def empty_spool(self) -> None:
-        """Put what the spool holds, oldest first, whenever a server takes it; never returns."""
+    def emptying(self) -> AbstractAsyncContextManager[None]:
+        """Put what is spooled within the `with` block: oldest first, once a server takes it."""
+        return beside(self._empty_spool())
+
+    async def _empty_spool(self) -> None:
         while True:
             try:
                 put = 0
@@ -196,8 +216,8 @@ class Door:
         return [True] * len(bodies)
 
 
-def open_door(config: Config, spool: Path) -> Door:
+def open_door(config: Config, spool: Path, note: Note | None = None) -> Door:
     """Open the door to the servers of a configuration, with its spool at a path of this disk."""
     servers, durable = config.beanstalkd.servers, not config.beanstalkd.allow_loss
     outlets = Outlets(servers, PATIENCE, durable=durable)
-    return Door(outlets, Spool(spool, config.ingest.spool_mib))
+    return Door(outlets, Spool(spool, config.ingest.spool_mib), note=note)

@@ -133,7 +133,7 @@ class Links:
         identity = f"link-{found['_id']}.{secrets.token_hex(8)}"
         request = {**found["request"], "id": identity}
         put = self._sendable(Account(found["account"]), request, traceparent)
-        [spooled] = await self._door.take([put.body])
+        [spooled] = await self._door.take([put])
         return Started(put, spooled)
 
     def _sendable(

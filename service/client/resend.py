@@ -14,6 +14,7 @@ from service.client.connections import Collections
 from service.client.dead import put_again
 from service.client.kick import resent
 from service.client.producer import Placing, Producer
+from service.client.put import Sendable
 from service.results.account_fields import fields_for
 from service.results.connection import Document
 from service.results.dead import Filter, find
@@ -95,12 +96,10 @@ def resend(meant: Meant, stores: Collections, producer: Producer) -> str | None:
     return request.id
 
 
-def renewed_body(
-    meant: Meant, document: Document | None, traced: str | None = None
-) -> tuple[str, bytes]:
-    """Make the id and the job of it, for who puts it otherwise than `resend`."""
+def renewed(meant: Meant, document: Document | None, traced: str | None = None) -> Sendable:
+    """Make the job of it, for who puts it otherwise than `resend`."""
     request = renewed_request(meant, document)._replace(traceparent=traceparent_of(traced))
-    return request.id or "", encode_request(request)
+    return Sendable(request.id or "", request.slug, request.number, encode_request(request))
 
 
 def renewed_request(meant: Meant, document: Document | None) -> TrackingRequest:

@@ -227,7 +227,7 @@ class Shipments:
         good, refused = sendables_of([payload], self._catalogue, KnownIds(), traced, account)
         if refused:
             raise _refused(refused[0].reason, refused[0].detail)
-        await self._door.take([good[0].body])
+        await self._door.take(good)
 
     async def _found(self, wanted: Document) -> Document:
         found: Document | None = await asked(

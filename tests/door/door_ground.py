@@ -20,8 +20,9 @@ from devstack.servers import Server
 from service.api.callers import Callers
 from service.api.serve import application
 from service.client.catalogue import Catalogue
-from service.client.door import Door
+from service.client.door import Door, Note
 from service.client.keys import PREFIX_CHARACTERS, Key, Keys, Scope, digest, keys_of, make_key
+from service.client.put import Sendable
 from service.client.spool import Spool
 from service.config.load import load
 from service.config.schema import Http
@@ -29,6 +30,7 @@ from service.tubes.connection import Patience
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.outlets import Outlets
 from tracking.account import Account
+from tracking.request import Slug
 
 PATIENCE = Patience(connect=1.0, reply=1.0)
 SOON = 10.0
@@ -55,16 +57,25 @@ class Lines:
 
 @asynccontextmanager
 async def open_door(
-    spool: Path, *servers: Server | str, mib: int = 64, save: Callable[..., bool] | None = None
+    spool: Path,
+    *servers: Server | str,
+    mib: int = 64,
+    save: Callable[..., bool] | None = None,
+    note: Note | None = None,
 ) -> AsyncIterator[Door]:
     """A door that does not empty its spool by itself."""
     urls = [each if isinstance(each, str) else each.url for each in servers]
     outlets = Outlets(urls, PATIENCE, durable=True)
-    door = Door(outlets, Spool(spool, mib), save or Lines())
+    door = Door(outlets, Spool(spool, mib), save or Lines(), note)
     try:
         yield door
     finally:
         await door.close()
+
+
+def jobs(*bodies: bytes) -> list[Sendable]:
+    """Requests whose jobs have these bodies."""
+    return [Sendable("", Slug("usps"), "", body) for body in bodies]
 
 
 def jobs_in(*servers: Server) -> list[bytes]:

@@ -78,8 +78,8 @@ async def serving_all(
     }
     config = load(None, {**settings, **bound}, Path("/")).config
     async with (
-        open_door(spool, *urls) as door,
         open_operations(config) as operations,
+        open_door(spool, *urls, note=operations.note_put) as door,
         DescribedClient(
             TestServer(application(door, CATALOGUE, callers, config.http, operations))
         ) as client,

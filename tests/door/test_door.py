@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from door_ground import Lines, jobs_in, open_door, until
+from door_ground import Lines, jobs, jobs_in, open_door, until
 
 from devstack.kinds import BEANSTALKD, Durability
 from devstack.servers import Server, running
 from service.client import door as door_module
-from service.client.door import Door
 from service.client.spool import Spool
 from service.tubes import outlets as outlets_module
 from tracking.errors import SpoolDown
@@ -35,17 +34,6 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door_module, "LOOK_SECONDS", 0.05)
 
 
-@asynccontextmanager
-async def emptying(door: Door) -> AsyncIterator[None]:
-    task = asyncio.create_task(door.empty_spool())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
 def spooled(path: Path) -> list[bytes]:
     with closing(Spool(path, 64)) as spool:
         return [each.body for each in spool.oldest(100_000)]
@@ -54,7 +42,7 @@ def spooled(path: Path) -> list[bytes]:
 async def test_what_a_server_takes_is_not_spooled(path: Path, beanstalkd: Server) -> None:
     lines = Lines()
     async with open_door(path, beanstalkd, save=lines) as door:
-        assert await door.take([b"1", b"2"]) == [False, False]
+        assert await door.take(jobs(b"1", b"2")) == [False, False]
         assert await door.standing() == door_module.Standing("", "", 0)
 
     assert jobs_in(beanstalkd) == [b"1", b"2"]
@@ -66,7 +54,7 @@ async def test_what_is_posted_together_is_put_together_in_its_order(
 ) -> None:
     posts = [[b"%d.%d" % (post, each) for each in range(3)] for post in range(50)]
     async with open_door(path, beanstalkd) as door:
-        taken = await asyncio.gather(*map(door.take, posts))
+        taken = await asyncio.gather(*(door.take(jobs(*post)) for post in posts))
 
     assert taken == [[False] * 3] * 50
     assert jobs_in(beanstalkd) == [body for post in posts for body in post]
@@ -75,8 +63,8 @@ async def test_what_is_posted_together_is_put_together_in_its_order(
 async def test_what_no_server_takes_is_in_the_spool_and_on_standard_output(path: Path) -> None:
     lines = Lines()
     async with open_door(path, NOWHERE, save=lines) as door:
-        assert await door.take([b"1", b"2"]) == [True, True]
-        assert await door.take([b"3"]) == [True]
+        assert await door.take(jobs(b"1", b"2")) == [True, True]
+        assert await door.take(jobs(b"3")) == [True]
 
         standing = await door.standing()
 
@@ -89,7 +77,7 @@ async def test_what_no_server_takes_is_in_the_spool_and_on_standard_output(path:
 async def test_a_server_without_a_binlog_counts_as_none(path: Path) -> None:
     with running(BEANSTALKD, Durability.NONE) as forgetful:
         async with open_door(path, forgetful) as door:
-            assert await door.take([b"1"]) == [True]
+            assert await door.take(jobs(b"1")) == [True]
         assert jobs_in(forgetful) == []
 
 
@@ -98,18 +86,18 @@ async def test_a_server_in_drain_mode_takes_nothing(path: Path, beanstalkd: Serv
     os.kill(beanstalkd.pid, signal.SIGUSR1)
     async with open_door(path, beanstalkd) as door:
         await asyncio.sleep(0)
-        assert await door.take([b"1"]) == [True]
+        assert await door.take(jobs(b"1")) == [True]
         assert "drain mode" in (await door.standing()).tubes
 
 
 async def test_a_server_that_hangs_is_waited_for_once(path: Path, beanstalkd: Server) -> None:
     async with open_door(path, beanstalkd) as door:
-        await door.take([b"1"])
+        await door.take(jobs(b"1"))
         beanstalkd.pause()
         try:
-            assert await door.take([b"2"]) == [True]
+            assert await door.take(jobs(b"2")) == [True]
             async with asyncio.timeout(0.5):
-                assert await door.take([b"3"]) == [True]
+                assert await door.take(jobs(b"3")) == [True]
         finally:
             beanstalkd.resume()
 
@@ -119,9 +107,9 @@ async def test_the_spool_is_put_by_itself_oldest_first_once_a_server_is_back(pat
     bodies = [b"%d" % number for number in range(300)]
     with running(BEANSTALKD) as later:
         later.kill()
-        async with open_door(path, later) as door, emptying(door):
+        async with open_door(path, later) as door, door.emptying():
             for body in (bodies[:100], bodies[100:]):
-                assert await door.take(body) == [True] * len(body)
+                assert await door.take(jobs(*body)) == [True] * len(body)
 
             later.start()
             await until(lambda: not spooled(path), "the spool is empty")
@@ -132,8 +120,8 @@ async def test_the_spool_is_put_by_itself_oldest_first_once_a_server_is_back(pat
 @pytest.mark.usefixtures("hasty")
 async def test_a_door_puts_what_another_left(path: Path, beanstalkd: Server) -> None:
     async with open_door(path, NOWHERE) as first:
-        await first.take([b"1"])
-    async with open_door(path, beanstalkd) as second, emptying(second):
+        await first.take(jobs(b"1"))
+    async with open_door(path, beanstalkd) as second, second.emptying():
         await until(lambda: not spooled(path), "the spool is empty")
 
     assert jobs_in(beanstalkd) == [b"1"]
@@ -144,7 +132,7 @@ async def test_a_door_that_cannot_delete_puts_again_only_what_the_next_door_find
     path: Path, beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_door(path, NOWHERE) as first:
-        await first.take([b"1"])
+        await first.take(jobs(b"1"))
     fails = 3
 
     def failing(self: Spool, ids: list[int]) -> None:
@@ -156,7 +144,7 @@ async def test_a_door_that_cannot_delete_puts_again_only_what_the_next_door_find
 
     delete = Spool.delete
     monkeypatch.setattr(Spool, "delete", failing)
-    async with open_door(path, beanstalkd) as door, emptying(door):
+    async with open_door(path, beanstalkd) as door, door.emptying():
         await until(lambda: not spooled(path), "the spool is empty")
 
     assert jobs_in(beanstalkd) == [b"1"]
@@ -165,8 +153,8 @@ async def test_a_door_that_cannot_delete_puts_again_only_what_the_next_door_find
 @pytest.mark.usefixtures("hasty")
 async def test_one_that_no_server_takes_holds_nobody_up(path: Path, beanstalkd: Server) -> None:
     async with open_door(path, NOWHERE) as first:
-        await first.take([b"x" * 70_000, *(b"%d" % number for number in range(200))])
-    async with open_door(path, beanstalkd) as door, emptying(door):
+        await first.take(jobs(b"x" * 70_000, *(b"%d" % number for number in range(200))))
+    async with open_door(path, beanstalkd) as door, door.emptying():
         await until(lambda: len(spooled(path)) == 1, "all others are put")
 
     assert len(jobs_in(beanstalkd)) == 200
@@ -175,7 +163,7 @@ async def test_one_that_no_server_takes_holds_nobody_up(path: Path, beanstalkd: 
 async def test_nothing_is_taken_where_nothing_is_durable(disk: Path) -> None:
     async with open_door(disk / "nowhere" / "spool.sqlite", NOWHERE) as door:
         with pytest.raises(SpoolDown, match=r"does not answer.*cannot be opened"):
-            await door.take([b"1"])
+            await door.take(jobs(b"1"))
 
         standing = await door.standing()
 
@@ -186,8 +174,8 @@ async def test_nothing_is_taken_where_nothing_is_durable(disk: Path) -> None:
 async def test_a_full_spool_refuses_one_post_and_takes_the_next_that_fits(path: Path) -> None:
     async with open_door(path, NOWHERE, mib=1) as door:
         with pytest.raises(SpoolDown, match="is full"):
-            await door.take([b"x" * 1000] * 2000)
-        assert await door.take([b"1"]) == [True]
+            await door.take(jobs(b"x" * 1000) * 2000)
+        assert await door.take(jobs(b"1")) == [True]
 
     assert spooled(path) == [b"1"]
 
@@ -197,7 +185,7 @@ async def test_of_posts_that_share_a_batch_only_those_fail_that_are_not_durable(
 ) -> None:
     async with open_door(disk / "nowhere" / "spool.sqlite", beanstalkd) as door:
         small, large = await asyncio.gather(
-            door.take([b"1"]), door.take([b"x" * 70_000]), return_exceptions=True
+            door.take(jobs(b"1")), door.take(jobs(b"x" * 70_000)), return_exceptions=True
         )
 
     assert small == [False]
@@ -216,6 +204,6 @@ async def test_a_second_server_takes_what_the_first_cannot(
 ) -> None:
     beanstalkd.kill()
     async with open_door(path, beanstalkd, other) as door:
-        assert await door.take([b"1", b"2"]) == [False, False]
+        assert await door.take(jobs(b"1", b"2")) == [False, False]
 
     assert jobs_in(other) == [b"1", b"2"]

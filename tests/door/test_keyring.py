@@ -146,10 +146,7 @@ async def test_a_door_looks_again_and_again_and_tells_once_that_it_cannot(
     monkeypatch.setattr(Keyring, "look", look)
     monkeypatch.setattr(keyring_module, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(keyring_module, "emit", lambda event, **_: told.append(event))
-    async with keyring(ground.config, ground.file) as ring:
-        looking = asyncio.create_task(ring.keep_fresh())
-        async with asyncio.timeout(5):
-            await over.wait()
-        looking.cancel()
+    async with keyring(ground.config, ground.file) as ring, ring.kept_fresh(), asyncio.timeout(5):
+        await over.wait()
 
     assert told == [Event.KEYS_STALE, Event.KEYS_FRESH]

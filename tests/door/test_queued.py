@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from door_ground import USPS, Client, post, refused
+from collections.abc import Awaitable, Callable
+
+import pytest
+from aftership_ground import create
+from door_ground import USPS, Client, payloads, post, refused
 from limits_bench import Worker
 from operations_ground import in_state
 from redis.asyncio import Redis
 
+from devstack.servers import Server
 from limits.queued import KEPT_MS, PENDING_MOST, Queued
 from tracking.operation import State
 
@@ -33,6 +38,31 @@ async def test_what_was_taken_is_queued_until_a_worker_has_it(
         "place": None,
     }
     assert running["status"] == "RUNNING"
+
+
+async def by_a_link(api: Client) -> None:
+    link = await (await api.post("/v1/links", json=USPS)).json()
+    assert (await api.post("/start/" + link["url"].rpartition("/")[2])).status == 201
+
+
+async def by_aftership(api: Client) -> None:
+    await create(api, tracking_number=USPS["number"], slug="usps")
+
+
+async def by_max_age(api: Client) -> None:
+    path = "/v1/parcels/{slug}/{number}".format(**USPS)
+    assert (await api.get(f"{path}?max_age=0")).status == 202
+
+
+@pytest.mark.parametrize("put", [by_a_link, by_aftership, by_max_age])
+async def test_so_it_is_by_whichever_route_it_was_put(
+    whole: Client, beanstalkd: Server, redis: Redis, put: Callable[[Client], Awaitable[None]]
+) -> None:
+    await put(whole)
+
+    [payload] = payloads(beanstalkd)
+    queued = await in_state(redis, payload["id"], State.QUEUED)
+    assert queued["tracking"] == ":".join(USPS.values())
 
 
 async def test_what_a_worker_has_already_stays_as_it_is(

@@ -51,6 +51,7 @@ def open_redis(address: RedisAddress) -> Redis:
         max_connections=CONNECTIONS,
         timeout=TIMEOUT_SECONDS,
         decode_responses=True,
+        encoding_errors="replace",  # what somebody pushed by hand may be no text
         socket_timeout=seconds,
         socket_connect_timeout=seconds,
         retry=Retry(ExponentialWithJitterBackoff(base=0.05, cap=1.0), RETRIES),

@@ -70,8 +70,13 @@ local function drop(number, record)
   call('HDEL', REQUESTS, number)
 end
 
-local end_waiting
+local end_waiting, next_number
 do
+  -- Pushed by hand a number may be anything. A courier refuses dots; other bytes could break what holds them.
+  local function plain(number)
+    return (string.gsub(number, '[^%w ._/-]', '.'))
+  end
+
   -- Without a record it was pushed by hand: however often, that is one request. `places`: its
   -- positions in the MANUAL list, and those in the AUTOMATIC one.
   local function end_pushed(number, verdict, places)
@@ -85,7 +90,7 @@ do
       end
     end
     if found then
-      end_anonymous(number, { id = 'hand-' .. digits(now), at = now_ms }, verdict)
+      end_anonymous(plain(number), { id = 'hand-' .. digits(now), at = now_ms }, verdict)
     end
   end
 
@@ -103,15 +108,14 @@ do
     end
     return counted(verdict.state) - before, looked
   end
-end
 
--- The next number: of the MANUAL list, but every fourth time of the AUTOMATIC one while both wait; ''
--- when more gaps are to be passed over.
-local function next_number()
-  if waits() == 0 then return nil end
-  local list = numbers(MANUAL) > 0 and MANUAL or AUTOMATIC
-  local both = numbers(MANUAL) > 0 and numbers(AUTOMATIC) > 0
-  if both and call('HINCRBY', ORDER, 'turn', 1) % 4 == 0 then list = AUTOMATIC end
-  -- Pushed by hand it may be anything. A courier refuses dots; other bytes could break a reply.
-  return (string.gsub(pop_first(list), '[^%w ._/-]', '.'))
+  -- The next number: of the MANUAL list, but every fourth time of the AUTOMATIC one while both wait; ''
+  -- when more gaps are to be passed over.
+  function next_number()
+    if waits() == 0 then return nil end
+    local list = numbers(MANUAL) > 0 and MANUAL or AUTOMATIC
+    local both = numbers(MANUAL) > 0 and numbers(AUTOMATIC) > 0
+    if both and call('HINCRBY', ORDER, 'turn', 1) % 4 == 0 then list = AUTOMATIC end
+    return plain(pop_first(list))
+  end
 end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import time
 from collections.abc import Callable
@@ -10,14 +11,20 @@ from typing import Protocol
 
 from aiohttp import web
 
+from service.api.bodies import body_of
 from service.api.problems import Problem
 from service.client.audit import Operator
-from service.client.keys import Key, Keys, Scope
+from service.client.keys import PREFIX_CHARACTERS, Key, Keys, Scope
+from service.client.signatures import Sent, flaw
 from tracking.account import MAIN, Account
 
 BURST_SECONDS = 2.0
 """What a key did not use is kept for so long."""
 
+FLAW = web.RequestKey("FLAW", str)
+"""What is wrong with the signature of a request whose key demands one, "" if nothing is."""
+
+_UNSEEN = "this key was not known yet when the request came: send it again"
 _HOW = "send a key in the header as-api-key, or as Authorization: Bearer KEY"
 
 
@@ -78,6 +85,20 @@ class Callers:
         """Whether a key is asked for: always, or since one was made, also if all have ended."""
         return self._always or bool(self._keyring.keys.known)
 
+    async def check_signature(self, request: web.Request) -> None:
+        """Note whether a request is signed as its key demands; `account` and the others refuse it.
+
+        Raises Problem where its body cannot be read.
+        """
+        text = _text_of(request)
+        known = self._keyring.keys.known.get(text[:PREFIX_CHARACTERS])
+        # Nobody without the whole key has a body read for nothing.
+        if known is None or known.signing is None or self._keyring.find(text) is None:
+            return
+        body = await body_of(request)
+        sent = Sent(request.method, request.raw_path, request.headers.items(), body)
+        request[FLAW] = flaw(known.signing, sent, dt.datetime.now(dt.UTC))
+
     def account(self, request: web.Request, scope: Scope) -> Account:
         """Tell which account asks for something of this scope. Raises Problem."""
         if not self.need_keys:
@@ -136,14 +157,26 @@ class Callers:
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, {"Retry-After": str(math.ceil(wait))})
 
     def _key(self, request: web.Request) -> Key:
-        headers = request.headers
-        text = headers.get("as-api-key")
-        if text is None:
-            kind, _, text = headers.get("Authorization", "").partition(" ")
-            if kind.lower() != "bearer":
-                text = ""
-        found = self._keyring.find(text.strip())
+        text = _text_of(request)
+        found = self._keyring.find(text)
         if found is None:
-            why = f"this key is not known, or has ended: {_HOW}" if text else f"no key: {_HOW}"
-            raise Problem(HTTPStatus.UNAUTHORIZED, why, {"WWW-Authenticate": "Bearer"})
+            raise _nobody(
+                f"this key is not known, or has ended: {_HOW}" if text else f"no key: {_HOW}"
+            )
+        if found.signing and (why := request.get(FLAW, _UNSEEN)):
+            raise _nobody(why)
         return found
+
+
+def _text_of(request: web.Request) -> str:
+    """Take the key out of a request; "" where there is none."""
+    text = request.headers.get("as-api-key")
+    if text is None:
+        kind, _, text = request.headers.get("Authorization", "").partition(" ")
+        if kind.lower() != "bearer":
+            text = ""
+    return text.strip()
+
+
+def _nobody(why: str) -> Problem:
+    return Problem(HTTPStatus.UNAUTHORIZED, why, {"WWW-Authenticate": "Bearer"})

@@ -9,7 +9,7 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -63,12 +63,15 @@ REQUEST_ID = web.RequestKey("REQUEST_ID", str)
 
 Writing = Callable[[web.Request, Problem], web.Response]
 
+Check = Callable[[web.Request], Awaitable[None]]
+"""Raises Problem for a request that is not to be served."""
+
 Note = Callable[[web.Request, int, float], None]
 """Takes a request, the status of its answer and when it began, of `time.monotonic()`."""
 
 
 def problems(
-    check: Callable[[web.Request], None],
+    check: Check,
     elsewhere: Mapping[str, Writing] | None = None,
     note: Note = lambda *_: None,
 ) -> Middleware:
@@ -91,7 +94,7 @@ def problems(
             name = f"{_START}-{next(_count)}"
         request[REQUEST_ID] = name
         try:
-            check(request)
+            await check(request)
             response = await handler(request)
         except Exception as error:  # noqa: BLE001 - whatever it is, the others are served on
             response = written(request, _problem_of(error, name))

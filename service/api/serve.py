@@ -7,7 +7,6 @@ import contextlib
 import re
 import resource
 import signal
-from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,7 +28,7 @@ from service.api.links import LinkRoutes
 from service.api.openapi import with_document
 from service.api.operations import OperationRoutes, answer
 from service.api.parcels import ParcelRoutes
-from service.api.problems import BODY_MOST, RETRY_SECONDS, Problem, problems
+from service.api.problems import BODY_MOST, RETRY_SECONDS, Check, Problem, problems
 from service.api.requests import Requests
 from service.api.routes import About, Route
 from service.client.catalogue import Catalogue
@@ -167,10 +166,10 @@ def application(
     return made
 
 
-def _checking(hosts: tuple[str, ...], callers: Callers) -> Callable[[web.Request], None]:
-    """Make what refuses a request whatever it asks for."""
+def _checking(hosts: tuple[str, ...], callers: Callers) -> Check:
+    """Make what refuses a request whatever it asks for, and looks at its signature."""
 
-    def check(request: web.Request) -> None:
+    async def check(request: web.Request) -> None:
         host = request.headers.get("Host", "")
         if not _HOST.fullmatch(host):  # addresses of links begin with it
             raise Problem(HTTPStatus.BAD_REQUEST, f"the header Host names no host: {host[:80]!r}")
@@ -181,6 +180,7 @@ def _checking(hosts: tuple[str, ...], callers: Callers) -> Callable[[web.Request
                 raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why)
         # Without keys a page of anybody's in a browser here could post what needs no body.
         if callers.need_keys:
+            await callers.check_signature(request)
             return
         origin = request.headers.get("Origin")
         if origin is not None and origin.partition("://")[2] != host:

@@ -48,13 +48,7 @@ def _keys(verbs: Verbs) -> None:
         else:
             each.add_argument("key", metavar="KEY", help="its first 15 characters, or all of it")
         if action == "add":
-            each.add_argument(
-                "--scope",
-                type=scopes_of,
-                required=True,
-                metavar="SCOPES",
-                help="what it is good for: ingest, read, admin; several with commas",
-            )
+            _what_it_is(each)
         if action == "rotate":
             each.add_argument(
                 "--keep",
@@ -64,6 +58,23 @@ def _keys(verbs: Verbs) -> None:
                 help="how long the old key works on, like 90s, 15m, 2h or 3d; default: 1d",
             )
         offer_json(each)
+
+
+def _what_it_is(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--scope",
+        type=scopes_of,
+        required=True,
+        metavar="SCOPES",
+        help="what it is good for: ingest, read, admin; several with commas",
+    )
+    made.add_argument(
+        "--signature",
+        choices=("hmac", "rsa"),
+        help="refuse requests with it that are not signed as AfterShip's SDKs sign: with a "
+        "secret that is shown this once, too (hmac), or a private key of theirs (rsa)",
+    )
+    made.add_argument("--public-key", metavar="FILE", help="for rsa: the public key, in PEM")
 
 
 def account_of(text: str) -> Account:

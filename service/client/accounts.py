@@ -12,12 +12,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
 from service.client.audit import Operator, recorded
 from service.client.connections import Collections
 from service.client.keys import PREFIX_CHARACTERS, Key, Scope, digest, make_key
+from service.client.signatures import HmacSecret, Signing, kind_of, make_secret
 from service.results.connection import Document
 from service.results.shipments import leave
 from tracking.account import MAIN, Account
@@ -39,13 +41,22 @@ class KeptAccount:
 
 @dataclass(frozen=True, slots=True)
 class KeptKey:
-    """A key as it is listed."""
+    """A key as it is listed; `signature`: how requests with it must be signed, `hmac` or `rsa`."""
 
     prefix: str
     account: Account
     scopes: tuple[Scope, ...]
+    signature: str | None
     made_at: dt.datetime
     ends_at: dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class MadeKey:
+    """A key that was just made; nobody can read it again. `signing` is what its requests need."""
+
+    text: str
+    signing: Signing | None
 
 
 def add_account(stores: Collections, name: Account) -> None:
@@ -95,12 +106,20 @@ def accounts(stores: Collections) -> list[KeptAccount]:
     ]
 
 
-def add_key(stores: Collections, account: Account, scopes: Sequence[Scope]) -> str:
-    """Make a key for an account; nobody can read it again. Raises NotDone."""
-    with _recorded(stores, "key add", account=account, scopes=[*map(str, scopes)]) as outcome:
+def add_key(
+    stores: Collections,
+    account: Account,
+    scopes: Sequence[Scope],
+    signing: Signing | None = None,
+) -> MadeKey:
+    """Make a key for an account. Raises NotDone."""
+    target: Document = {"account": account, "scopes": [*map(str, scopes)]}
+    if signing:
+        target["signature"] = kind_of(signing)
+    with _recorded(stores, "key add", **target) as outcome:
         _insist(stores, account)
-        made = _add_key(stores, account, scopes)
-        outcome["key"] = made[:PREFIX_CHARACTERS]
+        made = _add_key(stores, account, scopes, signing)
+        outcome["key"] = made.text[:PREFIX_CHARACTERS]
     return made
 
 
@@ -108,7 +127,14 @@ def keys(stores: Collections, account: Account | None = None) -> list[KeptKey]:
     """List keys, oldest first, also those that have ended."""
     asked = {} if account is None else {"account": account}
     return [
-        KeptKey(key.prefix, key.account, key.scopes, each["made_at"], each["ends_at"])
+        KeptKey(
+            key.prefix,
+            key.account,
+            key.scopes,
+            kind_of(key.signing),
+            each["made_at"],
+            each["ends_at"],
+        )
         for each in stores.keys.find(asked).sort("made_at")
         for key in read_key(each)
     ]
@@ -121,13 +147,17 @@ def revoke_key(stores: Collections, prefix: str) -> None:
         _end(stores.keys, {"_id": prefix}, _now())
 
 
-def rotate_key(stores: Collections, prefix: str, keep_seconds: float) -> str:
-    """Make a key like another one, which ends after `keep_seconds`. Raises NotDone."""
+def rotate_key(stores: Collections, prefix: str, keep_seconds: float) -> MadeKey:
+    """Make a key like another one, which ends after `keep_seconds`. Raises NotDone.
+
+    A secret is made again, too; a public key stays.
+    """
     with _recorded(stores, "key rotate", key=prefix, keep_seconds=keep_seconds) as outcome:
         old = _working(stores, prefix)
-        made = _add_key(stores, old.account, old.scopes)
+        signing = make_secret() if isinstance(old.signing, HmacSecret) else old.signing
+        made = _add_key(stores, old.account, old.scopes, signing)
         _end(stores.keys, {"_id": prefix}, _now() + dt.timedelta(seconds=keep_seconds))
-        outcome["key"] = made[:PREFIX_CHARACTERS]
+        outcome["key"] = made.text[:PREFIX_CHARACTERS]
     return made
 
 
@@ -141,6 +171,7 @@ def read_key(document: Document) -> Iterator[Key]:
             scopes=tuple(map(Scope, document["scopes"])),
             sha256=document["sha256"],
             ends_at=ends_at and ends_at.timestamp(),
+            signing=msgspec.convert(document.get("signing"), Signing | None),
         )
     except (LookupError, TypeError, ValueError, AttributeError):
         return
@@ -152,7 +183,9 @@ def _recorded(
     return recorded(stores.audit, Operator(), act, target)
 
 
-def _add_key(stores: Collections, account: Account, scopes: Sequence[Scope]) -> str:
+def _add_key(
+    stores: Collections, account: Account, scopes: Sequence[Scope], signing: Signing | None
+) -> MadeKey:
     made = make_key()
     stores.keys.insert_one(
         {
@@ -162,9 +195,10 @@ def _add_key(stores: Collections, account: Account, scopes: Sequence[Scope]) -> 
             "sha256": digest(made),
             "made_at": _now(),
             "ends_at": None,
+            **({"signing": msgspec.to_builtins(signing)} if signing else {}),
         }
     )
-    return made
+    return MadeKey(made, signing)
 
 
 def _working(stores: Collections, prefix: str) -> Key:

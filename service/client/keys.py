@@ -14,6 +14,7 @@ from enum import StrEnum
 
 import msgspec
 
+from service.client.signatures import Signing
 from tracking.account import Account
 
 PREFIX_CHARACTERS = 15
@@ -28,13 +29,17 @@ class Scope(StrEnum):
 
 
 class Key(msgspec.Struct, frozen=True):
-    """What is kept of a key. It works until `ends_at` (Unix time), None for ever."""
+    """What is kept of a key. It works until `ends_at` (Unix time), None for ever.
+
+    `signing`: requests with it must be signed, and what checks that.
+    """
 
     prefix: str
     account: Account
     scopes: tuple[Scope, ...]
     sha256: str
     ends_at: float | None = None
+    signing: Signing | None = None
 
 
 class Keys(msgspec.Struct, frozen=True):

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import Run
 
 from service.client.keys import digest
+
+PUBLIC_KEY = """\
+-----BEGIN PUBLIC KEY-----
+MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEArTAxHdEEkTrF1bE3uVmO
+d64e3vlpNU45DQret1xn5aAKkVltjtGc5foXe1Mc2P1xTD1OtiUc/iXGMaG7S53k
+RG+TU0yAg5oiGPWL7EWg8zYXODDqFz/X8d2lpNyRX7Jr7bYt2XoPvw+KmnPEHpS/
+BzuaBKphASKkvzszpCnIbi0DyOXeTh8s/xWLArWu6CwQqgBLiOh98r+ibN42l6OC
+QOP/YdXSqTVZqL638oHOUBMwCf7XnyfayCDv6RWApsP9BCvhFL7WngxWwjIkBHAD
+kIXWOE1V9mkgQDnt896/lwCRiwB8pyyO4JK0HJoaqlinmy8GIycj+wiLP2UslNeo
+fwIDAQAB
+-----END PUBLIC KEY-----
+"""
 
 
 def test_a_key_is_shown_once_and_only_its_hash_is_kept(run: Run, collections: Any) -> None:
@@ -80,6 +93,57 @@ def test_a_rotated_key_works_on_for_a_while_and_a_revoked_one_does_not(run: Run)
     assert run("key", "revoke", old).code == 0
     assert "has ended" in run("key", "revoke", old).err
     assert "there is no key" in run("key", "revoke", "tk_000000000000").err
+
+
+def test_a_key_may_demand_signatures_and_its_successor_does_too(run: Run, collections: Any) -> None:
+    key, secret = run("key", "add", "main", "--scope", "read", "--signature", "hmac").lines
+    [new] = run("key", "rotate", key, "--json").json
+
+    assert (key[:3], secret[:3], new["secret"][:3]) == ("tk_", "ts_", "ts_")
+    assert new["secret"] != secret
+    assert [each["signing"] for each in collections.keys.find(sort=["made_at"])] == [
+        {"kind": "hmac", "secret": secret},
+        {"kind": "hmac", "secret": new["secret"]},
+    ]
+    listed = run("key", "list", "--json")
+    assert [each["signature"] for each in listed.json] == ["hmac", "hmac"]
+    told = listed.out + run("key", "list").out + str(list(collections.audit.find()))
+    assert "ts_" not in told
+
+
+def test_a_key_may_demand_signatures_of_a_key_pair(
+    run: Run, collections: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "public.pem"
+    file.write_text(PUBLIC_KEY)
+    signed = ("--signature", "rsa", "--public-key", str(file))
+    [key] = run("key", "add", "main", "--scope", "read", *signed).lines
+    [new] = run("key", "rotate", key).lines
+
+    kept = {each["_id"]: each["signing"] for each in collections.keys.find()}
+    same = {"kind": "rsa", "public_key": PUBLIC_KEY}
+    assert kept == {key[:15]: same, new[:15]: same}
+    assert run("key", "list").out.count("rsa") == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--signature", "rsa"], "go together"),
+        (["--public-key", "x"], "go together"),
+        (["--signature", "hmac", "--public-key", "x"], "go together"),
+        (["--signature", "rsa", "--public-key", "/nowhere"], "/nowhere cannot be read (No such"),
+        (["--signature", "rsa", "--public-key", "/dev/null"], "no public key in PEM; `openssl rsa"),
+        (["--signature", "aes"], "hmac"),
+    ],
+)
+def test_what_no_signature_can_be_checked_with_is_refused(
+    run: Run, options: list[str], says: str
+) -> None:
+    done = run("key", "add", "main", "--scope", "read", *options)
+
+    assert (done.code, done.out) == (2, "")
+    assert says in done.err
 
 
 @pytest.mark.parametrize("name", ["", "Shop", "my-shop", "x" * 21, "a/b", "ä"])

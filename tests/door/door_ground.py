@@ -23,6 +23,7 @@ from service.client.catalogue import Catalogue
 from service.client.door import Door, Note
 from service.client.keys import PREFIX_CHARACTERS, Key, Keys, Scope, digest, keys_of, make_key
 from service.client.put import Sendable
+from service.client.signatures import Signing
 from service.client.spool import Spool
 from service.config.load import load
 from service.config.schema import Http
@@ -109,9 +110,16 @@ class FixedKeys:
     def __init__(self) -> None:
         self.keys = Keys()
 
-    def make(self, account: str, *scopes: Scope, ends_at: float | None = None) -> str:
+    def make(
+        self,
+        account: str,
+        *scopes: Scope,
+        ends_at: float | None = None,
+        signing: Signing | None = None,
+    ) -> str:
         made = make_key()
-        key = Key(made[:PREFIX_CHARACTERS], Account(account), scopes, digest(made), ends_at)
+        name = made[:PREFIX_CHARACTERS]
+        key = Key(name, Account(account), scopes, digest(made), ends_at, signing)
         self.keys = keys_of([*self.keys.known.values(), key])
         return made
 

@@ -54,7 +54,7 @@ async def keyring(config: Config, file: Path) -> AsyncIterator[Keyring]:
 
 def made_in(ground: Ground) -> str:
     with collections_of(ground.config) as stores:
-        return add_key(stores, MAIN, [Scope.INGEST])
+        return add_key(stores, MAIN, [Scope.INGEST]).text
 
 
 async def test_a_key_is_known_after_the_next_look_and_a_revoked_one_is_not(ground: Ground) -> None:

@@ -1,10 +1,11 @@
 // The same story through AfterShip's own Node SDK: node aftership_story.cjs ADDRESS KEY SLUG NUMBER.
+// Signed where AES or RSA and a secret or a private key follow.
 // NODE_PATH names the folder of modules in which it is installed. Writes a line of JSON a step.
 "use strict";
 
 const { AfterShip } = require("@aftership/tracking-sdk");
 
-const [address, key, slug, number] = process.argv.slice(2);
+const [address, key, slug, number, auth_type, api_secret] = process.argv.slice(2);
 const UNKNOWN = "0".repeat(32);
 const TRIES_MOST = 500;
 
@@ -41,7 +42,8 @@ async function limited(step) {
 }
 
 async function main() {
-  const client = new AfterShip({ api_key: key, domain: address, max_retry: 0 });
+  const open = { api_key: key, domain: address, max_retry: 0 };
+  const client = new AfterShip(auth_type ? { ...open, auth_type, api_secret } : open);
   const { tracking, courier } = client;
 
   const couriers = (await courier.getCouriers()).data;
@@ -72,6 +74,7 @@ async function main() {
   say("gone", await refusal(() => tracking.getTrackingById(made.id)));
   const nobody = new AfterShip({ api_key: "tk_nobody", domain: address, max_retry: 0 });
   say("no key", await refusal(() => nobody.courier.getCouriers()));
+  say("unsigned", await refusal(() => new AfterShip(open).courier.getCouriers()));
 }
 
 main().catch((error) => {

@@ -1,6 +1,7 @@
 """One parcel's story by AfterShip's own Python SDK: aftership_story.py ADDRESS KEY SLUG NUMBER.
 
-Runs where that SDK is installed, far from this project's packages. Writes a line of JSON a step.
+Signed where AES or RSA follows, and the secret or the private key. Runs where that SDK is
+installed, far from this project's packages. Writes a line of JSON a step.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ def refusal_of(error: exceptions.ApiException) -> dict[str, Any]:
     return {"raised": type(error).__name__, "code": error.code.value, "meta_code": error.meta_code}
 
 
-def main(address: str, key: str, slug: str, number: str) -> None:
-    client = Client(Configuration(domain=address, api_key=key, max_retry=0))
+def main(address: str, key: str, slug: str, number: str, *signing: str) -> None:
+    signed = dict(zip(("authentication_type", "api_secret"), signing, strict=False))
+    client = Client(Configuration(domain=address, api_key=key, max_retry=0, **signed))
     trackings = client.tracking
 
     def say(step: str, **what: Any) -> None:
@@ -80,6 +82,8 @@ def main(address: str, key: str, slug: str, number: str) -> None:
     say("gone", **refusal(lambda: trackings.get_tracking_by_id(made.id)))
     nobody = Client(Configuration(domain=address, api_key="tk_nobody", max_retry=0))
     say("no key", **refusal(nobody.courier.get_couriers))
+    unsigned = Client(Configuration(domain=address, api_key=key, max_retry=0))
+    say("unsigned", **refusal(unsigned.courier.get_couriers))
 
 
 if __name__ == "__main__":

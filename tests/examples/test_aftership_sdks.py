@@ -16,10 +16,12 @@ import shutil
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pymongo
 import pytest
@@ -52,6 +54,13 @@ PARCEL: dict[str, Any] = {
 }
 
 
+class Key(NamedTuple):
+    """A key, and what the SDKs get to sign with."""
+
+    text: str
+    signing: list[str]
+
+
 @pytest.fixture
 def settings(
     redis_url: str, mongo_uri: str, database: str, beanstalkd: Server, disk: Path
@@ -64,33 +73,45 @@ def settings(
         "TRACKER_BEANSTALKD__SERVERS": json.dumps([beanstalkd.url]),
         "TRACKER_INGEST__SPOOL": str(disk / "spool.sqlite"),
         "TRACKER_INGEST__KEYS": str(disk / "keys.json"),
-        "TRACKER_HTTP__PER_SECOND": "20",
+        "TRACKER_HTTP__PER_SECOND": "8",
         "TRACKER_API__LISTEN": f"127.0.0.1:{free_port()}",
     }
 
 
-@pytest.fixture
-def key(settings: dict[str, str]) -> str:
-    command = [sys.executable, "worker.py", "key", "add", "main", "--scope", "read,ingest"]
+@pytest.fixture(params=["", "hmac", "rsa"])
+def key(request: pytest.FixtureRequest, settings: dict[str, str], tmp_path: Path) -> Key:
+    """A key without a signature, and with each kind of them."""
+    made = [sys.executable, "worker.py", "key", "add", "main", "--scope", "read,ingest"]
+    kind, pair = request.param, tmp_path / "pair.pem"
+    if kind == "rsa":
+        subprocess.run(["openssl", "genrsa", "-out", pair, "2048"], check=True)
+        public = tmp_path / "public.pem"
+        subprocess.run(["openssl", "rsa", "-in", pair, "-pubout", "-out", public], check=True)
+        made += ["--public-key", str(public)]
     done = subprocess.run(
-        command, cwd=ROOT, env=settings, capture_output=True, text=True, check=True
+        made + (["--signature", kind] if kind else []),
+        cwd=ROOT,
+        env=settings,
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    return done.stdout.strip()
+    text, *secret = done.stdout.splitlines()
+    signing = {"": [], "hmac": ["AES", *secret], "rsa": ["RSA"]}[kind]
+    return Key(text, [*signing, pair.read_text()] if kind == "rsa" else signing)
 
 
 @pytest.fixture
-def address(settings: dict[str, str], key: str, disk: Path) -> Iterator[str]:
+def address(settings: dict[str, str], key: Key, disk: Path) -> Iterator[str]:
     """A running `worker.py api` that knows the key."""
+    del key  # made before it starts
     url = f"http://{settings['TRACKER_API__LISTEN']}"
-    asked = urllib.request.Request(  # noqa: S310 - of this machine
-        f"{url}/tracking/2026-07/couriers", headers={"as-api-key": key}
-    )
     with Nursery() as nursery:
         command = [sys.executable, str(ROOT / "worker.py"), "api"]
         process = nursery.start(command, disk / "log", settings)
         try:
             deadline = time.monotonic() + SOON
-            while not answers(asked):
+            while not asks_for_a_key(url):
                 assert time.monotonic() < deadline, (disk / "log").read_text()
                 time.sleep(0.1)
             yield url
@@ -99,12 +120,14 @@ def address(settings: dict[str, str], key: str, disk: Path) -> Iterator[str]:
             process.wait()
 
 
-def answers(asked: urllib.request.Request) -> bool:
+def asks_for_a_key(url: str) -> bool:
     try:
-        urllib.request.urlopen(asked, timeout=1.0).close()  # noqa: S310 - of this machine
+        urllib.request.urlopen(f"{url}/tracking/2026-07/couriers", timeout=1.0).close()  # noqa: S310 - of this machine
+    except urllib.error.HTTPError as error:
+        return error.code == HTTPStatus.UNAUTHORIZED
     except OSError:
         return False
-    return True
+    return False
 
 
 @pytest.fixture
@@ -130,8 +153,8 @@ def node() -> str:
 
 
 @pytest.mark.usefixtures("parcel")
-def test_the_python_sdk_tells_a_parcels_story(python: str, address: str, key: str) -> None:
-    story = told([python, "-I", str(HERE / "aftership_story.py"), address, key])
+def test_the_python_sdk_tells_a_parcels_story(python: str, address: str, key: Key) -> None:
+    story = told([python, "-I", str(HERE / "aftership_story.py"), address], key)
 
     refused = {"status": 400, "raised": "BadRequestError"}
     assert story["duplicate"] == refused | {"code": "TRACKING_ALREADY_EXIST", "meta_code": 4003}
@@ -142,8 +165,8 @@ def test_the_python_sdk_tells_a_parcels_story(python: str, address: str, key: st
 
 
 @pytest.mark.usefixtures("parcel")
-def test_the_node_sdk_tells_a_parcels_story(node: str, address: str, key: str) -> None:
-    story = told([node, str(HERE / "aftership_story.cjs"), address, key])
+def test_the_node_sdk_tells_a_parcels_story(node: str, address: str, key: Key) -> None:
+    story = told([node, str(HERE / "aftership_story.cjs"), address], key)
 
     refused = {"status": 400, "raised": "AftershipError"}
     assert story["duplicate"] == refused | {"code": "TRACKING_ALREADY_EXIST", "meta_code": 4003}
@@ -153,10 +176,10 @@ def test_the_node_sdk_tells_a_parcels_story(node: str, address: str, key: str) -
     assert story["no key"]["code"] == "API_KEY_INVALID"
 
 
-def told(command: list[str]) -> dict[str, dict[str, Any]]:
+def told(command: list[str], key: Key) -> dict[str, dict[str, Any]]:
     """Run a story, and check of it what is the same through each SDK."""
     done = subprocess.run(
-        [*command, SLUG, NUMBER],
+        [*command, key.text, SLUG, NUMBER, *key.signing],
         env={"PATH": os.environ["PATH"], "NODE_PATH": os.environ.get("AFTERSHIP_NODE", "")},
         capture_output=True,
         text=True,
@@ -181,4 +204,6 @@ def told(command: list[str]) -> dict[str, dict[str, Any]]:
     assert story["delete"] == {"id": True}
     assert story["unknown"]["meta_code"] == story["gone"]["meta_code"] == 4004
     assert (story["not offered"]["meta_code"], story["no key"]["meta_code"]) == (403, 401)
+    unsigned = {"meta_code": 401} if key.signing else {"raised": None}
+    assert story["unsigned"].items() >= unsigned.items()
     return story

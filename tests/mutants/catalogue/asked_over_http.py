@@ -11,6 +11,7 @@ LISTENERS = "door/test_listeners.py"
 LINKS = "door/test_secret_links.py"
 PARCELS = "door/test_parcels_over_http.py"
 OPERATORS = "door/test_operators.py"
+SIGNATURES = "door/test_signed_requests.py"
 SHIPMENTS = "door/test_aftership_lists.py"
 LET_GO = "results/test_parcels_let_go.py"
 
@@ -62,6 +63,16 @@ MUTANTS = (
         old="if key.account != MAIN or Scope.ADMIN not in key.scopes:",
         new="if Scope.ADMIN not in key.scopes:",
         tests=(f"{OPERATORS}::test_for_all_others_there_is_nothing_at_these_paths",),
+    ),
+    Mutant(
+        name="a key that demands signatures counts without",
+        breaks="F18",
+        where="service/api/callers.py",
+        old="if found.signing and (why := request.get(FLAW, _UNSEEN)):",
+        new='if found.signing and (why := request.get(FLAW, "")):',
+        tests=(
+            f"{SIGNATURES}::test_a_key_that_was_made_while_a_request_came_does_not_count_unseen",
+        ),
     ),
     Mutant(
         name="an act is done though nobody can record it",

@@ -40,12 +40,15 @@ async def operations_of(redis: Redis, slug: Slug, number: Number) -> list[Operat
     pipeline = redis.pipeline(transaction=True)
     pipeline.hget(names.wait_requests, number)
     pipeline.lrange(f"{names.operations}{number}", 0, LISTED_MOST - 1)
+    # Of more than 100 that a call is for the others are not noted before they end.
+    pipeline.lrange(f"{names.operations}={number}", 0, LISTED_MOST - 1)
     pipeline.zrange(f"{names.history}{slug}:{number}", 0, LISTED_MOST - 1, desc=True)
-    text, listed, noted = await pipeline.execute()
+    text, listed, called, noted = await pipeline.execute()
     record = json.loads(text or "{}")
     anonymous = record.get("anon")
     jobs = [anonymous_id(slug, number, anonymous["id"])] if anonymous else []
-    ids = list(dict.fromkeys([*(record.get("newest") or ()), *jobs, *listed, *noted]))[:LISTED_MOST]
+    waiting = [*(record.get("newest") or ()), *jobs, *listed]
+    ids = list(dict.fromkeys([*waiting, *called, *noted]))[:LISTED_MOST]
     texts = await redis.mget([keys.status(each) for each in ids]) if ids else []
     unknown = {"tracking": f"{slug}:{number}"}
     waits = unknown | {"status": State.WAITING.value}
@@ -63,7 +66,9 @@ async def operations(redis: Redis, ids: Sequence[str]) -> dict[str, Operation]:
     for slug, number, _ in named.values():
         pipeline.hget(keys.of_line(courier_line(Slug(slug))).wait_requests, number)
     texts, *records = await pipeline.execute()
-    found = {each: _told(json.loads(text)) for each, text in zip(ids, texts, strict=True) if text}
+    read = {each: json.loads(text) for each, text in zip(ids, texts, strict=True) if text}
+    # One that was just refused has no status: it is no operation.
+    found = {each: _told(operation) for each, operation in read.items() if operation.get("status")}
     for (each, (slug, number, job)), text in zip(named.items(), records, strict=True):
         if each not in found and text and (json.loads(text).get("anon") or {}).get("id") == job:
             found[each] = _told({"status": State.WAITING.value, "tracking": f"{slug}:{number}"})

@@ -113,10 +113,11 @@ local function too_late(request, idle)
   return starts - rules.ahead_us > request.till * 1000 and starts or nil
 end
 
--- A request that is not taken is in no tube any more: what a door noted of it would tell so for a day.
+-- A request that is not taken is in no tube any more: what a door noted of it, or is about to note where
+-- nothing stands, would tell so for a day.
 local function unqueue(request)
   local key = request.id and STATUS .. request.id
-  if key and not operation_in(call('GET', key)) then call('DEL', key) end
+  if key and not operation_in(call('GET', key)) then call('SET', key, '{"status":null}', 'PX', 10000) end
 end
 
 local function full(request)

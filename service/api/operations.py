@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Annotated, Any, TypedDict
 
@@ -120,9 +120,11 @@ class OperationRoutes:
         seconds = seconds_of(request, "wait", WAIT_MOST)
         marks = flag(request, "mark_replied")
         if seconds is None:
-            found = known(await self._operations.find(identity))
+            found = await self._operations.find(identity)
         else:
-            found = known(await self.end_of(identity, seconds, request))
+            found = await self.end_of(identity, seconds, request)
+        if found is None:
+            raise not_known(await self._operations.stored.dead(identity))
         return answer(told(await self._operations.note_reply(found) if marks else found))
 
     async def end_of(self, identity: str, seconds: float, request: web.Request) -> Known | None:
@@ -213,6 +215,13 @@ def known(found: Known | None) -> Known:
     if found is None:
         raise unknown()
     return found
+
+
+def not_known(record: Mapping[str, Any] | None) -> Problem:
+    """Say why there is no operation, where its request is recorded as dead."""
+    if record is None:
+        return unknown()
+    return Problem(HTTPStatus.NOT_FOUND, f"it is dead: {record['detail']}", reason=record["reason"])
 
 
 def unknown() -> Problem:

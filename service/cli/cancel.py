@@ -85,7 +85,11 @@ def _check(options: argparse.Namespace, which: Which, *, named: bool) -> None:
 
 async def _by_id(config: Config, options: argparse.Namespace) -> int:
     """Find the parcel of an id, and cancel that one request."""
-    parcel = ((await operation_of(config, options.id)).operation or {}).get("tracking")
+    found = await operation_of(config, options.id)
+    parcel = (found.operation or {}).get("tracking")
+    if found.dead:
+        sys.stderr.write(f"worker.py: {options.id} waits no more: {found.dead['detail']}\n")
+        return Exit.NEGATIVE
     if not parcel:
         sys.stderr.write(
             f"worker.py: no request with the id {options.id} is known; check the id, or cancel "

@@ -15,6 +15,7 @@ from service.cli.output import moment, say, say_json, span, table
 from service.cli.settings import loaded
 from service.cli.standing import reason, stands, summary
 from service.client.catalogue import Catalogue
+from service.client.dead import shown
 from service.client.look import (
     Document,
     LineView,
@@ -96,7 +97,10 @@ def _show_operation(options: argparse.Namespace, config: Config, catalogue: Cata
     if options.json:
         line = {"id": options.id, "operation": operation}
         line |= {"place": dataclasses.asdict(place)} if place else {}
+        line |= {"dead": shown(found.dead)} if found.dead else {}
         say_json(line | (members(seen) if seen else {"bound_by": "no_worker"} if binding else {}))
+    elif found.dead:
+        _print_dead(options.id, found.dead)
     elif operation is None:
         say(f"{options.id}: still in the tube, purged long after its end, or never put")
     else:
@@ -111,7 +115,15 @@ def _show_operation(options: argparse.Namespace, config: Config, catalogue: Cata
             say(f"  {'attempt':<11} {each['at']}  {each['outcome']} ({status}{each['ms']} ms)")
     if binding and not options.json:
         say(f"  {'bound by':<11} {binding}")
-    return Exit.NEGATIVE if operation is None else Exit.DONE
+    return Exit.NEGATIVE if operation is None and found.dead is None else Exit.DONE
+
+
+def _print_dead(identity: str, record: Document) -> None:
+    say(f"{identity}: dead  {record['reason']}: {record['detail']}")
+    if record["slug"]:
+        say(f"  {'tracking':<11} {record['slug']}:{record['number']}")
+    again = f"`python worker.py resend --id {identity}` asks again"
+    say(f"  {'recorded':<11} {moment(record['at'])}; {again}")
 
 
 def _print(name: str, document: Document | None, place: Place | None, binding: str) -> None:

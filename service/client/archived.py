@@ -7,15 +7,27 @@ from collections.abc import Sequence
 from limits.operations import Operation
 from service.client.connections import collections_of
 from service.config.schema import Config
+from service.results.connection import Document
+from service.results.dead import newest_records
 from service.results.operations import find_operation, operations_of, told
 from tracking.request import Number, Slug
 
 
-def archived_operation(config: Config, identity: str) -> Operation | None:
-    """Find the newest operation that had this id. Raises ResultsDown; None: none is archived."""
+def kept_operation(config: Config, identity: str) -> tuple[Operation | None, Document | None]:
+    """Find the newest operation that had this id; without one, the newest record of it in `dead`.
+
+    Raises ResultsDown.
+    """
     with collections_of(config) as stores:
-        found = find_operation(stores.operations, identity)
-    return told(found) if found else None
+        if found := find_operation(stores.operations, identity):
+            return told(found), None
+        return None, newest_records(stores.dead, [identity]).get(identity)
+
+
+def dead_of(config: Config, ids: Sequence[str]) -> dict[str, Document]:
+    """Find the newest record in `dead` of each id that has one. Raises ResultsDown."""
+    with collections_of(config) as stores:
+        return newest_records(stores.dead, ids)
 
 
 def with_archived(

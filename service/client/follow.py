@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from limits.view import LineView, Place, View
+from service.client.archived import dead_of
 from service.client.connections import view_of
 from service.client.look import looked_at
 from service.client.put import Sendable
 from service.config.schema import Config
+from tracking.errors import ResultsDown
 from tracking.line import courier_line
 from tracking.operation import ENDS, State
 from tracking.request import Number, Slug
@@ -27,10 +30,13 @@ FIRST_LOOK_SECONDS, LOOK_SECONDS = 1.0, 5.0
 
 COURIERS_LOOKED_AT = 20
 
+CLOCKS_DIFFER = dt.timedelta(seconds=5)
+"""At most, of a person's machine and a worker's: older records are of a put before."""
+
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """A request that has ended, and its operation."""
+    """A request that has ended, and its operation; `status` DEAD of one that was not taken."""
 
     request: Sendable
     operation: Mapping[str, Any]
@@ -65,7 +71,7 @@ async def follow(
     Raises LimitsDown.
     """
     pending = {each.id: each for each in requests}
-    began = time.monotonic()
+    began, put_at = time.monotonic(), dt.datetime.now(dt.UTC) - CLOCKS_DIFFER
     look_at, pace = began + FIRST_LOOK_SECONDS, FIRST_SECONDS
     async with view_of(config) as view:
         while True:
@@ -74,6 +80,8 @@ async def follow(
             now = time.monotonic()
             left = began + patience - now
             if pending and (now >= look_at or left <= 0):
+                for identity, dead in (await _refused(view, config, list(pending), put_at)).items():
+                    yield End(pending.pop(identity), dead)
                 for slug, seen in (await _bound(view, pending.values())).items():
                     yield Binding(slug, seen)
                 look_at = now + LOOK_SECONDS
@@ -94,6 +102,25 @@ async def _ended(view: View, identities: Sequence[str]) -> dict[str, dict[str, A
             # They end about in the order in which they were put.
             break
     return found
+
+
+async def _refused(
+    view: View, config: Config, identities: Sequence[str], since: dt.datetime
+) -> dict[str, dict[str, Any]]:
+    """Find those that were not taken: of them `dead` alone tells."""
+    known = await view.operations(identities[:AT_ONCE])
+    unknown = [each for each in identities[:AT_ONCE] if each not in known]
+    if not unknown:
+        return {}
+    try:
+        records = await asyncio.to_thread(dead_of, config, unknown)
+    except ResultsDown:
+        return {}  # the next look tells
+    return {
+        identity: {"status": "DEAD", "output": {"code": each["reason"], "message": each["detail"]}}
+        for identity, each in records.items()
+        if each["at"] >= since
+    }
 
 
 async def _bound(view: View, requests: Iterable[Sendable]) -> dict[Slug, LineView]:

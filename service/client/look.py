@@ -15,7 +15,7 @@ from limits.pauses import BY_HAND
 from limits.running import RunningCall, running_calls
 from limits.view import LineView, Place, View
 from limits.workers import LIVES_SECONDS, LiveWorker
-from service.client.archived import archived_operation, with_archived
+from service.client.archived import kept_operation, with_archived
 from service.client.connections import collections_of, redis_of, view_of
 from service.client.producer import Producer, Tubes
 from service.config.schema import Config
@@ -100,13 +100,14 @@ class Standing:
     """One request by its id. `operation` None: in the tube, forgotten, or never put.
 
     `seen` is its courier and `place` where it stands, while it waits; `nobody`: it is not known,
-    and no worker lives.
+    and no worker lives. `dead` is the newest record of it, where nothing else tells of it.
     """
 
     operation: dict[str, Any] | None
     place: Place | None
     seen: LineView | None
     nobody: bool
+    dead: Document | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,13 +232,17 @@ async def parcel_of(config: Config, slug: Slug, number: Number) -> ParcelNow:
 
 
 async def operation_of(config: Config, identity: str) -> Standing:
-    """Find one request by its id: in Redis, then in the archive. Raises LimitsDown, ResultsDown."""
+    """Find one request by its id: in Redis, then in the archive, then among the dead ones.
+
+    Raises LimitsDown, ResultsDown.
+    """
     async with view_of(config) as view:
         standing = await standing_of(view, identity)
     if standing.operation is not None:
         return standing
-    archived = await asyncio.to_thread(archived_operation, config, identity)
-    return Standing(archived, None, None, nobody=standing.nobody and archived is None)
+    archived, dead = await asyncio.to_thread(kept_operation, config, identity)
+    unknown = archived is None and dead is None
+    return Standing(archived, None, None, nobody=standing.nobody and unknown, dead=dead)
 
 
 async def standing_of(view: View, identity: str) -> Standing:

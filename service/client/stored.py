@@ -14,6 +14,7 @@ from service.client.connections import Collections, collections_of
 from service.config.schema import Config
 from service.results.account_fields import fields_for
 from service.results.connection import Document
+from service.results.dead import newest_records
 from service.results.failure import mongodb_down
 from service.results.operations import find_operation, find_operations, operations_of, told
 from service.results.queries import find_tracking
@@ -43,6 +44,11 @@ class Stored:
         """Find the newest archived operation that had this id."""
         found = await asked(find_operation, self.stores.operations, identity)
         return told(found) if found else None
+
+    async def dead(self, identity: str) -> Document | None:
+        """Find the newest record in `dead` of a request with this id."""
+        found = await asked(newest_records, self.stores.dead, [identity])
+        return found.get(identity)
 
     async def archived(self, ids: Sequence[str]) -> dict[str, Members]:
         """Find the newest archived operation of each id; what is not known is left out."""

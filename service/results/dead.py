@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from pymongo import DESCENDING
+from pymongo import ASCENDING, DESCENDING
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
@@ -131,6 +131,12 @@ def withdraw(
 def find(dead: Collection[Document], wanted: Filter, limit: int = 0) -> list[Document]:
     """The dead requests that are meant, newest first; `limit` 0 for all."""
     return list(dead.find(wanted.query()).sort(_NEWEST_FIRST).limit(limit))
+
+
+def newest_records(dead: Collection[Document], ids: Sequence[str]) -> dict[str, Document]:
+    """Find the newest record of each operation; one of which there is none is left out."""
+    found = dead.find({"operations": {"$in": list(ids)}}).sort([("at", ASCENDING)])
+    return {name: each for each in found for name in each["operations"] if name in ids}
 
 
 def records_of(dead: Collection[Document], server: str, jobs: Iterable[int]) -> list[Document]:

@@ -90,6 +90,7 @@ def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
         ),
         names.dead: (
             Index(("slug", "reason")),
+            Index(("operations",)),
             Index(("at",), None, names.dead_keep_days),
             # Listed page by page, the newest first.
             Index(("at", "_id")),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Awaitable, Callable
+from typing import Any
 
+import pymongo
 import pytest
 from aftership_ground import create
 from door_ground import USPS, Client, payloads, post, refused
@@ -104,3 +107,15 @@ async def test_while_redis_is_away_the_newest_are_kept_and_no_more(redis: Redis)
 
     assert await redis.dbsize() == PENDING_MOST
     assert not await redis.exists("tracking:status:op-0")
+
+
+async def test_what_was_not_taken_is_404_with_the_reason(
+    whole: Client, mongo_uri: str, database: str
+) -> None:
+    refusal = {"reason": "too_late", "detail": "no call in time", "at": dt.datetime.now(dt.UTC)}
+    with pymongo.MongoClient[dict[str, Any]](mongo_uri) as client:
+        client[database]["dead"].insert_one({"operations": ["late"], **refusal})
+
+    for path in ("late", "late?wait=0.05"):
+        problem = await refused(await whole.get(f"/v1/operations/{path}"), 404)
+        assert (problem["reason"], problem["detail"]) == ("too_late", "it is dead: no call in time")

@@ -19,7 +19,6 @@ from limits_bench import (
     redis_us,
     retries_are_due,
     state,
-    status,
     the_lease_ends,
     they_expire,
 )
@@ -128,7 +127,7 @@ async def test_what_the_rate_alone_makes_impossible_is_not_taken(
 
     assert isinstance(refused, TooLate)
     assert refused.starts_at == pytest.approx(now + 5.1, abs=1.0)
-    assert await status(redis, "op-1") is None
+    assert await state(redis, "op-1") is None
     assert await redis.hexists(KEYS.wait_requests, "N001") is False
     assert await counted(redis, "too_late", "open") == (1, 0)
     assert [await redis.hget(name, "too_late") for name in await redis.keys("*:stats1:*")] == ["1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from limits_bench import (
@@ -55,6 +56,16 @@ async def test_what_waits_runs_or_has_ended_is_listed_the_newest_first_in_two_ro
     }
     assert others == [("runs", "RUNNING"), ("old", "SUCCESS")]
     assert {each["tracking"] for each in found} == {"usps:N001"}
+
+
+async def test_of_hundreds_that_a_call_is_for_all_are_listed(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    names = {f"op-{n}" for n in range(150)}
+    await asyncio.gather(*(busy.parked("N001", id=each) for each in names))
+    await free.taken()
+
+    assert {each["id"] for each in await told(redis, busy)} == names
 
 
 async def test_an_end_without_a_call_is_listed_too(busy: Worker, redis: Redis) -> None:

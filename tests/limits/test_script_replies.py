@@ -16,6 +16,7 @@ from limits_bench import (
     raw,
     redis_us,
     retries_are_due,
+    state,
     the_lease_ends,
     verdict,
 )
@@ -83,7 +84,7 @@ async def test_admit_tells_that_too_many_wait_and_changes_nothing(hire: Hire, re
 
     assert reply == ["full", 1]
     assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N002"]
-    assert not await redis.exists(f"{KEYS.status}op-3")
+    assert await state(redis, "op-3") is None
 
 
 async def test_admit_says_that_a_request_is_dying_and_whose_call_to_finish(hire: Hire) -> None:

@@ -270,4 +270,6 @@ async def test_what_is_refused_is_not_queued_any_more(hire: Hire, redis: Redis) 
     full = await worker.admit("N001", id="full")
 
     assert (type(late), type(full)) == (TooLate, Full)
-    assert await redis.exists(f"{KEYS.status}late", f"{KEYS.status}full") == 0
+    assert await View(redis, lambda _: worker.rules).operations(["late", "full"]) == {}
+    assert not await redis.set(f"{KEYS.status}late", queued, nx=True), "a door is slow to note it"
+    assert 0 < await redis.ttl(f"{KEYS.status}late") <= 10

@@ -7,12 +7,14 @@ first, and no Redis that lost its state has one with the same id.
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
 from limits import keys
+from limits.connect import shared_secret
 from limits.failure import redis_asked
 from tracking.operation import State
 
@@ -56,6 +58,10 @@ class EndStream:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
+
+    async def secret(self) -> str:
+        """Tell the secret that all share who ask this Redis."""
+        return await shared_secret(self._redis, keys.SECRET, secrets.token_hex(32))
 
     async def newest(self) -> EventId:
         """Tell the id of the newest end; NO_EVENT of an empty stream."""

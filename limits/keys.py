@@ -43,7 +43,7 @@ tracking:operations:<slug>:<> zset   id → its call or end, ms           24 h a
 tracking:answer:<slug>:<no>   string the last answer, JSON              default max_age, 30 s to 1 h
 tracking:forgotten:<slug>:<n> string when it was forgotten, µs          1 h
 tracking:defects:<job>        string defects that came up over a job     24 h after the first
-tracking:secret               string names jobs that carry no id        never
+tracking:secret               string names jobs without id, seals ids   never
 tracking:stats:successes      string operations that ended in SUCCESS   never
 tracking:stats:errors         string operations that ended in ERROR     never
 tracking:stats:slugs          set    slugs of which something is below  never

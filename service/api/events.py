@@ -18,7 +18,7 @@ from service.api.requests import FLAG, flag
 from service.api.routes import About, Parameter, Route
 from service.client.keys import Scope
 from service.client.known import Known
-from service.client.listeners import EventId, Kind, Listener, Told, parse_event_id
+from service.client.listeners import EventId, EventIds, Kind, Listener, Told
 from service.client.operations import Operations, Place
 from tracking.account import Account, account_and_id
 from tracking.errors import StoreError
@@ -94,7 +94,7 @@ class EventRoutes:
     async def listen(self, request: web.Request) -> web.StreamResponse:
         """Tell of ends until the client goes. Raises Problem, StoreError before it begins."""
         account = self._held.callers.account(request, Scope.READ)
-        only, last, progress = _only(request, account), _last(request), flag(request, "progress")
+        only, progress = _only(request, account), flag(request, "progress")
         if progress and not only:
             why = "progress goes with id: name the operations, `?progress=1&id=…&id=…`"
             raise Problem(HTTPStatus.BAD_REQUEST, why)
@@ -104,30 +104,34 @@ class EventRoutes:
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later)
         listener = Listener(account, only, lambda: _abort(request))
         with self._held.holding():
+            ids = await self._operations.listeners.ids()
             try:
-                return await self._tell(request, listener, last, progress=progress)
+                return await self._tell(request, listener, ids, progress=progress)
             finally:
                 self._operations.listeners.leave(listener)
                 self._operations.progress.leave(listener)
 
     async def _tell(
-        self, request: web.Request, listener: Listener, last: EventId | None, *, progress: bool
+        self, request: web.Request, listener: Listener, ids: EventIds, *, progress: bool
     ) -> web.StreamResponse:
+        read = request.headers.get("Last-Event-ID")
+        last = ids.opened(read) if read else None
         response = web.StreamResponse(headers=_HEADERS | {"X-Request-Id": request[REQUEST_ID]})
         async with contextlib.aclosing(self._operations.listeners.missed(listener, last)) as missed:
             first = await anext(missed)  # while Redis is away it is refused with a problem
             await response.prepare(request)
             # After any of these the client comes again, with the id of what it read last.
             with contextlib.suppress(ConnectionError, StoreError):
-                await self._write(request, response, _BEGIN + _written(first))
+                await self._write(request, response, _BEGIN + _written(first, ids))
                 async for told in missed:
-                    await self._write(request, response, _written(told))
-                await self._write(request, response, _heartbeat(listener))
+                    await self._write(request, response, _written(told, ids))
+                await self._write(request, response, _heartbeat(listener, ids))
                 if progress:
                     self._operations.progress.watch(listener)
                 while not listener.over:
                     told = await listener.next(HEARTBEAT_SECONDS)
-                    await self._write(request, response, _written(told) or _heartbeat(listener))
+                    text = _written(told, ids) or _heartbeat(listener, ids)
+                    await self._write(request, response, text)
         return response
 
     async def _write(self, request: web.Request, response: web.StreamResponse, text: bytes) -> None:
@@ -151,25 +155,18 @@ def _only(request: web.Request, account: Account) -> frozenset[str]:
     return frozenset(own_id(each, account) for each in named)
 
 
-def _last(request: web.Request) -> EventId | None:
-    """Read behind which event to go on. Raises Problem."""
-    text = request.headers.get("Last-Event-ID")
-    try:
-        return parse_event_id(text) if text else None
-    except ValueError as error:
-        why = f"Last-Event-ID: {error}: send one that was read here, or none"
-        raise Problem(HTTPStatus.BAD_REQUEST, why) from error
-
-
-def _written(told: Sequence[Told]) -> bytes:
+def _written(told: Sequence[Told], ids: EventIds) -> bytes:
     """Write events as a stream of them has it."""
-    return b"".join(map(_event, told))
+    return b"".join(_event(each, ids) for each in told)
 
 
-def _event(told: Told) -> bytes:
-    at = b"" if told.at is None else f"id: {told.at}\n".encode()
+def _event(told: Told, ids: EventIds) -> bytes:
     what = _RESET if told.operation is None else msgspec.json.encode(_told(told, told.operation))
-    return b"event: %s\n%sdata: %s\n\n" % (told.kind.value.encode(), at, what)
+    return b"event: %s\n%sdata: %s\n\n" % (told.kind.value.encode(), _id(told.at, ids), what)
+
+
+def _id(at: EventId | None, ids: EventIds) -> bytes:
+    return b"" if at is None else f"id: {ids.sealed(at)}\n".encode()
 
 
 def _told(told: Told, known: Known) -> EndedOperation | OperationProgress:
@@ -193,9 +190,9 @@ def _told(told: Told, known: Known) -> EndedOperation | OperationProgress:
     )
 
 
-def _heartbeat(listener: Listener) -> bytes:
+def _heartbeat(listener: Listener, ids: EventIds) -> bytes:
     """Say that there is nothing, and up to where: a client that is cut off goes on from there."""
-    return f": nothing new\nid: {listener.at}\n\n".encode()
+    return b": nothing new\n%s\n" % _id(listener.told_until, ids)
 
 
 def _abort(request: web.Request) -> None:

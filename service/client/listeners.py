@@ -25,12 +25,13 @@ from enum import StrEnum
 from redis.asyncio import Redis
 
 from limits.beside import beside
-from limits.events import NO_EVENT, End, EndStream, EventId, parse_event_id
+from limits.events import NO_EVENT, End, EndStream, EventId
+from service.client.event_ids import EventIds
 from service.client.known import Known
 from tracking.account import Account, account_and_id
 from tracking.errors import LimitsDown
 
-__all__ = ["EventId", "Kind", "Listener", "Listeners", "Told", "listening", "parse_event_id"]
+__all__ = ["EventId", "EventIds", "Kind", "Listener", "Listeners", "Told", "listening"]
 
 AT_ONCE = 100
 """Ends of one read: their operations are read in one round trip."""
@@ -82,6 +83,11 @@ class Listener:
         """Tell whether it is to hear this of its account."""
         return not self.only or told.operation is None or told.operation.id in self.only
 
+    @property
+    def told_until(self) -> EventId | None:
+        """Up to where it has heard all; None while something is kept for it."""
+        return None if self._pending else self.at
+
     def offer(self, told: Told) -> None:
         """Keep an event until it is read; with too many of them the client is cut off."""
         if len(self._pending) < PENDING_MOST:
@@ -120,6 +126,10 @@ class Listeners:
         self._at = NO_EVENT
         """The reader has told all listeners up to there, or is just telling them."""
         self._any = asyncio.Event()
+
+    async def ids(self) -> EventIds:
+        """Tell how to write ids for a client, and to read those that it has. Raises LimitsDown."""
+        return EventIds(await self._stream.secret())
 
     async def missed(
         self, listener: Listener, last: EventId | None

@@ -14,6 +14,9 @@ from door_ground import Client
 from limits_bench import Worker
 from redis.asyncio import Redis
 
+from limits.events import EndStream, EventId
+from service.client.event_ids import EventIds
+
 SOON = 5.0
 STREAM = "tracking:events"
 
@@ -83,6 +86,17 @@ async def all_of(heard: Heard) -> list[str]:
         while True:
             ids += await heard.ids(1)
     return ids
+
+
+async def sealed(redis: Redis, at: str) -> str:
+    """What a client has as the id of an entry of the stream."""
+    ms, _, place = at.partition("-")
+    return EventIds(await EndStream(redis).secret()).sealed(EventId(int(ms), int(place)))
+
+
+async def opened(redis: Redis, text: str) -> str:
+    """Which entry of the stream a client's id means."""
+    return str(EventIds(await EndStream(redis).secret()).opened(text))
 
 
 async def add(redis: Redis, *ids: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from door_ground import Client, FixedKeys, refused
-from events_ground import SOON, STREAM, add, end, hearing
+from events_ground import SOON, STREAM, add, end, hearing, opened, sealed
 from limits_bench import Worker, until
 from operations_ground import ARCHIVED, serving_all
 from pymongo import MongoClient
@@ -40,12 +40,15 @@ async def test_an_end_is_told_as_the_operation_tells_it(api: Client, worker: Wor
     assert told["output"] == DELIVERED
 
 
-async def test_all_who_listen_hear_of_each_end_in_order(api: Client, worker: Worker) -> None:
+async def test_all_who_listen_hear_of_each_end_in_order(
+    api: Client, worker: Worker, redis: Redis
+) -> None:
     async with hearing(api) as one, hearing(api) as other:
         await end(worker, "a", "b", "c")
 
         assert await one.ids(3) == await other.ids(3) == ["a", "b", "c"]
-        assert one.last == other.last
+        assert one.last != other.last
+        assert await opened(redis, one.last) == await opened(redis, other.last)
 
 
 async def test_who_was_cut_off_hears_what_it_missed_and_then_goes_on(
@@ -69,7 +72,7 @@ async def test_whenever_somebody_begins_nothing_is_skipped_or_told_twice(
     monkeypatch.setattr(listeners, "AT_ONCE", 3)
     sent = [f"op-{n}" for n in range(60)]
     await redis.mset({f"tracking:status:{each}": '{"status":"SUCCESS"}' for each in sent})
-    begin = await redis.xadd(STREAM, {"SUCCESS": "begin"})
+    begin = await sealed(redis, await redis.xadd(STREAM, {"SUCCESS": "begin"}))
     adding = asyncio.create_task(one_by_one(redis, sent))
 
     async def follow(turns: int) -> list[str]:
@@ -105,10 +108,12 @@ async def test_who_heard_of_nothing_before_it_was_cut_off_misses_nothing(
 
 
 @pytest.mark.parametrize("last", ["5-0", "9999999999999-0", "0-0"])
-async def test_who_may_miss_ends_hears_that_first(api: Client, worker: Worker, last: str) -> None:
+async def test_who_may_miss_ends_hears_that_first(
+    api: Client, worker: Worker, redis: Redis, last: str
+) -> None:
     await end(worker, "lost")
 
-    async with hearing(api, last=last) as heard:
+    async with hearing(api, last=await sealed(redis, last)) as heard:
         assert "ask for the operations" in (await heard.next("reset"))["detail"]
         resumed = heard.last
         await heard.begun()
@@ -119,19 +124,52 @@ async def test_who_may_miss_ends_hears_that_first(api: Client, worker: Worker, l
         assert await again.ids(1) == ["a"]
 
 
-async def test_what_nothing_was_missed_of_is_no_reset(api: Client, worker: Worker) -> None:
+async def test_what_nothing_was_missed_of_is_no_reset(
+    api: Client, worker: Worker, redis: Redis
+) -> None:
     async with hearing(api) as heard:
-        assert heard.last == "0-0"
-    async with hearing(api, last="0-0") as again:
+        assert await opened(redis, heard.last) == "0-0"
+    async with hearing(api, last=heard.last) as again:
         await again.begun()
         await end(worker, "a")
         assert await again.ids(1) == ["a"]
 
 
-async def test_an_id_that_is_none_is_refused(api: Client) -> None:
-    response = await api.get("/v1/events", headers={"Last-Event-ID": "soon"})
+@pytest.mark.parametrize("text", ["soon", "é", "====", "1777881601700-0", "A" * 60])
+async def test_who_comes_with_an_id_of_nothing_hears_that_it_may_miss_ends(
+    api: Client, text: str
+) -> None:
+    async with hearing(api, last=text) as heard:
+        await heard.next("reset")
 
-    assert "no id of an event" in (await refused(response, 400))["detail"]
+
+async def test_an_id_of_before_redis_lost_its_state_is_no_id(
+    api: Client, redis: Redis, worker: Worker
+) -> None:
+    async with hearing(api) as heard:
+        await end(worker, "a")
+        await heard.ids(1)
+    await redis.flushdb()
+
+    async with hearing(api, last=heard.last) as again:
+        await again.next("reset")
+
+
+async def test_what_a_client_reads_tells_nothing_of_others_ends(
+    api: Client, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_events, "HEARTBEAT_SECONDS", 0.02)
+    async with hearing(api) as heard:
+        quiet = [heard.last]
+        for _ in range(3):
+            await heard.begun()
+            quiet.append(heard.last)
+        await redis.xadd(STREAM, {"SUCCESS": "shop/a"})
+        await heard.begun()
+
+    assert len({*quiet, heard.last}) == 5  # another text each time, whatever ends
+    assert {len(each) for each in (*quiet, heard.last)} == {60}
+    assert {await opened(redis, each) for each in quiet} == {"0-0"}
 
 
 async def test_two_accounts_never_hear_of_each_other(
@@ -193,7 +231,7 @@ async def test_an_hour_without_ends_is_no_reset(
         assert await heard.ids(1) == ["a"]
         await redis.delete(STREAM)
         async with asyncio.timeout(SOON):
-            while heard.last != "0-0":
+            while await opened(redis, heard.last) != "0-0":
                 await heard.begun()
         await add(redis, "b")
 
@@ -208,7 +246,7 @@ async def test_who_listens_without_ends_learns_how_far_all_is_told(
         at = await redis.xadd(STREAM, {"SUCCESS": "shop/a"})
 
         async with asyncio.timeout(SOON):
-            while heard.last != at:
+            while await opened(redis, heard.last) != at:
                 await heard.begun()
 
 

@@ -14,12 +14,12 @@ from limits_bench import Worker, until
 from operations_ground import serving_all
 from redis.asyncio import Redis
 
-from limits.events import End
+from limits.events import NO_EVENT, End, EventId, parse_event_id
 from service.api.callers import Callers
 from service.client import listeners, progress
 from service.client.keys import Scope
 from service.client.known import Known
-from service.client.listeners import Listener, listening, parse_event_id
+from service.client.listeners import Kind, Listener, Told, listening
 from tracking.account import MAIN
 
 
@@ -68,6 +68,16 @@ async def test_who_begins_while_others_hear_of_ends_reads_them_by_itself(redis: 
         told = [each.operation.id async for some in missed for each in some if each.operation]
 
     assert told == ["a"]
+
+
+def test_a_heartbeat_names_no_id_while_something_is_kept_for_the_listener() -> None:
+    listener = Listener(MAIN, frozenset())
+    assert listener.told_until == NO_EVENT
+
+    listener.offer(Told(Kind.ENDED, EventId(5, 0)))
+    listener.at = EventId(5, 0)
+
+    assert listener.told_until is None  # a cut now, and it would never hear of that end
 
 
 async def test_a_client_that_does_not_read_is_cut_off_and_goes_on_later(

@@ -75,6 +75,24 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="the id of a heartbeat moves when another account's operation ends",
+        breaks="F18",
+        where="service/client/event_ids.py",
+        old="nonce = os.urandom(_NONCE_BYTES)",
+        new="nonce = bytes(_NONCE_BYTES)",
+        tests=(f"{EVENTS}::test_what_a_client_reads_tells_nothing_of_others_ends",),
+    ),
+    Mutant(
+        name="a heartbeat overtakes an end that its client did not read yet",
+        breaks="F20",
+        where="service/client/listeners.py",
+        old="return None if self._pending else self.at",
+        new="return self.at",
+        tests=(
+            f"{LISTENERS}::test_a_heartbeat_names_no_id_while_something_is_kept_for_the_listener",
+        ),
+    ),
+    Mutant(
         name="an act is done though nobody can record it",
         breaks="F18",
         where="service/client/operators.py",

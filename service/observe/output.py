@@ -64,9 +64,10 @@ class Output:
     def write(self, line: bytes) -> None:
         """Have a line written; waits for nobody."""
         with self._changed:
+            if not self._lines:
+                self._changed.notify_all()  # with lines at hand the thread waits for nothing
             self._lines.append(line)
             self._bytes += len(line)
-            self._changed.notify_all()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="log", daemon=True)
                 self._thread.start()

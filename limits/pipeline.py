@@ -57,10 +57,14 @@ class Pipeline:
         clock: Clock,
         notice: Notice = lambda _: None,
     ) -> None:
-        """`notice` hears of it when Redis goes away (the error) and when it is back (None)."""
+        """`notice` hears of it when Redis goes away (the error) and when it is back (None).
+
+        Made in the event loop that it works in; Python 3.11 asks the kernel to name that loop.
+        """
         self._redis = redis
         self._clock = clock
         self._notice = notice
+        self._loop = asyncio.get_running_loop()
         self.confirmed: bool | None = None
         """Whether a step counts only when a replica has it, too; None: Redis is asked each time."""
         self._away = False
@@ -81,7 +85,7 @@ class Pipeline:
         self, name: str, keys: Sequence[str], args: Sequence[Value]
     ) -> asyncio.Future[Any]:  # each script has replies of its own; limiter.py reads them
         """Run one step. LimitsDown: it may have run, so repeat it as it is."""
-        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[Any] = self._loop.create_future()
         self._waiting.append(_Step(name, keys, args, reply))
         if self._first is None:
             self._first = asyncio.create_task(self._send_all())

@@ -61,6 +61,7 @@ class CallRoom:
         """`most`: calls at once. `may_call`: whether an answer could be stored just now."""
         self.waiting = WaitingLines()
         self.may_call = may_call
+        self._loop = asyncio.get_running_loop()
         self._most = self._free = most
         self._held: dict[Task, int] = {}
         self._stopping = False
@@ -79,9 +80,10 @@ class CallRoom:
             return 0
         if not self.may_call():
             return NO_ROOM  # the place that this task has is not for another call
-        held = self._held.get(_this_task(), 0)
+        task = self._this_task()
+        held = self._held.get(task, 0)
         if not self.waiting and (more := min(most - held, self._free)) > 0:
-            self._give(_this_task(), more)
+            self._give(task, more)
             held += more
         return held or NO_ROOM
 
@@ -91,14 +93,18 @@ class CallRoom:
 
     def pass_on(self, task: Task) -> None:
         """Give one place of this task to another one, which carries a call."""
-        if self._held.get(_this_task()):
-            self._held[_this_task()] -= 1
+        this = self._this_task()
+        if self._held.get(this):
+            self._held[this] -= 1
             self._free += 1
         self._give(task, 1)
 
     def leave(self) -> None:
         """Give back what this task still has."""
-        self._left(_this_task())
+        task = self._this_task()
+        if task in self._held:
+            task.remove_done_callback(self._left)
+            self._left(task)
 
     def call_in(self) -> Line | None:
         """The line that has waited longest, if there is room for it; `place` its task then."""
@@ -121,17 +127,13 @@ class CallRoom:
         self._free -= places
 
     def _left(self, task: Task) -> None:
-        if places := self._held.get(task):
-            self._held[task] = 0
+        if places := self._held.pop(task, 0):
             self._free += places
             if self.waiting:
                 self.waiting.wake()
-        if task.done():
-            self._held.pop(task, None)
 
-
-def _this_task() -> Task:
-    task = asyncio.current_task()
-    if task is None:
-        raise RuntimeError("only a task has places")
-    return task
+    def _this_task(self) -> Task:
+        task = asyncio.current_task(self._loop)
+        if task is None:
+            raise RuntimeError("only a task has places")
+        return task

@@ -19,13 +19,14 @@ class Deadlines:
     """One per process. Each task holds at most one deadline at a time."""
 
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._ends: dict[asyncio.Task[Any], float] = {}
         self._over: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     async def hold(self, deadline: float, work: Awaitable[T]) -> T:
         """Await `work`; raises TimeoutError at `deadline`, on the clock of `time.monotonic()`."""
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         if task is None:
             raise RuntimeError("a deadline ends a task")
         self._ends[task] = deadline
@@ -43,10 +44,10 @@ class Deadlines:
             self._over.discard(task)
 
     def _wait(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(STEP_SECONDS, self._look)
+        self._timer = self._loop.call_later(STEP_SECONDS, self._look)
 
     def _look(self) -> None:
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         for task, deadline in self._ends.items():
             if deadline <= now and task not in self._over:
                 self._over.add(task)

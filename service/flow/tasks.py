@@ -13,20 +13,20 @@ class Tasks:
     """Holds every task of the flow, so that none is lost and all are awaited."""
 
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Begin a task. What it raises is a defect, logged with its traceback."""
-        task = asyncio.create_task(work)
+        task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
 
     async def stop(self, grace_seconds: float) -> int:
         """Let what runs end, hand the rest back. Returns how many that were."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + grace_seconds
-        while self._tasks and (left := until - loop.time()) > 0:
+        until = self._loop.time() + grace_seconds
+        while self._tasks and (left := until - self._loop.time()) > 0:
             await asyncio.wait(self._tasks, timeout=left)
         cut_off = list(self._tasks)
         for task in cut_off:

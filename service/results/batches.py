@@ -34,12 +34,13 @@ class Batches(Generic[In, Out]):
         self._work = work
         self._most = most
         self._size = size
+        self._loop = asyncio.get_running_loop()
         self._items: deque[tuple[In, asyncio.Future[Out]]] = deque()
         self._task: asyncio.Task[None] | None = None
 
     def submit(self, item: In) -> asyncio.Future[Out]:
         """Have one item done. A caller that is cancelled leaves its item in the batch."""
-        done: asyncio.Future[Out] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[Out] = self._loop.create_future()
         self._items.append((item, done))
         if self._task is None:
             # It begins after this turn of the loop, so that all of the turn get into one batch.

@@ -93,6 +93,7 @@ class Client(asyncio.Protocol):
         self.down: TubesDown | None = None
         self.abandoned = 0
         self.ended: Callable[[], None] = lambda: None
+        self._loop = asyncio.get_running_loop()
         self._seconds = seconds
         self._settled = settled
         self._asked: deque[Order] = deque()
@@ -106,10 +107,9 @@ class Client(asyncio.Protocol):
         """Connect to `server` ("host:port") and watch only `tube`. Raises TubesDown."""
         host, port = host_and_port(server)
         client = cls(server, patience.reply, settled)
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(patience.connect):
-                await loop.create_connection(lambda: client, host, port)
+                await client._loop.create_connection(lambda: client, host, port)
             # What answers one of the first two otherwise ends the connection, and so the third.
             client._ask(Verb.WATCH, b" " + tube.encode())
             client._ask(Verb.IGNORE, b" default")
@@ -200,14 +200,13 @@ class Client(asyncio.Protocol):
     def _ask(
         self, verb: Verb, words: bytes = b"", job: Reservation | None = None, seconds: int = 0
     ) -> asyncio.Future[Any]:
-        loop = asyncio.get_running_loop()
-        order = Order(verb, words, loop.create_future(), job, seconds)
+        order = Order(verb, words, self._loop.create_future(), job, seconds)
         if self.down:
             self._break_off(order, self.down)
         else:
             if not self._asked and not self._sent:
                 # After this turn of the loop, so that all of the turn get into one batch.
-                loop.call_soon(self._send)
+                self._loop.call_soon(self._send)
             self._asked.append(order)
         return order.done
 

@@ -18,7 +18,7 @@ def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def scene() -> Scene:
+async def scene() -> Scene:
     """A worker that cannot read its jobs."""
 
     def breaks(_: object) -> TrackingRequest:

@@ -72,7 +72,7 @@ async def worker(hire: Hire) -> Worker:
 
 
 @pytest.fixture
-def forgetter(worker: Worker, redis: Redis) -> Forgetter:
+async def forgetter(worker: Worker, redis: Redis) -> Forgetter:
     return Forgetter(redis, lambda _: worker.rules)
 
 

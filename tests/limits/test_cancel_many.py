@@ -14,7 +14,7 @@ MANY = 3 * cancelling.AT_ONCE + 7
 
 
 @pytest.fixture
-def canceller(worker: Worker, redis: Redis) -> Canceller:
+async def canceller(worker: Worker, redis: Redis) -> Canceller:
     return Canceller(redis, lambda _: worker.rules)
 
 

@@ -19,7 +19,7 @@ def registry(secret: str) -> Registry:
 
 
 @pytest.fixture
-def brakes(redis: Redis) -> Brakes:
+async def brakes(redis: Redis) -> Brakes:
     return Brakes(redis, lambda _: FAST)
 
 

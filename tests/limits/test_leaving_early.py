@@ -23,7 +23,7 @@ LISTS = (KEYS.wait_list, KEYS.wait_list_automatic, KEYS.wait_order)
 
 
 @pytest.fixture
-def canceller(worker: Worker, redis: Redis) -> Canceller:
+async def canceller(worker: Worker, redis: Redis) -> Canceller:
     return Canceller(redis, lambda _: worker.rules)
 
 

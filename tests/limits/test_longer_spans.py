@@ -16,7 +16,7 @@ FIELDS = {"SUCCESS 100 250": 3, "repeated - 1000": 1}
 
 
 @pytest.fixture
-def tallies(redis: Redis) -> Tallies:
+async def tallies(redis: Redis) -> Tallies:
     return Tallies(redis)
 
 

@@ -19,7 +19,7 @@ NOTHING = Resumed(by_hand=False, why="")
 
 
 @pytest.fixture
-def brakes(redis: Redis) -> Brakes:
+async def brakes(redis: Redis) -> Brakes:
     return Brakes(redis, lambda _: FAST)
 
 

@@ -32,12 +32,12 @@ def archivers(redis: Redis) -> Hire:
 
 
 @pytest.fixture
-def first(archivers: Hire) -> ToArchive:
+async def first(archivers: Hire) -> ToArchive:
     return archivers("first")
 
 
 @pytest.fixture
-def second(archivers: Hire) -> ToArchive:
+async def second(archivers: Hire) -> ToArchive:
     return archivers("second")
 
 

@@ -53,5 +53,5 @@ async def hasty(
 
 
 @pytest.fixture
-def trackings(store: Store) -> Trackings:
+async def trackings(store: Store) -> Trackings:
     return Trackings(store, recheck_of)

@@ -48,7 +48,6 @@ class Record(msgspec.Struct):
     deaths: int = 0
     tries: int = 0
     failing: int | None = None
-    blamed: bool = False
     dying: bool | GivenUp = False
 
     @property
@@ -142,7 +141,6 @@ def call_of(line: Line, grant: Grant, permit: Permit) -> Call:
         operations=operations_in(line, grant),
         tries=record.tries,
         failing_since=record.failing and record.failing / 1000,
-        blamed=record.blamed,
         given_up=record.given_up,
         accounts=accounts_in(record),
     )
@@ -204,6 +202,10 @@ def _setback(setback: Setback) -> dict[str, object]:
     body: dict[str, object] = {"why": setback.why, "delay": round(setback.delay * 1000)}
     if setback.charged:
         body["charged"] = True
+        if setback.spares:
+            body["spares"] = True
+        if setback.attempts is not None:
+            body["most"] = setback.attempts
     if setback.brake is not None:
         body["after"] = setback.brake.after
         body["first"] = round(setback.brake.first_seconds * 1000)

@@ -229,12 +229,8 @@ class Limiter:
             await self._epoch.agree()
         calls = tuple(self._call(line, grant, asked) for grant in grants)
         ask_again = self._clock.monotonic(int(ask)) if int(ask) else None
-        return Turn(
-            calls,
-            ask_again=ask_again,
-            put_drain=put == 1,
-            full=why == "full" and ask_again is not None,
-        )
+        full = why == "full" and ask_again is not None
+        return Turn(calls, ask_again, put_drain=put == 1, full=full, used_up=why == "used_up")
 
     async def _run(self, script: str, line: Line, args: Sequence[str | bytes | int]) -> list[Any]:
         reports = self._reports.take(line)

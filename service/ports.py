@@ -107,7 +107,10 @@ class Limits(Protocol):
         """End the call and its operations, then `take` for this worker with the freed slot."""
 
     async def retry(self, call: Call, setback: Setback, room: int) -> Turn:
-        """Give the slot back and repeat the call; its line may stop for a while."""
+        """Give the slot back and repeat the call; its line may stop for a while.
+
+        Where it was the last attempt of its request the turn says so, and nothing is done.
+        """
 
     async def hand_back(self, call: Call, room: int) -> Turn:
         """Hand the requests back to the head of their list.

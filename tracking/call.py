@@ -22,8 +22,7 @@ class Call(NamedTuple):
     `attempts` counts failures that were charged to the number, `deaths` workers that vanished,
     `tries` all failed calls; all are of the time before this call. `waiting_since` is Unix time in
     seconds of the oldest request, `failing_since` of the first failed call, None before one.
-    `blamed`: another number of the line was answered since this one failed last. `given_up`: why
-    nobody will be asked any more, "" for a call that may be made.
+    `given_up`: why nobody will be asked any more, "" for a call that may be made.
     `operations` names at most 100 of the ids that wait for this call. `accounts`: whose they are;
     all of them ask with the fields of `request`, which are the first one's.
     """
@@ -39,7 +38,6 @@ class Call(NamedTuple):
     operations: tuple[str, ...] = ()
     tries: int = 0
     failing_since: float | None = None
-    blamed: bool = False
     given_up: str = ""
     accounts: tuple[Account, ...] = (MAIN,)
 
@@ -128,16 +126,20 @@ class Setback:
     """A call failed: what that means for its request, and for its line. Times in seconds.
 
     `delay`: until the request is repeated, where the line does not stop. `charged`: one of its
-    attempts. `brake`: what stops the line, None where nothing is held against it; `named`: it stops
-    at once for so long instead. `patience`: the line was not asked but refused, and ends who waits
-    for so long while it is. `firm`: an answer does not end the pause, and the request keeps its
-    place. `of_credentials`: others than these may be accepted. `why` is for operators.
-    `attempt`: the call for people to see; None: nobody was asked.
+    attempts, where it `spares` only if another number of the line was answered since its last try;
+    the last of `attempts` ends it, None: there is no last one. `brake`: what stops the line, None
+    where nothing is held against it; `named`: it stops at once for so long instead. `patience`: the
+    line was not asked but refused, and ends who waits for so long while it is. `firm`: an answer
+    does not end the pause, and the request keeps its place. `of_credentials`: others than these may
+    be accepted. `why` is for operators. `attempt`: the call for people to see; None: nobody was
+    asked.
     """
 
     why: str
     delay: float = 0.0
     charged: bool = False
+    spares: bool = False
+    attempts: int | None = None
     brake: Brake | None = None
     named: float | None = None
     patience: float | None = None
@@ -167,13 +169,15 @@ class Turn(NamedTuple):
     `ask_again` is on the clock of `time.monotonic()`: this process has the duty to ask for the line
     then. None: nothing waits, or another process has that duty. `full`: a call could start now, but
     this process said that it has NO_ROOM: it is to ask once it has some, at `ask_again` at the
-    latest.
+    latest. `used_up`: the call was not repeated, as this was the last attempt of its request:
+    record it as dead, then `finish` it.
     """
 
     calls: tuple[Call, ...] = ()
     ask_again: float | None = None
     put_drain: bool = False
     full: bool = False
+    used_up: bool = False
 
 
 NO_ROOM = -1

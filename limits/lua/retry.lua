@@ -8,6 +8,8 @@ ARGV     behind the reports, see lib/batch.lua:
   text     the setback, JSON:
            why       for operators
            charged   whether it is an attempt of the request
+           spares    only if another number of the line was answered since the last try of this one
+           most      attempts after which the request is dead; absent: they have no end
            delay     ms until the request is due, where the line does not stop
            after     numbers that must fail in a row for the line to stop; absent: nothing is held
                      against it
@@ -23,18 +25,32 @@ ARGV     behind the reports, see lib/batch.lua:
   room     as in take.lua
 
 Uses     memory: count
+         record: read_record
          tallies: tally_call
          brake: answered_ms, note_failure, patience_ends
          lanes: give_start_back
          waiting: put_head, put_later
          taking: end_unanswered
 
-Returns  {now, grants, why, ask, put}, as in take.lua
+Returns  {now, grants, why, ask, put}  as in take.lua
+         {now, [], "used_up", 0, 0}    it was the last attempt, and nothing was changed: record the
+                                       call as dead, then finish it
 ]]
+-- Asked at the failure: what others were answered during the call counts as well.
+local function is_charged(record, setback)
+  if not setback.charged then return false end
+  return not setback.spares or record.tried ~= nil and answered_ms() > record.tried
+end
+
+local function is_used_up(id, setback)
+  local record = setback.most and read_record(INFLIGHT, id)
+  return record and is_charged(record, setback) and (record.attempts or 0) + 1 >= setback.most
+end
+
 local function note_try(record, setback)
+  if is_charged(record, setback) then record.attempts = (record.attempts or 0) + 1 end
   record.tries, record.tried = (record.tries or 0) + 1, math.max(now_ms, answered_ms())
   record.failing = record.failing or now_ms
-  if setback.charged then record.attempts = (record.attempts or 0) + 1 end
   count('retried')
 end
 
@@ -46,6 +62,7 @@ end
 
 return function(id, text, base, room)
   local setback = cjson.decode(text)
+  if is_used_up(id, setback) then return { now, {}, 'used_up', 0, 0 } end
   return end_unanswered(id, base, room, function(number, record)
     if setback.unsent then give_start_back(id, record) end
     if not setback.unsent then tally_call('repeated', record.at) end

@@ -24,7 +24,6 @@ from tracking.checkpoint import Tracking
 from tracking.errors import (
     CourierDown,
     CourierError,
-    GivenUp,
     NotStarted,
     ResultsDown,
     UnreadableAnswer,
@@ -128,7 +127,7 @@ class Asker:
         verdict = _error_verdict(error, made, answered=False)
         return await self._end(call, verdict._replace(setback=setback))
 
-    async def give_up(self, call: Call, error: GivenUp) -> Turn:
+    async def give_up(self, call: Call, error: CourierError) -> Turn:
         """End a call that nobody makes any more."""
         attempt = Attempt(dt.datetime.now(dt.UTC), error.code, 0)
         await keep_trying(lambda: self._results.fail(call, error, attempt, final=True))
@@ -183,11 +182,7 @@ class Asker:
         made = attempt if call.permit.started else None
         if made or final:
             try:
-                await keep_trying(
-                    lambda: self._results.fail(call, error, attempt, final=final),
-                    until=call.permit.deadline,
-                )
-                self._reach(FailPoint.AFTER_FAILURE_STORED)
+                await self._note(call, error, attempt, final=final)
             except ResultsDown:
                 if final:
                     raise
@@ -198,13 +193,28 @@ class Asker:
             case Die(setback):
                 return await self._die(call, error, setback, made)
             case Repeat(setback):
-                return await self._repeat(call, replace(setback, attempt=made), said)
+                turn = await self._repeat(call, replace(setback, attempt=made), said)
+                if not turn.used_up:
+                    return turn
+                await self._note(call, error, attempt, final=True)
+                return await self._die(call, error, setback, made)
         assert_never(decision)
+
+    async def _note(
+        self, call: Call, error: CourierError, attempt: Attempt, *, final: bool
+    ) -> None:
+        await keep_trying(
+            lambda: self._results.fail(call, error, attempt, final=final),
+            until=call.permit.deadline,
+        )
+        self._reach(FailPoint.AFTER_FAILURE_STORED)
 
     async def _repeat(self, call: Call, setback: Setback, said: dict[str, str | int]) -> Turn:
         room = self.room.take_to_follow()
         turn = await keep_trying(lambda: self._limits.retry(call, setback, room))
         self._reach(FailPoint.AFTER_RETRY)
+        if turn.used_up:
+            return turn
         if setback.patience is not None:
             emit(_PAUSES[setback.why], **_names(call), **said)
             return turn
@@ -212,7 +222,7 @@ class Asker:
             Event.RETRIED,
             **_names(call),
             **said,
-            attempts=call.attempts + setback.charged,
+            attempts=call.attempts,
             delay_ms=round(setback.delay * 1000),
         )
         return turn

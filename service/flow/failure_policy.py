@@ -14,9 +14,10 @@ WrongNumber
 =================================== =========================== ====================================
 
 Whose fault an error is, the number's or the courier's, the others tell: it is charged to a number
-only if another number of its line was answered since its last try. So an answer that cannot be read
-is the courier's fault (its form has changed) until another one can be read. Charged as often as
-`attempts` says, or failing for `give_up_days`, a request dies. One that is refused with its whole
+only if another number of its line was answered since its last try, which Redis knows
+(lua/retry.lua). So an answer that cannot be read is the courier's fault (its form has changed)
+until another one can be read. Charged as often as `attempts` says, or failing for `give_up_days`, a
+request dies. One that is refused with its whole
 line dies after a day of that, which Redis finds out (lua/sweep.lua).
 """
 
@@ -97,10 +98,9 @@ def decide(
         case MissingField():
             return Die()
     setback = _setback(error, call, rules, draw)
-    used_up = setback.charged and call.attempts + 1 >= rules.attempts
     failing = 0.0 if call.failing_since is None else now - call.failing_since
     too_long = not setback.firm and failing >= rules.give_up_days * DAY_SECONDS
-    return Die(setback) if used_up or too_long else Repeat(setback)
+    return Die(setback) if too_long else Repeat(setback)
 
 
 def _setback(
@@ -113,7 +113,9 @@ def _setback(
     return Setback(
         why=error.code,
         delay=delay(call.tries + 1, rules.first_seconds * slower, rules.cap_seconds, draw),
-        charged=not firm and (call.blamed or not kind.spares),
+        charged=not firm,
+        spares=kind.spares,
+        attempts=rules.attempts,
         brake=kind.brakes.get(error.code, kind.brakes[CourierDown.code]),
         named=_named_pause(error),
         patience=PATIENCE_SECONDS if refused else None,

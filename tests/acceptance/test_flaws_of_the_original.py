@@ -172,8 +172,7 @@ def test_credentials_are_nowhere_but_at_the_courier(plant: Plant) -> None:
         plant.producer.put("usps", "9405903699300184125060", max_age=0)
         return plant.dead.count_documents({}) == 1
 
-    # Less often than calls may start: else the calls of both run in step, and none is charged.
-    until(is_dead, 15.0, "it is dead", step=1.7)
+    until(is_dead, 15.0, "it is dead")
     plant.endings.come(10.0)
 
     told = json.dumps(worker.lines)

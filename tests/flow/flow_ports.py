@@ -21,7 +21,7 @@ from service.flow.handle import Handler
 from service.flow.receive import Receiver
 from service.flow.tasks import Tasks
 from service.upkeep.sweeper import Sweeper
-from tracking.call import Admission, Call, DeadLetter, Ended, Setback, Swept, Turn
+from tracking.call import Admission, Call, DeadLetter, Ended, Setback, Swept, Turn, Verdict
 from tracking.checkpoint import Tag, Tracking
 from tracking.errors import StoreError
 from tracking.operation import State
@@ -72,6 +72,8 @@ class Limits:
     swept: tuple[Swept, ...] = ()
     rooms: list[int] = field(default_factory=list)
     setbacks: list[Setback] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    used_up: bool = False
     names: list[str] = field(default_factory=list)
     ids: Iterator[str] = field(default_factory=lambda: map(str, itertools.count()))
 
@@ -85,12 +87,13 @@ class Limits:
         self.journal.note("take")
         return self.turn
 
-    async def finish(self, _: Call, __: object, room: int) -> Turn:
+    async def finish(self, _: Call, verdict: Verdict, room: int) -> Turn:
+        self.verdicts.append(verdict)
         return self._ended("finish", room)
 
     async def retry(self, _: Call, setback: Setback, room: int) -> Turn:
         self.setbacks.append(setback)
-        return self._ended("retry", room)
+        return self._ended("retry", room)._replace(used_up=self.used_up)
 
     async def hand_back(self, _: Call, room: int) -> Turn:
         return self._ended("hand back", room)

@@ -68,17 +68,21 @@ def setback(error: CourierError, **known: Any) -> Setback:
 def test_what_is_done_about_an_error_follows_the_table() -> None:
     assert decided(InvalidNumber("never")) == Refuse()
     assert decided(MissingField("tracking_postal_code")) == Die()
+    charged = {"charged": True, "spares": True, "attempts": RULES.attempts}
     assert [setback(error) for error in OF_THE_COURIER] == [
-        Setback(error.code, 10.0, brake=BRAKES[error.code]) for error in OF_THE_COURIER
+        Setback(error.code, 10.0, brake=BRAKES[error.code], **charged) for error in OF_THE_COURIER
     ]
     assert [setback(error) for error in IN_A_NEW_FORM] == [
-        Setback(error.code, 10.0 * UNREADABLE_FACTOR, brake=BRAKES[error.code])
+        Setback(error.code, 10.0 * UNREADABLE_FACTOR, brake=BRAKES[error.code], **charged)
         for error in IN_A_NEW_FORM
     ]
     assert [setback(error) for error in REFUSALS] == [
         Setback(
             error.code,
             10.0,
+            charged=isinstance(error, AuthFailed),
+            spares=True,
+            attempts=RULES.attempts,
             brake=BRAKES[error.code],
             patience=DAY,
             firm=not isinstance(error, AuthFailed),
@@ -98,29 +102,40 @@ def test_a_courier_that_names_a_time_is_left_alone_for_it(
 
 
 @pytest.mark.parametrize("error", TRIED_AGAIN, ids=lambda error: error.code)
-def test_an_error_is_charged_to_a_number_where_another_one_was_answered(
+def test_an_error_is_charged_to_a_number_only_where_another_one_was_answered(
     error: CourierError,
 ) -> None:
-    assert not setback(error).charged
-    assert setback(error, blamed=True).charged
+    assert (setback(error).charged, setback(error).spares) == (True, True)
 
 
 @pytest.mark.parametrize(
     "error", [NoCredentials("none"), RateLimited("429")], ids=lambda error: error.code
 )
 def test_what_no_number_can_be_blamed_for_is_charged_to_none(error: CourierError) -> None:
-    assert not setback(error, blamed=True, attempts=99, failing_since=1.0).charged
+    assert not setback(error, attempts=99, failing_since=1.0).charged
 
 
+@pytest.mark.usefixtures("unread_log")
 @pytest.mark.parametrize("error", TRIED_AGAIN, ids=lambda error: error.code)
-def test_the_last_attempt_is_followed_by_death_and_stops_the_line_too(error: CourierError) -> None:
-    last = decided(error, blamed=True, attempts=RULES.attempts - 1)
+async def test_the_last_attempt_is_followed_by_death_and_stops_the_line_too(
+    error: CourierError,
+) -> None:
+    scene = Scene(Granted(call()))
+    scene.limits.used_up = True
 
-    assert setback(error, blamed=True, attempts=RULES.attempts - 2).charged
-    assert isinstance(last, Die)
-    assert last.setback is not None
-    assert last.setback.brake == BRAKES[error.code]
-    assert not setback(error, attempts=99).charged
+    def failing(_: object) -> Tracking:
+        raise error
+
+    scene.track = failing
+
+    steps = await scene.handle()
+
+    died = ["retry", "note final failure", "record 1", "finish", "delete"]
+    assert steps[-6:] == ["note failure", *died]
+    assert [letter.reason for letter in scene.dead.letters] == [error.code]
+    (verdict,) = scene.limits.verdicts
+    assert verdict.setback is not None
+    assert verdict.setback.brake == BRAKES[error.code]
 
 
 @pytest.mark.parametrize("error", TRIED_AGAIN, ids=lambda error: error.code)

@@ -10,8 +10,11 @@ from typing import Any
 from limits_bench import KEYS, asked, verdict
 from redis import Redis
 
+from limits.codec import write_setback
 from limits.keys import EVENTS, MEASURED, TO_ARCHIVE
 from limits.rules import Rules
+from tracking.call import Setback
+from tracking.line import TRACKING
 from tracking.request import TrackingRequest
 
 ENDS = ("SUCCESS", "ERROR", "CANCELLED")
@@ -122,6 +125,22 @@ def _answers_are_apart(redis: Redis) -> None:
         if asked_by is not None:
             own = None if each.get("anonymous") else name.removeprefix(KEYS.status)
             assert _said(own) == asked_by.get("fields", {}), (name, asked_by)
+
+
+def setback_of(why: str, delay_ms: int) -> bytes:
+    """A setback as retry.lua reads it; what is repeated at once is an attempt, of which two end it.
+
+    Who is refused is given up by the next sweep.
+    """
+    setback = Setback(
+        why,
+        delay_ms / 1000,
+        charged=not delay_ms,
+        attempts=2,
+        brake=TRACKING.brakes.get(why),
+        patience=0.0 if why == "auth_failed" else None,
+    )
+    return write_setback(setback, unsent=False)
 
 
 def verdict_by(said: dict[str, Any], observed: int, *, answered: bool) -> bytes:

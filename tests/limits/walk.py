@@ -18,14 +18,14 @@ from limits_invariants import (
     ended,
     left,
     places_of,
+    setback_of,
     take_snapshot,
     verdict_by,
 )
 from sender import RULES, Reply, Sender, Step
 
-from limits.codec import write_request, write_setback
-from tracking.call import NO_ROOM, Setback
-from tracking.line import TRACKING
+from limits.codec import write_request
+from tracking.call import NO_ROOM
 from tracking.request import Origin
 
 NUMBERS = st.sampled_from(["N001", "N002", "N003", "N004", "N005"])
@@ -35,9 +35,6 @@ ROOM = st.integers(NO_ROOM, 3)
 SENT = st.sampled_from([1, 1, 2])
 SOONEST_MS = -60_000
 WHY = st.sampled_from(["results_down", "courier_down", "auth_failed"])
-BRAKES = TRACKING.brakes
-PATIENCE = {"auth_failed": 0.0}
-"""So who waits is given up by the next sweep."""
 GIVES_DUTIES = {"take", "finish", "retry", "hand_back"}
 
 
@@ -194,10 +191,11 @@ class Walk(Sender):
     def a_call_is_to_be_repeated(
         self, pick: int, room: int, delay_ms: int, why: str, sent: int
     ) -> None:
-        call_id, *_ = self.any_call(pick)
-        setback = Setback(why, delay_ms / 1000, brake=BRAKES.get(why), patience=PATIENCE.get(why))
-        args = (call_id, write_setback(setback, unsent=False), self.new("t"), room)
+        call = self.any_call(pick)
+        args = (call[0], setback_of(why, delay_ms), self.new("t"), room)
         self.ask(Step("retry", args, self.hold_all), sent=sent)
+        if not delay_ms:  # this may have been the last attempt: then the call is still to end
+            self.calls.append(call)
 
     @rule(pick=PICK, room=ROOM, unsent=st.integers(0, 1), sent=SENT)
     def a_call_is_handed_back(self, pick: int, room: int, unsent: int, sent: int) -> None:

@@ -72,7 +72,6 @@ do
     start(id, at, lane)
     add_lease(id)
     count('calls')
-    if record.tried then record.blamed = answered_ms() > record.tried or nil end
     return reply_of(id, record, put_in_flight(id, number, record, at))
   end
 

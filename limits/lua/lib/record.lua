@@ -105,7 +105,7 @@ do
     record.account, record.fields = account ~= 'main' and account or nil, fields
     if is_same then return false end
     record.attempts, record.deaths, record.tries, record.tried = nil, nil, nil, nil
-    record.failing, record.blamed, record.made = nil, nil, nil
+    record.failing, record.made = nil, nil
     return true
   end
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 BRAKE = "limits/test_brake.py::"
+BLAME = "limits/test_blame.py::"
 REFUSED = "limits/test_refused_lines.py::"
 UNNOTICED = "limits/test_calls_nobody_waited_for.py::"
 SLOTS = "limits/test_slots.py::"
@@ -121,35 +122,64 @@ MUTANTS = (
         tests=(BRAKE + "test_who_failed_is_due_when_the_pause_ends",),
     ),
     Mutant(
-        name="a number is blamed although nobody was answered since it failed",
+        name="a number is charged although nobody was answered since it failed",
         breaks="I9",
-        where="limits/lua/lib/flight.lua",
-        old="answered_ms() > record.tried or nil",
-        new="answered_ms() > 0 or nil",
-        tests=("limits/test_blame.py::test_an_answer_from_before_it_failed_blames_nobody",),
+        where="limits/lua/retry.lua",
+        old="answered_ms() > record.tried\n",
+        new="answered_ms() > 0\n",
+        tests=(BLAME + "test_an_answer_from_before_it_failed_is_held_against_nobody",),
+    ),
+    Mutant(
+        name="what is answered while a call runs charges nobody",
+        breaks="I9",
+        where="limits/lua/retry.lua",
+        old="answered_ms() > record.tried\n",
+        new="answered_ms() > record.tried and answered_ms() * 1000 < tonumber(record.granted)\n",
+        tests=(
+            BLAME
+            + "test_a_number_that_fails_is_charged_although_its_calls_run_in_step_with_anothers",
+        ),
+    ),
+    Mutant(
+        name="a first failure is charged",
+        breaks="I9",
+        where="limits/lua/retry.lua",
+        old="record.tried ~= nil and answered_ms() > record.tried",
+        new="answered_ms() > (record.tried or 0)",
+        tests=(BLAME + "test_a_first_failure_is_charged_to_nobody",),
     ),
     Mutant(
         name="an outage is charged to the numbers that were asked for",
         breaks="I9",
         where="service/flow/failure_policy.py",
-        old="charged=not firm and (call.blamed or not kind.spares),",
-        new="charged=not firm,",
-        tests=(FAILED + "test_an_error_is_charged_to_a_number_where_another_one_was_answered",),
+        old="spares=kind.spares,",
+        new="spares=False,",
+        tests=(
+            FAILED + "test_an_error_is_charged_to_a_number_only_where_another_one_was_answered",
+        ),
     ),
     Mutant(
         name="being asked to slow down is charged as an attempt",
         breaks="I9",
         where="service/flow/failure_policy.py",
-        old="charged=not firm and (call.blamed or not kind.spares),",
-        new="charged=call.blamed or not kind.spares,",
+        old="charged=not firm,",
+        new="charged=True,",
         tests=(FAILED + "test_what_no_number_can_be_blamed_for_is_charged_to_none",),
     ),
     Mutant(
         name="a number that fails where others are answered is asked without end",
         breaks="I9",
-        where="service/flow/failure_policy.py",
-        old="used_up = setback.charged and call.attempts + 1 >= rules.attempts",
-        new="used_up = False",
+        where="limits/lua/retry.lua",
+        old="  if is_used_up(id, setback) then",
+        new="  if false then",
+        tests=(BLAME + "test_the_last_attempt_changes_nothing_until_its_call_is_recorded_as_dead",),
+    ),
+    Mutant(
+        name="a last attempt is neither repeated nor recorded as dead",
+        breaks="I1 I9",
+        where="service/flow/call.py",
+        old="                if not turn.used_up:\n",
+        new="                if turn:\n",
         tests=(FAILED + "test_the_last_attempt_is_followed_by_death_and_stops_the_line_too",),
     ),
     Mutant(

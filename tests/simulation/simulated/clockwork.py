@@ -165,13 +165,6 @@ class Clockwork:
             case "end" if call is not None:
                 await self._end(call)
 
-    async def _sweep(self) -> None:
-        for swept in await self._limiter.sweep([courier_line(USPS)]):
-            for dying in swept.dying:
-                await self._die(dying, dying.given_up, Verdict(State.ERROR, {}, answered=False))
-            if swept.put_drain:
-                self._at(self.now, "claim")
-
     async def _end(self, call: Call) -> None:
         number = str(call.request.number)
         error = self.courier.fails(self.now, number)
@@ -179,12 +172,15 @@ class Clockwork:
             self.answered[number] = self.now
             self._go_on(await self._limiter.finish(call, Verdict(State.SUCCESS, {}), 20))
             return
-        match decide(error, call, BEGAN + self.now, self._retry, self._draw):
-            case Repeat(setback):
-                self._go_on(await self._limiter.retry(call, setback, 20))
-            case Die(setback):
-                verdict = Verdict(State.ERROR, {}, answered=False, setback=setback)
-                await self._die(call, error.code, verdict)
+        decision = decide(error, call, BEGAN + self.now, self._retry, self._draw)
+        assert isinstance(decision, Die | Repeat)
+        if isinstance(decision, Repeat):
+            turn = await self._limiter.retry(call, decision.setback, 20)
+            if not turn.used_up:
+                self._go_on(turn)
+                return
+        verdict = Verdict(State.ERROR, {}, answered=False, setback=decision.setback)
+        await self._die(call, error.code, verdict)
 
     async def _die(self, call: Call, why: str, verdict: Verdict) -> None:
         self.dead[str(call.request.number)] = self.now, why

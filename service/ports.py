@@ -144,6 +144,9 @@ class Results(Protocol):
     async def fresh(self, request: TrackingRequest, max_age: float) -> Verdict | None:
         """The stored answer, if it was observed at most `max_age` seconds ago."""
 
+    async def end_checks(self, request: TrackingRequest) -> None:
+        """Ask about the parcel no more by ourselves, until its next answer. Raises ResultsDown."""
+
 
 class Defects(Protocol):
     """How often a defect of this program came up over a job."""

@@ -13,8 +13,10 @@
     │   ├── RateLimited       the courier said 429, or that a quota is used up; wait, charge nothing
     │   ├── CourierDown       5xx, time-out, reset, DNS, TLS; charge an attempt, back off
     │   ├── RequestRefused    the courier called our request wrong: our bug; charge an attempt
-    │   └── UnreadableAnswer  neither events nor a known "not found"; charge an attempt, keep body
-    │       └── WrongNumber   the answer is about another number
+    │   ├── UnreadableAnswer  neither events nor a known "not found"; charge an attempt, keep body
+    │   │   └── WrongNumber   the answer is about another number
+    │   ├── GivenUp           raised by nobody: the whole line was refused for too long
+    │   └── WorkersVanished   raised by nobody: too many died over the number; no more re-checks
     ├── NotStarted            a permit could not be used and no byte was sent; hand it back
     └── StoreError            one of our own servers did not do what it was asked
         ├── TubesDown         beanstalkd
@@ -168,14 +170,23 @@ class WrongNumber(UnreadableAnswer):
 
 
 class GivenUp(CourierError):
-    """Nobody asks any more: too many workers vanished, or the whole line was refused for too long.
-
-    `code` says which of them.
-    """
+    """Nobody asks any more, as the whole line was refused for too long; `code` says why."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class WorkersVanished(CourierError):
+    """Nobody asks any more, as too many workers vanished while they asked for this number.
+
+    Asked again it would cost as many: that is for a person to decide.
+    """
+
+    code = "workers_vanished"
+
+    def __init__(self, deaths: int) -> None:
+        super().__init__(f"{deaths} workers vanished while they asked for it")
 
 
 class NotStarted(TrackingError):

@@ -9,10 +9,9 @@ from service.flow.tasks import Tasks
 from service.observe.failpoints import FailPoint
 from service.ports import Drains
 from tracking.call import Call, Turn
-from tracking.errors import GivenUp, TubesDown
+from tracking.errors import CourierError, GivenUp, TubesDown, WorkersVanished
 from tracking.line import Line
 
-VANISHED = "workers_vanished"
 _REFUSED_FOR_A_DAY = {
     "no_credentials": "nobody could ask for a day: credentials are missing",
     "auth_failed": "the courier refused our credentials for a day",
@@ -69,7 +68,7 @@ class Dispatcher:
         await self.go_on(call.line, await self._asker.ask(call))
 
 
-def _reason(call: Call) -> GivenUp:
+def _reason(call: Call) -> CourierError:
     if call.given_up:
         return GivenUp(call.given_up, _REFUSED_FOR_A_DAY.get(call.given_up, call.given_up))
-    return GivenUp(VANISHED, f"{call.deaths} workers vanished while they asked for it")
+    return WorkersVanished(call.deaths)

@@ -29,7 +29,7 @@ from tracking.call import Dying, Ended, Full, Granted, Parked, Refused, Reused, 
 from tracking.errors import LimitsDown, MalformedJob, TubesDown
 from tracking.line import line_of
 from tracking.operation import State, id_of
-from tracking.request import TrackingRequest
+from tracking.request import Origin, TrackingRequest
 
 Decode = Callable[[Job], Awaitable[TrackingRequest]]
 """Reads a job. Raises MalformedJob, or TubesDown when the job is not ours any more."""
@@ -48,6 +48,7 @@ class Handler:
     ) -> None:
         self._decode = decode
         self._dead, self._defects = stores.dead, stores.defects
+        self._results = stores.results
         self._malformed = stores.malformed
         self._admitter = Admitter(stores.limits, stores.results, asker.room)
         self._dispatcher = dispatcher
@@ -110,9 +111,19 @@ class Handler:
             return False  # it comes back, and is counted then
         letter = letter_of_defect(job, error)
         await keep_trying(lambda: self._dead.record([letter]))
+        await self._end_checks(job)
         await job.bury()
         emit(Event.DEAD, job=job.id, server=job.server, error=letter.reason, detail=letter.detail)
         return True
+
+    async def _end_checks(self, job: Job) -> None:
+        """Plan no more re-checks like this one: each hour's would be one more job to bury."""
+        try:
+            request = await self._decode(job)
+        except Exception:  # noqa: BLE001 - the defect that came up may be in there
+            return
+        if request.origin is Origin.AUTOMATIC:
+            await keep_trying(lambda: self._results.end_checks(request))
 
     async def set_aside(self, job: Job, error: MalformedJob) -> None:
         """Record and bury. No record, no bury: until it is durable the job stays ours, touched."""

@@ -14,7 +14,8 @@ with nothing new for so many days        Expired (`[recheck] expires_after_days`
 without a detail (LASTING)               the stored one stays: who signed, the weight, …
 ======================================== ==========================================================
 
-A failure that ends an operation makes a parcel Expired that had no answer for so many days.
+A failure that ends an operation makes a parcel Expired that had no answer for so many days. One
+over which too many workers vanished is not planned to be checked again: its next answer plans that.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from service.results.document import (
     with_status,
 )
 from tracking.checkpoint import NOT_FOUND_YET, Tag, is_active
-from tracking.errors import InvalidNumber
+from tracking.errors import InvalidNumber, WorkersVanished
 
 REUSED_AFTER_END = timedelta(days=30)
 """From the last event of a parcel that has arrived, come back or been lost, to the first event of
@@ -135,6 +136,8 @@ def _failed(old: Document | None, failure: Failure, recheck: Recheck) -> Documen
     elif document["active"] and _is_over(_last_answer_at(document), asked_at, recheck):
         document["updated_at"] = asked_at
         return with_status(document, Tag.EXPIRED, EXPIRED_SUBTAG, asked_at, recheck)
+    if isinstance(error, WorkersVanished):
+        return document | {"next_check_at": None}
     return scheduled(document, Tag(document["tag"]), asked_at, recheck)
 
 

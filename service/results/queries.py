@@ -46,9 +46,11 @@ def put_off_checks(
     tracking.update_many(wanted, {"$set": {"next_check_at": until}})
 
 
-def end_checks(tracking: Collection[Document], names: Sequence[str], now: dt.datetime) -> None:
-    """End the checks of parcels, until somebody asks again; as `put_off_checks` does."""
-    wanted = {"_id": {"$in": names}, "next_check_at": {"$lte": now}}
+def end_checks(
+    tracking: Collection[Document], names: Sequence[str], now: dt.datetime | None = None
+) -> None:
+    """End the checks of parcels, until somebody asks again; with `now` as `put_off_checks` does."""
+    wanted: Document = {"_id": {"$in": names}} | ({"next_check_at": {"$lte": now}} if now else {})
     tracking.update_many(wanted, {"$set": {"next_check_at": None}})
 
 

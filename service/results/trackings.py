@@ -14,6 +14,7 @@ from service.results.bulk import BulkWriter, RecheckOf, Write
 from service.results.connection import Document, Store
 from service.results.document import Answer, Failure, id_of
 from service.results.failure import refuses_writes
+from service.results.queries import end_checks
 from service.results.unreadable import Kept, keep
 from tracking.call import Attempt, Call, Verdict
 from tracking.checkpoint import Tag, Tracking
@@ -85,6 +86,10 @@ class Trackings:
         output = summary(Tag(found["tag"]), found["subtag"], found["checkpoints"])
         observed_ms = found["observed_us"] // 1000
         return Verdict(State.SUCCESS, output, observed_ms=observed_ms)
+
+    async def end_checks(self, request: TrackingRequest) -> None:
+        """Ask about the parcel no more by ourselves, until its next answer. Raises ResultsDown."""
+        await self._store.run(end_checks, self._store.tracking, [id_of(request)])
 
     def _find(self, wanted: Document) -> Document | None:
         # What a majority has: an answer that a failover took back was none.

@@ -170,11 +170,14 @@ def test_who_waits_for_credentials_for_a_day_is_dead(plant: Plant) -> None:
 
 
 def test_a_request_over_which_worker_after_worker_vanishes_is_dead(plant: Plant) -> None:
-    """Else one job that crashes its worker would take down one after the other for ever."""
+    """Else one job that crashes its worker would take down one after the other for ever.
+
+    And a re-check would bring it back some hours later.
+    """
     plant.settings["retry.deaths"] = 2
     slug = plant.courier()
     worker = plant.hire(FAILPOINT="after_grant").ready()
-    plant.producer.put(slug, "AB123456", id="order-1")
+    plant.producer.put(slug, "AB123457", id="order-1")
     plant.endings.come(40.0)
 
     record = plant.dead.find_one({})
@@ -183,3 +186,14 @@ def test_a_request_over_which_worker_after_worker_vanishes_is_dead(plant: Plant)
     assert plant.endings.state("order-1") == "ERROR"
     assert len(worker.events("process died", code=-9)) == 3
     assert not plant.calls(slug)
+    died = plant.document(slug, "AB123457") or {}
+    assert (died["error"]["code"], died["active"]) == ("workers_vanished", True)
+    assert died["next_check_at"] is None
+
+    worker.stop()
+    plant.hire().ready()
+    plant.producer.put(slug, "AB123457", id="order-2")
+    plant.endings.come(15.0)
+    answered = plant.document(slug, "AB123457") or {}
+    assert answered["error"] is None
+    assert answered["next_check_at"] > answered["last_checked_at"]

@@ -125,6 +125,9 @@ class Results:
     async def fresh(self, *_: object) -> None:
         self.journal.note("fresh")
 
+    async def end_checks(self, _: TrackingRequest) -> None:
+        self.journal.note("end checks")
+
 
 @dataclass
 class Dead:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from flow_ports import Job, Scene
+from flow_ports import REQUEST, Job, Scene
 
 from service.flow import receive
 from tracking.errors import LimitsDown
-from tracking.request import TrackingRequest
+from tracking.request import Origin, TrackingRequest
 
 pytestmark = pytest.mark.usefixtures("unread_log")
 
@@ -47,6 +47,21 @@ async def test_after_too_many_it_is_recorded_and_then_buried(scene: Scene) -> No
     assert (letter.reason, letter.id, letter.job) == ("defect", "key-of-the-job", 7)
     assert letter.detail.startswith("KeyError: 'no such member, apikey=***")
     assert "(test_defects_over_a_job.py:" in letter.detail
+
+
+@pytest.mark.parametrize(
+    ("origin", "ends"), [(Origin.AUTOMATIC, ["end checks"]), (Origin.MANUAL, [])]
+)
+async def test_a_recheck_that_breaks_its_worker_is_the_last_of_its_parcel(
+    origin: Origin, ends: list[str]
+) -> None:
+    """Else one more job would be buried every hour."""
+    scene = Scene()
+    scene.decode = lambda _: REQUEST._replace(origin=origin)
+    scene.journal.fail("admit", KeyError("no such member"))
+    scene.defects.too_many = True
+
+    assert (await steps(scene))[-3 - len(ends) :] == ["count a defect", "record 1", *ends, "bury"]
 
 
 async def test_where_redis_cannot_count_it_goes_back(scene: Scene) -> None:

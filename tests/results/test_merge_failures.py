@@ -22,7 +22,7 @@ from store_parcels import (
 from service.config.schema import Recheck
 from service.results.document import Answer
 from service.results.merge import merge
-from tracking.errors import CourierDown, InvalidNumber
+from tracking.errors import CourierDown, InvalidNumber, WorkersVanished
 
 
 def test_a_failure_before_any_answer_makes_a_pending_document() -> None:
@@ -115,6 +115,16 @@ def test_an_invalid_number_is_checked_no_more() -> None:
         False,
         None,
     )
+
+
+def test_a_number_that_killed_its_workers_is_checked_again_once_it_was_answered() -> None:
+    died = merge(stored(), failure(call(hours(9)), WorkersVanished(11), final=True)).document
+    noted = merge(died, failure(call(hours(10)))).document
+    answered = merge(noted, answer(call(hours(11)), on_its_way(FIRST))).document
+
+    assert (died["error"]["code"], died["active"]) == ("workers_vanished", True)
+    assert (died["next_check_at"], noted["next_check_at"]) == (None, None)
+    assert answered["next_check_at"] > START + hours(11)
 
 
 def test_the_next_good_answer_clears_the_error() -> None:

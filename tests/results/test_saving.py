@@ -55,6 +55,19 @@ async def test_an_answer_is_stored_as_it_was_merged(store: Store, trackings: Tra
     assert [each["message"] for each in document["checkpoints"]] == ["Accepted"]
 
 
+async def test_checks_that_were_ended_begin_again_with_the_next_answer(
+    store: Store, trackings: Trackings
+) -> None:
+    await save(trackings)
+
+    await trackings.end_checks(call().request)
+    ended = found(store)["next_check_at"]
+    await save(trackings, 1)
+
+    assert ended is None
+    assert found(store)["next_check_at"] > START + hours(1)
+
+
 async def test_an_exact_repeat_changes_nothing(store: Store, trackings: Trackings) -> None:
     await save(trackings)
     before = found(store)

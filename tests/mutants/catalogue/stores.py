@@ -95,6 +95,26 @@ MUTANTS = (
         tests=("results/test_merge_failures.py::test_thirty_days_without_an_answer_mean_expired",),
     ),
     Mutant(
+        name="a number that killed its workers is asked about again some hours later",
+        breaks="I9",
+        where="service/results/merge.py",
+        old="    if isinstance(error, WorkersVanished):\n",
+        new="    if not error.message:\n",
+        tests=(
+            "results/test_merge_failures.py::test_a_number_that_killed_its_workers_is_checked_again_once_it_was_answered",
+        ),
+    ),
+    Mutant(
+        name="a re-check that breaks its worker comes again every hour",
+        breaks="I9",
+        where="service/flow/handle.py",
+        old="        await self._end_checks(job)\n",
+        new="",
+        tests=(
+            "flow/test_defects_over_a_job.py::test_a_recheck_that_breaks_its_worker_is_the_last_of_its_parcel",
+        ),
+    ),
+    Mutant(
         name="a re-check brings an old postal code back",
         breaks="F17",
         where="service/results/account_fields.py",

@@ -11,6 +11,7 @@ from typing import Any
 
 from service.results.document import Answer, Document, Failure, id_of
 from service.results.merge import merge
+from service.results.queries import end_checks
 from simulated.exchange import Port
 from simulated.trace import Trace
 from tracking.call import Attempt, Call, DeadLetter, Verdict
@@ -110,6 +111,10 @@ class SimulatedResults:
         return await self._store.port.ask(
             f"fresh {request.number}", lambda: self._fresh(request, max_age)
         )
+
+    async def end_checks(self, request: TrackingRequest) -> None:
+        tracking = self._store.tracking
+        await self._store.run(end_checks, tracking, [id_of(request)])
 
     def _fresh(self, request: TrackingRequest, max_age: float) -> Verdict | None:
         found = self._store.collections.tracking.get(id_of(request))

@@ -33,6 +33,13 @@ def offer_json(made: argparse.ArgumentParser) -> None:
     made.add_argument("--json", action="store_true", help="print JSON, one object per line")
 
 
+def named(text: str) -> str:
+    """Read a name; "" is a variable that is not set, and must not mean what no name means: all."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty: name one, or leave it out")
+    return text
+
+
 def seconds_of(text: str) -> float:
     """Read a number of seconds; `--wait usps 9405…` is a frequent slip."""
     try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from service.cli.exit_codes import Exit, UsageError
 from service.cli.output import agreed, moment, say, say_json, table
-from service.cli.resend import resend_all
+from service.cli.resend import resend_all, say_nothing_fits
 from service.cli.settings import loaded
 from service.client.catalogue import Catalogue
 from service.client.connections import Collections, collections_of
@@ -27,6 +27,7 @@ from service.config.schema import Config
 from tracking.errors import MalformedJob, StoreError
 
 DETAIL_SHOWN = 60
+_NO_SUCH = "no dead request has this id, and all else that is asked for; `dead list` shows them"
 
 Action = Callable[[argparse.Namespace, Config, Collections], int]
 
@@ -111,7 +112,7 @@ def _kick(options: argparse.Namespace, config: Config, stores: Collections) -> i
         return json.dumps(kicked) + "\n" if options.json else ""
 
     done, failed = resend_all(list(map(of_record, documents)), config, stores, line)
-    return _summed(options, "kicked", done, failed)
+    return _summed(options, "kicked", done, failed + _missing(options, documents))
 
 
 def _delete(options: argparse.Namespace, config: Config, stores: Collections) -> int:
@@ -127,7 +128,7 @@ def _delete(options: argparse.Namespace, config: Config, stores: Collections) ->
             except StoreError as error:
                 failed += 1
                 sys.stderr.write(f"worker.py: {document['_id']}: {error}\n")
-    return _summed(options, "deleted", done, failed)
+    return _summed(options, "deleted", done, failed + _missing(options, documents))
 
 
 def _chosen(options: argparse.Namespace, stores: Collections) -> list[Document]:
@@ -135,7 +136,18 @@ def _chosen(options: argparse.Namespace, stores: Collections) -> list[Document]:
     if narrowed == options.all:
         raise UsageError("say which: ids, --slug or --reason, or --all by itself")
     wanted = Filter(tuple(options.ids), options.slug, options.reason)
-    return find(stores.dead, wanted)
+    found = find(stores.dead, wanted)
+    if not found and not options.ids:
+        say_nothing_fits(stores)
+    return found
+
+
+def _missing(options: argparse.Namespace, found: list[Document]) -> int:
+    """Name the ids that no record has, as far as records are meant by ids; counts them."""
+    missing = sorted(set(options.ids) - {str(each["_id"]) for each in found})
+    for identity in missing:
+        sys.stderr.write(f"worker.py: {identity}: {_NO_SUCH}\n")
+    return len(missing)
 
 
 def _count(documents: list[Document]) -> str:

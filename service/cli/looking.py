@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.cli.arguments import Verbs, a_verb, offer_json, seconds_of
+from service.cli.arguments import Verbs, a_verb, named, offer_json, seconds_of
 from service.cli.pausing import lasting
 
 
@@ -40,7 +40,7 @@ def _stats(verbs: Verbs) -> None:
         "stats",
         "Draw what happened lately: operations by their ends, calls, waiting and call times.",
     )
-    made.add_argument("--slug", help="only of this courier; default: of all together")
+    made.add_argument("--slug", type=named, help="only of this courier; default: of all together")
     made.add_argument(
         "--last",
         type=lasting,

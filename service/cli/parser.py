@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from service import VERSION
-from service.cli.arguments import Verbs, a_verb, offer_json, seconds_of, with_epilog
+from service.cli.arguments import Verbs, a_verb, named, offer_json, seconds_of, with_epilog
 from service.cli.keeping import offer_accounts
 from service.cli.looking import offer_looking
 from service.cli.pausing import lasting, offer_pausing
@@ -79,11 +79,9 @@ def _put(verbs: Verbs) -> None:
     made.add_argument(
         "slug_and_numbers", nargs="*", metavar="SLUG NUMBER", help="the courier and the numbers"
     )
-    made.add_argument("--slug", help="the courier of rows that name none")
-    made.add_argument(
-        "--csv", metavar="FILE", help="with a header: slug,number,id,...; - is standard input"
-    )
-    made.add_argument("--id", help="your own id for the request; default: one is made up")
+    made.add_argument("--slug", type=named, help="the courier of rows that name none")
+    _file(made, "slug,number,id,...")
+    made.add_argument("--id", type=named, help="your own id for the request; default: made up")
     _wishes(made)
     made.add_argument(
         "--priority", type=int, default=65_536, help="of the job; 0 comes first; default: 65536"
@@ -110,6 +108,11 @@ def _put(verbs: Verbs) -> None:
         help="begin with this row or line of the input; an interrupted put says which",
     )
     offer_json(made)
+
+
+def _file(made: argparse.ArgumentParser, header: str) -> None:
+    text = f"with a header: {header}; - is standard input"
+    made.add_argument("--csv", type=named, metavar="FILE", help=text)
 
 
 def _serve(verbs: Verbs) -> None:
@@ -165,10 +168,11 @@ def _wishes(made: argparse.ArgumentParser) -> None:
 
 def _show(verbs: Verbs) -> None:
     made = a_verb(verbs, "show", "Show what is known about a number, or about a request by its id.")
-    made.add_argument("slug", nargs="?", metavar="SLUG", help="the courier")
-    made.add_argument("number", nargs="?", metavar="NUMBER", help="the tracking number")
+    made.add_argument("slug", type=named, nargs="?", metavar="SLUG", help="the courier")
+    made.add_argument("number", type=named, nargs="?", metavar="NUMBER", help="the tracking number")
     made.add_argument(
         "--id",
+        type=named,
         help="show one request instead, by its id: as it was put with, or as SLUG NUMBER lists it",
     )
     offer_json(made)
@@ -185,7 +189,7 @@ def _cancel(verbs: Verbs) -> None:
         verbs, "cancel", "Cancel requests that wait; calls that run already are not cut off."
     )
     _parcels(made, alone="; alone: cancel all that waits for this courier")
-    made.add_argument("--id", help="cancel only the request with this id")
+    made.add_argument("--id", type=named, help="cancel only the request with this id")
     made.add_argument(
         "--older-than",
         type=lasting,
@@ -210,10 +214,8 @@ def _forget(verbs: Verbs) -> None:
 def _parcels(made: argparse.ArgumentParser, alone: str = "") -> None:
     """Add the ways to name parcels; `alone` tells what --slug does without any number."""
     made.add_argument("slug_and_numbers", nargs="*", metavar="SLUG NUMBER", help="which parcels")
-    made.add_argument("--slug", help=f"the courier of rows that name none{alone}")
-    made.add_argument(
-        "--csv", metavar="FILE", help="with a header: slug,number,...; - is standard input"
-    )
+    made.add_argument("--slug", type=named, help=f"the courier of rows that name none{alone}")
+    _file(made, "slug,number,...")
     made.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     # What else a row may hold is of no meaning here.
     nothing = dict.fromkeys(("id", "origin", "max_age", "expires_in"))
@@ -226,7 +228,7 @@ def _reparse(verbs: Verbs) -> None:
         "reparse",
         "Read stored answers again that could not be read, after a module was fixed.",
     )
-    made.add_argument("--slug", help="only answers of this courier")
+    made.add_argument("--slug", type=named, help="only answers of this courier")
     made.add_argument("--dry-run", action="store_true", help="show the outcome, change nothing")
     offer_json(made)
 

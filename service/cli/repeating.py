@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.cli.arguments import Verbs, a_verb, offer_json
+from service.cli.arguments import Verbs, a_verb, named, offer_json
 from service.cli.pausing import lasting
 
 
@@ -13,12 +13,18 @@ def offer_resend(verbs: Verbs) -> None:
         "resend",
         "Ask again, now, for requests that are dead or have ended: each as a new request.",
     )
-    made.add_argument("slug", nargs="?", metavar="SLUG", help="the courier")
+    made.add_argument("slug", type=named, nargs="?", metavar="SLUG", help="the courier")
     made.add_argument(
-        "number", nargs="?", metavar="NUMBER", help="what is dead of this number, or ended last"
+        "number",
+        type=named,
+        nargs="?",
+        metavar="NUMBER",
+        help="what is dead of this number, or ended last",
     )
-    made.add_argument("--id", help="the request with this id, dead or ended")
-    made.add_argument("--reason", help="all that are dead with this reason; with SLUG: of it only")
+    made.add_argument("--id", type=named, help="the request with this id, dead or ended")
+    made.add_argument(
+        "--reason", type=named, help="all that are dead with this reason; with SLUG: of it only"
+    )
     made.add_argument(
         "--since",
         type=lasting,
@@ -46,8 +52,8 @@ def offer_dead(verbs: Verbs) -> None:
         if action == "show":
             each.add_argument("ids", nargs=1, metavar="ID")
         else:
-            each.add_argument("--slug", help="only requests for this courier")
-            each.add_argument("--reason", help="only with this reason")
+            each.add_argument("--slug", type=named, help="only requests for this courier")
+            each.add_argument("--reason", type=named, help="only with this reason")
         if action == "list":
             each.add_argument(
                 "--limit", type=int, default=50, help="at most this many; default: 50"

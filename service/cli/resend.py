@@ -15,7 +15,7 @@ from service.cli.output import agreed, say, say_json, table
 from service.cli.settings import loaded
 from service.client.catalogue import Catalogue
 from service.client.connections import Collections, collections_of
-from service.client.dead import Filter, NotKicked
+from service.client.dead import Filter, NotKicked, count_by_reason
 from service.client.look import operation_of, parcel_of, with_archived
 from service.client.producer import Producer
 from service.client.resend import Meant, NotEnded, dead_ones, ended_one, newest_ended, resend
@@ -38,6 +38,8 @@ def run(options: argparse.Namespace) -> int:
         except NotEnded as error:
             sys.stderr.write(f"worker.py: {error}\n")
             return Exit.NEGATIVE
+        if not meant:
+            say_nothing_fits(stores)
         if options.dry_run:
             _list(meant, as_json=options.json)
             return Exit.DONE if meant else Exit.NEGATIVE
@@ -70,6 +72,13 @@ def resend_all(
             done += 1
             bar.count(sys.stdout, tell(each, identity))
     return done, failed
+
+
+def say_nothing_fits(stores: Collections) -> None:
+    """Say that no record is meant, and which reasons there are."""
+    reasons = ", ".join(f"{why}: {count}" for why, count in count_by_reason(stores.dead).items())
+    there = f"there are {reasons}; `dead list` shows them" if reasons else "there are none"
+    sys.stderr.write(f"worker.py: no dead request fits this; {there}\n")
 
 
 def counted(meant: Sequence[Meant]) -> str:

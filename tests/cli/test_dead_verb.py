@@ -220,8 +220,15 @@ def test_all_are_meant_only_when_it_is_said(run: Run, arguments: list[str]) -> N
     assert "--all" in done.err
 
 
-def test_kicking_what_is_not_there_is_a_negative_finding(run: Run) -> None:
-    assert run("dead", "kick", "nobody").code == 1
+def test_kicking_what_is_not_there_is_a_negative_finding(run: Run, collections: Any) -> None:
+    record(collections, "a")
+
+    done = run("dead", "kick", "nobody", "a")
+    none = run("dead", "delete", "--reason", "no_such", "--yes")
+
+    assert (done.code, done.lines) == (1, ["kicked 1, failed 1"])
+    assert "nobody: no dead request has this id" in done.err
+    assert "no dead request fits this" in none.err
 
 
 @pytest.mark.parametrize(

@@ -167,9 +167,16 @@ def test_what_is_not_said_is_not_resent(offline: Run, which: list[str]) -> None:
     assert offline("resend", *which).code == 2
 
 
-def test_nothing_dead_is_a_negative_finding(run: Run) -> None:
-    assert run("resend", "--reason", "courier_down", "--yes").code == 1
-    assert run("resend", "--reason", "courier_down", "--dry-run").code == 1
+def test_nothing_dead_is_a_negative_finding_that_tells_what_there_is(
+    run: Run, collections: Any
+) -> None:
+    none = run("resend", "--reason", "courier_down", "--dry-run")
+    dead(collections, "a")
+    other = run("resend", "--reason", "courier_dwn", "--yes")
+
+    assert (none.code, none.err) == (1, "worker.py: no dead request fits this; there are none\n")
+    assert other.code == 1
+    assert "there are courier_down: 1; `dead list` shows them" in other.err
 
 
 def test_a_record_that_is_put_twice_makes_one_operation(

@@ -133,6 +133,10 @@ class Callers:
         self._use(key)
         return Operator(key.prefix)
 
+    def key_of(self, request: web.Request) -> str | None:
+        """Tell which key asks, None where none is needed. Raises Problem."""
+        return self._key(request).prefix if self.need_keys else None
+
     def insist(self, request: web.Request) -> None:
         """Raises Problem where nobody is known to ask, also because a key ended meanwhile."""
         if self.need_keys:

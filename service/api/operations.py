@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Annotated, Any, TypedDict
@@ -84,7 +85,8 @@ class OperationRoutes:
         self._operations = operations
         self._door = door
         self.callers = callers
-        self._held = 0
+        self._held: Counter[str | None] = Counter()
+        """How many replies are held for each key; None: for all who need none."""
 
     def routes(self) -> list[Route]:
         """Name them."""
@@ -129,7 +131,7 @@ class OperationRoutes:
 
     async def end_of(self, identity: str, seconds: float, request: web.Request) -> Known | None:
         """Hold the reply to a request until an operation ends. Raises Problem, StoreError."""
-        with self.holding():
+        with self.holding(request):
             gone = functools.partial(_gone, request)
             found = await self._operations.end_of(identity, seconds, gone)
         self.callers.insist(request)  # a key that ended meanwhile hears nothing more
@@ -172,19 +174,25 @@ class OperationRoutes:
         self._operations.release()
 
     @contextlib.contextmanager
-    def holding(self) -> Iterator[None]:
-        """Hold a reply; with too many of them raises Problem."""
-        if self._held >= self._operations.held_most:
-            raise Problem(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                f"{self._held} replies are held: ask without `wait`, or later",
-                {"Retry-After": str(RETRY_SECONDS)},
-            )
-        self._held += 1
+    def holding(self, request: web.Request) -> Iterator[None]:
+        """Hold a reply; with too many of them raises Problem.
+
+        One key has no more of them than are still free, so another key always finds some.
+        """
+        key, later = self.callers.key_of(request), {"Retry-After": str(RETRY_SECONDS)}
+        held, own = self._held.total(), self._held[key]
+        free = self._operations.held_most - held
+        if free <= 0:
+            why = f"{held} replies are held: ask without `wait`, or later"
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later)
+        if key is not None and own >= free:
+            why = f"{own} replies are held for the key {key}, and {free} are left for all others"
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, later)
+        self._held[key] += 1
         try:
             yield
         finally:
-            self._held -= 1
+            self._held -= Counter({key: 1})
 
 
 _KEPT = {

@@ -15,6 +15,7 @@ from limits.beside import beside
 from limits.view import View
 from service.client.known import Known, known_of, placed
 from service.client.listeners import Kind, Listener, Told
+from tracking.account import Account
 from tracking.errors import LimitsDown
 from tracking.operation import State
 
@@ -44,10 +45,11 @@ class Progress:
         self._looks = 0
         self._any = asyncio.Event()
 
-    @property
-    def full(self) -> bool:
-        """Whether there is no room for another listener."""
-        return sum(len(each.only) for each in self._seen) >= WATCHED_MOST
+    def has_room(self, account: Account | None) -> bool:
+        """Whether another listener may watch; one of an account where it has less than is free."""
+        free = WATCHED_MOST - sum(len(each.only) for each in self._seen)
+        own = sum(len(each.only) for each in self._seen if each.account == account)
+        return own < free
 
     def watch(self, listener: Listener) -> None:
         """Tell a listener how the operations come along that it named."""

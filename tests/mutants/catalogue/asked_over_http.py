@@ -12,6 +12,7 @@ LINKS = "door/test_secret_links.py"
 PARCELS = "door/test_parcels_over_http.py"
 OPERATORS = "door/test_operators.py"
 SIGNATURES = "door/test_signed_requests.py"
+HELD = "door/test_held_replies.py"
 SHIPMENTS = "door/test_aftership_lists.py"
 LET_GO = "results/test_parcels_let_go.py"
 
@@ -91,6 +92,14 @@ MUTANTS = (
         tests=(
             f"{LISTENERS}::test_a_heartbeat_names_no_id_while_something_is_kept_for_the_listener",
         ),
+    ),
+    Mutant(
+        name="one key holds all replies",
+        breaks="F18",
+        where="service/api/operations.py",
+        old="if key is not None and own >= free:",
+        new="if free <= 0:",
+        tests=(f"{HELD}::test_one_key_holds_half_of_all_replies_and_leaves_some_for_every_other",),
     ),
     Mutant(
         name="an act is done though nobody can record it",

@@ -110,6 +110,8 @@ def read_refusal(told: list[Any]) -> Refused | None:
 
 def accounts_in(record: Record) -> tuple[Account, ...]:
     """Whose requests a call is for; the first is the one whose fields it asks with."""
+    if not record.accounts:
+        return (record.account,)
     others = [Account(each) for each, its in record.accounts.items() if its == record.fields]
     return (record.account, *(each for each in others if each != record.account))
 

@@ -6,7 +6,7 @@ While requests without an id wait, their operation stands in the record of their
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -75,14 +75,22 @@ async def operations(redis: Redis, ids: Sequence[str]) -> dict[str, Operation]:
     return found
 
 
-def own_attempts(made: Sequence[Made], admitted_ms: int, *, anonymous: bool) -> list[Operation]:
+def own_attempts(
+    made: Sequence[Made],
+    admitted_ms: int,
+    *,
+    anonymous: bool,
+    instant: Callable[[int], object] | None = None,
+) -> list[Operation]:
     """Tell of the calls for an operation, oldest first, out of those for its number.
+
+    `instant` makes of Unix ms what stands for a call's time: `iso`, unless it is given.
 
     They were made since it was admitted, but for the one that answered it, which may have run.
     Requests without an id joined one by one, the last of them at `admitted_ms`: all are theirs.
     """
     return [
-        {"at": iso(at_ms), "outcome": outcome, "http_status": http_status, "ms": ms}
+        {"at": (instant or iso)(at_ms), "outcome": outcome, "http_status": http_status, "ms": ms}
         for i, (at_ms, outcome, http_status, ms) in enumerate(made)
         if anonymous or at_ms >= admitted_ms or i == len(made) - 1
     ]

@@ -132,7 +132,7 @@ class Results(Protocol):
     def is_available(self) -> bool:
         """Whether MongoDB takes writes, as far as is known."""
 
-    async def available(self) -> None:
+    def available(self) -> Awaitable[object]:
         """Wait while MongoDB is away: no call is asked for whose answer could not be kept."""
 
     def save(self, call: Call, tracking: Tracking, attempt: Attempt) -> Awaitable[None]:

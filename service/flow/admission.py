@@ -15,7 +15,7 @@ from service.flow.keep_trying import keep_trying
 from service.observe.events import Event
 from service.observe.log import emit
 from service.ports import Limits, Results
-from tracking.call import Admission, Granted, NoMemory, Verdict
+from tracking.call import Admission, Granted, NoMemory
 from tracking.request import TrackingRequest
 
 ASK_AGAIN_SECONDS = 1.0
@@ -52,7 +52,10 @@ class Admitter:
         self, call_id: str, request: TrackingRequest, job_key: str
     ) -> Admission | NoMemory:
         await self._results.available()
-        kept = await self._stored_answer(request)
+        max_age = self._limits.max_age if request.max_age is None else request.max_age
+        kept = None
+        if max_age > self._limits.remembers_seconds:
+            kept = await keep_trying(lambda: self._results.fresh(request, max_age))
         full = self._room.take(1) <= 0
         admission = await keep_trying(
             lambda: self._limits.admit(call_id, request, job_key, kept, full=full)
@@ -60,13 +63,6 @@ class Admitter:
         if not isinstance(admission, Granted):
             self._room.leave()
         return admission
-
-    async def _stored_answer(self, request: TrackingRequest) -> Verdict | None:
-        """Look for an answer that is older than what Redis remembers and still fresh enough."""
-        max_age = self._limits.max_age if request.max_age is None else request.max_age
-        if max_age <= self._limits.remembers_seconds:
-            return None
-        return await keep_trying(lambda: self._results.fresh(request, max_age))
 
     def _say(self, refusal: NoMemory) -> None:
         if (now := time.monotonic()) - self._said >= SAY_AGAIN_SECONDS:

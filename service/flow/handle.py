@@ -66,7 +66,6 @@ class Handler:
             await job.release()  # this process lost it, and the next holder reads it
             return
         admission = await self._admitter.admit(request, job.key)
-        names = _names(request, job)
         match admission:
             case Granted(call):
                 self._reach(FailPoint.AFTER_GRANT)
@@ -74,12 +73,13 @@ class Handler:
                 await self._dispatcher.carry(call)
             case Parked(why, put_drain):
                 self._reach(FailPoint.AFTER_PARK)
-                emit(Event.PARKED, **names, why=why)
-                await self._dispatcher.go_on(line_of(request), Turn(put_drain=put_drain))
+                emit(Event.PARKED, **_names(request, job), why=why)
+                if put_drain:
+                    await self._dispatcher.go_on(line_of(request), Turn(put_drain=True))
             case Ended(state):
                 self._reach(FailPoint.AFTER_ENDED)
                 event = Event.CANCELLED if state is State.CANCELLED else Event.REUSED
-                emit(event, **names)
+                emit(event, **_names(request, job))
             case Full() | Reused() | TooLate():
                 await self._refuse(job, request, admission)
             case Dying(call):

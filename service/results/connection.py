@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -152,9 +152,9 @@ class Store:
                 self._down(ConnectionFailure("no server takes writes"))
         return self._up.is_set()
 
-    async def available(self) -> None:
+    def available(self) -> Awaitable[object]:
         """Wait while MongoDB is away."""
-        await self._up.wait()
+        return self._up.wait()
 
     def refused(self, error: PyMongoError) -> None:
         """It answers, and takes no writes: it is away until it takes one."""

@@ -106,10 +106,9 @@ def _document(ended: Ended, status: _Status, parcel: str) -> Document:
         "admitted_at": _date(status.at),
         "started_at": status.startedAt,
         "finished_at": _date(ended.at_ms),
-        "attempts": [
-            each | {"at": datetime.fromisoformat(each["at"])}
-            for each in own_attempts(status.attempts, status.at, anonymous=status.anonymous)
-        ],
+        "attempts": own_attempts(
+            status.attempts, status.at, anonymous=status.anonymous, instant=_date
+        ),
         **({"replied_at": status.repliedAt} if status.repliedAt else {}),
     }
 

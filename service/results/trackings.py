@@ -51,9 +51,9 @@ class Trackings:
         """Whether MongoDB takes writes, as far as is known."""
         return self._store.is_available
 
-    async def available(self) -> None:
+    def available(self) -> Awaitable[object]:
         """Wait while MongoDB is away."""
-        await self._store.available()
+        return self._store.available()
 
     def save(self, call: Call, tracking: Tracking, attempt: Attempt) -> Awaitable[None]:
         """Store an answer. ResultsDown: repeat it; UnreadableAnswer: it cannot be stored."""

@@ -22,7 +22,7 @@ import greenstalk
 from service.config.address import host_and_port
 from service.observe.events import Event
 from service.observe.log import emit
-from service.tubes.commands import REPLIES, USUAL, Reply, Verb, next_reply, read_stats
+from service.tubes.commands import REPLIES, USUAL, Reply, Verb, next_reply, read_facts, read_stats
 from service.tubes.connection import Patience
 from service.tubes.failure import beanstalkd_down
 from service.tubes.reply_wait import ReplyWait
@@ -255,8 +255,7 @@ class Client(asyncio.Protocol):
                 job = self.held[int(values[0])] = Reservation(int(values[0]), body, self)
                 return job
             case Verb.STATS_JOB:
-                facts = read_stats(body)
-                return int(facts["ttr"]), int(facts["pri"]), float(facts["age"])
+                return read_facts(body)
             case Verb.STATS:
                 # Job ids start from 1 when a server restarts without its binlog; this is another.
                 return read_stats(body)["id"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -66,6 +67,8 @@ _WITH_BODY = frozenset({b"RESERVED", b"OK"})
 _LINE_MOST = 1024
 """Bytes of the line of an answer; beanstalkd writes less than a tenth of that."""
 
+_FACT = re.compile(rb"^(ttr|pri|age): (\d+)", re.MULTILINE)
+
 USUAL = {
     Verb.DELETE: b"DELETED\r\n",
     Verb.BURY: b"BURIED\r\n",
@@ -113,7 +116,13 @@ def next_reply(data: bytes, at: int) -> tuple[bytes, list[bytes], bytes, int] | 
 
 
 def read_stats(body: bytes) -> dict[str, str]:
-    """Read what `stats` and `stats-job` answer."""
+    """Read what `stats` answers."""
     stats = dict(line.split(": ", 1) for line in body.decode().splitlines() if ": " in line)
     # As greenstalk reads them: an id of digits alone is a number.
     return {name: str(int(text)) if text.isdecimal() else text for name, text in stats.items()}
+
+
+def read_facts(body: bytes) -> tuple[int, int, int]:
+    """Read TTR, priority and age out of what `stats-job` answers. Raises LookupError."""
+    facts = dict(_FACT.findall(body))
+    return int(facts[b"ttr"]), int(facts[b"pri"]), int(facts[b"age"])

@@ -71,10 +71,10 @@ class Registry:
 
         Raises MalformedJob, with the courier that was probably meant.
         """
-        slug = self.resolve(text)
-        if slug is None:
+        section = self._settings.get(Slug(ALIASES.get(text, text)))
+        if section is None:
             raise MalformedJob("unknown_slug", self._why_unknown(text))
-        return slug, self.settings(slug).keep
+        return section.slug, section.keep
 
     def settings(self, slug: Slug) -> CourierSettings:
         """Return what is set for a resolved slug, with the module's defaults filled in."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple, NewType
 
@@ -21,6 +22,7 @@ SLUG_MOST = 64
 SLUG = r"[a-z0-9]+(-[a-z0-9]+)*"
 _SLUG = re.compile(SLUG)
 _NUMBER = re.compile(r"[A-Z0-9][A-Z0-9 ._/-]{3,99}")
+_USUAL_NUMBER = re.compile(r"[A-Z0-9][A-Z0-9._/]{3,99}")
 _DROPPED = " \t-"
 
 FIELDS: Mapping[str, str] = MappingProxyType(
@@ -81,6 +83,7 @@ def account_of(request: TrackingRequest) -> Account:
     return account_and_id(request.id)[0] if request.id else MAIN
 
 
+@lru_cache(1024)  # of what is refused nothing is kept
 def parse_slug(text: str) -> Slug:
     """Check the form of a slug. Raises MalformedJob; whether a courier has it is not known here."""
     if len(text) > SLUG_MOST or not _SLUG.fullmatch(text):
@@ -96,6 +99,8 @@ def parse_number(given: str, keep: str = "") -> Number:
     `keep` names characters that this courier's numbers really contain ("-" for Estes).
     Raises MalformedJob when what is left cannot be a number (docs/interface.md §1).
     """
+    if _USUAL_NUMBER.fullmatch(given):
+        return Number(given)
     text = given.strip()
     if not text.isascii():
         raise MalformedJob(

@@ -8,13 +8,15 @@ from http import HTTPStatus
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from service.api.problems import Problem
+from service.api.problems import BODY_MOST, Problem
 from service.api.routes import JSON
 from service.client.posted import read_posted
 from tracking.errors import MalformedJob
 
 BODY_SECONDS = 30.0
 """How long a body may take to arrive."""
+
+_BODY = web.RequestKey("BODY", bytes)
 
 
 def insist_on_json(request: web.Request, *forms: str) -> None:
@@ -30,17 +32,23 @@ def insist_on_json(request: web.Request, *forms: str) -> None:
 
 
 async def body_of(request: web.Request) -> bytes:
-    """Read a body. Raises Problem."""
+    """Read a body, also once more. Raises Problem."""
     try:
-        if request.content.is_eof():
-            return await request.read()  # it is all here
-        async with asyncio.timeout(BODY_SECONDS):
-            return await request.read()
+        body: bytes | None = request.get(_BODY)
+        if body is None and request.content.is_eof():
+            body = request.content.read_nowait()  # it is all here; `read` goes a longer way
+        elif body is None:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await request.read()
     except (ConnectionError, web.RequestPayloadError, HttpProcessingError) as error:
         raise Problem(HTTPStatus.BAD_REQUEST, "the body is not whole, or not HTTP") from error
     except TimeoutError as error:
         why = f"the body was not here within {BODY_SECONDS:g} s"
         raise Problem(HTTPStatus.REQUEST_TIMEOUT, why) from error
+    if len(body) > BODY_MOST:
+        raise web.HTTPRequestEntityTooLarge(BODY_MOST, len(body))
+    request[_BODY] = body
+    return body
 
 
 def json_of(body: bytes) -> object:

@@ -26,7 +26,7 @@ from service.client.posted import (
     sendables_of,
 )
 from service.client.put import Sendable
-from tracking.account import account_and_id
+from tracking.account import account_and_id, operation_id
 from tracking.errors import SpoolDown
 
 REQUESTS_MOST = 1_000
@@ -107,8 +107,9 @@ class Requests:
         except SpoolDown as error:
             raise _nowhere(good, error) from error
         self._known.remember(good)
+        whose = operation_id(account, "")
         taken = [
-            Taken(_own_id(each), each.slug, each.number, alone)
+            Taken(each.id.removeprefix(whose), each.slug, each.number, alone)
             for each, alone in zip(good, spooled, strict=True)
         ]
         left_out = [Left(each.index, each.reason, each.detail) for each in refused]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from couriers.detection import Candidate, Sign, detect
 from couriers.http.settings import environment_name
 from couriers.registry import Registry, wanted_credentials
@@ -17,6 +19,8 @@ class Catalogue:
 
     def __init__(self, config: Config) -> None:
         self.registry = Registry(courier_settings(config).values())
+        # A post may name one a thousand times. What is unknown is looked for each time.
+        self._named = cache(self.registry.named)
 
     @property
     def slugs(self) -> tuple[Slug, ...]:
@@ -28,7 +32,7 @@ class Catalogue:
 
         Raises MalformedJob with the nearest one.
         """
-        return self.registry.named(text)
+        return self._named(text)
 
     def parcel(self, slug: str, number: str) -> tuple[Slug, Number]:
         """Read a slug and a number as people write them. Raises MalformedJob."""

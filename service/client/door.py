@@ -118,20 +118,17 @@ class Door:
         Raises SpoolDown: some of them are durable nowhere. Others may be put; with their ids they
         may be given again.
         """
-        spooled = await self._durable([each.body for each in requests])
-        if self._note:
-            self._note(requests)
-        return spooled
-
-    async def _durable(self, bodies: Sequence[bytes]) -> Sequence[bool]:
+        bodies = [each.body for each in requests]
+        spooled = [False] * len(bodies)
         try:
             await self._outlets.put(REQUESTS_TUBE, bodies, PLACING)
         except NotPut as error:
             spooled = [place is None for place in error.placed]
             left = [body for body, alone in zip(bodies, spooled, strict=True) if alone]
             await self._keeping.submit(_NotTaken(left, error))
-            return spooled
-        return [False] * len(bodies)
+        if self._note:
+            self._note(requests)
+        return spooled
 
     def emptying(self) -> AbstractAsyncContextManager[None]:
         """Put what is spooled within the `with` block: oldest first, once a server takes it."""

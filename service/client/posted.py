@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -18,12 +18,13 @@ from service.tubes.payload import (
     FIELD_MOST,
     GIVEN_MOST,
     SECONDS_MOST,
+    check_options,
     kind_of,
-    request_from,
+    parcel_from,
     traceparent_of,
 )
 from service.tubes.strict_json import read_json
-from tracking.account import MAIN, Account, account_and_id
+from tracking.account import MAIN, Account, account_and_id, operation_id
 from tracking.errors import MalformedJob
 from tracking.request import FIELDS, SLUG, SLUG_MOST, Origin, Slug
 
@@ -151,15 +152,14 @@ def sendables_of(
     meta: dict[str, object] = {"enqueued_at": round(time.time(), 3)}
     if traced := traceparent_of(traceparent):
         meta["traceparent"] = traced
-    whose: dict[str, str] = {} if account == MAIN else {"account": account}
+    jobs = _Jobs(couriers, account, meta, _fresh_ids(len(posted)))
     good: list[Sendable] = []
     given: dict[str, Sendable] = {}
     refused: list[Refusal] = []
-    fresh = _fresh_ids(len(posted))
     for index, each in enumerate(posted):
         try:
             payload = read_posted(each) if isinstance(each, bytes) else each
-            made = _sendable(_kept(payload, whose), index, couriers, meta, fresh)
+            made = jobs.make(_kept(payload), index)
             if not made.made_up:
                 known.insist(made, given)
                 given[made.id] = made
@@ -177,27 +177,34 @@ def _fresh_ids(most: int) -> Iterator[str]:
         yield drawn[at : at + 32]
 
 
-def _kept(payload: object, whose: dict[str, str]) -> dict[str, Any]:
+def _kept(payload: object) -> dict[str, Any]:
     if not isinstance(payload, dict):
         why = f'a request is {kind_of(payload)}: write an object, {{"slug": "…", "number": "…"}}'
         raise MalformedJob("bad_shape", why)
     # All else is ignored, and not passed on: some members are the door's own to say.
-    kept = {name: value for name, value in payload.items() if name in _KEPT and value is not None}
-    return kept | whose if whose else kept
+    return {name: value for name, value in payload.items() if name in _KEPT and value is not None}
 
 
-def _sendable(
-    kept: dict[str, Any],
-    index: int,
-    couriers: Couriers,
-    meta: Mapping[str, object],
-    fresh: Iterator[str],
-) -> Sendable:
-    made_up = "id" not in kept
-    if made_up:
-        kept["id"] = next(fresh)
-    request = request_from(kept, couriers.resolve, meta)
-    if name := missing_field(request, couriers):
-        raise MalformedJob("missing_field", f"{request.slug} needs `{name}` besides the number")
-    body = encode_payload(kept, meta)
-    return Sendable(request.id or "", request.slug, request.number, body, index, made_up)
+class _Jobs(NamedTuple):
+    """Makes jobs of what an account posted in one go."""
+
+    couriers: Couriers
+    account: Account
+    meta: Mapping[str, object]
+    fresh: Iterator[str]
+
+    def make(self, kept: dict[str, Any], index: int) -> Sendable:
+        """Raises MalformedJob."""
+        slug, number = parcel_from(kept, self.couriers.resolve)
+        if len(kept) > len(("slug", "number")):
+            check_options(kept)
+        if name := missing_field(slug, kept, self.couriers):
+            raise MalformedJob("missing_field", f"{slug} needs `{name}` besides the number")
+        made_up = "id" not in kept
+        if made_up:
+            kept["id"] = next(self.fresh)
+        identity = operation_id(self.account, kept["id"])
+        if self.account != MAIN:
+            kept["account"] = self.account
+        body = encode_payload(kept, self.meta)
+        return Sendable(identity, slug, number, body, index, made_up)

@@ -117,14 +117,16 @@ def _explained(error: MalformedJob, texts: Mapping[str, str]) -> str:
     return error.detail
 
 
-def missing_field(request: TrackingRequest, couriers: Couriers) -> str:
-    """Name the first field that its courier requires and the request lacks; "" for none."""
-    required = couriers.required_fields(request.slug)
-    return next((name for name in required if name not in request.fields), "")
+def missing_field(slug: Slug, members: Mapping[str, str], couriers: Couriers) -> str:
+    """Name the first field that a courier requires and a request lacks; "" for none."""
+    for name in couriers.required_fields(slug):
+        if not members.get(name, "").strip():
+            return name
+    return ""
 
 
 def _missing(request: TrackingRequest, couriers: Couriers) -> str:
-    short = missing_field(request, couriers).removeprefix(FIELDS_PREFIX)
+    short = missing_field(request.slug, request.fields, couriers).removeprefix(FIELDS_PREFIX)
     return short and f"{request.slug} needs {short}: give --field {short}=…, or that column"
 
 

@@ -130,8 +130,10 @@ def encode_request(request: TrackingRequest) -> bytes:
 
 def encode_payload(payload: Mapping[str, object], meta: Mapping[str, object]) -> bytes:
     """Write members that `request_from` has read as a body."""
-    job = {"type": REQUESTS_TUBE, "payload": payload}
-    return _encode(job | {"meta": meta} if meta else job)
+    job: dict[str, object] = {"type": REQUESTS_TUBE, "payload": payload}
+    if meta:
+        job["meta"] = meta
+    return _encoder.encode(job)
 
 
 def encode_drain(line: Line) -> bytes:

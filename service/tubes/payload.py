@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +19,7 @@ from tracking.errors import MalformedJob
 from tracking.request import (
     FIELDS,
     NO_FIELDS,
+    Number,
     Origin,
     Slug,
     TrackingRequest,
@@ -50,8 +52,7 @@ def request_from(
     clock: Callable[[], float] = time.time,
 ) -> TrackingRequest:
     """Read the members of a request, checked. Raises MalformedJob."""
-    slug, keep = resolve(slug_named(payload))
-    given = text_of(payload.get("number"), "bad_number", "number", GIVEN_MOST)
+    slug, number = parcel_from(payload, resolve)
     meta = meta if isinstance(meta, dict) else {}
     max_age = _seconds(payload.get("max_age"), "max_age")
     expires_in = _seconds(payload.get("expires_in"), "expires_in")
@@ -66,8 +67,8 @@ def request_from(
         expires_at = min(max(began + expires_in, 0.0), SECONDS_MOST)
     return TrackingRequest(
         slug=slug,
-        number=parse_number(given, keep),
-        given=given,
+        number=number,
+        given=payload["number"],
         id=_operation(payload),
         origin=_origin(payload.get("origin")),
         max_age=max_age,
@@ -77,6 +78,20 @@ def request_from(
         resend_of=_resend_of(payload.get("resend_of")),
         put_at=put_at or None,
     )
+
+
+def parcel_from(payload: Mapping[str, Any], resolve: Resolve) -> tuple[Slug, Number]:
+    """Read which parcel is meant. Raises MalformedJob."""
+    slug, keep = resolve(slug_named(payload))
+    given = text_of(payload.get("number"), "bad_number", "number", GIVEN_MOST)
+    return slug, parse_number(given, keep)
+
+
+def check_options(payload: Mapping[str, Any]) -> None:
+    """Raises MalformedJob for what `request_from` refuses besides the parcel."""
+    for name, value in payload.items():
+        if check := _OPTIONS.get(name):
+            check(value)
 
 
 def text_of(value: Any, reason: str, name: str, most: int = NAME_MOST) -> str:
@@ -157,12 +172,25 @@ def _fields(payload: Mapping[str, Any]) -> Mapping[str, str]:
         value = payload.get(name)
         if value is None:
             continue
-        text = text_of(value, "bad_field", name, FIELD_MOST)
-        if _UNFIT.search(text):
-            raise MalformedJob("bad_field", f"`{name}` holds control characters: leave them out")
-        if text.strip():
+        if (text := _field(value, name)).strip():
             found[name] = text
     return MappingProxyType(found) if found else NO_FIELDS
+
+
+def _field(value: Any, name: str) -> str:
+    text = text_of(value, "bad_field", name, FIELD_MOST)
+    if _UNFIT.search(text):
+        raise MalformedJob("bad_field", f"`{name}` holds control characters: leave them out")
+    return text
+
+
+_OPTIONS: Mapping[str, Callable[[Any], object]] = {
+    "id": _id,
+    "origin": _origin,
+    **{name: partial(_seconds, name=name) for name in ("max_age", "expires_in")},
+    **{name: partial(_field, name=name) for name in FIELDS},
+}
+"""What reads a member that is there and not null, by its name."""
 
 
 def traceparent_of(value: Any) -> str | None:

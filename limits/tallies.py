@@ -56,6 +56,12 @@ class Tallies:
         """Count jobs that were no requests."""
         await self._pipeline.run("malformed", [], [times])
 
+    async def now(self) -> int:
+        """Tell Redis' clock, by which all is counted: Unix seconds."""
+        with redis_asked():
+            seconds, _ = await self._redis.time()
+        return int(seconds)
+
     async def make_spans(self) -> Made:
         """Make all spans since the last ones that were `kept`, and those of now as far as they are.
 

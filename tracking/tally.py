@@ -74,6 +74,12 @@ class Tally:
         self.waited.counts.update(other.waited.counts)
         self.took.counts.update(other.took.counts)
 
+    def raise_to(self, other: Tally) -> None:
+        """Take the greater one of each figure: another tally is of the same span."""
+        self.counts |= other.counts
+        self.waited.counts |= other.waited.counts
+        self.took.counts |= other.took.counts
+
     def add(self, fields: Mapping[str, object]) -> None:
         """Add what a hash of Redis holds (limits/lua/lib/tallies.lua)."""
         for name, value in fields.items():

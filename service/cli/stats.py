@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shutil
+import sys
 from collections.abc import Callable, Sequence
 
 from service.cli.exit_codes import Exit
 from service.cli.output import moment, say, say_json, span, table
 from service.cli.settings import loaded
 from service.client.catalogue import Catalogue
-from service.client.statistics import SHARES, Statistics, members, moment_of, statistics_of
+from service.client.statistics import (
+    SHARES,
+    SPANS_MOST,
+    Statistics,
+    members,
+    moment_of,
+    statistics_of,
+)
 from tracking.operation import ENDS
 from tracking.tally import CALLS_OF_NONE, MERGED, REFUSED, Histogram, Tally
 
 LEVELS = "▁▂▃▄▅▆▇█"
 MINUTE = 60.0
+
+BESIDE_COLUMNS, LEAST_COLUMNS = 36, 10
+"""Characters that stand before the columns; a terminal with no room for so many is too narrow."""
 
 Figure = Callable[[Tally], float]
 
@@ -24,12 +36,18 @@ def run(options: argparse.Namespace) -> int:
     """Draw it; 1 when nothing happened."""
     config = loaded(options).config
     slug = Catalogue(config).resolve(options.slug)[0] if options.slug else ""
-    found = asyncio.run(statistics_of(config, slug, options.last))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    found = asyncio.run(statistics_of(config, slug, options.last, columns_for(width)))
     if options.json:
         say_json(members(found))
     else:
         _draw(found)
     return Exit.DONE if found.total.counts else Exit.NEGATIVE
+
+
+def columns_for(width: int) -> int:
+    """Tell how many columns of time can be drawn on a terminal of this width."""
+    return min(SPANS_MOST, max(LEAST_COLUMNS, width - BESIDE_COLUMNS))
 
 
 def _draw(found: Statistics) -> None:

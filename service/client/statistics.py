@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +16,10 @@ from service.results.days import read_days
 from tracking.operation import ENDS
 from tracking.tally import CALLS_OF_NONE, MERGED, REFUSED, Tally
 
-__all__ = ["SHARES", "Statistics", "members", "moment_of", "statistics_of"]
+__all__ = ["SHARES", "SPANS_MOST", "Statistics", "members", "moment_of", "statistics_of"]
 
-SPANS_MOST = 60
-"""As many as can be drawn side by side."""
+SPANS_MOST = 61
+"""As many as can be drawn side by side: an hour in minutes, and the one that it begins in."""
 
 SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
@@ -44,14 +43,18 @@ class Statistics:
         return _joined(self.spans)
 
 
-async def statistics_of(config: Config, slug: str, last_seconds: float) -> Statistics:
-    """Read what was counted of the last so many seconds. Raises LimitsDown, ResultsDown."""
+async def statistics_of(
+    config: Config, slug: str, last_seconds: float, most: int = SPANS_MOST
+) -> Statistics:
+    """Read what was counted of the last so many seconds, and before, from a span's beginning on.
+
+    In so many spans at `most`. Raises LimitsDown, ResultsDown.
+    """
     grain = _grain(slug, last_seconds)
-    count = max(1, round(last_seconds / grain))
-    until = int(time.time()) // grain * grain + grain
-    starts = range(until - count * grain, until, grain)
     async with redis_of(config) as redis:
         tallies = Tallies(redis)
+        now = await tallies.now()
+        starts = range(int(now - last_seconds) // grain * grain, now + 1, grain)
         if grain == TEN_SECONDS:
             found = await tallies.read([keys.ten_seconds(at) for at in starts])
         elif grain == TEN_MINUTES:
@@ -59,15 +62,14 @@ async def statistics_of(config: Config, slug: str, last_seconds: float) -> Stati
         else:
             found = await tallies.read([keys.day(at, slug) for at in starts])
             kept = await asyncio.to_thread(_kept_days, config, slug, starts)
-            found = [
-                own if own.counts else kept.get(at, own)
-                for at, own in zip(starts, found, strict=True)
-            ]
-    together = -(-count // SPANS_MOST)
+            for at, own in zip(starts, found, strict=True):
+                own.raise_to(kept.get(at, own))
+    together = -(-len(found) // most)
     # The newest span is whole, so the oldest may be shorter.
-    first = count % together
+    first = len(found) % together
     groups = [found[:first]] if first else []
-    groups += [found[at : at + together] for at in range(first, count, together)]
+    groups += [found[at : at + together] for at in range(first, len(found), together)]
+    until = starts[-1] + grain
     return Statistics(slug, starts[0], until, grain * together, list(map(_joined, groups)))
 
 

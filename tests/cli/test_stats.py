@@ -10,6 +10,7 @@ import redis
 from command_line import Run
 
 from limits import keys
+from service.cli.stats import columns_for
 from service.results.days import save_days
 from tracking.tally import Day, tally_of
 
@@ -46,7 +47,7 @@ def test_stats_tells_machines_the_same(run: Run, store: redis.Redis) -> None:
 
     (told,) = run("stats", "--last", "30s", "--json").json
 
-    assert (told["slug"], told["each_seconds"], len(told["spans"])) == (None, 10, 3)
+    assert (told["slug"], told["each_seconds"], len(told["spans"])) == (None, 10, 4)
     total = told["total"]
     assert (total["operations"], total["SUCCESS"], total["calls"]) == (9, 8, 10)
     assert (total["lost"], total["malformed"], total["full"]) == (1, 2, 0)
@@ -54,7 +55,8 @@ def test_stats_tells_machines_the_same(run: Run, store: redis.Redis) -> None:
     assert sum(each["operations"] for each in told["spans"]) == 9
     assert {each["waited"]["p99"] for each in told["spans"] if not each["operations"]} == {None}
     begins = [dt.datetime.fromisoformat(each["at"]).timestamp() for each in told["spans"]]
-    assert begins == [dt.datetime.fromisoformat(told["since"]).timestamp() + n for n in (0, 10, 20)]
+    since = dt.datetime.fromisoformat(told["since"]).timestamp()
+    assert begins == [since + n for n in (0, 10, 20, 30)]
 
 
 def test_stats_of_a_courier_and_of_more_than_an_hour_are_counted_by_ten_minutes(
@@ -70,6 +72,28 @@ def test_stats_of_a_courier_and_of_more_than_an_hour_are_counted_by_ten_minutes(
     assert (everybody["each_seconds"], everybody["total"]["operations"]) == (1_800, 20)
 
 
+def test_stats_cover_all_that_is_asked_for_however_young_the_newest_span_is(
+    run: Run, store: redis.Redis
+) -> None:
+    """Right after 12:10 the last ten minutes are those from 12:00 on, too."""
+    store.hset(keys.ten_minutes(at(600, 1), "usps"), mapping=FIELDS)
+    store.hset(keys.day(at(DAY, 9)), mapping=FIELDS)
+
+    (minutes,) = run("stats", "--slug", "usps", "--last", "10m", "--json").json
+    (quarter,) = run("stats", "--slug", "usps", "--last", "14m", "--json").json
+    (days,) = run("stats", "--last", "9d", "--json").json
+
+    for told in (minutes, quarter, days):
+        assert told["total"]["operations"] == 9
+    assert len(minutes["spans"]) == 2
+
+
+def test_a_narrow_terminal_gets_as_many_columns_as_it_holds() -> None:
+    rows = [columns_for(width) for width in (40, 80, 97, 400)]
+
+    assert rows == [10, 44, 61, 61]
+
+
 def test_stats_of_days_come_from_redis_and_from_mongodb_where_it_has_let_go(
     run: Run, store: redis.Redis, collections: Any
 ) -> None:
@@ -83,6 +107,21 @@ def test_stats_of_days_come_from_redis_and_from_mongodb_where_it_has_let_go(
     (told,) = run("stats", "--last", "90d", "--json").json
 
     assert (told["total"]["operations"], told["each_seconds"]) == (18, 2 * DAY)
+
+
+def test_a_redis_that_lost_its_state_tells_no_less_of_a_day_than_mongodb(
+    run: Run, store: redis.Redis, collections: Any
+) -> None:
+    store.hset(keys.day(at(DAY)), mapping={"SUCCESS 100 250": 1, "full": 1})
+    save_days(collections.statistics, [Day(at(DAY), "", tally_of([FIELDS]))])
+
+    (told,) = run("stats", "--last", "30d", "--json").json
+
+    assert (told["total"]["operations"], told["total"]["full"], told["total"]["calls"]) == (
+        9,
+        1,
+        10,
+    )
 
 
 def test_stats_without_anything_says_so(run: Run) -> None:

@@ -179,7 +179,7 @@ async def test_statistics_are_told_as_stats_tells_them(api: Client, worker: Work
     of_one = await (await api.get("/v1/stats?slug=usps&last=2h")).json()
 
     assert found["total"][State.SUCCESS] == found["total"]["calls"] == 1
-    assert (found["slug"], found["each_seconds"], len(found["spans"])) == (None, 10, 60)
+    assert (found["slug"], found["each_seconds"], len(found["spans"])) == (None, 10, 61)
     assert (of_one["slug"], of_one["total"]["operations"]) == ("usps", 1)
     for query, name in {"last=2w": "last", "slug=uspss": "slug", "a=1": "a"}.items():
         assert (await refused(await api.get(f"/v1/stats?{query}"), 400))["parameter"] == name

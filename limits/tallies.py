@@ -67,15 +67,11 @@ class Tallies:
 
         Days are made once in ten minutes; there are none in between.
         """
-        with redis_asked():
-            now, _ = await self._redis.time()
-            slugs = sorted(map(str, await self._redis.smembers(keys.TALLIED_SLUGS)))
-            # A Redis in which none was made has counted since today.
-            today = _from(now, DAY) - TEN_MINUTES
-            before = int(await self._redis.get(keys.SPANS_MADE) or today)
-            if slugs and before == today:
-                await self._redis.set(keys.SPANS_MADE, today, nx=True)
+        now = await self.now()
         current, oldest = _from(now, TEN_MINUTES), _from(now - KEPT[TEN_MINUTES], DAY) + DAY
+        with redis_asked():
+            slugs = sorted(map(str, await self._redis.smembers(keys.TALLIED_SLUGS)))
+            before = int(await self._redis.get(keys.SPANS_MADE) or oldest)
         first = max(min(before, current), oldest)
         if not slugs:
             return Made(current, ())

@@ -69,6 +69,18 @@ async def test_days_are_the_ten_minutes_of_a_slug_and_of_all(
     assert 7 * DAY < await redis.ttl(keys.day(today, "usps")) <= 8 * DAY
 
 
+async def test_where_none_was_made_all_that_was_counted_is(redis: Redis, tallies: Tallies) -> None:
+    """All workers may stop within the first minute of a Redis, and start again days later."""
+    today = await now(redis, DAY)
+    await happens(redis, "usps", today - 2 * DAY)
+
+    made = await tallies.make_spans()
+
+    told = {(each.at, each.slug): each.tally.counts["SUCCESS"] for each in made.days}
+    assert told[today - 2 * DAY, "usps"] == told[today - 2 * DAY, ""] == 9
+    assert await successes(redis, keys.ten_minutes(today - 2 * DAY)) == 9
+
+
 async def test_what_was_kept_is_not_made_again_until_the_next_ten_minutes(
     redis: Redis, tallies: Tallies
 ) -> None:

@@ -116,8 +116,7 @@ end
 -- A request that is not taken is in no tube any more: what a door noted of it, or is about to note where
 -- nothing stands, would tell so for a day.
 local function unqueue(request)
-  local key = request.id and STATUS .. request.id
-  if key and not operation_in(call('GET', key)) then call('SET', key, '{"status":null}', 'PX', 10000) end
+  if request.unknown then call('SET', STATUS .. request.id, '{"status":null}', 'PX', 10000) end
 end
 
 local function full(request)
@@ -186,6 +185,7 @@ return function(id, asked, stored)
   local name = request.id or anonymous_id(number, request.job)
   local known = call('MGET', STATUS .. name, ANSWER .. number)
   local operation = operation_in(known[1])
+  request.unknown = request.id and not operation
   local other = operation and elsewhere(name, operation, number)
   if other then
     count('id_reused')

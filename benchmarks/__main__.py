@@ -39,15 +39,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.write_docs:
         return _write_docs(asked.json or LAST, console)
     whole = not (asked.quick or asked.only or asked.seconds)
+    added = bool(asked.only and asked.json and asked.json.exists())
     asked.json = asked.json or (LAST if whole else PART)
     cores = sorted(os.sched_getaffinity(0))[:CORES]
     os.sched_setaffinity(0, cores)
     chosen = [
         each for each in SCENARIOS if each.name in asked.only or not (asked.only or each.named)
     ]
-    report = blank(_command(arguments), len(cores))
+    run = blank(_command(arguments), len(cores))
     try:
-        _run(asked, chosen, report, console)
+        _run(asked, chosen, Report.read(asked.json).again(run) if added else run, console)
+    except msgspec.DecodeError as error:
+        console.print(f"{asked.json} holds no report ({error}): name another file with --json")
+        return 1
     except (StackError, OSError) as error:
         console.print(f"[bold red]{type(error).__name__}[/bold red]: {error}")
         return 1
@@ -109,7 +113,13 @@ def _parser() -> argparse.ArgumentParser:
         help="this one; may be repeated",
     )
     parser.add_argument("--seconds", type=float, help="how long each run measures")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where to keep it")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="where to keep it; with --only, a report that is there keeps its other tables, so "
+        "that --only NAME --json benchmarks/results/last.json measures one of the page again",
+    )
     parser.add_argument(
         "--write-docs", action="store_true", help="write the kept report into docs/performance.md"
     )

@@ -52,6 +52,7 @@ def markdown(report: Report, plots: tuple[str, ...] = ()) -> str:
         parts.append(_rows(table))
         parts += [f"![{table.title}]({PLOTS}/{table.name}.svg)"] if table.name in plots else []
         parts += [table.note] if table.note else []
+        parts += [f"Measured {table.measured}."] if table.measured else []
     return "\n\n".join(parts)
 
 

@@ -37,11 +37,20 @@ class Report:
     command: str
     date: str
     tables: Sequence[Table] = ()
+    later: str = ""
+    """The run that adds to an earlier one's report: its date, command and commit."""
 
     def having(self, tables: Sequence[Table]) -> Report:
         """Add tables; those of the same name are replaced."""
-        merged = {table.name: table for table in (*self.tables, *tables)}
+        dated = [replace(table, measured=self.later) for table in tables]
+        merged = {table.name: table for table in (*self.tables, *dated)}
         return replace(self, tables=tuple(merged.values()))
+
+    def again(self, run: Report) -> Report:
+        """Keep what was measured; tables from now on say that they are of this later run."""
+        other = f" on {run.machine}" if run.machine != self.machine else ""
+        told = f"{run.date} with `{run.command}`{other}, commit {run.versions['commit']}"
+        return replace(self, later=told)
 
     def table(self, name: str) -> Table | None:
         """Find a table; None when its scenario was not run."""

@@ -163,6 +163,22 @@ def test_the_configuration_of_a_run_is_one_that_a_worker_takes(tmp_path: Path) -
     assert config.couriers["bench-0000"].module == "json_feed"
 
 
+@pytest.mark.parametrize("there", ["{}", ""])
+def test_what_is_no_report_is_not_added_to(
+    tmp_path: Path, there: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "report.json"
+    kept.write_text(there)
+    cores = os.sched_getaffinity(0)
+    try:
+        assert main(["--only", "baseline", "--json", str(kept)]) == 1
+    finally:
+        os.sched_setaffinity(0, cores)
+
+    assert kept.read_text() == there
+    assert "holds no report" in capsys.readouterr().out
+
+
 @pytest.mark.prove
 def test_the_quick_baseline_runs_from_the_command_line(tmp_path: Path) -> None:
     kept = tmp_path / "report.json"

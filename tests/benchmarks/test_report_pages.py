@@ -41,6 +41,26 @@ def test_a_table_of_the_same_name_is_replaced() -> None:
     assert [table.title for table in REPORT.having([newer]).tables] == ["Newer"]
 
 
+def test_a_scenario_that_is_measured_again_leaves_the_other_tables_and_says_when_it_ran() -> None:
+    idle = Table("idle", "Idle", (Column("slugs", "slugs"),), ({"slugs": 50},))
+    run = Report("a machine", {"commit": "abc1"}, "python -m benchmarks --only idle", "2024-06-02")
+
+    written = markdown(REPORT.having([idle]).again(run).having([idle]))
+
+    told = "Measured 2024-06-02 with `python -m benchmarks --only idle`, commit abc1."
+    assert written.startswith("Measured 2024-05-01 with `python -m benchmarks` on a machine.")
+    assert written.count("### Idle") == written.count(told) == 1
+    assert written.index("### Limits in force") < written.index("### Idle") < written.index(told)
+
+
+def test_a_table_of_another_machine_says_so() -> None:
+    run = Report("a slow machine", {"commit": "abc1"}, "python -m benchmarks", "2024-06-02")
+
+    written = markdown(REPORT.again(run).having([PACE]))
+
+    assert "`python -m benchmarks` on a slow machine, commit abc1." in written
+
+
 def test_a_page_gets_the_tables_between_its_markers_and_the_plots_beside_it(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")

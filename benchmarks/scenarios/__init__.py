@@ -14,8 +14,10 @@ from benchmarks.scenarios import (
     limited,
     operations,
     profile,
+    purge,
     puts,
     rechecks,
+    scripts,
     stalls,
     unlimited,
 )
@@ -30,6 +32,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     hot_slug.SCENARIO,
     latency.SCENARIO,
     backlog.SCENARIO,
+    scripts.SCENARIO,
     puts.SCENARIO,
     door.SCENARIO,
     operations.SCENARIO,
@@ -37,4 +40,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     archive.SCENARIO,
     idle.SCENARIO,
     held.SCENARIO,
+    purge.SCENARIO,
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 
-from benchmarks import long_line
 from benchmarks.cpu import Meter
 from benchmarks.filling import fill
 from benchmarks.plan import Plan, Scenario
@@ -32,18 +31,6 @@ COLUMNS = (
 NOTE = (
     "Parking: one process that only admits, 400 at once. Calls: one worker process, 10 calls of "
     "each courier in flight and no limit on the rate, everything drained from Redis."
-)
-SCRIPTS = (
-    Column("waiting", "waiting, of each list"),
-    Column("asked", "asked"),
-    Column("scripts", "scripts"),
-    Column("mean_ms", "mean, ms of Redis", 2),
-    Column("most_ms", "longest, ms of Redis", 2),
-)
-SCRIPTS_NOTE = (
-    "One courier, a MANUAL and an AUTOMATIC list, by Redis' slow log. A thousand of each and more, "
-    "anywhere in the lists, up to 34 in one script as a busy worker sends them (takes: 100 calls; "
-    "cancels: 20)."
 )
 SLUGS = 50
 DRAINING = {"concurrent": 10, "per_second": 1_000_000, "guard_ms": 0}
@@ -116,14 +103,7 @@ def run(plan: Plan) -> list[Table]:
         for waiting in plan.pick(LENGTHS, LENGTHS[:2]):
             plan.say(f"{waiting:,} requests waiting")
             rows.append(backlog(rig, waiting, plan.span(6.0, 2.0)))
-        waiting = plan.pick(LENGTHS[-1], LENGTHS[1])
-        plan.say(f"all scripts, {waiting:,} requests of each kind waiting for one courier")
-        rig.clean()
-        scripts = long_line.measure(rig.stack.redis.url, waiting)
-    return [
-        Table("backlog", f"Backlog over {SLUGS} couriers", COLUMNS, rows, NOTE),
-        Table("long_line", "Long wait lists", SCRIPTS, scripts, SCRIPTS_NOTE),
-    ]
+    return [Table("backlog", f"Backlog over {SLUGS} couriers", COLUMNS, rows, NOTE)]
 
 
 SCENARIO = Scenario("backlog", "cost and memory of many waiting requests", run)

@@ -166,8 +166,8 @@ async def open_line(url: str, length: int, times: ScriptTimes) -> AsyncIterator[
     try:
         await limiter.start()
         record = await _record_of_one(redis, limiter, canceller)
-        drawn = record, length, random.Random(7), count()
-        line = LongLine(redis, pipeline, limiter, *people, times, *drawn)
+        drawn = random.Random(7)
+        line = LongLine(redis, pipeline, limiter, *people, times, record, length, drawn, count())
         await _write(line)
         yield line
     finally:

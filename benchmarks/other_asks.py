@@ -17,6 +17,7 @@ from benchmarks.long_line import (
 from limits import keys
 from limits.archive import DAY_MS, Archived, ToArchive
 from limits.cancelling import Which
+from limits.limiter import INSPECTED_AT_ONCE, SURVEYED_AT_ONCE
 from limits.tallies import TEN_MINUTES, Tallies
 from service.upkeep.archiver import TOGETHER_MOST
 from tracking.line import courier_line
@@ -31,8 +32,8 @@ LINES = tuple(courier_line(Slug(f"few-{index:03}")) for index in range(34))
 """As many as one script may be about."""
 
 OF_EACH = 1_000
-KNOWN = tuple(f"known-{index:04}" for index in range(2_400))
-BUSY = tuple(courier_line(Slug(f"few-busy-{index:03}")) for index in range(200))
+KNOWN = tuple(f"known-{index:04}" for index in range(SURVEYED_AT_ONCE))
+BUSY = tuple(courier_line(Slug(f"few-busy-{index:03}")) for index in range(INSPECTED_AT_ONCE))
 CALLS = 20
 TALLIED = tuple(f"slug-{index:04}" for index in range(1_200))
 FIELDS: dict[Any, Any] = {
@@ -125,10 +126,10 @@ async def _all_couriers(line: LongLine) -> None:
     for each in BUSY:
         await line.ask([number_of(0, index) for index in range(CALLS + 2)], Slug(each))
     told = [n for each in BUSY for n in (*rules_of(each).reach_us, 1)]
-    async with of("inspect: 200 couriers, 20 calls each"):
+    async with of(f"inspect: {len(BUSY)} couriers, {CALLS} calls each"):
         for _ in range(TIMES):
             await line.pipeline.run("inspect", [keys.wait_list(each) for each in BUSY], told)
-    async with of("survey: 2,400 couriers"):
+    async with of(f"survey: {len(KNOWN):,} couriers"):
         for _ in range(TIMES):
             asked = " ".join(KNOWN), "who", 20_000
             await line.pipeline.run("survey", [keys.LINES, keys.WORKERS], asked)

@@ -30,7 +30,11 @@ MOST_AT_ONCE = 100
 """Steps in one exchange."""
 
 MOST_IN_SCRIPT = 34
-"""Steps in one script, during which Redis hears nobody else: more could take it 5 ms."""
+"""Steps in one script, during which Redis hears nobody else: more could take it 5 ms. A script does
+not begin all of them where the first ones have much to do."""
+
+NOT_BEGUN = 0
+"""In the place of a step's reply (lua/lib/batch.lua)."""
 
 ENOUGH = 100
 """So many waiting steps do not wait for the pipeline under way: they go out on a second connection.
@@ -87,17 +91,19 @@ class Pipeline:
         """Run one step. LimitsDown: it may have run, so repeat it as it is."""
         reply: asyncio.Future[Any] = self._loop.create_future()
         self._waiting.append(_Step(name, keys, args, reply))
-        if self._first is None:
-            self._first = asyncio.create_task(self._send_all())
-        elif self._second is None and len(self._waiting) >= ENOUGH:
-            self._second = asyncio.create_task(self._send_some())
+        self._see_to_sending()
         return reply
 
     async def close(self) -> None:
         """Wait for what is under way; nothing may be asked afterwards."""
-        for sender in (self._first, self._second):
-            if sender is not None:
-                await sender
+        while sender := self._first or self._second:
+            await sender
+
+    def _see_to_sending(self) -> None:
+        if self._first is None:
+            self._first = asyncio.create_task(self._send_all())
+        elif self._second is None and len(self._waiting) >= ENOUGH:
+            self._second = asyncio.create_task(self._send_some())
 
     async def _send_all(self) -> None:
         try:
@@ -138,6 +144,7 @@ class Pipeline:
             if isinstance(error, Exception):
                 return  # those who asked tell of the defect; the next steps go on
             raise
+        self._put_back([*chain.from_iterable(map(_not_begun, groups, replies))])
         refusals = [
             error
             for group, reply in zip(groups, replies, strict=True)
@@ -147,6 +154,12 @@ class Pipeline:
         self._tell(refusals[0] if refusals else None)
         if refusals:
             await self._leave()
+
+    def _put_back(self, steps: Sequence[_Step]) -> None:
+        """Send them again, before those that came later."""
+        if steps:
+            self._waiting[:0] = steps
+            self._see_to_sending()
 
     async def _leave(self) -> None:
         """Close the connections: another Redis may take the writes, at the same address."""
@@ -236,6 +249,14 @@ def _instant(reply: Any) -> int | None:
     return reply if isinstance(reply, int) else None
 
 
+def _not_begun(group: Sequence[_Step], reply: Any) -> Iterator[_Step]:
+    """Find the steps for which a script had no time left, because those before took it long."""
+    if _batches(group) and not isinstance(reply, Exception):
+        for step, own in zip(group, reply, strict=True):
+            if own == NOT_BEGUN and not step.reply.done():
+                yield step
+
+
 def _settle(group: Sequence[_Step], reply: Any) -> Iterator[Exception]:
     """Hand each step its reply. What Redis refused is yielded as well."""
     if isinstance(reply, Exception):
@@ -247,7 +268,7 @@ def _settle(group: Sequence[_Step], reply: Any) -> Iterator[Exception]:
         if isinstance(own, Exception):
             _fail([step], own)
             yield own
-        elif not step.reply.done():
+        elif own != NOT_BEGUN and not step.reply.done():
             step.reply.set_result(own)
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from redis.asyncio import Redis
 
@@ -33,6 +34,9 @@ KEPT = {TEN_SECONDS: 3_600, TEN_MINUTES: 7 * DAY, DAY: 8 * DAY}
 
 READ_AT_ONCE = 500
 """Hashes of one round trip: about a millisecond of Redis' time."""
+
+ADDED_AT_ONCE = 100
+"""Hashes that one script adds up, of fifty fields each in two milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,11 @@ class Tallies:
     async def _add_up(
         self, name: str, parts: Sequence[str], kept_seconds: int = KEPT[TEN_MINUTES]
     ) -> Tally:
-        _, *told = await self._pipeline.run("add_up", [name, *parts], [kept_seconds * 1000])
+        told: list[Any] = []
+        for begin in range(0, len(parts), ADDED_AT_ONCE):
+            some = parts[begin : begin + ADDED_AT_ONCE]
+            kept_ms = kept_seconds * 1000 if begin + ADDED_AT_ONCE >= len(parts) else 0
+            _, *told = await self._pipeline.run("add_up", [name, *some], [kept_ms, *told])
         return tally_of([dict(zip(told[::2], told[1::2], strict=True))])
 
 

@@ -6,7 +6,7 @@ ARGV     behind the reports, see lib/batch.lua:
   number   empty: tell of the line
   itself   1: of an operation that waits, so a call that runs for the number need not be its own
 
-Uses     memory: average_time, later, order
+Uses     memory: average_time, entries, later, order
          lists: list_of, nobody_waits, numbers, numbers_before, turns_before, waits
          record: read_record
          brake: calls_alone, paused_us
@@ -23,7 +23,7 @@ Returns  {now, "nowhere"}          nobody waits for the number
                     retry, running; of a line also empty, when nobody waits
            ends     µs when that ends, starts: µs when the call is expected to start; empty where nobody knows
 ]]
-local LOOKED_AT = 100000 -- entries of a list, for a number that was pushed by hand: a millisecond
+local LOOKED_AT = 20000 -- entries of a list, for a number that was pushed by hand: half a millisecond
 
 -- µs from which on calls may start; nil where nobody knows. What stops them until then, if anything, and
 -- when that ends.
@@ -93,6 +93,7 @@ local function listed(number, record)
     return list, record.position - order(list).first
   end
   for _, list in ipairs({ MANUAL, AUTOMATIC }) do
+    budget.left = budget.left - math.min(entries(list), LOOKED_AT) / 400
     local index = call('LPOS', list, number, 'MAXLEN', LOOKED_AT)
     if index then return list, index end
   end

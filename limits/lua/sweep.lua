@@ -22,7 +22,7 @@ Returns  {now, swept, dying, put, more}
          dying     grants of calls over which too many workers vanished, and of at most 100 that are
                    given up: record, then finish them
          put       1: somebody waits and nobody drains, so put a drain job
-         more      1: send another sweep now, more numbers may have lost their place in the lists
+         more      1: send another sweep now, there may be more to put right
 ]]
 -- Whether an earlier sweep gave it to a worker to record it, less than a lease ago.
 local function is_claimed(dying)
@@ -30,8 +30,8 @@ local function is_claimed(dying)
 end
 
 local LOOK_AT_FIELDS = 100
--- Entries of a list that is read whole, and of one that is searched, once in a script: 1 and 2 ms.
-local SHORT, LONG = 5000, 100000
+-- Entries of a list that is read whole, and of one that is searched, once in a script: a millisecond each.
+local SHORT, LONG = 5000, 40000
 
 local function lost_calls()
   local lost, calls = {}, call('HGETALL', INFLIGHT)
@@ -42,6 +42,7 @@ local function lost_calls()
     elseif not call('ZSCORE', LEASES, id) then
       local record = cjson.decode(text)
       if not is_claimed(record.dying) then table.insert(lost, { id = id, record = record }) end
+      if #lost == AT_ONCE then break end
     end
   end
   -- Newest first: each goes to the head, so the oldest ends up first in line.
@@ -61,6 +62,7 @@ local function relist()
   if not (from or nobody_waits()) then return false end
   local relisted, reply = false, call('HSCAN', REQUESTS, from or 0, 'COUNT', LOOK_AT_FIELDS)
   local ahead, fields = reply[1], reply[2]
+  budget.left = budget.left - 0.6 * #fields
   for i = 1, #fields, 2 do
     local number = fields[i]
     local record = number ~= '!relist' and cjson.decode(fields[i + 1])
@@ -98,6 +100,7 @@ do
   function index_of(list, number, position)
     if entries(list) <= SHORT then
       if not whole[list] then
+        budget.left = budget.left - entries(list) / 50
         whole[list] = {}
         for i, entry in ipairs(call('LRANGE', list, 0, -1)) do whole[list][entry] = i - 1 end
       end
@@ -107,6 +110,7 @@ do
     if index then return index end
     if searched or entries(list) > LONG then return nil end
     searched = true
+    budget.left = budget.left - entries(list) / 400
     return call('LPOS', list, number)
   end
 end
@@ -116,11 +120,16 @@ end
 local function find_lost()
   if nobody_waits() or not somebody_is_lost() then return false end
   local from, found, seen = call('HGET', ORDER, 'lost') or '0', false, { ['!relist'] = true }
+  local mended, is_cut = false, false
   local reply = call('HSCAN', REQUESTS, from, 'COUNT', LOOK_AT_FIELDS)
   local ahead, fields = reply[1], reply[2]
   for i = 1, #fields, 2 do
     local number, record = fields[i], cjson.decode(fields[i + 1])
-    if not seen[number] and not is_placed(number, record) then
+    local is_lost = not seen[number] and not is_placed(number, record)
+    budget.left = budget.left - (is_lost and 3 or 1)
+    if is_lost and budget.left <= 0 then
+      ahead, is_cut = from, true
+    elseif is_lost then
       seen[number] = true -- a scan may give it twice
       local list = list_of(record)
       local index = record.state ~= 'later' and index_of(list, number, record.position)
@@ -129,6 +138,7 @@ local function find_lost()
       elseif index then
         record.position = order(list).first + index
         write_record(REQUESTS, number, record)
+        mended = true
       else
         put_tail(number, record)
         count('relisted')
@@ -137,7 +147,7 @@ local function find_lost()
     end
   end
   call('HSET', ORDER, 'lost', ahead)
-  return found and ahead ~= from and ahead ~= '0'
+  return is_cut and (mended or found) or found and ahead ~= from and ahead ~= '0'
 end
 
 -- The ids of the oldest operations of a record, AT_ONCE and those that stand in the record itself.
@@ -183,14 +193,16 @@ local function put_dying(id, number, record, before, why)
 end
 
 -- Who waited for too long while every call of the line was refused ends, without a call of its own.
--- Adds the grants of such to `dying`, out of the first AT_ONCE in line; the next sweep looks further.
+-- Adds the grants of such to `dying`, out of the first AT_ONCE in line, late in a script out of fewer; the next
+-- sweep looks further.
 local function give_up(who, dying)
   local before, why = patience_ends()
   local stay = {}
   -- Without a name this worker could ask nobody of the line: others give up what has to end.
   for i = 1, before and who ~= '' and AT_ONCE or 0 do
-    local number = next_number()
+    local number = budget.left > 0 and next_number()
     if not number or number == '' then break end
+    budget.left = budget.left - 2.5
     local record, runs = wanted(number, who)
     local is_old = record and record.since <= before
     if is_old then record.since = waits_since(number, record) end
@@ -211,9 +223,14 @@ return function(who)
   clamp(STARTS, now + rules.ahead_us + rules.late_us + rules.window_us)
   drop_ended(LEASES)
   drop_ended(STARTS)
-  local swept, dying = 0, {}
+  local swept, dying, more = 0, {}, false
   if call('HLEN', INFLIGHT) > 0 then
-    for _, lost in ipairs(lost_calls()) do
+    local found = lost_calls()
+    more = #found == AT_ONCE
+    for _, lost in ipairs(found) do
+      more = more or budget.left <= 0
+      if budget.left <= 0 then break end
+      budget.left = budget.left - 3
       local id, record = lost.id, lost.record
       if not record.dying then record.deaths = (record.deaths or 0) + 1 end
       record.dying = record.dying or record.deaths > rules.deaths or nil
@@ -233,7 +250,7 @@ return function(who)
       end
     end
   end
-  local more = (relist() or find_lost()) and 1 or 0
+  more = more or relist() or find_lost()
   move_due()
   give_up(who, dying)
   local put, left = 0, waits()
@@ -247,5 +264,5 @@ return function(who)
     -- The slot of a call that was taken over is counted until its lease ends: a later sweep ends it.
     if members(LEASES) == 0 then call('SREM', LINES, line) end
   end
-  return { now, swept, dying, put, more }
+  return { now, swept, dying, put, more and 1 or 0 }
 end

@@ -21,8 +21,8 @@ from tracking.errors import ResultsDown, StoreError
 PERIOD_SECONDS = 5.0
 """How soon to look again when less than a batch was there: a third of the first lock's time."""
 
-TOGETHER_MOST = 500
-"""Operations of one batch: Redis is busy with them for two milliseconds, MongoDB for about ten."""
+TOGETHER_MOST = 400
+"""Operations of one batch: Redis is busy with them for three milliseconds, MongoDB for ten."""
 
 
 class Archiver:

@@ -167,3 +167,30 @@ async def test_spans_are_read_as_they_are_asked_for(redis: Redis, tallies: Talli
 
     assert nothing == tally_of([])
     assert (found.operations, found.calls, found.counts["repeated"]) == (9, 12, 3)
+
+
+async def test_many_parts_are_added_up_in_portions(
+    redis: Redis, tallies: Tallies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of 1,200 couriers would hold Redis up for 20 ms."""
+    monkeypatch.setattr("limits.tallies.ADDED_AT_ONCE", 2)
+    at = await now(redis, TEN_MINUTES)
+    for n in range(5):
+        await happens(redis, f"slug-{n}", at)
+    await redis.hset(keys.ten_minutes(at), "malformed", 4)
+
+    await tallies.make_spans()
+    await tallies.make_spans()
+
+    assert await successes(redis, keys.ten_minutes(at)) == 5 * 9
+    assert await redis.hget(keys.ten_minutes(at), "malformed") == "4"
+    assert 0 < await redis.ttl(keys.ten_minutes(at)) <= 7 * DAY
+
+
+async def test_sums_of_a_portion_are_only_told(worker: Worker, redis: Redis) -> None:
+    await redis.hset("part", "full", 2)
+
+    _, *sums = await worker.pipeline.run("add_up", ["whole", "part"], [0, "full", 3, "SUCCESS", 1])
+
+    assert dict(zip(sums[::2], sums[1::2], strict=True)) == {"full": 5, "SUCCESS": 1}
+    assert await redis.exists("whole") == 0

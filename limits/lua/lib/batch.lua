@@ -17,7 +17,8 @@ When all are done, what is projected for operators is written once for each line
 counted, and what was measured is added to tracking:measured, which holds the last 3 s.
 
 Returns  {reply, …}  one for each step, as the operation's header says; an error in the place of what
-                     could not be done, because a key of that line is not what it should be
+                     could not be done, because a key of that line is not what it should be; 0 in the
+                     place of a step that was not begun, because those before it took long: send it again
 ]]
 -- An error that nobody catches would end the script before the others' counters and expiries.
 local function attempt(what, ...)
@@ -28,6 +29,7 @@ end
 
 -- In a function, because of its names: a chunk may have 200.
 local function run()
+  local ANY_STEP, NOT_BEGUN = 3, 0
   local last_rules = 2 + ARGV[1]
   local function step(kind, index, at)
     turn_to(KEYS[index], 2 + ARGV[last_rules + index])
@@ -42,7 +44,12 @@ local function run()
   local at, last = last_rules + #KEYS + 1, #ARGV
   while at <= last do
     local kind = kinds[ARGV[at] % #kinds + 1]
-    replies[#replies + 1] = attempt(step, kind, math.floor(ARGV[at] / #kinds) + 1, at)
+    if budget.left > 0 then
+      budget.left = budget.left - ANY_STEP
+      replies[#replies + 1] = attempt(step, kind, math.floor(ARGV[at] / #kinds) + 1, at)
+    else
+      replies[#replies + 1] = NOT_BEGUN
+    end
     at = at + kind.width
   end
   for list, seen in pairs(lines) do

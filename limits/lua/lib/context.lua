@@ -12,6 +12,7 @@ rules    of the line: epoch, token (of this process), concurrent, per_second, wi
          ahead_us, lease_us, max_waiting, max_age_ms, answer_ms, deaths, per_hour, per_day,
          day_resets_at_us
 known    what is known of the line: lib/memory.lua alone reads and writes it
+budget   what is left of this script's time
 is_full  Redis has reached its maxmemory: no new request may be taken
 now      µs, by Redis' clock; now_ms: the same in ms
 
@@ -45,6 +46,10 @@ do
   is_full = type(reply) == 'table' and string.find(reply.err or '', '^OOM') ~= nil
   if is_full then call('DEL', 'tracking:nothing') end
 end
+
+-- What this script may still do, in units of about 10 µs, before Redis hears others again. Whatever is done
+-- for as many as there are spends it, and stops once it is spent: to go on in another script.
+local budget = { left = 260 }
 
 local lines, turn_to = {}
 do

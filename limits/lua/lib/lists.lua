@@ -8,7 +8,7 @@ the end, has no record and changes no position.
 
 wait_order:<line> holds of each list the position of its first entry and how many gaps it has, as long
 as somebody waits in one of them. Should people have taken entries out by hand, a number is searched
-for where it would stand, and then in the whole list; `lost`: how far sweeps have looked for those.
+for where it would stand, and then from the head on; `lost`: how far sweeps have looked for those.
 ]]
 local function list_of(record)
   return record.auto and AUTOMATIC or MANUAL
@@ -18,6 +18,8 @@ local numbers, waits, nobody_waits, pass_gaps, push_last, push_first, pop_first,
 local numbers_before, turns_before
 do
   local NEAR = 32
+  -- Entries in which a number is searched for that is not where it should be: a millisecond.
+  local SEARCHED = 40000
   -- Gaps that one script passes over: less than a millisecond.
   local PASSED_AT_ONCE, PASSED_TOGETHER = 5000, 1000
 
@@ -51,7 +53,8 @@ do
   local function drop_last_gaps(list)
     local all = entries(list)
     for _ = 1, PASSED_TOGETHER do
-      if call('LINDEX', list, -1) ~= '' then return end
+      if budget.left <= 0 or call('LINDEX', list, -1) ~= '' then return end
+      budget.left = budget.left - 0.2
       call('RPOP', list)
       all = all - 1
       set_order(list, all, order(list).first, order(list).gaps - 1)
@@ -61,16 +64,17 @@ do
   -- Takes gaps off the head.
   function pass_gaps(list)
     local all, passed, together = entries(list), 0, 1
-    while order(list).gaps > 0 and passed < PASSED_AT_ONCE do
+    while order(list).gaps > 0 and passed < PASSED_AT_ONCE and (passed == 0 or budget.left > 0) do
       local heads, gaps = call('LRANGE', list, 0, together - 1), 0
       while heads[gaps + 1] == '' do gaps = gaps + 1 end
       if gaps > 0 then
+        budget.left = budget.left - gaps / 25
         call('LTRIM', list, gaps, -1)
         all = all - gaps
         set_order(list, all, order(list).first + gaps, order(list).gaps - gaps)
       end
       if gaps < together then return end
-      passed, together = passed + gaps, PASSED_TOGETHER
+      passed, together = passed + gaps, math.min(PASSED_TOGETHER, 8 * together)
     end
   end
 
@@ -131,7 +135,8 @@ do
   local function index_of(list, number, position)
     local index = stands(list, number, position, true)
     if index then return index end
-    index = call('LPOS', list, number)
+    budget.left = budget.left - math.min(entries(list), SEARCHED) / 400
+    index = call('LPOS', list, number, 'MAXLEN', SEARCHED)
     if index and position then set_order(list, entries(list), position - index, order(list).gaps) end
     return index
   end

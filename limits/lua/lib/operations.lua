@@ -24,8 +24,8 @@ end
 
 local function everyone() return true end
 
--- Ends operations that `ends(at, age, till, auto, id)` names, after a look at AT_ONCE at most; the others stay on
--- the record, but for those that ended otherwise (cancelled).
+-- Ends operations that `ends(at, age, till, auto, id)` names, after a look at AT_ONCE at most, and at fewer late in
+-- a script; the others stay on the record, but for those that ended otherwise (cancelled).
 -- Returns true when every operation was looked at; else call again with the same record.
 local function end_where(number, record, verdict, ends)
   local rest, listed = rest_of(number, record), record.listed or 0
@@ -44,7 +44,8 @@ local function end_where(number, record, verdict, ends)
   end
   local inline = record.newest or {}
   record.newest = left_of(inline)
-  local most = AT_ONCE - #inline
+  local few = AT_ONCE / 5
+  local most = math.max(few, math.min(AT_ONCE, math.floor(budget.left))) - #inline
   while todo > 0 and most > 0 do
     local ids = call('LPOP', rest, math.min(todo, most)) or {}
     if #ids == 0 then listed, todo = 0, 0 end -- somebody has deleted the list
@@ -102,9 +103,6 @@ local function wait_again(record)
   local operation, id = anonymous_operation(number, record.anon)
   if operation and operation.status then move(id, operation, 'WAITING') end
 end
-
--- For end_where: whose time was over before a call could be made.
-local function expired(_, _, till) return till ~= nil and till <= now_ms end
 
 local BY_HAND = { state = 'CANCELLED', output = '{"code":"cancelled","message":"cancelled by hand"}' }
 

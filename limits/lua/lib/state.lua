@@ -153,6 +153,7 @@ do
       count('refused_moves')
       return false
     end
+    budget.left = budget.left - 1
     if ENDED[state] then
       note_end(id, operation, was, verdict)
     elseif state == 'WAITING' and operation.anonymous then
@@ -200,6 +201,7 @@ end
 local function open_among(ids, number)
   local keys, found, parcel = {}, {}, parcel_of(number)
   for i, id in ipairs(ids) do keys[i] = STATUS .. id end
+  budget.left = budget.left - #ids / 4
   local texts = #ids > 0 and call('MGET', unpack(keys)) or {}
   for i = 1, #ids do
     local operation = operation_in(texts[i])

@@ -1,86 +1,93 @@
 --[[
 taking: calls are granted to numbers that wait, and a slot that a call frees to the next in line.
 ]]
--- Returns the record of a number that was popped and the call that runs for it, nil when nobody wants
--- it (any more), or false when more of its operations are to be looked at; it is the first in line
--- again then.
--- A number without a record was pushed by hand, or by the original system: one plain request.
-local function wanted(number, base)
-  local record = read_record(REQUESTS, number)
-  if not record then
-    local anon = { id = 'hand-' .. base, at = now_ms }
-    local answer = fresh(call('GET', ANSWER .. number), nil, 'main', {})
-    if answer and end_anonymous(number, anon, answer) then return nil end
-    return { since = now_ms, anon = anon }, running(number)
-  end
-  if record.state == 'later' then change_later('ZREM', LATER, number) end
-  local anon = record.anon
-  local cancelled = not anon and (record.ids or 0) <= 0
-  local doubt = cancelled or record.tills or record.todo or (anon and anon.till)
-  if doubt and not end_where(number, record, EXPIRED, expired) then
-    record.state, record.position = nil, push_first(list_of(record), number)
-    write_record(REQUESTS, number, record)
-    return false
-  end
-  local runs = running(number)
-  if nobody_left(record) or not runs then call('HDEL', REQUESTS, number) end
-  return not nobody_left(record) and record or nil, runs
-end
+local wanted, turn
+do
+  -- For end_where: whose time was over before a call could be made.
+  local function expired(_, _, till) return till ~= nil and till <= now_ms end
 
--- Grants up to `room` waiting requests, calls named base:1, base:2, …
--- Returns the grants, and when nobody more may start: why and when to look again. A full process
--- (room -1) is to come by itself as soon as it has room, and to say before long that it still waits.
-local function take(base, room)
-  local grants = {}
-  move_due()
-  for _ = 1, 100 do
-    if room == 0 then return grants, 'room', now end
-    if #grants == room then return grants, 'more', now end
-    local at, lane, ask = opening()
-    if not at then return grants, lane, ask end
-    if room < 0 and waits() > 0 then return grants, 'full', now + ASK_AT_LEAST_US end
-    local number = next_number()
-    if not number then return grants, 'empty', nil end
-    if number == '' then return grants, 'more', now end
-    local record, runs = wanted(number, base)
-    if record == false then return grants, 'more', now end
-    if record and runs then
-      put_behind(number, record)
-    elseif record then
-      table.insert(grants, grant(base .. ':' .. (#grants + 1), number, record, at, lane))
+  -- Returns the record of a number that was popped and the call that runs for it, nil when nobody wants
+  -- it (any more), or false when more of its operations are to be looked at; it is the first in line
+  -- again then.
+  -- A number without a record was pushed by hand, or by the original system: one plain request.
+  function wanted(number, base)
+    local record = read_record(REQUESTS, number)
+    if not record then
+      local anon = { id = 'hand-' .. base, at = now_ms }
+      local answer = fresh(call('GET', ANSWER .. number), nil, 'main', {})
+      if answer and end_anonymous(number, anon, answer) then return nil end
+      return { since = now_ms, anon = anon }, running(number)
     end
+    if record.state == 'later' then change_later('ZREM', LATER, number) end
+    local anon = record.anon
+    local cancelled = not anon and (record.ids or 0) <= 0
+    local doubt = cancelled or record.tills or record.todo or (anon and anon.till)
+    if doubt and not end_where(number, record, EXPIRED, expired) then
+      record.state, record.position = nil, push_first(list_of(record), number)
+      write_record(REQUESTS, number, record)
+      return false
+    end
+    local runs = running(number)
+    if nobody_left(record) or not runs then call('HDEL', REQUESTS, number) end
+    return not nobody_left(record) and record or nil, runs
   end
-  return grants, 'more', now
-end
 
--- The grants of a script that is sent again because its reply was lost.
-local function taken_before(base)
-  local grants = {}
-  repeat
-    local before = granted_before(base .. ':' .. (#grants + 1))
-    if before then table.insert(grants, before) end
-  until not before
-  return grants
-end
-
--- What take does, and every step that frees a slot does next. Sent again it answers the same.
--- first: the call that ends was still in flight, so this step has taken nothing before.
-local function turn(base, room, claims, first)
-  room = tonumber(room)
-  local grants = first and {} or taken_before(base)
-  local why, look_again = 'more', now
-  local nothing_left = nobody_waits() and not signs()[DRAINS] and not signs()[IS_FLAGGED]
-  if #grants == 0 and nothing_left then
-    return grants, 'empty', 0, 0
-  elseif #grants == 0 then
-    grants, why, look_again = take(base, room)
-  elseif #grants < room then
-    local at
-    at, why, look_again = opening()
-    if at then why, look_again = 'more', now end
+  -- Grants up to `room` waiting requests, calls named base:1, base:2, …
+  -- Returns the grants, and when nobody more may start: why and when to look again. A full process
+  -- (room -1) is to come by itself as soon as it has room, and to say before long that it still waits.
+  local function take(base, room)
+    local grants = {}
+    move_due()
+    for _ = 1, 100 do
+      if room == 0 then return grants, 'room', now end
+      if #grants == room then return grants, 'more', now end
+      local at, lane, ask = opening()
+      if not at then return grants, lane, ask end
+      if room < 0 and waits() > 0 then return grants, 'full', now + ASK_AT_LEAST_US end
+      if budget.left <= 0 then return grants, 'more', now end
+      local number = next_number()
+      if not number then return grants, 'empty', nil end
+      if number == '' then return grants, 'more', now end
+      local record, runs = wanted(number, base)
+      if record == false then return grants, 'more', now end
+      if record and runs then
+        put_behind(number, record)
+      elseif record then
+        table.insert(grants, grant(base .. ':' .. (#grants + 1), number, record, at, lane))
+      end
+    end
+    return grants, 'more', now
   end
-  local ask, put = settle(base, why, look_again, claims)
-  return grants, why, ask, put
+
+  -- The grants of a script that is sent again because its reply was lost.
+  local function taken_before(base)
+    local grants = {}
+    repeat
+      local before = granted_before(base .. ':' .. (#grants + 1))
+      if before then table.insert(grants, before) end
+    until not before
+    return grants
+  end
+
+  -- What take does, and every step that frees a slot does next. Sent again it answers the same.
+  -- first: the call that ends was still in flight, so this step has taken nothing before.
+  function turn(base, room, claims, first)
+    room = tonumber(room)
+    local grants = first and {} or taken_before(base)
+    local why, look_again = 'more', now
+    local nothing_left = nobody_waits() and not signs()[DRAINS] and not signs()[IS_FLAGGED]
+    if #grants == 0 and nothing_left then
+      return grants, 'empty', 0, 0
+    elseif #grants == 0 then
+      grants, why, look_again = take(base, room)
+    elseif #grants < room then
+      local at
+      at, why, look_again = opening()
+      if at then why, look_again = 'more', now end
+    end
+    local ask, put = settle(base, why, look_again, claims)
+    return grants, why, ask, put
+  end
 end
 
 -- Whether a call that has just ended leaves everything as it is for those who wait: nobody lacked its

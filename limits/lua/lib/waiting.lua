@@ -57,9 +57,10 @@ end
 
 -- Retries whose time has come go to the tail of their list.
 local function move_due()
-  local at_once = 200
   if later() == 0 then return end
-  for _, number in ipairs(call('ZRANGEBYSCORE', LATER, '-inf', now_ms, 'LIMIT', 0, at_once)) do
+  local most = math.max(1, math.min(200, math.floor(budget.left)))
+  for _, number in ipairs(call('ZRANGEBYSCORE', LATER, '-inf', now_ms, 'LIMIT', 0, most)) do
+    budget.left = budget.left - 1
     change_later('ZREM', LATER, number)
     put_tail(number, read_record(REQUESTS, number) or { since = now_ms })
   end

@@ -118,8 +118,8 @@ MUTANTS = (
         name="a number pushed by hand runs beside its own call",
         breaks="I8",
         where="limits/lua/lib/taking.lua",
-        old="    if record and runs then\n      put_behind(number, record)\n    elseif",
-        new="    if",
+        old="      if record and runs then\n        put_behind(number, record)\n      elseif",
+        new="      if",
         tests=(LINE + "test_a_number_pushed_by_hand_that_waits_already_never_runs_twice_at_once",),
     ),
     Mutant(

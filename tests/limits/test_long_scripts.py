@@ -1,0 +1,133 @@
+"""A script holds Redis for a few milliseconds at most, however much its steps find to do.
+
+What is not begun is sent again: who asked for it only waits a little longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from limits_bench import FAST, KEYS, USPS, Hire, Worker, counted, state
+from redis.asyncio import Redis
+
+from limits.pipeline import MOST_IN_SCRIPT
+from tracking.call import Call
+from tracking.request import Slug
+
+CROWD = 40
+COMMANDS_MOST = 2_000
+"""Of one script: it takes Redis about two microseconds for each."""
+
+NUMBERS = [f"N{n:03}" for n in range(MOST_IN_SCRIPT)]
+COURIERS = [Slug(f"courier-{n}") for n in range(MOST_IN_SCRIPT)]
+
+
+@pytest.fixture
+async def wide(hire: Hire) -> Worker:
+    """A worker with slots for all."""
+    return await hire(replace(FAST, concurrent=1_000, per_second=10_000))
+
+
+async def spent(redis: Redis) -> tuple[int, int]:
+    """Scripts, and the commands in them, since the last look."""
+    stats = await redis.info("commandstats")
+    scripts = stats.pop("cmdstat_evalsha", {"calls": 0})["calls"]
+    await redis.config_resetstat()
+    return scripts, sum(each["calls"] for each in stats.values())
+
+
+async def crowd(worker: Worker, numbers: Sequence[str]) -> None:
+    """So many operations wait for each number."""
+    each = itertools.product(numbers, range(CROWD))
+    await asyncio.gather(*(worker.parked(number, id=f"{number}-{n}") for number, n in each))
+
+
+async def take_all(worker: Worker, count: int) -> list[Call]:
+    calls: list[Call] = []
+    for _ in range(count):
+        calls += (await worker.take(count)).calls
+    return calls
+
+
+async def test_steps_with_much_to_do_are_several_scripts_and_each_has_its_reply(
+    busy: Worker, wide: Worker, redis: Redis
+) -> None:
+    await crowd(busy, NUMBERS)
+    calls = await take_all(wide, len(NUMBERS))
+    await spent(redis)
+
+    turns = await asyncio.gather(*(wide.finish(call) for call in calls))
+
+    scripts, commands = await spent(redis)
+    assert [turn.calls for turn in turns] == [()] * len(NUMBERS)
+    assert await counted(redis, "SUCCESS") == (CROWD * len(NUMBERS),)
+    assert await redis.exists(KEYS.wait_requests) == 0
+    assert scripts >= 4
+    assert commands / scripts < COMMANDS_MOST
+
+
+async def test_a_take_of_numbers_with_many_operations_gives_fewer_and_asks_again_for_the_others(
+    busy: Worker, wide: Worker
+) -> None:
+    await crowd(busy, NUMBERS)
+
+    first = await wide.take(len(NUMBERS), claims=True)
+    others = await take_all(wide, len(NUMBERS))
+
+    assert 1 <= len(first.calls) < len(NUMBERS)
+    assert first.ask_again is not None
+    assert sorted(call.request.number for call in (*first.calls, *others)) == NUMBERS
+
+
+async def test_retries_that_are_due_for_many_couriers_come_back_in_several_scripts(
+    wide: Worker, redis: Redis
+) -> None:
+    for slug in COURIERS:
+        await redis.zadd(f"wait_later:{slug}", dict.fromkeys(NUMBERS, 1))
+    await spent(redis)
+
+    await asyncio.gather(*(wide.parked("NEW", slug=slug) for slug in COURIERS))
+
+    scripts, commands = await spent(redis)
+    for slug in COURIERS:
+        assert (await redis.lrange(f"wait_list:{slug}", 0, -1))[-1] == "NEW"
+    assert scripts >= 3
+    assert commands / scripts < 2 * COMMANDS_MOST
+
+
+async def test_a_sweep_puts_back_many_lost_calls_in_several_scripts(
+    wide: Worker, redis: Redis
+) -> None:
+    names = [f"N{n:03}" for n in range(250)]
+    await asyncio.gather(*(wide.granted(name, id=f"op-{name}") for name in names))
+    await redis.delete(KEYS.calls_leases)
+    await spent(redis)
+
+    (swept,) = await wide.limiter.sweep([USPS])
+
+    scripts, _ = await spent(redis)
+    assert swept.swept == len(names)
+    assert sorted(await redis.lrange(KEYS.wait_list, 0, -1)) == names
+    assert {await state(redis, f"op-{name}") for name in names} == {"WAITING"}
+    assert scripts >= 2 + len(names) // 100
+
+
+async def test_a_step_that_nobody_waits_for_any_more_is_not_sent_again(
+    busy: Worker, wide: Worker, redis: Redis
+) -> None:
+    await crowd(busy, NUMBERS)
+    calls = await take_all(wide, len(NUMBERS))
+    asked = [asyncio.ensure_future(wide.finish(call)) for call in calls]
+    await asyncio.sleep(0)
+    for each in asked[1:]:
+        each.cancel()
+
+    first, *_ = await asyncio.gather(*asked, return_exceptions=True)
+    await wide.limiter.close()
+
+    assert not isinstance(first, BaseException)
+    assert len(NUMBERS) / 2 < await redis.zcard(KEYS.calls_leases) < len(NUMBERS)

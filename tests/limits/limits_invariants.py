@@ -34,6 +34,7 @@ LIVES_AT_MOST_MS = {
     KEYS.calls_day: DAY_MS,
     EVENTS: 3_600_000,
 }
+REFUSED_MS = 10_000
 NEVER_EXPIRES = {
     KEYS.wait_list,
     KEYS.wait_list_automatic,
@@ -246,8 +247,10 @@ def _operations_hang_on_one_record(redis: Redis, seen: Snapshot) -> None:
 
 
 def _statuses(redis: Redis, names: list[str]) -> dict[str, dict[str, Any]]:
+    """Operations; what tells that a request was just refused is none."""
     texts = redis.mget(*names) if names else []
-    return {name: json.loads(text) for name, text in zip(names, texts, strict=True) if text}
+    told = {name: json.loads(text) for name, text in zip(names, texts, strict=True) if text}
+    return {name: each for name, each in told.items() if each["status"] is not None}
 
 
 def _ends_are_counted_once(redis: Redis) -> None:
@@ -275,7 +278,8 @@ def _keys_live_as_long_as_documented(redis: Redis) -> None:
             assert left_ms == -1, name
         else:
             week_ms = 7 * DAY_MS if name.startswith("tracking:stats2:") else DAY_MS
-            most_ms = LIVES_AT_MOST_MS.get(name, week_ms)
+            is_refused = name.startswith(KEYS.status) and name not in told
+            most_ms = LIVES_AT_MOST_MS.get(name, REFUSED_MS if is_refused else week_ms)
             assert left_ms == -2 or 0 <= left_ms <= most_ms, (name, left_ms)
 
 

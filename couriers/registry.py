@@ -98,7 +98,7 @@ class Registry:
 
 
 def _why_unknown(text: str, slugs: Sequence[Slug]) -> str:
-    near = difflib.get_close_matches(text, (*slugs, *ALIASES), 1)
+    near = difflib.get_close_matches(text.lower(), (*slugs, *ALIASES), 1)
     if near:
         return f"no courier is called {text!r}: did you mean {near[0]}?"
     more = ", …" if len(slugs) > LISTED else ""

@@ -13,7 +13,9 @@ from redis.asyncio.connection import AbstractConnection, Connection, SSLConnecti
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
 from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
+from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as NoReply
 
 from limits.failure import redis_asked
 
@@ -43,8 +45,11 @@ class RedisAddress:
     sentinel_login: tuple[str, str] = ("", "")
 
 
-def open_redis(address: RedisAddress) -> Redis:
-    """Make a client; connects at the first command. Replies are text."""
+def open_redis(address: RedisAddress, *, patient: bool = True) -> Redis:
+    """Make a client; connects at the first command. Replies are text.
+
+    `patient`: a command without an answer in time is sent again, up to `RETRIES` times.
+    """
     seconds = WATCHED_TIMEOUT_SECONDS if address.sentinels else TIMEOUT_SECONDS
     pool = BlockingConnectionPool.from_url(
         address.url,
@@ -54,7 +59,11 @@ def open_redis(address: RedisAddress) -> Redis:
         encoding_errors="replace",  # what somebody pushed by hand may be no text
         socket_timeout=seconds,
         socket_connect_timeout=seconds,
-        retry=Retry(ExponentialWithJitterBackoff(base=0.05, cap=1.0), RETRIES),
+        retry=Retry(
+            ExponentialWithJitterBackoff(base=0.05, cap=1.0),
+            RETRIES,
+            (NoConnection, NoReply) if patient else (NoConnection,),
+        ),
     )
     kinds: list[type[Any]] = [_Packed, pool.connection_class]
     if address.sentinels:

@@ -87,8 +87,10 @@ def account_of(request: TrackingRequest) -> Account:
 def parse_slug(text: str) -> Slug:
     """Check the form of a slug. Raises MalformedJob; whether a courier has it is not known here."""
     if len(text) > SLUG_MOST or not _SLUG.fullmatch(text):
+        meant = "-".join(re.findall("[a-z0-9]+", text[:SLUG_MOST].lower()))
+        hint = f"; did you mean {meant}?" if meant else ""
         raise MalformedJob(
-            "bad_slug", f"{text[:80]!r} is not a slug: write a-z, 0-9, single hyphens"
+            "bad_slug", f"{text[:80]!r} is not a slug: write a-z, 0-9, single hyphens{hint}"
         )
     return Slug(text)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 from service.cli.exit_codes import Exit, UsageError
 from service.cli.parser import parser
@@ -13,9 +15,13 @@ from service.config.problems import ConfigError
 from service.observe.redact import printable
 from tracking.errors import MalformedJob, StoreError
 
+_UNWRITABLE = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What a standard output says that nobody reads, or that is a file on a full or broken disk."""
+
 
 def main(arguments: Sequence[str]) -> int:
     """Run one verb; returns its exit code. An error is one line, not a traceback."""
+    _reopen_closed()
     options = parser().parse_args(arguments)
     try:
         code: int = import_module(f"service.cli.{options.module}").run(options)
@@ -29,11 +35,28 @@ def main(arguments: Sequence[str]) -> int:
         return _ended(Exit.AWAY, f"{told}. `python worker.py doctor` tells more.")
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        # `worker.py info | head`: nobody reads any more, and Python must not complain at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.DONE
+    except OSError as error:
+        return _unwritten(error)
     return code
+
+
+def _reopen_closed() -> None:
+    """Make an empty file of each standard file that is closed: Python has None for it."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            opened = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - for good
+            setattr(sys, name, opened)
+
+
+def _unwritten(error: OSError) -> int:
+    """Tell why standard output took nothing; raises what was no failure of it."""
+    if error.errno not in _UNWRITABLE:
+        raise error
+    # Python would complain at its exit about what it cannot write.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return Exit.DONE  # `worker.py info | head`: nobody reads any more
+    return _ended(Exit.NEGATIVE, f"standard output: {error.strerror}")
 
 
 def _ended(code: Exit, text: str) -> int:

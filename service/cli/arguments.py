@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+from textwrap import fill
 from typing import TypeAlias
 
 from service.cli.exit_codes import EXPLAINED
+
+WIDTH = 79
+"""Of a description: argparse wraps none beside an epilog that is to stay as it is."""
 
 Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - unnamed
 
@@ -21,7 +25,7 @@ def with_epilog(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
 def a_verb(verbs: Verbs, name: str, text: str, module: str = "") -> argparse.ArgumentParser:
     """Add a verb; `module` is where it runs, in `service.cli`, unless it has its name."""
     first = text[0].lower() + text[1:].rstrip(".")
-    made = with_epilog(verbs.add_parser(name, help=first, description=text))
+    made = with_epilog(verbs.add_parser(name, help=first, description=fill(text, WIDTH)))
     # SUPPRESS: `--config` before the verb must not be overwritten by its absence after it.
     made.add_argument("--config", metavar="PATH", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     made.set_defaults(module=module or name)
@@ -51,3 +55,10 @@ def seconds_of(text: str) -> float:
             f"{text!r} is not a number of seconds, 0 or more; write options after SLUG NUMBER"
         )
     return seconds
+
+
+def from_one_on(text: str) -> int:
+    """Read a whole number from 1 on."""
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)

@@ -52,7 +52,7 @@ def _meant(text: str, couriers: Catalogue) -> str:
 
 def _list(options: argparse.Namespace, _: Config, stores: Collections) -> int:
     wanted = Filter(slug=options.slug, reason=options.reason)
-    documents = find(stores.dead, wanted, max(1, options.limit))
+    documents = find(stores.dead, wanted, options.limit)
     if options.json:
         for document in documents:
             say_json(document)

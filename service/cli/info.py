@@ -11,7 +11,7 @@ import asyncio
 import dataclasses
 import datetime as dt
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from service.cli.output import drawn, say, say_json, span, table
 from service.cli.settings import loaded
 from service.cli.standing import RESUME, cell
 from service.client.catalogue import Catalogue
-from service.client.look import LineView, Look, Tubes, line_members, looking, running
+from service.client.look import LineView, Look, RunningCall, Tubes, line_members, looking, running
 from service.config.load import Loaded
 
 SHORTEST_WATCH_SECONDS = 0.2
@@ -56,12 +56,37 @@ class _Page(NamedTuple):
 
 @asynccontextmanager
 async def _page(options: argparse.Namespace, setting: Loaded) -> AsyncIterator[_Page]:
+    catalogue = Catalogue(setting.config)
     if options.running:
         async with running(setting.config) as look:
-            yield _Page(look, in_flight.say_calls, in_flight.members, in_flight.parts)
+
+            async def calls() -> list[RunningCall]:
+                found = await look()
+                only = options.slug and _slug(options.slug, catalogue, {e.line for e in found})
+                return [each for each in found if not only or each.line == only]
+
+            yield _Page(calls, in_flight.say_calls, in_flight.members, in_flight.parts)
     else:
-        async with looking(setting.config, Catalogue(setting.config).slugs) as look_at_all:
-            yield _Page(look_at_all, _say, _members, _parts)
+        async with looking(setting.config, catalogue.slugs) as look_at_all:
+
+            async def view() -> Look:
+                found = await look_at_all()
+                return _only(options.slug, found, catalogue) if options.slug else found
+
+            yield _Page(view, _say, _members, _parts)
+
+
+def _slug(text: str, catalogue: Catalogue, lines: Collection[str]) -> str:
+    """Resolve what was named, unless it is a line that is there. Raises MalformedJob."""
+    return text if text in lines else catalogue.resolve(text)[0]
+
+
+def _only(text: str, look: Look, catalogue: Catalogue) -> Look:
+    """Leave out all other couriers. Raises MalformedJob for one that nobody has."""
+    slug = _slug(text, catalogue, {each.line for each in look.couriers})
+    codes_of = look.unknown_codes and [each for each in look.unknown_codes if each.slug == slug]
+    views = [each for each in look.couriers if each.line == slug]
+    return dataclasses.replace(look, couriers=views, unknown_codes=codes_of)
 
 
 async def _run(options: argparse.Namespace, setting: Loaded) -> int:
@@ -70,12 +95,18 @@ async def _run(options: argparse.Namespace, setting: Loaded) -> int:
             _show(page, await page.look(), as_json=options.json)
             return Exit.DONE
         pace = max(SHORTEST_WATCH_SECONDS, options.watch)
-        if options.json or not sys.stdout.isatty():
+        console = Console()
+        # A dumb terminal cannot be drawn over: it gets page after page.
+        if options.json or not console.is_terminal or console.is_dumb_terminal:
             while True:
+                if not options.json:
+                    say("")
+                    say(_head(pace).plain)
+                    say("")
                 _show(page, await page.look(), as_json=options.json)
                 sys.stdout.flush()
                 await asyncio.sleep(pace)
-        with Live(console=Console(), screen=True, auto_refresh=False) as live:
+        with Live(console=console, screen=True, auto_refresh=False) as live:
             while True:
                 parts = page.parts(await page.look())
                 live.update(Group(_head(pace), "", *parts), refresh=True)

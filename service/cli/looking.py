@@ -19,6 +19,9 @@ def _info(verbs: Verbs) -> None:
         "Show what runs and waits per courier, what the tubes hold, and which workers live.",
     )
     made.add_argument(
+        "slug", nargs="?", type=named, metavar="SLUG", help="only this courier; default: all"
+    )
+    made.add_argument(
         "--watch",
         nargs="?",
         type=seconds_of,

@@ -38,7 +38,8 @@ def run(options: argparse.Namespace) -> int:
                     letters += found
             except TubesDown as error:
                 away.append(str(error))
-    _print(letters, options)
+    if letters or not away:
+        _print(letters, options)
     for why in away:
         sys.stderr.write(f"worker.py: {why}\n")
     if away:

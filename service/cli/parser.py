@@ -6,7 +6,15 @@ import argparse
 from pathlib import Path
 
 from service import VERSION
-from service.cli.arguments import Verbs, a_verb, named, offer_json, seconds_of, with_epilog
+from service.cli.arguments import (
+    Verbs,
+    a_verb,
+    from_one_on,
+    named,
+    offer_json,
+    seconds_of,
+    with_epilog,
+)
 from service.cli.keeping import offer_accounts
 from service.cli.looking import offer_looking
 from service.cli.pausing import lasting, offer_pausing
@@ -102,7 +110,7 @@ def _put(verbs: Verbs) -> None:
     )
     made.add_argument(
         "--from-row",
-        type=int,
+        type=from_one_on,
         default=1,
         metavar="N",
         help="begin with this row or line of the input; an interrupted put says which",

@@ -22,6 +22,8 @@ from service.client.put import Bad, Sendable, sendables
 from tracking.errors import TubesDown
 
 _COMPLAINTS_MOST = 20
+_LARGEST = 2**32 - 1
+"""What beanstalkd reads as a number."""
 
 TOGETHER = 128
 """Requests put in one go: Ctrl-C waits for them, so that it is known how many were put."""
@@ -51,10 +53,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.ttr < 1:
-        raise UsageError("--ttr must be at least 1 second")
-    if not 0 <= options.priority < 2**32:
-        raise UsageError("--priority must be between 0 (first) and 4294967295 (last)")
+    if not 1 <= options.ttr <= _LARGEST:
+        raise UsageError(f"--ttr must be between 1 and {_LARGEST} seconds")
+    if not 0 <= options.priority <= _LARGEST:
+        raise UsageError(f"--priority must be between 0 (first) and {_LARGEST} (last)")
     if options.id and (options.csv or len(options.slug_and_numbers) > (1 if options.slug else 2)):
         raise UsageError("--id names one request; for several, use a CSV file with a column id")
 

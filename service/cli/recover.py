@@ -23,6 +23,8 @@ TOGETHER = 128
 def run(options: argparse.Namespace) -> int:
     """Put them all; 0 when every line could be read and every request is put."""
     setting = loaded(options)
+    if not options.files and sys.stdin.isatty():
+        raise UsageError("name the FILE with the door's saved output, or pipe it in")
     found = list(_found(options.files or ["-"], Catalogue(setting.config)))
     bad = [each for each in found if isinstance(each, Bad)]
     good = [each for each in found if isinstance(each, Sendable)]
@@ -38,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     told = (
         "would be put" if options.dry_run else "put; those that were put before are not asked twice"
     )
-    _note(f"{len(good)} requests {told}")
+    _note(f"{len(good)} requests {told}" if found else "no spooled request stands there")
     return Exit.NEGATIVE if bad else Exit.DONE
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.cli.arguments import Verbs, a_verb, named, offer_json
+from service.cli.arguments import Verbs, a_verb, from_one_on, named, offer_json
 from service.cli.pausing import lasting
 
 
@@ -56,7 +56,7 @@ def offer_dead(verbs: Verbs) -> None:
             each.add_argument("--reason", type=named, help="only with this reason")
         if action == "list":
             each.add_argument(
-                "--limit", type=int, default=50, help="at most this many; default: 50"
+                "--limit", type=from_one_on, default=50, help="at most this many; default: 50"
             )
         if action in {"kick", "delete"}:
             each.add_argument("ids", nargs="*", metavar="ID")

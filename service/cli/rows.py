@@ -44,11 +44,14 @@ def _unfilled(options: argparse.Namespace, given: dict[str, str]) -> Iterator[Ro
         return
     if "slug" not in given:
         if not words:
-            raise UsageError("name what to put: SLUG NUMBER..., or --csv FILE")
+            raise UsageError(
+                "name what to put: SLUG NUMBER..., --csv FILE, or SLUG alone and numbers on "
+                "standard input"
+            )
         given["slug"] = words.pop(0)
     if words:
         for index, word in enumerate(words, start=1):
-            yield Row(word, {"number": word}, index)
+            yield Row(word or f"number {index}", {"number": word}, index)
         return
     if sys.stdin.isatty():
         raise UsageError("write the numbers to put behind the slug, or pipe them in, one per line")
@@ -87,10 +90,13 @@ def _csv_rows(file: TextIO, name: str, *, has_slug: bool) -> Iterator[Row]:
         return
     # Spreadsheets write what their country separates with.
     delimiter = max(",;\t", key=first.count)
-    header = next(csv.reader([first], delimiter=delimiter), [])
+    header = next(_cells([first], delimiter, name, 1))[1]
     lines: Iterable[str] = file
     if any(word.strip().casefold() == "number" for word in header):
         columns = [_column(word, MEMBERS, f"{name}:1") for word in header]
+        for column in columns:
+            if columns.count(column) > 1:
+                raise UsageError(f"{name}:1 names the column {column} twice; leave one out")
         if "slug" not in columns and not has_slug:
             raise UsageError(f"{name} has no column slug; add it, or give --slug")
         begin = 2
@@ -98,14 +104,33 @@ def _csv_rows(file: TextIO, name: str, *, has_slug: bool) -> Iterator[Row]:
         columns, begin, lines = ["number"], 1, itertools.chain([first], file)
     else:
         raise UsageError(f"{name} has no header with a column number; add one, or give --slug")
-    reader = csv.reader(lines, delimiter=delimiter)
-    for index, cells in enumerate(reader, start=begin):
+    for index, cells in _cells(lines, delimiter, name, begin):
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) > len(columns):
-            raise UsageError(f"{name}:{index} has {len(cells)} cells for {len(columns)} columns")
+            raise UsageError(
+                f"{name}:{index} has {len(cells)} cells for {len(columns)} columns: "
+                f"write a cell that holds {delimiter!r} in quotation marks"
+            )
         texts = {column: cell.strip() for column, cell in zip(columns, cells, strict=False)}
         yield Row(f"{name}:{index}", texts, index)
+
+
+def _cells(
+    lines: Iterable[str], delimiter: str, name: str, begin: int
+) -> Iterator[tuple[int, list[str]]]:
+    """Read the cells of each row, with its index, from `begin` on."""
+    # Strict: a quotation mark that is never closed would take all rows below it into its cell.
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    index = begin
+    try:
+        for cells in reader:
+            yield index, cells
+            index += 1
+    except csv.Error as error:
+        raise UsageError(
+            f"{name}:{index} is not CSV: {error}; look for a quotation mark that is not closed"
+        ) from error
 
 
 def _column(word: str, names: Iterable[str], where: str) -> str:

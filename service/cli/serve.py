@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from service.api.serve import NoKey, serve
 from service.cli.exit_codes import Exit, UsageError
@@ -37,7 +38,9 @@ def run(options: argparse.Namespace) -> int:
             "main --scope ingest`, or listen on 127.0.0.1"
         ) from error
     except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
         raise UsageError(
-            f"{options.verb}.listen: nobody can listen at {listen} ({error.strerror})"
+            f"{options.verb}.listen: cannot listen at {listen} ({why}). Stop what listens "
+            "there, or set another address"
         ) from error
     return Exit.DONE

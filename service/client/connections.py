@@ -39,7 +39,7 @@ PATIENCE_MS = 3_000
 @asynccontextmanager
 async def redis_of(config: Config) -> AsyncIterator[Redis]:
     """Open the Redis; connects at the first command."""
-    redis = open_redis(redis_address(config))
+    redis = open_redis(redis_address(config), patient=False)
     try:
         yield redis
     finally:

@@ -14,10 +14,12 @@ from limits.archive import MARK_BYTES, waiting_of
 from service.client.catalogue import Catalogue
 from service.client.connections import collections_of, redis_of
 from service.config.call_budget import call_budget
+from service.config.document import read
 from service.config.load import Loaded
-from service.config.paths import is_credential
+from service.config.paths import values
 from service.config.per_slug import limits_for
 from service.config.schema import Config, Worker
+from service.config.secret import masked_value
 from service.preflight.judgement import Finding, Grade
 from service.preflight.survey import survey
 from tracking.errors import LimitsDown
@@ -118,10 +120,8 @@ def findings_here(setting: Loaded) -> Iterator[Finding]:
         yield Finding("settings", Grade.FINE, "no file, all defaults or from the environment")
         return
     yield Finding("settings", Grade.FINE, f"{setting.file}")
-    secret = any(
-        is_credential(path) and where.startswith(str(setting.file))
-        for path, where in setting.origins.items()
-    )
+    in_file = values(read(setting.file).raw)
+    secret = any(masked_value(path, value) != value for path, value in in_file)
     if secret and setting.file.stat().st_mode & stat.S_IROTH:
         fix = f"chmod o-r {setting.file}, or move them to the environment or ..._FILE."
         what = f"{setting.file} holds credentials and everybody may read it"

@@ -19,6 +19,9 @@ from tracking.network import network_reason
 _APPENDICES = (", full error:", " (configured timeouts", ", Timeout:", " to execute command")
 """From here on the driver appends documents, settings and topologies."""
 
+_SILENT = "No servers found yet"
+"""What the driver says of a server that took the connection and then nothing."""
+
 _ERRNO = re.compile(r"\[Errno -?\d+\] ")
 UNAUTHORIZED, _AUTHENTICATION_FAILED = 13, 18
 _LASTING = {
@@ -84,4 +87,6 @@ def refuses_writes(error: BaseException | None) -> bool:
 def _without_appendices(text: str) -> str:
     for appendix in _APPENDICES:
         text = text.partition(appendix)[0]
+    if text == _SILENT:
+        return "no answer in time"
     return _ERRNO.sub("", text).rstrip(". ")

@@ -148,7 +148,7 @@ def _seconds(value: Any, name: str) -> float | None:
     if value is None:
         return None
     if type(value) not in (int, float) or not 0 <= value <= SECONDS_MOST:
-        wanted = "must be a number of seconds, 0 or more, without quotes"
+        wanted = f"must be a number of seconds, from 0 to {SECONDS_MOST:.0f}, without quotes"
         raise MalformedJob(f"bad_{name}", f"`{name}` {wanted}")
     return float(value)
 

@@ -99,3 +99,5 @@ def test_a_server_that_is_away_is_told_and_the_others_are_looked_at(
     assert done.code == 3
     assert "127.0.0.1:1" in done.err
     assert "recorded 1" in done.out
+    # What was not looked at may be an orphan.
+    assert run("dead", "orphans").lines == []

@@ -55,6 +55,7 @@ def test_the_newest_are_listed_first_and_all_are_counted(run: Run, collections: 
     assert done.code == 0
     assert "new" in done.lines[1]
     assert done.lines[-1] == "1 shown of 2 in all (bad_json: 1, courier_down: 1)"
+    assert run("dead", "list", "--limit", "0").code == 2
     assert [each["_id"] for each in run("dead", "list", "--json").json] == ["new", "old"]
     assert [each["_id"] for each in run("dead", "list", "--json", "--slug", "usps").json] == ["old"]
     by_reason = run("dead", "list", "--json", "--reason", "bad_json")

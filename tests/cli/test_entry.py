@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_line import Run
 
 from service import VERSION
+from service.cli.parser import parser
 
 ROOT = Path(__file__).parents[2]
+COLUMNS = 80
 HEAVY = {"redis", "pymongo", "aiohttp", "greenstalk", "msgspec", "rich", "asyncio"}
-VERBS = (
-    "run",
-    "demo",
-    "put",
-    "ingest",
-    "api",
-    "recover",
-    "show",
-    "detect",
-    "cancel",
-    "info",
-    "dead",
-    "reparse",
-    "check",
-    "doctor",
-    "config",
-)
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -69,12 +56,47 @@ def test_the_version_is_told_and_nothing_else(offline: Run) -> None:
     assert (done.code, done.lines) == (0, [f"courier-tracking-worker {VERSION}"])
 
 
-def test_every_verb_has_help_with_exit_codes(offline: Run) -> None:
-    for verb in VERBS:
-        done = offline(verb, "--help")
-        assert done.code == 0
-        assert "exit codes:" in done.out, verb
-    assert all(f"    {verb} " in offline("--help").out for verb in VERBS)
+def parsers(top: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Every parser of a verb or of an action, with `top` itself."""
+    yield top
+    for action in top._actions:  # noqa: SLF001 - argparse tells its verbs nowhere else
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - the same
+            for each in action.choices.values():
+                yield from parsers(each)
+
+
+def test_every_verb_has_help_with_exit_codes_that_fits_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    for each in parsers(parser()):
+        text = each.format_help()
+        assert "exit codes:" in text, each.prog
+        assert max(map(len, text.splitlines())) <= COLUMNS, each.prog
+
+
+def typed(command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", f'"$0" worker.py {command}', sys.executable],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_an_output_that_takes_nothing_is_told_in_a_line() -> None:
+    done = typed("config show > /dev/full")
+    told = "worker.py: standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, told)
+
+
+def test_closed_inputs_and_outputs_are_empty_ones() -> None:
+    done = typed("put usps <&- >&-")
+    told = "worker.py: standard input holds no request: give it one number per line\n"
+    assert (done.returncode, done.stderr) == (2, told)
+    done = typed("config show >&-")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_wrong_configuration_stops_every_verb_in_a_line(offline: Run, tmp_path: Path) -> None:
@@ -121,12 +143,6 @@ def test_a_server_that_is_away_is_told_in_a_line(offline: Run, arguments: list[s
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    done = subprocess.run(
-        ["/bin/sh", "-c", '"$0" worker.py config show | head -1', sys.executable],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = typed("config show | head -1")
     assert done.stdout.startswith("# file:")
     assert done.stderr == ""

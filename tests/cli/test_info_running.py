@@ -39,3 +39,4 @@ def test_info_lists_the_calls_in_flight_and_those_that_never_ended(
     ]
     assert told["running"][1]["operations"] == ["usps:N002:job-7"]
     assert told["running"][1]["lease_seconds"] is None
+    assert run("info", "fedex", "--running").lines == ["no call runs"]

@@ -105,7 +105,13 @@ def test_nothing_is_put_when_one_line_is_bad(
         (["put", "usps", USPS[0], "--field", "postcode"], "NAME=VALUE"),
         (["put", "usps", USPS[0], "--field", "postal_cod=1"], "postal_code"),
         (["put", "usps", USPS[0], "--max-age", "-1"], "seconds"),
-        (["put", "usps", USPS[0], "--ttr", "0"], "--ttr"),
+        (["put", "usps", USPS[0], "--ttr", "0"], "--ttr must be between 1 and 4294967295 seconds"),
+        (["put", "usps", USPS[0], "--ttr", "4294967296"], "--ttr must be between 1 and 4294967295"),
+        (["put", "usps", USPS[0], "--from-row", "0"], "'0' is not a number from 1 on"),
+        (["put", "usps", USPS[0], "--max-age", "1e18"], "from 0 to 100000000000, without quotes"),
+        (["put", "USPS", USPS[0]], "did you mean usps?"),
+        (["show", "USPS", USPS[0]], "did you mean usps?"),
+        (["put", "usps", ""], "number 1: '' is not a tracking number"),
         (["put", "--wait", "usps", USPS[0]], "after SLUG NUMBER"),
         (["put", "--csv", "/nonexistent.csv"], "No such file"),
     ],
@@ -116,6 +122,28 @@ def test_what_cannot_be_meant_is_refused_in_a_line(
     done = offline(*arguments)
     assert done.code == 2
     assert word in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        # One quotation mark too many takes all rows below it into its cell.
+        (f'slug,number\nusps,"{USPS[0]}\nusps,{USPS[1]}\n', ":2 is not CSV"),
+        (f'slug,number\nusps,{USPS[0]}\nusps,"' + "usps,1\n" * 30_000, ":3 is not CSV"),
+        ("a" * 200_000, ":1 is not CSV"),
+        (f"slug,number,Number\nusps,{USPS[0]},\n", ":1 names the column number twice"),
+        (f"slug,number\nusps,{USPS[0]},1,2\n", ":2 has 4 cells for 2 columns: write a cell that"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused_with_the_row(
+    offline: Run, tmp_path: Path, text: str, complaint: str
+) -> None:
+    file = tmp_path / "numbers.csv"
+    file.write_text(text)
+    done = offline("put", "--csv", str(file))
+    assert done.code == 2
+    assert f"{file}{complaint}" in done.err
     assert "Traceback" not in done.err
 
 

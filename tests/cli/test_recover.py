@@ -77,6 +77,17 @@ def test_what_is_no_request_is_named_and_left_out(run: Run, tube: greenstalk.Cli
     assert bodies(tube) == []
 
 
+def test_an_output_without_a_spooled_request_is_told(offline: Run) -> None:
+    done = offline("recover", stdin=LOGGED.decode())
+    assert (done.code, done.err) == (0, "worker.py: no spooled request stands there\n")
+
+
+def test_at_a_terminal_it_asks_for_a_file(offline: Run) -> None:
+    done = offline("recover", at_terminal=True)
+    assert done.code == 2
+    assert "name the FILE" in done.err
+
+
 def test_without_a_server_it_says_so(offline: Run) -> None:
     done = offline("recover", stdin=json.dumps({"spooled": JOBS[0]}, separators=(",", ":")))
 

@@ -47,6 +47,11 @@ def guarded() -> Iterator[Server]:
         yield server
 
 
+def test_a_server_that_says_nothing_is_told_as_silent() -> None:
+    error = ServerSelectionTimeoutError("No servers found yet, Timeout: 3.0s, Topology: <…>")
+    assert str(mongodb_down(error)).startswith("MongoDB does not answer (no answer in time)")
+
+
 def failure(uri: str) -> ResultsDown:
     client: MongoClient[dict[str, Any]]
     with MongoClient(uri, timeoutMS=2_000) as client, pytest.raises(PyMongoError) as caught:

@@ -153,7 +153,7 @@ def test_a_malformed_job_tells_what_its_body_calls_courier_and_number(
         (request(origin="auto"), '`origin` must be "MANUAL" or "AUTOMATIC"'),
         (
             request(max_age="30"),
-            "`max_age` must be a number of seconds, 0 or more, without quotes",
+            "`max_age` must be a number of seconds, from 0 to 100000000000, without quotes",
         ),
     ],
 )

@@ -14,8 +14,8 @@ from chaos.producer import Put
 from chaos.proxy import Release
 from chaos.sampler import Lease, Look
 from chaos.scale import Scale
+from chaos.tallies import tallies
 from devstack.judge import Call
-from tracking.tally import tally_of
 
 Document = Mapping[str, Any]
 
@@ -55,8 +55,9 @@ class Evidence:
     """All that the judge looks at.
 
     `states` holds the end of every operation by its id, `counts` what `tracking:counts:<slug>`
-    holds by slug, `tallies` how many ended how by the 10 minutes of a slug, and by the 10 s of all
-    (""); `left` what was not quiet within its time, `quiet_seconds` how long that took.
+    holds by slug, `tallies` how many ended how as each place tells, by (place, slug), "" being all;
+    `archived` slug and end of each archived operation, by its id (None: nobody looked); `left` what
+    was not quiet within its time, `quiet_seconds` how long that took.
     `forgotten` names what waited in Redis when that was emptied: (slug, number) and ids.
     `cancelled` holds the ids that an operator wanted to cancel.
     """
@@ -73,7 +74,8 @@ class Evidence:
     meanwhile: Meanwhile
     forgotten: frozenset[str] = frozenset()
     cancelled: frozenset[str] = frozenset()
-    tallies: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    tallies: Mapping[tuple[str, str], Mapping[str, int]] = field(default_factory=dict)
+    archived: Mapping[str, Sequence[tuple[str, str]]] | None = None
 
 
 def gather(
@@ -97,7 +99,8 @@ def gather(
         meanwhile=meanwhile,
         forgotten=frozenset(arena.forgotten),
         cancelled=frozenset(arena.cancelled),
-        tallies=_tallies(arena),
+        tallies=tallies(arena),
+        archived=_archived(arena),
     )
 
 
@@ -127,14 +130,12 @@ def _counts(arena: Arena) -> dict[str, dict[str, int]]:
         }
 
 
-def _tallies(arena: Arena) -> dict[str, dict[str, int]]:
-    prefixes = {courier.slug: f"tracking:stats2:{courier.slug}" for courier in arena.scale.couriers}
-    prefixes[""] = "tracking:stats1"
-    with arena.redis() as client:
-        return {
-            slug: dict(tally_of(map(client.hgetall, client.keys(f"{prefix}:[0-9]*"))).counts)
-            for slug, prefix in prefixes.items()
-        }
+def _archived(arena: Arena) -> dict[str, list[tuple[str, str]]]:
+    found: dict[str, list[tuple[str, str]]] = {}
+    with arena.bucket() as bucket:
+        for each in bucket["operations"].find({}, {"id": 1, "slug": 1, "state": 1}):
+            found.setdefault(each["id"], []).append((each["slug"], each["state"]))
+    return found
 
 
 def _calls(arena: Arena) -> list[Judged]:

@@ -11,11 +11,15 @@ import redis
 
 from chaos.arena import FIRST, SECOND, Arena
 from chaos.scale import LEASE, LONGEST_PROBE, RETRY_CAP, STEP_SECONDS
+from limits.keys import TO_ARCHIVE
 
 STEP = 0.25
 SWEEP = 6.0
 SPARE = 15.0
 """For what cannot be reckoned: processes that start, a busy machine."""
+
+ARCHIVED_SECONDS = 60.0
+"""What is promised, also when the one who archives has just vanished."""
 
 TUBES = ("requests_flow", "wait_list")
 UNFINISHED = ("current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed")
@@ -37,6 +41,17 @@ def until_quiet(arena: Arena) -> tuple[float, list[str]]:
         passed, last = time.monotonic() - last, time.monotonic()
         stood += passed if _stands(arena) else 0.0
     return time.monotonic() - began, left
+
+
+def until_archived(arena: Arena) -> list[str]:
+    """Wait until all that ended is archived; returns what is left after too long."""
+    deadline = time.monotonic() + ARCHIVED_SECONDS
+    while True:
+        with arena.redis() as client:
+            waiting = client.zcard(TO_ARCHIVE)
+        if not waiting or time.monotonic() > deadline:
+            return [f"{waiting} operations are to be archived"] if waiting else []
+        time.sleep(STEP)
 
 
 def bound_for(arena: Arena) -> float:

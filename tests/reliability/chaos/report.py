@@ -9,7 +9,7 @@ from chaos import measures, outage, recovery
 from chaos.evidence import Evidence
 from chaos.producer import Outcome
 from chaos.recovery import Recovery
-from chaos.verdict import Breach
+from chaos.verdict import ENDS, Breach
 from service.observe.failpoints import FailPoint
 
 BEGIN, END = "<!-- chaos:begin -->", "<!-- chaos:end -->"
@@ -35,6 +35,11 @@ def rows(found: Evidence, breaches: Sequence[Breach]) -> list[Row]:
         ("fail points that killed", _reached(measures.fail_points(found))),
         ("calls at the couriers", f"{len(found.calls):,}"),
         ("results stored", f"{len(found.documents):,}"),
+        (
+            "operations with an id that ended",
+            f"{sum(map(ENDS.__contains__, found.states.values())):,}",
+        ),
+        ("operations archived", f"{sum(map(len, (found.archived or {}).values())):,}"),
         ("dead, by reason", _listed(measures.dead_reasons(found))),
         ("lost", str(lost)),
         *_lost_with_redis(found),

@@ -22,7 +22,7 @@ from chaos.faults import couriers, deck, marked
 from chaos.faults.disk import DISK_FULL
 from chaos.nemesis import Nemesis
 from chaos.plan import kinds, plan, with_last, with_marked
-from chaos.quiet import until_quiet
+from chaos.quiet import until_archived, until_quiet
 from chaos.sampler import Sampler
 from chaos.scale import Scale
 from chaos.verdict import Breach, breaches, missed
@@ -74,6 +74,7 @@ def _broken_and_mended(world: Arena, nemesis: Nemesis, say: Say) -> Evidence:
     world.producer.stop()
     say(f"everything is mended; {len(world.producer.log)} requests were put")
     took, left = until_quiet(world)
+    left += until_archived(world)
     sampler.stop()
     say(f"quiet after {took:.1f} s" if not left else f"not quiet after {took:.1f} s")
     meanwhile = Meanwhile(

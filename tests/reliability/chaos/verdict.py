@@ -9,7 +9,8 @@ I4        how long any lease was seen, and that none is left; how soon dead proc
 I5        every look at Redis while the faults went on
 I7        that quiet came in time, without new requests; and how soon everything went on after a
           `kill -9` or a server's return (recovery.py)
-I8        one document for each number, with the right answer; operations counted once
+I8        one document for each number, with the right answer; operations counted once, in Redis, in
+          statistics of each grain and in the archive
 I9        that every record in `dead` has its reason, and every malformed job a record; that a
           courier that was away cost few calls and no request (outage.py)
 I12       that every kind of fault came, and every repair was needed
@@ -21,11 +22,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from chaos import outage, recovery
 from chaos.evidence import Document, Evidence
 from chaos.producer import Outcome, Put
 from chaos.scale import LEASE, MAX_AGE, STEP_SECONDS
+from chaos.tallies import TOTALS
 from chaos.wishes import Kind, Wish
 from devstack import judge
 from devstack.site.shapes import parcel
@@ -57,7 +60,8 @@ def breaches(found: Evidence) -> list[Breach]:
     if not stepped:
         judged += [*_lives(found)]
     if not emptied and not stepped:
-        judged += [*_limits(found), *_counts(found), *_tallies(found)]
+        judged += [*_limits(found), *_counts(found)]
+        judged += [*_tallies(found), *_archive(found)]
         judged += [*_recoveries(found), *_outages(found)]
     judged += [Breach("I7", f"not quiet: {what}") for what in found.left]
     return judged
@@ -202,13 +206,37 @@ def _counts(found: Evidence) -> Iterator[Breach]:
 
 def _tallies(found: Evidence) -> Iterator[Breach]:
     """What statistics tell is what was counted, to the last operation."""
-    for slug, tallied in found.tallies.items():
-        named = [found.counts.get(slug, {})] if slug else found.counts.values()
+    for (place, slug), tallied in found.tallies.items():
+        ended = _ended(found, slug)
         for end in ENDS:
-            ended = sum(counts.get(end, 0) for counts in named)
-            if tallied.get(end, 0) != ended:
-                text = f"{slug or 'all'}: {tallied.get(end, 0)} {end} in statistics, {ended} ended"
-                yield Breach("I8", text)
+            if tallied.get(end, 0) != ended[end] and (place, end) != (TOTALS, "CANCELLED"):
+                text = f"{tallied.get(end, 0)} {end} in statistics, {ended[end]} ended"
+                yield Breach("I8", f"{slug or 'all'}, {place}: {text}")
+
+
+def _archive(found: Evidence) -> Iterator[Breach]:
+    """Each operation that ended is archived, once, as it ended."""
+    if found.archived is None:
+        return
+    archived = Counter[tuple[str, str]](chain.from_iterable(found.archived.values()))
+    for courier in found.scale.couriers:
+        ended = _ended(found, courier.slug)
+        for end in ENDS:
+            if (count := archived[courier.slug, end]) != ended[end]:
+                yield Breach("I8", f"{courier.slug}: {count} {end} archived, {ended[end]} ended")
+    twice = [name for name, ends in found.archived.items() if len(ends) > 1]
+    for name in twice[:SHOWN]:
+        yield Breach("I8", f"{name} is archived {len(found.archived[name])} times")
+    for name, state in found.states.items():
+        told = [end for _, end in found.archived.get(name, ())]
+        if state in ENDS and told[:1] != [state]:
+            yield Breach("I8", f"{name} ended in {state}, and is archived as {told}")
+
+
+def _ended(found: Evidence, slug: str) -> Counter[str]:
+    """Count what ended of one courier, or ("") of all."""
+    named = [found.counts.get(slug, {})] if slug else list(found.counts.values())
+    return Counter({end: sum(counts.get(end, 0) for counts in named) for end in ENDS})
 
 
 def _lives(found: Evidence) -> Iterator[Breach]:

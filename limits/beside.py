@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 
 CANCEL_SECONDS = 0.1
 
+Beside = Callable[[str, Callable[[], Awaitable[None]]], AbstractAsyncContextManager[None]]
+"""Runs what never returns, under a name for people, within the `with` block.
 
-@asynccontextmanager
-async def beside(endless: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run what never returns within the `with` block."""
-    task = asyncio.create_task(endless)
-    try:
-        yield
-    finally:
-        await stopped(task)
+Its giver sees to it that what ends all the same is noticed, and begun again.
+"""
 
 
 async def stopped(*tasks: asyncio.Task[None]) -> None:

@@ -23,7 +23,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError, WatchError
 
 from limits import keys
-from limits.beside import beside, stopped
+from limits.beside import Beside, stopped
 from limits.failure import redis_asked
 from limits.operations import iso
 from tracking.operation import ENDS
@@ -193,10 +193,10 @@ class Ends:
 
 
 @asynccontextmanager
-async def hearing(redis: Redis) -> AsyncIterator[Ends]:
+async def hearing(redis: Redis, beside: Beside) -> AsyncIterator[Ends]:
     """Hear of ends within the `with` block."""
     ends = Ends(redis)
-    async with beside(ends.run()):
+    async with beside("ends", ends.run):
         yield ends
 
 

@@ -28,7 +28,7 @@ from contextlib import asynccontextmanager
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.beside import beside
+from limits.beside import Beside
 from limits.clock import MICRO
 from limits.failure import redis_asked
 from limits.rules import Rules, RulesOf
@@ -166,8 +166,8 @@ async def _judge_on(redis: Redis, violations: Violations) -> None:
 
 
 @asynccontextmanager
-async def judging(redis: Redis, rules_of: RulesOf) -> AsyncIterator[Violations]:
+async def judging(redis: Redis, rules_of: RulesOf, beside: Beside) -> AsyncIterator[Violations]:
     """Count what breaks a limit within the `with` block."""
     violations = Violations(rules_of)
-    async with beside(_judge_on(redis, violations)):
+    async with beside("violations", lambda: _judge_on(redis, violations)):
         yield violations

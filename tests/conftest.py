@@ -13,6 +13,7 @@ fixture                   lives     is
                                     test (`devstack.sentinels.Watched`)
 `disk`                    test      a folder on a disk: /tmp may be memory, which some things refuse
 `unread_log`              test      what is logged meanwhile is written nowhere
+`written`                 test      what is logged meanwhile, as a function that reads it
 `measured`                session   figures by what they are; told at the end, judged by nobody
 ========================= ========= ================================================================
 
@@ -21,6 +22,7 @@ A test may kill, pause or stop `stack.redis` and `stack.mongodb`: the next test 
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -209,6 +211,25 @@ def unread_log() -> Iterator[None]:
     made = lines("json", out=descriptor)
     log.set_up("error", made)
     yield
+    log.set_up("info", lines("json"))
+    logging.basicConfig(handlers=[logging.NullHandler()], force=True)
+    made.out.flush(LOG_PATIENCE)
+    os.close(descriptor)
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+    """The lines of the log so far."""
+    file = tmp_path / "log"
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    made = lines("json", worker="here:1", out=descriptor)
+    log.set_up("info", made)
+
+    def read() -> list[dict[str, Any]]:
+        assert made.out.flush(LOG_PATIENCE)
+        return [json.loads(line) for line in file.read_text().splitlines()]
+
+    yield read
     log.set_up("info", lines("json"))
     logging.basicConfig(handlers=[logging.NullHandler()], force=True)
     made.out.flush(LOG_PATIENCE)

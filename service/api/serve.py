@@ -39,6 +39,7 @@ from service.client.operations import Operations, open_operations
 from service.client.shipments import Shipments
 from service.config.address import host_and_port, is_loopback
 from service.config.schema import Config, Http
+from service.observe.background import Background
 from service.observe.collector import calm_the_collector
 from service.observe.events import Event
 from service.observe.log import emit
@@ -59,19 +60,21 @@ class NoKey(Exception):
     """Other machines may reach the address, and no key tells who may ask."""
 
 
-def serve(config: Config, listen: str, beside: Path, *, door_alone: bool) -> None:
+def serve(config: Config, listen: str, beside: Path, *, door_alone: bool) -> bool:
     """Serve at `listen` until SIGTERM or SIGINT; the files of `[ingest]` lie `beside` it.
 
-    `door_alone`: nothing but the door, which asks no Redis. Raises OSError where nobody can listen
-    there, NoKey, and ResultsDown where nobody knows whether there is a key.
+    False: it stopped by itself, as a task in the background kept ending. `door_alone`: nothing but
+    the door, which asks no Redis. Raises OSError where nobody can listen there, NoKey, and
+    ResultsDown where nobody knows whether there is a key.
     """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection for each reply held
-    asyncio.run(_serve(config, listen, beside, door_alone=door_alone))
+    return asyncio.run(until_stopped(config, listen, beside, door_alone=door_alone))
 
 
-async def _serve(config: Config, listen: str, beside: Path, *, door_alone: bool) -> None:
-    stopped = _on_signals()
+async def until_stopped(config: Config, listen: str, beside: Path, *, door_alone: bool) -> bool:
+    """Do it, in the event loop that runs."""
+    stopped, background = _on_signals(), Background()
     async with contextlib.AsyncExitStack() as closing:
         keyring = Keyring(config, beside / config.ingest.keys)
         closing.push_async_callback(keyring.close)
@@ -79,7 +82,9 @@ async def _serve(config: Config, listen: str, beside: Path, *, door_alone: bool)
             await _insist_on_a_key(keyring)
         operations = None
         if not door_alone:
-            operations = await closing.enter_async_context(open_operations(config))
+            operations = await closing.enter_async_context(
+                open_operations(config, background.beside)
+            )
         note = operations.note_put if operations else None
         door = open_door(config, beside / config.ingest.spool, note)
         closing.push_async_callback(door.close)
@@ -91,13 +96,21 @@ async def _serve(config: Config, listen: str, beside: Path, *, door_alone: bool)
         closing.push_async_callback(runner.cleanup)
         server = await listening(runner, listen, config.http.connections)
         closing.callback(server.close)
-        await closing.enter_async_context(door.emptying())
-        await closing.enter_async_context(keyring.kept_fresh())
+        await closing.enter_async_context(background.beside("spool", door.empty_spool))
+        await closing.enter_async_context(background.beside("keys", keyring.keep_fresh))
         standing = await door.standing()
         calm_the_collector()
         emit(Event.DOOR_OPEN, server=listen, spooled=standing.spooled)
-        await stopped.wait()
+        await _either(stopped, background.unfit)
     emit(Event.DOOR_CLOSED, server=listen)
+    return not background.unfit.is_set()
+
+
+async def _either(*events: asyncio.Event) -> None:
+    waiting = [asyncio.create_task(each.wait()) for each in events]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for each in waiting:
+        each.cancel()
 
 
 async def _insist_on_a_key(keyring: Keyring) -> None:

@@ -15,7 +15,7 @@ from tracking.errors import ResultsDown
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve what the verb names; 0 after a clean stop."""
+    """Serve what the verb names; 0 after a clean stop, 1 after one by itself."""
     if options.end_with:
         end_with(options.end_with)
     setting = loaded(options)
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"ingest.spool: {why}")
     set_up(config.log.level, log_lines(setting))
     try:
-        serve(config, listen, beside, door_alone=options.verb == "ingest")
+        fit = serve(config, listen, beside, door_alone=options.verb == "ingest")
     except (NoKey, ResultsDown) as error:
         told = f'{options.verb}.listen = "{listen}" can be reached from other machines, and'
         if isinstance(error, ResultsDown):
@@ -43,4 +43,4 @@ def run(options: argparse.Namespace) -> int:
             f"{options.verb}.listen: cannot listen at {listen} ({why}). Stop what listens "
             "there, or set another address"
         ) from error
-    return Exit.DONE
+    return Exit.DONE if fit else Exit.NEGATIVE

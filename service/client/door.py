@@ -22,12 +22,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from limits.beside import beside
 from service.client.put import Sendable
 from service.client.saved_lines import write_lines
 from service.client.spool import Spool
@@ -130,11 +129,8 @@ class Door:
             self._note(requests)
         return spooled
 
-    def emptying(self) -> AbstractAsyncContextManager[None]:
-        """Put what is spooled within the `with` block: oldest first, once a server takes it."""
-        return beside(self._empty_spool())
-
-    async def _empty_spool(self) -> None:
+    async def empty_spool(self) -> None:
+        """Put what is spooled, oldest first, once a server takes it; never returns."""
         while True:
             try:
                 put = 0

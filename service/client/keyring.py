@@ -11,14 +11,12 @@ import asyncio
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import msgspec
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from limits.beside import beside
 from service.client import connections
 from service.client.accounts import read_key
 from service.client.keys import Key, Keys, keys_of
@@ -64,11 +62,8 @@ class Keyring:
         if self.keys != self._in_file and (self.keys.known or self._in_file):
             await loop.run_in_executor(self._thread, self._write_file, self.keys)
 
-    def kept_fresh(self) -> AbstractAsyncContextManager[None]:
-        """Look again and again within the `with` block."""
-        return beside(self._keep_fresh())
-
-    async def _keep_fresh(self) -> None:
+    async def keep_fresh(self) -> None:
+        """Look again and again; never returns."""
         while True:
             try:
                 await self.look()

@@ -24,7 +24,7 @@ from enum import StrEnum
 
 from redis.asyncio import Redis
 
-from limits.beside import beside
+from limits.beside import Beside
 from limits.events import NO_EVENT, End, EndStream, EventId
 from service.client.event_ids import EventIds
 from service.client.known import Known
@@ -228,8 +228,8 @@ class Listeners:
 
 
 @asynccontextmanager
-async def listening(redis: Redis, read: Read) -> AsyncIterator[Listeners]:
+async def listening(redis: Redis, read: Read, beside: Beside) -> AsyncIterator[Listeners]:
     """Tell listeners within the `with` block."""
     listeners = Listeners(EndStream(redis), read)
-    async with beside(listeners.run()):
+    async with beside("events", listeners.run):
         yield listeners

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
+from limits.beside import Beside
 from limits.cancelling import Cancelled, Canceller, Kept
 from limits.ends import Ends, hearing
 from limits.queued import Queued
@@ -143,15 +144,15 @@ def queued(put: Sendable) -> Known:
 
 
 @asynccontextmanager
-async def open_operations(config: Config) -> AsyncIterator[Operations]:
+async def open_operations(config: Config, beside: Beside) -> AsyncIterator[Operations]:
     """Open what asks about operations, and hears of their ends."""
     rules_of = functools.partial(rules_for, config)
     async with (
         redis_of(config) as redis,
         redis_of(config) as blocking,  # the reader of ends keeps a connection for itself
-        hearing(redis) as ends,
+        hearing(redis, beside) as ends,
         aclosing(Queued(redis)) as queued,
-        judging(redis, rules_of) as violations,
+        judging(redis, rules_of, beside) as violations,
         open_stored(config) as stored,
     ):
         view = View(redis, rules_of)
@@ -160,5 +161,8 @@ async def open_operations(config: Config) -> AsyncIterator[Operations]:
         made.standings, made.violations = Standings(redis, rules_of), violations
         made.held_most = config.http.connections - config.http.connections // SPARE_PART
         read = functools.partial(known_ends, view, stored)
-        async with listening(blocking, read) as made.listeners, watching(view) as made.progress:
+        async with (
+            listening(blocking, read, beside) as made.listeners,
+            watching(view, beside) as made.progress,
+        ):
             yield made

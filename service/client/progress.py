@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from limits.beside import beside
+from limits.beside import Beside
 from limits.view import View
 from service.client.known import Known, known_of, placed
 from service.client.listeners import Kind, Listener, Told
@@ -106,8 +106,8 @@ def _told_of(known: Known) -> Seen:
 
 
 @asynccontextmanager
-async def watching(view: View) -> AsyncIterator[Progress]:
+async def watching(view: View, beside: Beside) -> AsyncIterator[Progress]:
     """Tell listeners within the `with` block."""
     progress = Progress(view)
-    async with beside(progress.run()):
+    async with beside("progress", progress.run):
         yield progress

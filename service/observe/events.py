@@ -180,7 +180,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.CHILD_KILLED: "A worker process did not end within `grace_seconds` and 5 s more.",
         Event.CHILD_HURRIED: "A second signal came, `waited_ms` into the stop: it means at once.",
         Event.TASK_ENDED: "A defect ended `task`; it is begun again after `delay_ms`.",
-        Event.UNFIT: "`task` keeps ending: the process stops, and its parent starts another.",
+        Event.UNFIT: "`task` keeps ending: the process stops, and another is to be started.",
         Event.UNEXPECTED: "A defect of this program; `traceback` says where.",
         Event.LIBRARY: "A library warned; `logger` says which.",
     }

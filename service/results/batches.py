@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from service.observe.log import emit_unexpected
 from tracking.errors import ResultsDown, TrackingError
 
 In = TypeVar("In")
@@ -67,6 +68,8 @@ class Batches(Generic[In, Out]):
             results = await self._work([item for item, _ in batch])
         except TrackingError as error:
             results = [error] * len(batch)
+        except Exception as error:  # noqa: BLE001 - a defect; the next batch is done all the same
+            emit_unexpected(error)
         finally:
             # A defect, or the end of the worker: those who wait must not wait for ever.
             self._tell(batch, results or [ResultsDown("the write was cut off")] * len(batch))

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from couriers.tracker import Tracker
 from service.config.per_slug import recheck_for
 from service.config.schema import Config
-from service.flow.background import Background
 from service.flow.call import Asker, Spare, Stores
 from service.flow.call_room import CallRoom
 from service.flow.dispatch import Dispatcher
@@ -21,6 +20,7 @@ from service.flow.failure_policy import RetryRules
 from service.flow.handle import Handler
 from service.flow.receive import Receiver
 from service.flow.tasks import Tasks
+from service.observe.background import Background
 from service.observe.failpoints import FailPoints
 from service.results.code_counts import CodeCounts
 from service.results.dead import Dead

@@ -113,8 +113,19 @@ def test_ingest_is_the_door_alone(
 ) -> None:
     monkeypatch.setenv("TRACKER_INGEST__SPOOL", str(disk / "spool.sqlite"))
     given: dict[str, bool] = {}
-    monkeypatch.setattr(serve_verb, "serve", lambda *_, **options: given.update(options))
+    monkeypatch.setattr(serve_verb, "serve", lambda *_, **options: given.update(options) or True)
 
     assert offline(verb).code == 0
 
     assert given == {"door_alone": verb == "ingest"}
+
+
+@EACH
+def test_one_that_stops_by_itself_ends_with_1(
+    offline: Run, monkeypatch: pytest.MonkeyPatch, disk: Path, verb: str
+) -> None:
+    """So that its service manager starts another."""
+    monkeypatch.setenv("TRACKER_INGEST__SPOOL", str(disk / "spool.sqlite"))
+    monkeypatch.setattr(serve_verb, "serve", lambda *_, **__: False)
+
+    assert offline(verb).code == 1

@@ -30,6 +30,7 @@ from service.api.callers import Callers
 from service.api.serve import application
 from service.client.operations import open_operations
 from service.config.load import load
+from service.observe.background import Background
 from tracking.operation import State
 
 ENDED_AT = dt.datetime(2026, 5, 4, 8, 0, 1, 700_000, dt.UTC)
@@ -78,7 +79,7 @@ async def serving_all(
     }
     config = load(None, {**settings, **bound}, Path("/")).config
     async with (
-        open_operations(config) as operations,
+        open_operations(config, Background().beside) as operations,
         open_door(spool, *urls, note=operations.note_put) as door,
         DescribedClient(
             TestServer(application(door, CATALOGUE, callers, config.http, operations))

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,9 @@ from door_ground import Lines, jobs, jobs_in, open_door, until
 from devstack.kinds import BEANSTALKD, Durability
 from devstack.servers import Server, running
 from service.client import door as door_module
+from service.client.door import Door
 from service.client.spool import Spool
+from service.observe.background import Background
 from service.tubes import outlets as outlets_module
 from tracking.errors import SpoolDown
 
@@ -32,6 +34,10 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for a server, and into the spool, every now and then."""
     monkeypatch.setattr(outlets_module, "AVOIDED", 0.1)
     monkeypatch.setattr(door_module, "LOOK_SECONDS", 0.05)
+
+
+def emptying(door: Door) -> AbstractAsyncContextManager[None]:
+    return Background().beside("spool", door.empty_spool)
 
 
 def spooled(path: Path) -> list[bytes]:
@@ -107,7 +113,7 @@ async def test_the_spool_is_put_by_itself_oldest_first_once_a_server_is_back(pat
     bodies = [b"%d" % number for number in range(300)]
     with running(BEANSTALKD) as later:
         later.kill()
-        async with open_door(path, later) as door, door.emptying():
+        async with open_door(path, later) as door, emptying(door):
             for body in (bodies[:100], bodies[100:]):
                 assert await door.take(jobs(*body)) == [True] * len(body)
 
@@ -121,7 +127,7 @@ async def test_the_spool_is_put_by_itself_oldest_first_once_a_server_is_back(pat
 async def test_a_door_puts_what_another_left(path: Path, beanstalkd: Server) -> None:
     async with open_door(path, NOWHERE) as first:
         await first.take(jobs(b"1"))
-    async with open_door(path, beanstalkd) as second, second.emptying():
+    async with open_door(path, beanstalkd) as second, emptying(second):
         await until(lambda: not spooled(path), "the spool is empty")
 
     assert jobs_in(beanstalkd) == [b"1"]
@@ -144,7 +150,7 @@ async def test_a_door_that_cannot_delete_puts_again_only_what_the_next_door_find
 
     delete = Spool.delete
     monkeypatch.setattr(Spool, "delete", failing)
-    async with open_door(path, beanstalkd) as door, door.emptying():
+    async with open_door(path, beanstalkd) as door, emptying(door):
         await until(lambda: not spooled(path), "the spool is empty")
 
     assert jobs_in(beanstalkd) == [b"1"]
@@ -154,7 +160,7 @@ async def test_a_door_that_cannot_delete_puts_again_only_what_the_next_door_find
 async def test_one_that_no_server_takes_holds_nobody_up(path: Path, beanstalkd: Server) -> None:
     async with open_door(path, NOWHERE) as first:
         await first.take(jobs(b"x" * 70_000, *(b"%d" % number for number in range(200))))
-    async with open_door(path, beanstalkd) as door, door.emptying():
+    async with open_door(path, beanstalkd) as door, emptying(door):
         await until(lambda: len(spooled(path)) == 1, "all others are put")
 
     assert len(jobs_in(beanstalkd)) == 200

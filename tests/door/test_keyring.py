@@ -19,6 +19,7 @@ from service.client.keyring import Keyring, KeysDown
 from service.client.keys import PREFIX_CHARACTERS, Scope
 from service.config.load import load
 from service.config.schema import Config
+from service.observe.background import Background
 from service.observe.events import Event
 from tracking.account import MAIN
 from tracking.errors import ResultsDown
@@ -146,7 +147,11 @@ async def test_a_door_looks_again_and_again_and_tells_once_that_it_cannot(
     monkeypatch.setattr(Keyring, "look", look)
     monkeypatch.setattr(keyring_module, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(keyring_module, "emit", lambda event, **_: told.append(event))
-    async with keyring(ground.config, ground.file) as ring, ring.kept_fresh(), asyncio.timeout(5):
+    async with (
+        keyring(ground.config, ground.file) as ring,
+        Background().beside("keys", ring.keep_fresh),
+        asyncio.timeout(5),
+    ):
         await over.wait()
 
     assert told == [Event.KEYS_STALE, Event.KEYS_FRESH]

@@ -20,6 +20,7 @@ from service.client import listeners, progress
 from service.client.keys import Scope
 from service.client.known import Known
 from service.client.listeners import Kind, Listener, Told, listening
+from service.observe.background import Background
 from tracking.account import MAIN
 
 
@@ -57,7 +58,7 @@ async def test_who_begins_while_others_hear_of_ends_reads_them_by_itself(redis: 
 
     begin = parse_event_id(await redis.xadd(STREAM, {"SUCCESS": "begin"}))
     first, second = Listener(MAIN, frozenset()), Listener(MAIN, frozenset())
-    async with listening(redis, read) as all_of_them:
+    async with listening(redis, read, Background().beside) as all_of_them:
         assert [each async for each in all_of_them.missed(first, begin)] == [[]]
         missed = all_of_them.missed(second, begin)
         assert await anext(missed) == []  # nothing yet, and the reader does not know of it

@@ -14,6 +14,7 @@ from limits import ends as ends_module
 from limits.connect import RedisAddress, open_redis
 from limits.ends import Ends, hearing
 from limits.keys import STATUS
+from service.observe.background import Background
 
 SOON = 5.0
 
@@ -25,7 +26,7 @@ async def ends(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     monkeypatch.setattr(ends_module, "SILENCE_SECONDS", 60.0)
     monkeypatch.setattr(ends_module, "AGAIN_SECONDS", 0.01)
     client = open_redis(RedisAddress(redis_url))
-    async with hearing(client) as made:
+    async with hearing(client, Background().beside) as made:
         yield made
     await client.aclose()
 
@@ -35,7 +36,7 @@ async def looking(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     """Looks often."""
     monkeypatch.setattr(ends_module, "LOOK_SECONDS", 0.05)
     client = open_redis(RedisAddress(redis_url))
-    async with hearing(client) as made:
+    async with hearing(client, Background().beside) as made:
         yield made
     await client.aclose()
 
@@ -165,7 +166,7 @@ async def test_nobody_is_held_longer_than_asked_or_after_having_gone(
 async def test_it_stops_whatever_it_is_doing(redis_url: str) -> None:
     client = open_redis(RedisAddress(redis_url))
     for turns in range(60):
-        async with asyncio.timeout(SOON), hearing(client):
+        async with asyncio.timeout(SOON), hearing(client, Background().beside):
             for _ in range(turns):
                 await asyncio.sleep(0)
     await client.aclose()

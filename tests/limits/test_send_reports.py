@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from limits_bench import KEYS, USPS, Hire, sent, until
@@ -122,3 +125,32 @@ async def test_a_send_measured_while_redis_was_away_is_reported_when_it_is_back(
 
     free = await redis.zscore(KEYS.call_starts, call.id)
     assert free is None or free < unreported
+
+
+async def test_a_defect_while_a_report_is_sent_is_logged_and_all_arrive_with_the_next_one(
+    written: Callable[[], list[dict[str, Any]]],
+) -> None:
+    carrier = Carrier()
+    breaks = [KeyError("no such member")]
+
+    async def send(slug: Slug) -> None:
+        if breaks:
+            raise breaks.pop()
+        await carrier.send(slug)
+
+    carrier.reports = Reports(send)
+    carrier.reports.add(USPS, "c1", 1)
+
+    async def broken() -> bool:
+        return not breaks
+
+    await until(broken)
+    await asyncio.sleep(0)
+    carrier.reports.add(DPD, "c2", 2)
+    await carrier.has(2)
+
+    gc.collect()
+    (line,) = written()
+    assert (line["event"], line["logger"]) == ("library message", "asyncio")
+    assert "KeyError" in line["traceback"]
+    assert carrier.arrived == [(USPS, ["c1", 1]), (DPD, ["c2", 2])]

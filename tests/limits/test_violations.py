@@ -14,6 +14,7 @@ from watched_limits import judged, watched
 
 from limits.rules import Rules
 from limits.violations import EXEMPT_US, LAG_US, Entry, Violations, judging
+from service.observe.background import Background
 from tracking.line import courier_line
 
 LINE = courier_line(USPS)
@@ -191,5 +192,5 @@ async def test_who_judges_ends_although_a_cancellation_is_swallowed(
 
     monkeypatch.setattr("limits.violations.look", swallowing)
 
-    async with asyncio.timeout(5), judging(redis, lambda _: RULES):
+    async with asyncio.timeout(5), judging(redis, lambda _: RULES, Background().beside):
         await asked.wait()

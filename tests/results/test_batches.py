@@ -96,6 +96,29 @@ async def test_an_error_of_the_batch_is_raised_for_all_and_the_next_batch_runs()
     assert await batches.submit(3) == 3
 
 
+@pytest.mark.usefixtures("unread_log")
+async def test_a_defect_over_one_batch_keeps_nobody_of_the_next_waiting() -> None:
+    """Nobody else may come for a while, and who waits holds a call."""
+    began, go = asyncio.Event(), asyncio.Event()
+
+    async def work(items: Sequence[int]) -> list[int | TrackingError]:
+        began.set()
+        await go.wait()
+        if items == [1]:
+            raise KeyError("no such member")
+        return list(items)
+
+    batches: Batches[int, int] = Batches(work)
+    first = batches.submit(1)
+    await began.wait()
+    second = batches.submit(2)
+    go.set()
+
+    with pytest.raises(ResultsDown):
+        await first
+    assert await asyncio.wait_for(second, 5) == 2
+
+
 async def test_a_caller_that_is_cancelled_disturbs_nobody() -> None:
     work = Worked()
     work.go.clear()

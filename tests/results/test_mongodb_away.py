@@ -180,3 +180,21 @@ async def test_closing_does_not_wait_for_a_frozen_mongodb(stack: Stack, hasty: S
         await asyncio.wait_for(hasty.close(), SOON)
     finally:
         stack.mongodb.resume()
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_a_defect_in_the_look_for_it_does_not_end_the_look(
+    hasty: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    breaks = [KeyError("a defect")]
+
+    def look() -> None:
+        if breaks:
+            raise breaks.pop()
+
+    monkeypatch.setattr(hasty, "_write_nothing", look)
+    hasty.refused(ConnectionFailure("takes no writes"))
+
+    await asyncio.wait_for(hasty.available(), SOON)
+
+    assert not breaks

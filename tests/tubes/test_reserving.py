@@ -13,6 +13,7 @@ from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.intake import Intake
 from service.tubes.job import ReservedJob
 from service.tubes.pool import Source
+from service.tubes.touches import Touches
 
 
 async def test_a_job_wakes_an_idle_worker(begin: Begin, source: Source, producer: Producer) -> None:
@@ -275,3 +276,24 @@ async def test_the_tube_that_is_watched_is_the_only_one(
     await until(lambda: count(producer, "current-waiting") == 1)
 
     assert [job.body for job in jobs] == [b"request"]
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_a_defect_lets_go_of_the_jobs_and_they_are_taken_again(
+    begin: Begin, source: Source, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else they would be held untouched, and nobody would know."""
+    breaks, touch = [KeyError("a defect")], Touches.touch_due
+
+    async def touch_due(self: Touches, now: float) -> None:
+        if self.next_at is not None and breaks:
+            raise breaks.pop()
+        await touch(self, now)
+
+    monkeypatch.setattr(Touches, "touch_due", touch_due)
+    job = producer.put(b"1")
+
+    _, hands = begin(source)
+
+    await hands.have(2)
+    assert [taken.id for taken in hands.jobs] == [job, job]

@@ -42,6 +42,26 @@ MUTANTS = (
         tests=(DUTY + "test_calls_that_were_taken_are_all_asked_for",),
     ),
     Mutant(
+        name="an api in which a background task keeps ending goes on as if nothing were",
+        breaks="I7",
+        where="service/api/serve.py",
+        old="_either(stopped, background.unfit)",
+        new="_either(stopped)",
+        tests=(
+            "door/test_background_of_doors.py::test_what_keeps_ending_ends_the_process_in_good_order",
+        ),
+    ),
+    Mutant(
+        name="a defect over one batch of writes keeps the next waiting",
+        breaks="I7",
+        where="service/results/batches.py",
+        old="        except Exception as error:  # noqa",
+        new="        except ZeroDivisionError as error:  # noqa",
+        tests=(
+            "results/test_batches.py::test_a_defect_over_one_batch_keeps_nobody_of_the_next_waiting",
+        ),
+    ),
+    Mutant(
         name="a job over which we stumble is kept",
         breaks="I7",
         where="service/flow/receive.py",
@@ -62,10 +82,10 @@ MUTANTS = (
     Mutant(
         name="a background task that ends stays ended",
         breaks="I7",
-        where="service/flow/background.py",
+        where="service/observe/background.py",
         old="            await asyncio.sleep(delay)\n",
         new="            return\n",
-        tests=("flow/test_background.py::test_a_task_that_ends_is_logged_and_begun_again",),
+        tests=("observe/test_background.py::test_a_task_that_ends_is_logged_and_begun_again",),
     ),
     Mutant(
         name="the sweep forgets the requests that are dying",

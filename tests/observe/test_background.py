@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from service.flow import background as module
-from service.flow.background import ENDS_MOST, Background
+from service.observe import background as module
+from service.observe.background import ENDS_MOST, Background
 from service.wiring import run
 
 Written = Callable[[], list[dict[str, Any]]]

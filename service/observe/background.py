@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
+from limits.beside import stopped
 from service.observe.events import Event
 from service.observe.log import emit
 from service.observe.redact import traceback_of
@@ -31,7 +33,7 @@ LONGEST_WAIT_SECONDS = 15.0
 class Background:
     """The tasks of one process that never end by themselves."""
 
-    def __init__(self, report: Callable[[str], None]) -> None:
+    def __init__(self, report: Callable[[str], None] = lambda _: None) -> None:
         """`report` shows people a task that ended, beside the log."""
         self._report = report
         self._tasks: list[asyncio.Task[None]] = []
@@ -45,15 +47,22 @@ class Background:
         self._tasks.append(task)
         return task
 
+    @asynccontextmanager
+    async def beside(self, name: str, run: Run) -> AsyncIterator[None]:
+        """Run it within the `with` block."""
+        task = self.start(name, run)
+        try:
+            yield
+        finally:
+            await stopped(task)
+
     def retire(self) -> None:
         """From now on a task that returns has done what it was asked to."""
         self._stopping = True
 
     async def stop(self) -> None:
         """Cancel them all, and wait for their ends."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await stopped(*self._tasks)
 
     async def _keep_running(self, name: str, run: Run) -> None:
         ends = 0

@@ -1,0 +1,63 @@
+"""What a worker does unasked is logged when a defect ends it, and begun again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from service.config.schema import Config
+from service.observe import background
+from service.wiring import assemble as module
+from service.wiring.assemble import assemble
+from tracking.request import Slug
+
+TASKS = {
+    "sweeper": module.Sweeper,
+    "archiver": module.Archiver,
+    "purge": module.Purge,
+    "code counts": module.CodeCounts,
+    "statistics": module.Tallying,
+    "re-checks": module.Recheck,
+    "drainer": module.Drainer,
+}
+SOON = 10.0
+
+
+class Broken:
+    """Breaks once, and then runs for ever."""
+
+    def __init__(self) -> None:
+        self.breaks = [KeyError("no such member")]
+        self.runs = asyncio.Event()
+
+    async def __call__(self, *_: object) -> None:
+        if self.breaks:
+            raise self.breaks.pop()
+        self.runs.set()
+        await asyncio.Event().wait()
+
+
+async def test_what_a_worker_does_unasked_is_logged_when_it_ends_and_begun_again(
+    monkeypatch: pytest.MonkeyPatch, written: Callable[[], list[dict[str, Any]]]
+) -> None:
+    monkeypatch.setattr(background, "FIRST_WAIT_SECONDS", 0.0)
+    broken = {name: Broken() for name in TASKS}
+    for name, part in TASKS.items():
+        monkeypatch.setattr(part, "run", broken[name])
+    registry = SimpleNamespace(slugs=(Slug("usps"),), named=None)
+    parts: Any = MagicMock(registry=registry, secret=b"")
+
+    worker = assemble(Config(), parts)
+    async with asyncio.timeout(SOON):
+        for each in broken.values():
+            await each.runs.wait()
+    await worker.background.stop()
+
+    told = {line["task"]: line["ends"] for line in written()}
+    assert told == dict.fromkeys(TASKS, 1)
+    assert parts.who.report.call_count == len(TASKS)

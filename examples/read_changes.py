@@ -38,7 +38,8 @@ def pages(tracking: Any, since: dt.datetime) -> Iterator[list[dict[str, Any]]]:
     while True:
         beyond = {"$or": [{"updated_at": {"$gt": at}}, {"updated_at": at, "_id": {"$gt": name}}]}
         # The range by itself lets MongoDB begin in the index where the page begins.
-        query = {"updated_at": {"$gte": at}, **beyond}
+        # Documents of account `main` name none; those of others are theirs.
+        query = {"updated_at": {"$gte": at}, "account": None, **beyond}
         page = list(tracking.find(query).sort([("updated_at", 1), ("_id", 1)]).limit(PAGE))
         if not page:
             return

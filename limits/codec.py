@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from limits.rules import AHEAD_SECONDS, LATE_SECONDS, Rules, answer_keep_seconds
 from tracking.account import MAIN, Account
-from tracking.call import Attempt, Call, Full, Refused, Reused, Setback, TooLate, Verdict
+from tracking.call import Attempt, Call, Full, Lent, Refused, Reused, Setback, TooLate, Verdict
 from tracking.line import Line, slug_of
 from tracking.operation import anonymous_id
 from tracking.permit import Permit
@@ -96,9 +96,11 @@ def read_grant(reply: list[Any]) -> Grant:
     return Grant(call_id, int(at_us), int(granted_us), _read_record(record), operations)
 
 
-def read_refusal(told: list[Any]) -> Refused | None:
+def read_refusal(told: list[Any]) -> Refused | Lent | None:
     """Read why admit.lua did not take a request; None where it says something else."""
     match told:
+        case ["lent", account, observed_ms]:
+            return Lent(account, int(observed_ms))
         case ["reused", parcel]:
             return Reused(parcel)
         case ["full", waiting]:
@@ -109,7 +111,7 @@ def read_refusal(told: list[Any]) -> Refused | None:
 
 
 def accounts_in(record: Record) -> tuple[Account, ...]:
-    """Whose requests a call is for; the first is the one whose fields it asks with."""
+    """Whose requests a call is for; all ask with the same fields."""
     if not record.accounts:
         return (record.account,)
     others = [Account(each) for each, its in record.accounts.items() if its == record.fields]
@@ -169,18 +171,21 @@ def write_request(request: TrackingRequest, job_key: str, *, full: bool = False)
 def write_verdict(
     verdict: Verdict,
     observed_ms: int,
-    account: Account = MAIN,
+    accounts: Sequence[Account] = (MAIN,),
     fields: Mapping[str, str] = NO_FIELDS,
 ) -> bytes:
-    """Write a verdict for finish.lua, or a stored answer for admit.lua; who asked with what."""
+    """Write a verdict for finish.lua, or a stored answer for admit.lua.
+
+    `accounts` have it stored, `fields` are what was asked with.
+    """
     body: dict[str, object] = {
         "state": str(verdict.state),
         "output": _encode(verdict.output).decode(),
         "observed": observed_ms,
         "answered": verdict.answered,
     }
-    if account != MAIN:
-        body["account"] = account
+    if accounts != (MAIN,):
+        body["accounts"] = accounts
     if fields:
         body["fields"] = dict(fields)
     if verdict.setback is not None:

@@ -35,7 +35,7 @@ from limits.reports import Reports, encode
 from limits.rules import Rules, RulesOf, answer_keep_seconds
 from limits.workers import LIVES_SECONDS, Who, introduction
 from tracking.call import (
-    Admission,
+    Asked,
     Call,
     Dying,
     Ended,
@@ -50,7 +50,7 @@ from tracking.call import (
 from tracking.errors import LimitsDown, NotStarted
 from tracking.line import Line, kind_of, line_of
 from tracking.operation import State
-from tracking.request import TrackingRequest, account_of
+from tracking.request import TrackingRequest
 
 AGAIN_SECONDS = 0.1
 """How soon a call in mid-way asks again while Redis is silent."""
@@ -115,12 +115,10 @@ class Limiter:
         answer: Verdict | None = None,
         *,
         full: bool = False,
-    ) -> Admission | NoMemory:
+    ) -> Asked:
         """Ask for a call (lua/admit.lua). `answer`: stored, and fresh enough; `full`: no room."""
         line, asked = line_of(request), time.monotonic()
-        fresh = b""
-        if answer:
-            fresh = codec.write_verdict(answer, answer.observed_ms or 0, account_of(request))
+        fresh = codec.write_verdict(answer, answer.observed_ms or 0) if answer else b""
         args = (call_id, codec.write_request(request, job_key, full=full), fresh)
         reply = await self._run("admit", line, args)
         if reply[1] == "epoch":
@@ -147,7 +145,7 @@ class Limiter:
     async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:
         """End the call with all its operations, then take (lua/finish.lua)."""
         granted_ms, fields = call.granted_us // 1000, call.request.fields
-        written = codec.write_verdict(verdict, granted_ms, call.accounts[0], fields)
+        written = codec.write_verdict(verdict, granted_ms, call.accounts, fields)
         line, number, base = call.line, call.request.number, self._after(call)
         while True:
             asked = time.monotonic()
@@ -155,6 +153,8 @@ class Limiter:
             _, more, *rest = await self._run("finish", line, args)
             if more == 0:
                 return await self._read_turn(line, rest, asked)
+            if more > 1:
+                return Turn(owed=tuple(rest[0]))
 
     async def retry(self, call: Call, setback: Setback, room: int) -> Turn:
         """Give the slot back, repeat the call later, and stop the line if need be (lua/retry.lua).

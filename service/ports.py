@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Iterator, Sequence
 from typing import Protocol
 
 from tracking.call import (
-    Admission,
+    Asked,
     Attempt,
     Call,
     DeadLetter,
-    NoMemory,
+    Lent,
     Setback,
     Swept,
     Turn,
@@ -90,7 +90,7 @@ class Limits(Protocol):
         answer: Verdict | None = None,
         *,
         full: bool = False,
-    ) -> Admission | NoMemory:
+    ) -> Asked:
         """Ask for a call. `answer` is a stored answer that the request finds fresh enough.
 
         `full`: this process has no room for a call; the request waits where one would be granted.
@@ -104,7 +104,10 @@ class Limits(Protocol):
         """
 
     async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:
-        """End the call and its operations, then `take` for this worker with the freed slot."""
+        """End the call and its operations, then `take` for this worker with the freed slot.
+
+        Nothing ends while the turn has `owed`.
+        """
 
     async def retry(self, call: Call, setback: Setback, room: int) -> Turn:
         """Give the slot back and repeat the call; its line may stop for a while.
@@ -126,7 +129,7 @@ class Limits(Protocol):
 
 
 class Results(Protocol):
-    """The collection `tracking`. Both writes are idempotent; the newest observation wins."""
+    """The collection `tracking`. All writes are idempotent; the newest observation wins."""
 
     @property
     def is_available(self) -> bool:
@@ -146,6 +149,9 @@ class Results(Protocol):
 
     async def end_checks(self, request: TrackingRequest) -> None:
         """Ask about the parcel no more by ourselves, until its next answer. Raises ResultsDown."""
+
+    async def borrow(self, request: TrackingRequest, lent: Lent) -> Verdict | None:
+        """Store another account's answer for this request's account; None: it cannot be had."""
 
 
 class Defects(Protocol):

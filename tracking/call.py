@@ -23,8 +23,8 @@ class Call(NamedTuple):
     `tries` all failed calls; all are of the time before this call. `waiting_since` is Unix time in
     seconds of the oldest request, `failing_since` of the first failed call, None before one.
     `given_up`: why nobody will be asked any more, "" for a call that may be made.
-    `operations` names at most 100 of the ids that wait for this call. `accounts`: whose they are;
-    all of them ask with the fields of `request`, which are the first one's.
+    `operations` names at most 100 of the ids that wait for this call. `accounts`: whose they are,
+    who all ask with the fields of `request`; the answer is stored for each of them.
     """
 
     id: str
@@ -88,6 +88,16 @@ class Reused:
     parcel: str
 
 
+class Lent(NamedTuple):
+    """A fresh answer stands in the document of another `account` that asked alike.
+
+    `observed_ms`: which of its answers it is. Have it stored for this one too, and ask again.
+    """
+
+    account: Account
+    observed_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Dying:
     """Too many workers vanished over this request: record it as dead, then `finish` its call."""
@@ -119,6 +129,9 @@ Refused = Full | Reused | TooLate
 """A request that was not taken, and never will be."""
 
 Admission = Granted | Parked | Ended | Refused | Dying
+
+Asked = Admission | Lent | NoMemory
+"""What comes of asking once; not before an Admission is a request carried on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +183,8 @@ class Turn(NamedTuple):
     then. None: nothing waits, or another process has that duty. `full`: a call could start now, but
     this process said that it has NO_ROOM: it is to ask once it has some, at `ask_again` at the
     latest. `used_up`: the call was not repeated, as this was the last attempt of its request:
-    record it as dead, then `finish` it.
+    record it as dead, then `finish` it. `owed`: nothing ended yet, because these accounts wait for
+    the same answer: have it stored for them too, and end the call once more.
     """
 
     calls: tuple[Call, ...] = ()
@@ -178,6 +192,7 @@ class Turn(NamedTuple):
     put_drain: bool = False
     full: bool = False
     used_up: bool = False
+    owed: tuple[Account, ...] = ()
 
 
 NO_ROOM = -1

@@ -8,14 +8,14 @@ ARGV     behind the reports, see lib/batch.lua:
            put (ms), full
            (true: this process has no room for a call)
   stored   JSON: state, output (JSON text), observed (ms) -- an answer that is fresh enough for this
-           request; or empty
+           request and stored for its account; or empty
 
 Uses     context: quiet_until
          memory: count, drop_ended, entries, open_operations
          lists: nobody_waits, numbers, push_last, take_out, turns_before, waits
          tallies: tally, tally_call
          state: anonymous_id, elsewhere, move, new_operation, operation_in
-         record: account_of, join, read_record, waiting_record, write_record
+         record: account_of, join, read_record, waiting_record, whose_is, write_record
          operations: fresh, wait_again
          lanes: opening, starts_at
          waiting: move_due, put_behind, put_head, put_tail
@@ -25,6 +25,8 @@ Uses     context: quiet_until
 Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "parked", why, put}      it waits; put 1: put a drain job
          {now, "ended", state}          it ended before, expired, or a fresh answer was at hand
+         {now, "lent", account, observed}  a fresh answer, of a call that asked alike, is stored for this account
+                                        only: store it for who asks now, too, and send it as `stored`
          {now, "reused", parcel}        its id is that of a request for this other parcel; '' if forgotten
          {now, "full", waiting}         max_waiting operations are waiting; it is only counted
          {now, "too_late", starts}      it was not taken: by the rate and the quotas alone its call could start
@@ -197,10 +199,13 @@ return function(id, asked, stored)
   if request.till and request.till <= now_ms then
     return end_now(id, operation_of(request, name, operation), EXPIRED)
   end
-  local account = account_of(request.id)
-  local answer = fresh(known[2], request.age, account, request)
-    or fresh(stored, request.age, account, request)
+  local heard, kept = fresh(known[2], request.age), fresh(stored, request.age)
+  local whose = heard and whose_is(heard, account_of(request.id), request)
+  local answer = whose == 'own' and heard or kept
   if answer then return end_now(id, operation_of(request, name, operation), answer) end
+  if whose then
+    return { now, 'lent', heard.accounts and heard.accounts[1] or 'main', heard.observed }
+  end
 
   local runs = calls[2]
   local flying = runs and read_record(INFLIGHT, runs)

@@ -6,7 +6,7 @@ KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call
   text     the verdict, JSON: state, output (JSON text), observed (ms: its grant), answered,
-           account (none: main) and fields that it asked with, or none,
+           accounts for which it is stored (none: main), fields that it asked with, or none,
            setback (as in retry.lua: what the last failed call means for the line), or none,
            attempt (as there), or none
   number
@@ -17,7 +17,7 @@ Uses     context: note_measured
          memory: average_time, drop_ended, expect_no_calm, set_average
          lists: nobody_waits
          tallies: call_is_over, tally_call
-         record: account_of, asks_for, is_for, keep_accounts, waiting_record, write_record
+         record: account_of, asks_for, keep_accounts, waiting_record, whose_is, write_record
          operations: end_where, everyone, nobody_left
          brake: note_answer, note_failure
          waiting: put_head, put_tail, unlist
@@ -27,6 +27,8 @@ Uses     context: note_measured
 
 Returns  {now, more, grants, why, ask, put}
          more      1: more than 100 operations end; send it again, nothing was taken yet
+                   2: nothing ended yet; `grants` names accounts that wait for this answer and ask alike: store
+                   it for them, too, and send it again with them
          the rest  as in take.lua; why: also "named", when nobody lacked the slot and somebody is
                    named who asks in time
 ]]
@@ -54,18 +56,26 @@ local function others_go_on(number, record)
   put_head(number, record)
 end
 
+-- Those of the accounts that wait for whom the answer would be, were it stored for them.
+local function owed_to(verdict, record)
+  local owed = {}
+  for account in pairs(record.accounts or { [record.account or 'main'] = true }) do
+    if whose_is(verdict, account, record) == 'alike' then table.insert(owed, account) end
+  end
+  return owed
+end
+
 local function serves_by(verdict, record)
   return function(at, age, _, _, id)
     local is_young = at <= verdict.observed
       or now_ms - verdict.observed < (age or rules.max_age_ms)
-    return is_young and is_for(verdict, account_of(id), record)
+    return is_young and whose_is(verdict, account_of(id), record) == 'own'
   end
 end
 
--- `runs`: the call that runs for the number; `id`: the one that ends.
+-- record: of those who wait; `runs`: the call that runs for the number; `id`: the one that ends.
 -- Returns false when there are more to look at.
-local function answer_waiting(id, verdict, number, runs)
-  local record = waiting_record(number)
+local function answer_waiting(id, verdict, number, runs, record)
   if not record then return true end
   local looked = not verdict.answered or end_where(number, record, verdict, serves_by(verdict, record))
   if not looked then
@@ -122,12 +132,15 @@ return function(id, text, number, base, room)
   verdict.attempts = calls_made(record, verdict)
   -- Others mostly wait where this one came from: no need to ask first whether all is calm.
   if record and not record.job then expect_no_calm() end
-  local lifted = verdict.answered and note_answer()
+  local lifts, waiting = verdict.answered, waiting_record(number)
   if is_forgotten(number, record, verdict) then verdict.answered = false end
+  local owed = verdict.answered and waiting and owed_to(verdict, waiting) or {}
+  if #owed > 0 then return { now, 2, owed, 'owed', 0, 0 } end
+  local lifted = lifts and note_answer()
   if verdict.answered then remember(number, verdict, text, not record) end
   if record and not record.dying and not record.tallied then call_is_over(record.at) end
   local ended = not record or end_where(record.n, record, verdict, ends_of(record))
-  local looked = ended and answer_waiting(id, verdict, number, runs)
+  local looked = ended and answer_waiting(id, verdict, number, runs, waiting)
   tally_call('idle')
   if not looked then
     -- The lease stays until all have ended, so that no sweep takes the call for a lost one.

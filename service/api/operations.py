@@ -159,7 +159,8 @@ class OperationRoutes:
             raise Problem(HTTPStatus.CONFLICT, f"{error}") from error
         document = None
         if found.slug and found.number:
-            document = await self._operations.stored.tracking(found.slug, found.number)
+            account, _ = account_and_id(found.id)
+            document = await self._operations.stored.tracking(found.slug, found.number, account)
         put = renewed(meant, document, request.headers.get("traceparent"))
         [spooled] = await self._door.take([put])
         taken = Taken(account_and_id(put.id)[1], put.slug, put.number, spooled)

@@ -28,8 +28,8 @@ from service.client.keys import Scope
 from service.client.operations import Known, Operations, queued
 from service.client.posted import KnownIds, sendables_of
 from service.client.put import Sendable
-from service.client.stored import fields_for, shown
-from tracking.account import MAIN, Account, account_and_id
+from service.client.stored import fields_in, shown
+from tracking.account import Account, account_and_id
 from tracking.errors import MalformedJob
 from tracking.operation import State
 from tracking.request import Number, Slug
@@ -107,7 +107,7 @@ class ParcelRoutes:
             why = "wait goes with max_age: it is the request for a younger answer that is awaited"
             raise Problem(HTTPStatus.BAD_REQUEST, why)
         slug, number = self._parcel(request)
-        document = await self._own_document(account, slug, number)
+        document = await self._operations.stored.tracking(slug, number, account)
         if document and (age is None or _seconds_old(document) <= age):
             return answer(_shown(document))
         if age is None:
@@ -117,23 +117,10 @@ class ParcelRoutes:
         ended = await self._held.end_of(put.id, seconds or 0.0, request)
         if ended is None or not ended.ended:
             return _asked(put, ended, document)
-        stored = await self._operations.stored.tracking(slug, number)
+        stored = await self._operations.stored.tracking(slug, number, account)
         if ended.members["status"] == State.SUCCESS and stored:
             return answer(_shown(stored))
         raise _unanswered(ended, stored)
-
-    async def _own_document(
-        self, account: Account, slug: Slug, number: Number
-    ) -> dict[str, Any] | None:
-        """Find what is stored, where this account has asked for the parcel.
-
-        Of a parcel of which no request is known any more everything is `main`'s.
-        """
-        document = await self._operations.stored.tracking(slug, number)
-        if document is None or await self._operations.of_parcel(slug, number, account):
-            return document
-        others = account != MAIN or await self._operations.of_parcel(slug, number)
-        return None if others else document
 
     async def _put(
         self,
@@ -143,10 +130,9 @@ class ParcelRoutes:
         payload: dict[str, Any],
     ) -> Sendable:
         self._held.callers.account(request, Scope.INGEST)
-        fields = fields_for(document, account)
         traced = request.headers.get("traceparent")
         good, refused = sendables_of(
-            [payload | fields], self._catalogue, KnownIds(), traced, account
+            [payload | fields_in(document)], self._catalogue, KnownIds(), traced, account
         )
         if refused:
             why = refused[0]

@@ -15,11 +15,12 @@ from service.cli.arguments import (
     seconds_of,
     with_epilog,
 )
-from service.cli.keeping import offer_accounts
+from service.cli.keeping import account_of, offer_accounts
 from service.cli.looking import offer_looking
 from service.cli.pausing import lasting, offer_pausing
 from service.cli.purging import offer_purging
 from service.cli.repeating import offer_dead, offer_resend
+from tracking.account import MAIN
 from tracking.request import FIELDS, FIELDS_PREFIX
 
 DEVSTACK = Path(__file__).parents[2] / "devstack"
@@ -182,6 +183,13 @@ def _show(verbs: Verbs) -> None:
         "--id",
         type=named,
         help="show one request instead, by its id: as it was put with, or as SLUG NUMBER lists it",
+    )
+    made.add_argument(
+        "--account",
+        type=account_of,
+        default=MAIN,
+        metavar="NAME",
+        help="whose document of the parcel; default: main",
     )
     offer_json(made)
 

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.number:
         raise UsageError("say which: SLUG NUMBER, or --id ID")
     slug, number = catalogue.parcel(options.slug, options.number)
-    document = stored_tracking(setting.config, slug, number)
+    document = stored_tracking(setting.config, slug, number, options.account)
     place = seen = away = None
     operations: Sequence[dict[str, Any]] = ()
     try:

@@ -23,6 +23,7 @@ from service.preflight.judgement import judge_memory
 from service.results.code_counts import listed
 from service.results.connection import Document
 from service.results.queries import find_tracking
+from tracking.account import Account
 from tracking.errors import LimitsDown, ResultsDown
 from tracking.line import courier_line
 from tracking.operation import State
@@ -217,10 +218,12 @@ def kept_by(place: Place | None, seen: LineView) -> LineView:
     return dataclasses.replace(seen, bound_by=place.bound_by, until_seconds=place.until_seconds)
 
 
-def stored_tracking(config: Config, slug: Slug, number: Number) -> Document | None:
-    """Read what is stored about a parcel. Raises ResultsDown."""
+def stored_tracking(
+    config: Config, slug: Slug, number: Number, account: Account
+) -> Document | None:
+    """Read the document that an account has of a parcel. Raises ResultsDown."""
     with collections_of(config) as stores:
-        return find_tracking(stores.tracking, slug, number)
+        return find_tracking(stores.tracking, slug, number, account)
 
 
 async def parcel_of(config: Config, slug: Slug, number: Number) -> ParcelNow:

@@ -15,9 +15,9 @@ from service.client.dead import put_again
 from service.client.kick import resent
 from service.client.producer import Placing, Producer
 from service.client.put import Sendable
-from service.results.account_fields import fields_for
 from service.results.connection import Document
 from service.results.dead import Filter, find
+from service.results.own_documents import fields_in
 from service.results.queries import find_tracking
 from service.tubes.envelope import encode_request
 from service.tubes.payload import traceparent_of
@@ -91,7 +91,8 @@ def resend(meant: Meant, stores: Collections, producer: Producer) -> str | None:
     if meant.record is not None:
         return put_again(meant.record, stores.dead, producer)
     slug, number = Slug(meant.slug or ""), Number(meant.number or "")
-    request = renewed_request(meant, find_tracking(stores.tracking, slug, number))
+    account, _ = account_and_id(meant.operation)
+    request = renewed_request(meant, find_tracking(stores.tracking, slug, number, account))
     producer.put([encode_request(request)], Placing())
     return request.id
 
@@ -103,7 +104,7 @@ def renewed(meant: Meant, document: Document | None, traced: str | None = None) 
 
 
 def renewed_request(meant: Meant, document: Document | None) -> TrackingRequest:
-    """Make the request of an operation that ended; `document` is what is stored."""
+    """Make the request of an operation that ended; `document` is its account's of the parcel."""
     number = Number(meant.number or "")
     return TrackingRequest(
         slug=Slug(meant.slug or ""),
@@ -111,6 +112,6 @@ def renewed_request(meant: Meant, document: Document | None) -> TrackingRequest:
         given=number,
         id=resent(meant.operation),
         max_age=0.0,  # it has its answer; who asks again wants another one
-        fields=fields_for(document, account_and_id(meant.operation)[0]),
+        fields=fields_in(document),
         resend_of=meant.operation,
     )

@@ -12,21 +12,21 @@ from pymongo.errors import PyMongoError
 from service.client.archived import in_order
 from service.client.connections import Collections, collections_of
 from service.config.schema import Config
-from service.results.account_fields import fields_for
 from service.results.connection import Document
 from service.results.dead import newest_records
 from service.results.failure import mongodb_down
 from service.results.operations import find_operation, find_operations, operations_of, told
+from service.results.own_documents import fields_in, parcel_in
 from service.results.queries import find_tracking
-from tracking.account import Account
+from tracking.account import MAIN, Account
 from tracking.request import Number, Slug
 
-__all__ = ["PRIVATE", "Stored", "asked", "fields_for", "open_stored", "shown"]
+__all__ = ["PRIVATE", "Stored", "asked", "fields_in", "open_stored", "shown"]
 
 T = TypeVar("T")
 Members = dict[str, Any]
 
-PRIVATE = frozenset({"fields", "accounts", "answered_with", "observed_us", "revision"})
+PRIVATE = frozenset({"fields", "account", "observed_us", "revision"})
 """What a document holds for us alone, and what one account may know of the receiver."""
 
 
@@ -36,9 +36,11 @@ class Stored:
     def __init__(self, stores: Collections) -> None:
         self.stores = stores
 
-    async def tracking(self, slug: Slug, number: Number) -> Document | None:
-        """Find the document of a parcel, whole; None where nothing is stored."""
-        return await asked(find_tracking, self.stores.tracking, slug, number)
+    async def tracking(
+        self, slug: Slug, number: Number, account: Account = MAIN
+    ) -> Document | None:
+        """Find the document that an account has of a parcel, whole; None where it has none."""
+        return await asked(find_tracking, self.stores.tracking, slug, number, account)
 
     async def operation(self, identity: str) -> Members | None:
         """Find the newest archived operation that had this id."""
@@ -66,6 +68,7 @@ class Stored:
 def shown(document: Document) -> Document:
     """Take out of a document what leaves by no door: fields, and what a courier answered."""
     kept = {name: value for name, value in document.items() if name not in PRIVATE}
+    kept["_id"] = parcel_in(kept["_id"])
     kept["attempts"] = [
         {name: value for name, value in each.items() if name != "excerpt"}
         for each in document.get("attempts") or ()

@@ -7,6 +7,7 @@ import datetime as dt
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import assert_never
 
 from service.flow.call_room import CallRoom
@@ -34,6 +35,10 @@ from tracking.summary import output_of
 
 Track = Callable[[Call], Awaitable[Tracking]]
 """Asks the courier of a call. Raises CourierError or NotStarted."""
+
+
+Store = Callable[[Call], Awaitable[None]]
+"""Stores what came of a call for its accounts. Raises ResultsDown, UnreadableAnswer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,7 @@ class Asker:
         self._reach(FailPoint.AFTER_DEAD)
         emit(Event.DEAD, **_names(call), **_said(error), requests=call.requests)
         verdict = _error_verdict(error, made, answered=False)
-        return await self._end(call, verdict._replace(setback=setback))
+        return await self._finish(call, verdict._replace(setback=setback))
 
     async def give_up(self, call: Call, error: CourierError) -> Turn:
         """End a call that nobody makes any more."""
@@ -154,15 +159,16 @@ class Asker:
             raise UnreadableAnswer(f"the courier module broke: {type(error).__name__}") from error
 
     async def _answered(self, call: Call, tracking: Tracking, attempt: Attempt) -> Turn:
+        def store(of: Call) -> Awaitable[None]:
+            return self._results.save(of, tracking, attempt)
+
         try:
-            await keep_trying(
-                lambda: self._results.save(call, tracking, attempt), until=call.permit.deadline
-            )
+            await keep_trying(lambda: store(call), until=call.permit.deadline)
+            self._reach(FailPoint.AFTER_STORE)
+            verdict = Verdict(State.SUCCESS, output_of(tracking), attempt=attempt)
+            turn = await self._end(call, verdict, store)
         except UnreadableAnswer as error:
             return await self._failed(call, error, attempt)
-        self._reach(FailPoint.AFTER_STORE)
-        verdict = Verdict(State.SUCCESS, output_of(tracking), attempt=attempt)
-        turn = await self._end(call, verdict)
         emit(
             Event.ANSWERED,
             **_names(call),
@@ -189,7 +195,8 @@ class Asker:
         match decision:
             case Refuse():
                 emit(Event.REFUSED, **_names(call), **said, requests=call.requests)
-                return await self._end(call, _error_verdict(error, made, answered=True))
+                store = partial(self._note, error=error, attempt=attempt, final=True)
+                return await self._end(call, _error_verdict(error, made, answered=True), store)
             case Die(setback):
                 return await self._die(call, error, setback, made)
             case Repeat(setback):
@@ -233,7 +240,16 @@ class Asker:
         emit(Event.HANDED_BACK, **_names(call), why=str(why))
         return turn
 
-    async def _end(self, call: Call, verdict: Verdict) -> Turn:
+    async def _end(self, call: Call, verdict: Verdict, store: Store) -> Turn:
+        """End it, once what came of it is stored for all accounts whose requests end with it."""
+        turn = await self._finish(call, verdict)
+        if not turn.owed:
+            return turn
+        others = call._replace(accounts=turn.owed)
+        await keep_trying(lambda: store(others), until=call.permit.deadline)
+        return await self._end(call._replace(accounts=call.accounts + turn.owed), verdict, store)
+
+    async def _finish(self, call: Call, verdict: Verdict) -> Turn:
         room = self.room.take_to_follow()
         turn = await keep_trying(lambda: self._limits.finish(call, verdict, room))
         self._reach(FailPoint.AFTER_FINISH)

@@ -19,7 +19,7 @@ from pymongo.errors import BulkWriteError
 
 from service.config.schema import Recheck
 from service.results.connection import Document
-from service.results.document import Answer, Failure, id_of
+from service.results.document import Answer, Failure, name_of
 from service.results.forgetting import Marks
 from service.results.merge import Merged, merge
 from tracking.errors import ResultsDown, TrackingError, UnreadableAnswer
@@ -65,7 +65,7 @@ class BulkWriter:
         """
         parcels: dict[str, _Parcel] = {}
         for write in self._marks.left_of(writes):
-            name = id_of(write.call.request)
+            name = name_of(write.call)
             if name not in parcels:
                 parcels[name] = _Parcel(name, self._recheck_of(write.call.request.slug))
             parcels[name].writes.append(write)

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from bson import Int64
 
 from service.config.schema import Recheck
-from service.results.account_fields import first_fields
+from service.results.own_documents import document_id, parcel_in, whose
 from service.results.schedule import Standing, next_check
+from tracking.account import MAIN, Account
 from tracking.call import Attempt, Call
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking, is_active
 from tracking.errors import CourierError
@@ -55,7 +56,7 @@ CONTENT = (
 
 
 class Answer(NamedTuple):
-    """A courier's answer, to be stored."""
+    """A courier's answer, to be stored for the first of the call's accounts."""
 
     call: Call
     tracking: Tracking
@@ -64,7 +65,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed call, to be noted. `final`: the operation ends with it."""
+    """A failed call, to be noted as `Answer` is. `final`: the operation ends with it."""
 
     call: Call
     error: CourierError
@@ -73,8 +74,13 @@ class Failure:
 
 
 def id_of(request: TrackingRequest) -> str:
-    """The `_id` of the document about a request's parcel."""
+    """The name of a request's parcel, which is the `_id` of the document that `main` has of it."""
     return f"{request.slug}:{request.number}"
+
+
+def name_of(call: Call) -> str:
+    """The `_id` of the document into which an answer to this call goes."""
+    return document_id(id_of(call.request), call.accounts[0])
 
 
 def granted_at(call: Call) -> datetime:
@@ -84,14 +90,16 @@ def granted_at(call: Call) -> datetime:
 
 def blank(call: Call) -> Document:
     """A document about a parcel of which nothing is known yet."""
-    first = begun(call.request, granted_at(call), content_of(NOT_FOUND_YET))
-    return first | first_fields(call)
+    return begun(call.request, granted_at(call), content_of(NOT_FOUND_YET), call.accounts[0])
 
 
-def begun(request: TrackingRequest, at: datetime, content: Document) -> Document:
+def begun(
+    request: TrackingRequest, at: datetime, content: Document, account: Account = MAIN
+) -> Document:
     """The first document about a parcel, with what a courier says about it, before any status."""
     return {
-        "_id": id_of(request),
+        "_id": document_id(id_of(request), account),
+        **whose(account),
         "slug": request.slug,
         "tracking_number": request.number,
         "fields": dict(request.fields),
@@ -130,6 +138,14 @@ def content_of(tracking: Tracking) -> Document:
     }
 
 
+def tracking_in(document: Document) -> Tracking:
+    """Read back what `content_of` stored."""
+    said = {name: document[name] for name in CONTENT}
+    said["tag"], said["sub_parcels"] = Tag(said["tag"]), tuple(said["sub_parcels"])
+    scans = (each | {"tag": Tag(each["tag"])} for each in said["checkpoints"])
+    return Tracking(**said | {"checkpoints": tuple(Checkpoint(**each) for each in scans)})
+
+
 def with_status(
     document: Document, tag: Tag, subtag: str, at: datetime, recheck: Recheck
 ) -> Document:
@@ -145,7 +161,9 @@ def with_status(
 
 def scheduled(document: Document, tag: Tag, at: datetime, recheck: Recheck) -> Document:
     """Plan the next check of a document, which has this tag, after one at `at`."""
-    parcel = Standing(document["_id"], tag, document["created_at"], document["updated_at"])
+    # By the parcel: those of several accounts stay due together, and share a call.
+    name = parcel_in(document["_id"])
+    parcel = Standing(name, tag, document["created_at"], document["updated_at"])
     document["next_check_at"] = next_check(parcel, at, recheck) if document["active"] else None
     return document
 

@@ -3,7 +3,7 @@
 ============ =======================================================================================
 member       is
 ============ =======================================================================================
-`_id`        `"usps:9405…"`, like that of the parcel's document
+`_id`        `"usps:9405…"`, the parcel's name: whatever accounts have of it
 at_us        when it was forgotten, by Redis' clock in microseconds: what a call that was granted
              until then found out is not stored
 until        the end of the mark: no such call can be left. MongoDB deletes it then
@@ -27,6 +27,7 @@ from pymongo import UpdateOne
 from pymongo.collection import Collection
 
 from service.results.document import Document, id_of
+from service.results.own_documents import of_everybody
 from tracking.call import Call
 
 LOOK_SECONDS = 1.0
@@ -88,7 +89,7 @@ class Parcel:
 
     @property
     def name(self) -> str:
-        """The `_id` of its document."""
+        """Its name, as in the `_id` of its documents."""
         return f"{self.slug}:{self.number}"
 
     @property
@@ -118,18 +119,19 @@ def clear(
     operations: Collection[Document],
     parcel: Parcel,
 ) -> dict[str, int]:
-    """Delete what is stored of a parcel; tells how many documents of each collection that were.
+    """Delete what anybody has of a parcel; tells how many documents of each collection that were.
 
     A document that was begun after `parcel.at_us` stays: somebody has asked again.
     """
     # This service did not write a document without such a member: it goes.
     before = {"created_at": {"$not": {"$gt": parcel.at}}}
     named = {"slug": parcel.slug, "tracking_number": parcel.number}
+    everybody = of_everybody(parcel.name)
     observed = {"observed_us": {"$not": {"$gt": Int64(parcel.at_us)}}}
     asked = {"slug": parcel.slug, "number": parcel.number, "admitted_at": {"$lte": parcel.at}}
     return {
-        "tracking": tracking.delete_one({"_id": parcel.name} | before).deleted_count,
+        "tracking": tracking.delete_many(everybody | before).deleted_count,
         "tracking_past": past.delete_many(named | before).deleted_count,
-        "unreadable": unreadable.delete_one({"_id": parcel.name} | observed).deleted_count,
+        "unreadable": unreadable.delete_many(everybody | observed).deleted_count,
         "operations": operations.delete_many(asked).deleted_count,
     }

@@ -26,7 +26,7 @@ from pymongo.errors import OperationFailure
 from service.results.dead import document_of
 from service.results.document import Document, begun, content_of, with_attempt
 from service.results.indexes import Index, Spec, indexes_for
-from service.results.names import FORGOTTEN, UNKNOWN_CODES, Names
+from service.results.names import ACCOUNTS, FORGOTTEN, UNKNOWN_CODES, Names
 from tracking.call import Attempt, DeadLetter
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.request import Number, Slug, TrackingRequest
@@ -58,13 +58,15 @@ def hindrances(database: Database[Document], names: Names) -> list[Hindrance]:
             told.append(Hindrance(what, "Drop it, or name another collection in [mongodb]."))
             continue
         specs = database[name].index_information()
-        told += _of_indexes(where, specs, wanted, identity)
+        of_parcels = name in (names.tracking, names.unreadable)
+        alone = _told_apart(database, specs, identity) if of_parcels else identity
+        told += _of_indexes(where, specs, wanted, alone)
         told += _of_validator(database, name, found[name].get("options", {}), names)
     return told
 
 
 def _needs(names: Names) -> dict[str, tuple[Sequence[Index], frozenset[str]]]:
-    """By collection: its indexes, and which members together no two documents have alike."""
+    """By collection: its indexes, and which members no two documents of `main` have alike."""
     parcel = frozenset({"slug", "tracking_number"})
     identities = {
         names.tracking: parcel,
@@ -73,6 +75,16 @@ def _needs(names: Names) -> dict[str, tuple[Sequence[Index], frozenset[str]]]:
     }
     indexes = {**indexes_for(names), FORGOTTEN: ()}
     return {name: (indexes[name], identities.get(name, frozenset({ID}))) for name in indexes}
+
+
+def _told_apart(
+    database: Database[Document], specs: Mapping[str, Spec], identity: frozenset[str]
+) -> frozenset[str]:
+    """Add whose a document is, where more accounts than `main` have documents of one parcel."""
+    unique = [{member for member, _ in each["key"]} for each in specs.values() if "unique" in each]
+    matters = any(identity <= each for each in unique)
+    others = matters and database[ACCOUNTS].find_one({}, {ID: 1})
+    return identity | {"account"} if others else identity
 
 
 def _of_indexes(

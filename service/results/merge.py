@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 from bson import Int64
 
 from service.config.schema import Recheck
-from service.results.account_fields import first_fields, with_answer_of, with_fields
 from service.results.document import (
     CONTENT,
     LASTING,
@@ -43,8 +42,11 @@ from service.results.document import (
     with_attempt,
     with_status,
 )
+from service.results.own_documents import fields_in
+from tracking.call import Call
 from tracking.checkpoint import NOT_FOUND_YET, Tag, is_active
 from tracking.errors import InvalidNumber, WorkersVanished
+from tracking.request import Origin
 
 REUSED_AFTER_END = timedelta(days=30)
 """From the last event of a parcel that has arrived, come back or been lost, to the first event of
@@ -92,12 +94,12 @@ def _answered(
 ) -> Document:
     at = granted_at(answer.call)
     if old is None:
-        document = begun(answer.call.request, at, content) | first_fields(answer.call)
+        document = begun(answer.call.request, at, content, answer.call.accounts[0])
         changed = True
     else:
         # A document from before a member was added lacks it.
         kept = dict(old) if CONTENT[-1] in old else content_of(NOT_FOUND_YET) | old
-        document = with_fields(kept, answer.call)
+        document = _with_fields(kept, answer.call)
         content = _joined(document, content)
         changed = _differs(document, content)
         if changed:
@@ -106,7 +108,7 @@ def _answered(
     if not changed and is_active(tag, subtag) and _is_over(document["updated_at"], at, recheck):
         tag, subtag = Tag.EXPIRED, EXPIRED_SUBTAG
         document["updated_at"] = at
-    document = with_answer_of(document, answer.call) | {
+    document |= {
         "error": None,
         "tracked_count": document["tracked_count"] + 1,
         "last_checked_at": at,
@@ -119,7 +121,7 @@ def _failed(old: Document | None, failure: Failure, recheck: Recheck) -> Documen
     at = stored(failure.attempt.at)
     asked_at = granted_at(failure.call)
     new = None if old else scheduled(blank(failure.call), Tag.PENDING, asked_at, recheck)
-    document = with_attempt(with_fields(new or dict(old or {}), failure.call), failure.attempt)
+    document = with_attempt(_with_fields(new or dict(old or {}), failure.call), failure.attempt)
     shown = document["error"]
     overtaken = failure.call.granted_us <= document["observed_us"] or (shown and shown["at"] >= at)
     if not failure.final or overtaken:
@@ -139,6 +141,17 @@ def _failed(old: Document | None, failure: Failure, recheck: Recheck) -> Documen
     if isinstance(error, WorkersVanished):
         return document | {"next_check_at": None}
     return scheduled(document, Tag(document["tag"]), asked_at, recheck)
+
+
+def _with_fields(document: Document, call: Call) -> Document:
+    """Keep what a courier was asked with, for re-checks: the newest values win and fill gaps.
+
+    Those of a schedule only fill gaps: a re-check may have been put before the newest were stored.
+    """
+    asked, kept = dict(call.request.fields), fields_in(document)
+    older = call.request.origin is Origin.AUTOMATIC or call.granted_us < document["observed_us"]
+    document["fields"] = asked | kept if older else kept | asked
+    return document
 
 
 def _is_over(since: datetime, at: datetime, recheck: Recheck) -> bool:

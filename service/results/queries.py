@@ -10,12 +10,16 @@ from pymongo.collection import Collection
 
 from service.results.connection import Document
 from service.results.indexes import EPOCH
+from service.results.own_documents import document_id
+from tracking.account import MAIN, Account
 from tracking.request import Number, Slug
 
 
-def find_tracking(tracking: Collection[Document], slug: Slug, number: Number) -> Document | None:
-    """The stored document of one parcel, None when there is none."""
-    return tracking.find_one({"_id": f"{slug}:{number}"})
+def find_tracking(
+    tracking: Collection[Document], slug: Slug, number: Number, account: Account = MAIN
+) -> Document | None:
+    """The document that an account has of a parcel, None when there is none."""
+    return tracking.find_one({"_id": document_id(f"{slug}:{number}", account)})
 
 
 def slugs_with_due(tracking: Collection[Document], now: dt.datetime) -> list[object]:
@@ -32,7 +36,7 @@ def due_for_check(
     tracking: Collection[Document], slug: object, now: dt.datetime, limit: int
 ) -> list[Document]:
     """Active parcels of a slug whose next check is due, the longest due first."""
-    names = ("slug", "tracking_number", "fields", "accounts", "next_check_at")
+    names = ("slug", "tracking_number", "fields", "account", "next_check_at")
     wanted = _due(now) | {"slug": {"$eq": slug}}
     order = [("next_check_at", ASCENDING)]
     return list(tracking.find(wanted, names, sort=order, limit=limit, batch_size=limit))

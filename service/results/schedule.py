@@ -46,7 +46,7 @@ _SPREAD = 0.1
 
 
 class Standing(NamedTuple):
-    """How a parcel stands: known since `created`, last `changed`; `name` is its `_id`."""
+    """How a parcel, `name`, stands: known since `created`, last `changed`."""
 
     name: str
     tag: Tag

@@ -6,7 +6,7 @@ member       is
 `_id`        its id, 32 hexadecimal digits or as its account chose it; of another account than
              `main`, `"<account>/<id>"`
 account      whose it is
-parcel       `"usps:9405…"`, the `_id` of its parcel's document: there its state stands
+parcel       `"usps:9405…"`: its state stands in the document that its account has of the parcel
 slug, number the two halves of `parcel`
 words        what the account said of it, under AfterShip's names; what it did not say is missing.
              `custom_fields` is a list of `{name, value}`
@@ -35,7 +35,8 @@ from pymongo.errors import DuplicateKeyError
 
 from service.results.connection import Document
 from service.results.forgetting import Parcel
-from tracking.account import Account, account_and_id, operation_id
+from service.results.own_documents import document_id, parcel_in
+from tracking.account import MAIN, NAME, Account, account_and_id, operation_id
 from tracking.request import Origin
 
 RETURNING = ("Exception_010", "Exception_011")
@@ -108,11 +109,12 @@ def add(shipments: Collection[Document], document: Document) -> None:
 
 
 def find(shipments: Collection[Document], parcels: str, wanted: Document) -> Document | None:
-    """Find one that is not deleted, with its parcel's document as `stored`; see `steps`.
+    """Find one of an account that is not deleted, with its document as `stored`; see `steps`.
 
     `parcels` names the collection of parcels. Raises PyMongoError.
     """
-    found = shipments.aggregate([{"$match": wanted | {"deleted": False}}, *steps(parcels)])
+    joined = steps(parcels, wanted["account"])
+    found = shipments.aggregate([{"$match": wanted | {"deleted": False}}, *joined])
     return next(iter(found), None)
 
 
@@ -129,16 +131,15 @@ def page(
         own = {"$and": [own, _older(after)]}
     order = {"$sort": {"created_at": DESCENDING, "_id": DESCENDING}}
     least: list[Document] = [{"$match": own}, order]
-    rest = [*steps(parcels), {"$match": whole}] if whole else []
-    return list(
-        shipments.aggregate([*least, *rest, {"$limit": most}, *([] if whole else steps(parcels))])
-    )
+    joined = steps(parcels, filters.account)
+    rest = [*joined, {"$match": whole}] if whole else []
+    return list(shipments.aggregate([*least, *rest, {"$limit": most}, *([] if whole else joined)]))
 
 
 def count(shipments: Collection[Document], parcels: str, filters: Filters) -> int:
     """Count shipments, up to COUNTED_MOST. Raises PyMongoError."""
     own, whole = conditions(filters)
-    rest = [*steps(parcels), {"$match": whole}] if whole else []
+    rest = [*steps(parcels, filters.account), {"$match": whole}] if whole else []
     counted = [{"$match": own}, *rest, {"$limit": COUNTED_MOST}, {"$count": "total"}]
     return next((each["total"] for each in shipments.aggregate(counted)), 0)
 
@@ -158,29 +159,36 @@ def asked_as(name: str) -> str:
 
 
 def let_go(
-    shipments: Collection[Document], operations: Collection[Document], parcels: Sequence[str]
+    shipments: Collection[Document], operations: Collection[Document], names: Sequence[str]
 ) -> list[str]:
-    """Name the parcels that nobody follows any more. Raises PyMongoError.
+    """Name those of documents whose accounts do not follow the parcel any more.
 
-    They have shipments, each completed or deleted, and nobody asked for them but these: as far as
-    operations are kept.
+    These have shipments, each completed or deleted, and asked for it by nothing but these: as far
+    as operations are kept. Raises PyMongoError.
     """
     said: dict[str, list[Document]] = {}
-    for each in shipments.find({"parcel": {"$in": list(parcels)}}, {"words": 0}):
-        said.setdefault(each["parcel"], []).append(each)
+    parcels = list(map(parcel_in, names))
+    for each in shipments.find({"parcel": {"$in": parcels}}, {"words": 0}):
+        account, _ = account_and_id(each["_id"])
+        said.setdefault(document_id(each["parcel"], account), []).append(each)
     return [
-        parcel
-        for parcel, own in said.items()
-        if all(each["deleted"] or each["completed"] for each in own)
-        and operations.find_one(_asked_by_others(parcel, own), {"_id": 1}) is None
+        name
+        for name in names
+        if (own := said.get(name))
+        and all(each["deleted"] or each["completed"] for each in own)
+        and operations.find_one(_asked_otherwise(own), {"_id": 1}) is None
     ]
 
 
-def _asked_by_others(parcel: str, own: Sequence[Document]) -> Document:
-    slug, _, number = parcel.partition(":")
+def _asked_otherwise(own: Sequence[Document]) -> Document:
+    """Ask for operations of the account of these shipments that none of them asked for."""
+    slug, _, number = own[0]["parcel"].partition(":")
+    account, _ = account_and_id(own[0]["_id"])
     theirs = "|".join(re.escape(asked_as(each["_id"])) for each in own)
     asked = {"slug": slug, "number": number, "origin": Origin.MANUAL.value}
-    return asked | {"id": {"$not": re.compile(f"^(?:{theirs})")}}
+    if account == MAIN:
+        return asked | {"id": {"$not": re.compile(f"^(?:{theirs}|{NAME.pattern}/)")}}
+    return asked | {"id": {"$regex": f"^{account}/", "$not": re.compile(f"^(?:{theirs})")}}
 
 
 def forget_parcel(shipments: Collection[Document], parcel: Parcel) -> int:
@@ -219,13 +227,15 @@ def conditions(filters: Filters) -> tuple[Document, Document]:
     return own, whole
 
 
-def steps(parcels: str) -> list[Document]:
-    """Add the parcel's document as `stored`, and what follows from both: `tag`, `changed_at`."""
+def steps(parcels: str, account: Account) -> list[Document]:
+    """Add its account's document as `stored`, and what follows from both: `tag`, `changed_at`."""
+    own = {"$set": {"stored": {"$concat": ["$parcel", document_id("", account)]}}}
     return [
+        *([] if account == MAIN else [own]),
         {
             "$lookup": {
                 "from": parcels,
-                "localField": "parcel",
+                "localField": "parcel" if account == MAIN else "stored",
                 "foreignField": "_id",
                 "as": "stored",
             }

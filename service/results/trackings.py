@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 
 from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
-from service.results.account_fields import is_answer_for
 from service.results.batches import Batches
 from service.results.bulk import BulkWriter, RecheckOf, Write
 from service.results.connection import Document, Store
-from service.results.document import Answer, Failure, id_of
+from service.results.document import Answer, Failure, id_of, tracking_in
 from service.results.failure import refuses_writes
+from service.results.own_documents import document_id, fields_in
 from service.results.queries import end_checks
-from service.results.unreadable import Kept, keep
-from tracking.call import Attempt, Call, Verdict
+from service.results.unreadable import Kept, keep, past_call
+from tracking.call import Attempt, Call, Lent, Verdict
 from tracking.checkpoint import Tag, Tracking
 from tracking.errors import CourierError, ResultsDown, TrackingError, UnreadableAnswer
 from tracking.operation import State
 from tracking.request import TrackingRequest, account_of
-from tracking.summary import summary
+from tracking.summary import output_of, summary
 
 CLOCKS_APART = 5.0
 """Seconds that Redis' clock may be ahead of this machine's. An answer from further ahead has an age
@@ -32,8 +33,6 @@ _FRESH = {
     "subtag": 1,
     "observed_us": 1,
     "checkpoints": {"$size": "$checkpoints"},
-    "fields": 1,
-    "answered_with": 1,
 }
 
 
@@ -57,31 +56,37 @@ class Trackings:
 
     def save(self, call: Call, tracking: Tracking, attempt: Attempt) -> Awaitable[None]:
         """Store an answer. ResultsDown: repeat it; UnreadableAnswer: it cannot be stored."""
-        return self._writes.submit(Answer(call, tracking, attempt))
+        if len(call.accounts) == 1:
+            return self._writes.submit(Answer(call, tracking, attempt))
+        return self._save_for_each(call, tracking, attempt)
+
+    async def _save_for_each(self, call: Call, tracking: Tracking, attempt: Attempt) -> None:
+        answers = (Answer(each, tracking, attempt) for each in _for_each(call))
+        await asyncio.gather(*map(self._writes.submit, answers))
 
     async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
         """Store that a call failed, and what could not be read. Raises ResultsDown: repeat it."""
-        if isinstance(error, UnreadableAnswer) and error.unread is not None:
-            await self._unread.submit(Kept(call, error.unread, attempt.at, error.message))
-        await self._writes.submit(Failure(call, error, attempt, final))
+        for own in _for_each(call):
+            if isinstance(error, UnreadableAnswer) and error.unread is not None:
+                await self._unread.submit(Kept(own, error.unread, attempt.at, error.message))
+            await self._writes.submit(Failure(own, error, attempt, final))
 
     async def fresh(self, request: TrackingRequest, max_age: float) -> Verdict | None:
         """The stored answer, if the courier was asked for it at most `max_age` seconds ago.
 
-        None also when the last operation failed since, and where another account asked for it,
-        with other fields. Raises ResultsDown.
+        None also when the last operation failed since. Raises ResultsDown.
         """
         now = time.time()
         wanted = {
-            "_id": id_of(request),
+            "_id": document_id(id_of(request), account_of(request)),
             "observed_us": {
                 "$gte": int((now - max_age) * 1_000_000),
                 "$lte": int((now + CLOCKS_APART) * 1_000_000),
             },
             "error": None,
         }
-        found = await self._store.read(self._find, wanted) if max_age > 0 else None
-        if found is None or not is_answer_for(found, account_of(request), request.fields):
+        found = await self._store.read(self._find, wanted, _FRESH) if max_age > 0 else None
+        if found is None:
             return None
         output = summary(Tag(found["tag"]), found["subtag"], found["checkpoints"])
         observed_ms = found["observed_us"] // 1000
@@ -89,12 +94,35 @@ class Trackings:
 
     async def end_checks(self, request: TrackingRequest) -> None:
         """Ask about the parcel no more by ourselves, until its next answer. Raises ResultsDown."""
-        await self._store.run(end_checks, self._store.tracking, [id_of(request)])
+        name = document_id(id_of(request), account_of(request))
+        await self._store.run(end_checks, self._store.tracking, [name])
 
-    def _find(self, wanted: Document) -> Document | None:
+    async def borrow(self, request: TrackingRequest, lent: Lent) -> Verdict | None:
+        """Store the answer in another account's document for the request's account, too.
+
+        None where it is not there any more, or is joined with what other fields brought: nothing of
+        that may be seen by who says something else. Raises ResultsDown.
+        """
+        first_us = lent.observed_ms * 1000
+        wanted = {
+            "_id": document_id(id_of(request), lent.account),
+            "observed_us": {"$gte": first_us, "$lt": first_us + 1000},
+            "error": None,
+        }
+        found = await self._store.read(self._find, wanted)
+        if found is None or (fields_in(found) and found["tracked_count"] > 1):
+            return None
+        own = past_call(request, account_of(request), found["observed_us"])
+        made = found["attempts"][-1]
+        attempt = Attempt(made["at"], made["outcome"], made["ms"], made["http_status"])
+        tracking = tracking_in(found)
+        await self._writes.submit(Answer(own, tracking, attempt))
+        return Verdict(State.SUCCESS, output_of(tracking), observed_ms=lent.observed_ms)
+
+    def _find(self, wanted: Document, members: Document | None = None) -> Document | None:
         # What a majority has: an answer that a failover took back was none.
         durable = self._store.tracking.with_options(read_concern=ReadConcern("majority"))
-        return durable.find_one(wanted, _FRESH)
+        return durable.find_one(wanted, members)
 
     async def _keep(self, kept: Sequence[Kept]) -> list[None]:
         await self._store.run(keep, self._store.unreadable, kept, self._store.marks)
@@ -110,3 +138,8 @@ class Trackings:
             if isinstance(cause, PyMongoError) and refuses_writes(cause):
                 store.refused(cause)
             raise
+
+
+def _for_each(call: Call) -> Iterator[Call]:
+    """Part a call: one for each account that it is for."""
+    return (call._replace(accounts=(each,)) for each in call.accounts)

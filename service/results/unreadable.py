@@ -3,7 +3,9 @@
 ============== =====================================================================================
 member         is
 ============== =====================================================================================
-`_id`          `"usps:9405…"`, like that of the parcel's document
+`_id`          `"usps:9405…"`, like that of its account's document of the parcel
+account        whose document it is; missing: that of `main`
+fields         what it was asked with besides the number; missing: nothing
 slug, number   whose answer it is; `asked` is the number that the courier was asked for
 status         of HTTP; `headers` those that reading may need
 body           without secrets, at most 64 KiB; `cut` when there was more
@@ -25,11 +27,12 @@ from pymongo import ASCENDING, UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
-from service.results.account_fields import ANSWERED_WITH, noted_of, with_answer_of
 from service.results.bulk import BulkWriter, duplicates_in
 from service.results.connection import Document
-from service.results.document import Answer, clean, granted_at, id_of, stored
+from service.results.document import Answer, clean, granted_at, name_of, stored
 from service.results.forgetting import Marks
+from service.results.own_documents import fields_in, whose
+from tracking.account import MAIN, Account
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Tracking
 from tracking.errors import NotStarted, Unread
@@ -41,7 +44,7 @@ TEXT_MOST = 1024
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """An answer to be kept; `attempted_at` is that of its attempt."""
+    """An answer, kept for the first account of a call; `attempted_at` is that of its attempt."""
 
     call: Call
     unread: Unread
@@ -91,21 +94,20 @@ def save(writer: BulkWriter, document: Document, tracking: Tracking) -> None:
     A newer observation stays. Raises the errors of `BulkWriter.write`, and UnreadableAnswer.
     """
     slug, number = Slug(document["slug"]), Number(document["number"])
-    accounts, fields = noted_of(document)
-    call = Call(
-        id="reparse",
-        request=TrackingRequest(slug, number, number, fields=fields),
-        accounts=accounts,
-        permit=_Spent(),
-        granted_us=int(document["observed_us"]),
-        waiting_since=document["at"].timestamp(),
-    )
+    request = TrackingRequest(slug, number, number, fields=fields_in(document))
+    call = past_call(request, document.get("account", MAIN), int(document["observed_us"]))
     # The attempt is that of the failed reading: it stands in the document already.
     outcome = "answered" if tracking.checkpoints else "not_found"
     attempt = Attempt(document["attempted_at"], outcome, 0, document["status"])
     for error in writer.write([Answer(call, tracking, attempt)]):
         if error is not None:
             raise error
+
+
+def past_call(request: TrackingRequest, account: Account, granted_us: int) -> Call:
+    """Make a call that is over, of which only this much is known."""
+    since = granted_us / 1_000_000
+    return Call("past", request, _Spent(), granted_us, since, accounts=(account,))
 
 
 def forget(unreadable: Collection[Document], read: Document) -> None:
@@ -129,9 +131,9 @@ def _newest(kept: Kept) -> tuple[Document, Mapping[str, Document]]:
         "attempted_at": stored(kept.attempted_at),
         "observed_us": Int64(kept.call.granted_us),
     }
-    older = {"_id": id_of(request), "observed_us": {"$lte": Int64(kept.call.granted_us)}}
-    noted = with_answer_of({}, kept.call)
-    return older, {"$set": members | noted} | ({} if noted else {"$unset": {ANSWERED_WITH: ""}})
+    older = {"_id": name_of(kept.call), "observed_us": {"$lte": Int64(kept.call.granted_us)}}
+    members |= {"fields": dict(request.fields)} if request.fields else {}
+    return older, {"$set": members | whose(kept.call.accounts[0])}
 
 
 def _text(body: bytes) -> str | bytes:

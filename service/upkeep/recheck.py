@@ -18,8 +18,8 @@ from typing import Any
 
 from service.observe.events import Event
 from service.observe.log import emit
-from service.results.account_fields import Fields, asked_with
 from service.results.connection import Store
+from service.results.own_documents import fields_in
 from service.results.queries import (
     due_for_check,
     end_checks,
@@ -30,7 +30,7 @@ from service.results.queries import (
 from service.results.shipments import let_go
 from service.tubes.envelope import decode_request, encode_request
 from service.tubes.putter import Putter
-from tracking.account import Account, operation_id
+from tracking.account import MAIN, operation_id, parse_account
 from tracking.errors import MalformedJob, StoreError
 from tracking.request import FIELDS, Origin, Slug, TrackingRequest
 
@@ -95,7 +95,7 @@ class Recheck:
                 ended.append(document["_id"])
                 continue
             try:
-                requests += requests_of(document, moment)
+                requests.append(check_of(document, moment))
                 names.append(document["_id"])
             except (MalformedJob, TypeError, ValueError) as error:
                 await self._give_up(document["_id"], moment, error)
@@ -120,17 +120,12 @@ def _due_checks(store: Store, slug: object, moment: dt.datetime, most: int) -> l
     return [each | {"let_go": each["_id"] in gone} for each in found]
 
 
-def requests_of(document: dict[str, Any], moment: dt.datetime) -> list[TrackingRequest]:
-    """Make a request of each account that asks with fields of its own, as a worker will read it.
+def check_of(document: dict[str, Any], moment: dt.datetime) -> TrackingRequest:
+    """Make the request of the account whose document it is, as a worker will read it.
 
     Raises MalformedJob, TypeError, ValueError for a document that this service did not write.
     """
-    return [_request_of(document, moment, *each) for each in asked_with(document)]
-
-
-def _request_of(
-    document: dict[str, Any], moment: dt.datetime, account: Account, fields: Fields
-) -> TrackingRequest:
+    account, fields = parse_account(document.get("account", MAIN)), fields_in(document)
     name = document["_id"]
     slug: Any = document.get("slug")
     number: Any = document.get("tracking_number")

@@ -15,7 +15,7 @@ from service.cli.rows import rows
 from service.client.put import MEMBERS, Sendable, sendables
 from service.results.document import begun
 from service.tubes.envelope import decode_request
-from service.upkeep.recheck import requests_of
+from service.upkeep.recheck import check_of
 from tracking.line import line_of
 from tracking.request import FIELDS, FIELDS_PREFIX, Slug
 
@@ -40,7 +40,7 @@ def test_every_field_goes_from_the_command_line_through_redis_to_the_document_an
     record = msgspec.convert({"n": asked.number, "since": 0, "fields": written["fields"]}, Record)
     called = request_of(line_of(asked), record)
     document = begun(called, NOW, {}) | {"next_check_at": NOW}
-    again = requests_of(document, NOW)[0]
+    again = check_of(document, NOW)
 
     assert asked.fields == called.fields == document["fields"] == again.fields == SAID
 

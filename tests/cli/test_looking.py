@@ -122,6 +122,12 @@ def test_show_prints_the_newest_checkpoint_first(run: Run, collections: Any) -> 
     assert "\x1b" not in done.out
 
 
+def test_show_prints_what_another_account_has_of_a_parcel(run: Run, collections: Any) -> None:
+    tracked(collections, _id=f"usps:{NUMBER}@shop", account="shop")
+    assert "no answer is stored" in run("show", "usps", NUMBER).out
+    assert "InTransit" in run("show", "usps", NUMBER, "--account", "shop").lines[0]
+
+
 def test_show_tells_the_details_of_a_parcel_and_none_that_it_lacks(
     run: Run, collections: Any
 ) -> None:

@@ -65,6 +65,15 @@ def test_each_change_is_printed_once_oldest_first(
     assert changes() == ["usps:A"]
 
 
+def test_what_other_accounts_asked_for_is_not_printed(
+    parcels: Collection[Any], changes: Changes
+) -> None:
+    parcels.insert_one({"_id": "usps:A@shop", "account": "shop", "updated_at": NOON})
+    _change(parcels, "usps:A", NOON)
+
+    assert changes() == ["usps:A"]
+
+
 def test_an_answer_that_was_stored_late_is_printed_too(
     parcels: Collection[Any], changes: Changes
 ) -> None:

@@ -7,12 +7,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from limits_bench import KEYS, asked, verdict
+from limits_bench import KEYS, asked
 from redis import Redis
 
 from limits.codec import write_setback
 from limits.keys import EVENTS, MEASURED, TO_ARCHIVE
 from limits.rules import Rules
+from tracking.account import MAIN, account_and_id
 from tracking.call import Setback
 from tracking.line import TRACKING
 from tracking.request import TrackingRequest
@@ -120,12 +121,13 @@ def accounts_are_apart(redis: Redis) -> None:
 
 
 def _answers_are_apart(redis: Redis) -> None:
-    """Fail where somebody's end is that of a call that asked with what another account says."""
+    """Fail where somebody's end is that of an answer that is not stored for its account."""
     for name, each in _statuses(redis, redis.keys(f"{KEYS.status}*")).items():
         asked_by = (each["output"] or {}).get("by") if each["status"] in ENDS else None
         if asked_by is not None:
             own = None if each.get("anonymous") else name.removeprefix(KEYS.status)
             assert _said(own) == asked_by.get("fields", {}), (name, asked_by)
+            assert account_and_id(own or "")[0] in asked_by.get("accounts", [MAIN]), name
 
 
 def setback_of(why: str, delay_ms: int) -> bytes:
@@ -142,13 +144,6 @@ def setback_of(why: str, delay_ms: int) -> bytes:
         patience=0.0 if why == "auth_failed" else None,
     )
     return write_setback(setback, unsent=False)
-
-
-def verdict_by(said: dict[str, Any], observed: int, *, answered: bool) -> bytes:
-    """Write a verdict that tells what was asked with, and for whom."""
-    state = "SUCCESS" if answered else "ERROR"
-    output = json.dumps({"by": said})
-    return verdict(observed, state=state, answered=answered, output=output, **said)
 
 
 def places_of(redis: Redis, number: str) -> str:

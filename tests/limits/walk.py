@@ -6,6 +6,7 @@ Every script may be sent twice, workers die between any two of them, and time go
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
@@ -20,9 +21,9 @@ from limits_invariants import (
     places_of,
     setback_of,
     take_snapshot,
-    verdict_by,
 )
 from sender import RULES, Reply, Sender, Step
+from walk_answers import borrowed, said_in, verdict_by
 
 from limits.codec import write_request
 from tracking.call import NO_ROOM
@@ -48,7 +49,7 @@ class Walk(Sender):
         super().__init__(url, at_once, together)
         self.calls: list[tuple[str, str, int]] = []
         self.jobs: list[tuple[str, bytes]] = []
-        self.says: dict[str, dict[str, object]] = {}
+        self.says: dict[str, dict[str, Any]] = {}
         self.asked_for: set[str] = set()
         self.by_hand: set[str] = set()
         self.drain_jobs = 0
@@ -69,10 +70,8 @@ class Walk(Sender):
 
     def hold(self, grants: list[list[str]]) -> None:
         for call_id, _, granted_us, record, _ in grants:
-            told = json.loads(record)
-            says = ("account", "fields")
-            self.says[call_id] = {each: told[each] for each in says if each in told}
-            self.calls.append((call_id, told["n"], int(granted_us) // 1000))
+            number, self.says[call_id] = said_in(record)
+            self.calls.append((call_id, number, int(granted_us) // 1000))
 
     def hold_all(self, reply: Reply) -> None:
         self.hold(reply[1])
@@ -83,19 +82,21 @@ class Walk(Sender):
     def admit_all(self, jobs: list[tuple[str, bytes]], sent: int) -> None:
         self.ask(*map(self.admission, jobs), sent=sent)
 
-    def admission(self, job: tuple[str, bytes]) -> Step:
+    def admission(self, job: tuple[str, bytes], stored: bytes = b"") -> Step:
         def then(reply: Reply) -> None:
             _, word, *rest = reply
+            if word == "lent":
+                self.ask(self.admission(job, borrowed(job[1], int(rest[1]))))
             if word == "granted":
                 self.hold([rest[0]])
                 self.jobs.append(job)
             if word == "dying":
                 self.bury(rest[0])
             operation = json.loads(job[1]).get("id")
-            if operation and word not in {"full", "reused", "too_late"}:
+            if operation and word not in {"full", "reused", "too_late", "lent"}:
                 self.asked_for.add(operation)
 
-        return Step("admit", (self.new("c"), job[1], b""), then)
+        return Step("admit", (self.new("c"), job[1], stored), then)
 
     def bury(self, grant: list[str]) -> None:
         call_id, _, granted_us, record, _ = grant
@@ -164,28 +165,26 @@ class Walk(Sender):
 
     @rule(pick=PICK, room=ROOM, answered=st.booleans(), sent=SENT)
     def a_call_ends(self, pick: int, room: int, *, answered: bool, sent: int) -> None:
-        call_id, number, observed = self.any_call(pick)
-        end = self.verdict_of(call_id, observed, answered=answered)
-        self.ask(self.ending(call_id, number, observed, end, room), sent=sent)
+        self.ask(self.ending(self.any_call(pick), room, answered=answered), sent=sent)
 
-    def verdict_of(self, call_id: str, observed: int, *, answered: bool = True) -> bytes:
-        return verdict_by(self.says.get(call_id, {}), observed, answered=answered)
+    def ending(self, call: tuple[str, str, int], room: int, *, answered: bool = True) -> Step:
+        end = verdict_by(self.says.get(call[0], {}), call[2], answered=answered)
 
-    def ending(self, call_id: str, number: str, observed: int, end: str, room: int) -> Step:
         def then(reply: Reply) -> None:
             _, more, grants, *_ = reply
-            self.hold(grants)
+            self.hold([] if more > 1 else grants)
+            if more > 1:
+                self.says[call[0]]["accounts"] += grants  # it is stored for them now
             if more:
-                self.calls.append((call_id, number, observed))  # much may happen before the next
+                self.calls.append(call)  # much may happen before the next
 
-        return Step("finish", (call_id, end, number, self.new("t"), room), then)
+        return Step("finish", (call[0], end, call[1], self.new("t"), room), then)
 
     @rule(room=ROOM, sent=SENT)
     def all_calls_end_at_once(self, room: int, sent: int) -> None:
         calls, self.calls = self.calls, []
         if calls:
-            ends = [self.ending(*call, self.verdict_of(*call[::2]), room) for call in calls]
-            self.ask(*ends, sent=sent)
+            self.ask(*(self.ending(call, room) for call in calls), sent=sent)
 
     @rule(pick=PICK, room=ROOM, delay_ms=st.sampled_from([0, 60_000]), why=WHY, sent=SENT)
     def a_call_is_to_be_repeated(

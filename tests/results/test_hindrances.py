@@ -112,6 +112,21 @@ async def test_what_the_worker_made_itself_is_in_nobodys_way(
     assert look(bucket, results_keep_days=days) == []
 
 
+async def test_one_document_for_each_number_is_not_enough_where_several_accounts_ask(
+    mongo_uri: str, bucket: Database[Any]
+) -> None:
+    await prepared(mongo_uri, bucket, 0)
+    apart = bucket["tracking"].create_index(["slug", "tracking_number"], unique=True)
+    bucket["tracking"].create_index(["slug", "tracking_number", "account"], unique=True)
+    bucket["accounts"].insert_one({"_id": "shop"})
+
+    [told] = look(bucket)
+
+    assert apart in told.what
+    do_what_it_says(bucket, told.fix)
+    assert look(bucket) == []
+
+
 @pytest.mark.parametrize(
     ("collection", "validator", "told"),
     [

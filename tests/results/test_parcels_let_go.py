@@ -11,6 +11,7 @@ from service.results.shipments import let_go
 
 NUMBER = "9405903699300184125060"
 PARCEL = f"usps:{NUMBER}"
+SHOPS = f"{PARCEL}@shop"
 ASKED = "shipment-0a.5f0c6a2e"
 COMPLETED: dict[str, Any] = {"completed": {"reason": "LOST"}}
 
@@ -28,7 +29,8 @@ def asked(store: Store, identity: str, origin: str = "MANUAL") -> None:
 
 
 def gone(store: Store) -> list[str]:
-    return let_go(store.shipments, store.operations, [PARCEL, "usps:N000002"])
+    names = [PARCEL, SHOPS, "usps:N000002"]
+    return let_go(store.shipments, store.operations, names)
 
 
 @pytest.mark.parametrize("ended", [COMPLETED, {"deleted": True}])
@@ -41,23 +43,36 @@ async def test_it_is_let_go_once_all_of_them_have_ended(
         asked(store, identity)
     asked(store, "recheck-1", "AUTOMATIC")
 
+    assert gone(store) == [PARCEL, SHOPS]
+
+
+async def test_an_account_follows_it_while_one_of_its_own_is_active(store: Store) -> None:
+    said(store, **COMPLETED)
+    said(store, "shop/0b", **COMPLETED)
+    said(store, "shop/0c")
+
     assert gone(store) == [PARCEL]
 
 
-async def test_it_is_followed_while_one_account_s_is_active(store: Store) -> None:
-    said(store, **COMPLETED)
-    said(store, "shop/0b")
-
-    assert gone(store) == []
-
-
-@pytest.mark.parametrize("identity", ["order-7", "usps:9405:1", "other/shipment-0a.1", "shop/a"])
-async def test_it_is_followed_where_somebody_asked_otherwise(store: Store, identity: str) -> None:
-    said(store, **COMPLETED)
+@pytest.mark.parametrize(
+    ("identity", "left"),
+    [
+        ("order-7", [SHOPS]),
+        ("usps:9405/1:1", [SHOPS]),
+        ("shop/a", [PARCEL]),
+        ("shop/shipment-0a.1", [PARCEL]),
+        ("other/a", [PARCEL, SHOPS]),
+    ],
+)
+async def test_an_account_that_asked_otherwise_follows_it(
+    store: Store, identity: str, left: list[str]
+) -> None:
+    for each in ("0a", "shop/0b"):
+        said(store, each, **COMPLETED)
     asked(store, ASKED)
     asked(store, identity)
 
-    assert gone(store) == []
+    assert gone(store) == left
 
 
 async def test_a_parcel_without_shipments_is_followed(store: Store) -> None:

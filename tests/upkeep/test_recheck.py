@@ -233,7 +233,7 @@ BAD: list[tuple[Document, str]] = [
     ({"_id": 5, "slug": "usps", "tracking_number": "N00001"}, "`_id` is not a string"),
     (parcel("usps", "N00001", fields=["tracking_key"]), "indices must be"),
     (parcel("usps", "N00001", fields=5), "not iterable"),
-    (parcel("usps", "N00001", accounts={"A/b": {}}), "names no account"),
+    (parcel("usps", "N00001", account="A/b"), "names no account"),
     (parcel("usps", "N00001", fields={"tracking_key": 5}), "`tracking_key` is a number"),
 ]
 

@@ -4,13 +4,13 @@ lib/state.lua lets it; counters move with that transition and with nothing else.
 ]]
 local AT_ONCE = 100
 
--- The answer in `text`, if it is at most `age` ms old (nil: the default) and for those who ask so; one
--- of the future is of before a step back of the clock.
-local function fresh(text, age, account, asked)
+-- The answer in `text`, if it is at most `age` ms old (nil: the default); one of the future is of before a
+-- step back of the clock.
+local function fresh(text, age)
   local answer = text and text ~= '' and cjson.decode(text)
   local old = answer and now_ms - answer.observed
   local is_young = old and old >= 0 and old < (age or rules.max_age_ms)
-  return is_young and is_for(answer, account, asked) and answer or nil
+  return is_young and answer or nil
 end
 
 -- Ends requests without an id, which are one operation. Returns false when it had ended before: the job of

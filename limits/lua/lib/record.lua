@@ -44,8 +44,10 @@ local function account_of(id)
   return id and string.match(id, '^([^/]+)/') or 'main'
 end
 
-local asks_for, is_for, take_fields, ask_with, keep_accounts
+local asks_for, whose_is, take_fields, ask_with, keep_accounts
 do
+  local ONLY_MAIN = { 'main' }
+
   local function equal(fields, others)
     fields, others = fields or {}, others or {}
     for name, value in pairs(fields) do
@@ -69,9 +71,13 @@ do
     return not record.accounts or equal(fields_of(record, account_of(id)), record.fields)
   end
 
-  -- Whether an answer may be shown to an account; asked: its request, or the record that it waits on.
-  function is_for(answer, account, asked)
-    return (answer.account or 'main') == account or equal(answer.fields, fields_of(asked, account))
+  -- What an answer is to an account: 'own', stored for it; 'alike', stored for others, who asked as it asks;
+  -- nil: nothing. asked: its request, or the record that it waits on.
+  function whose_is(answer, account, asked)
+    for _, each in ipairs(answer.accounts or ONLY_MAIN) do
+      if each == account then return 'own' end
+    end
+    return equal(answer.fields, fields_of(asked, account)) and 'alike' or nil
   end
 
   -- A re-check knows only what was stored when it was put: somebody may know better since.

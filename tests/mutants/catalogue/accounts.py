@@ -5,7 +5,9 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 APART = "limits/test_accounts_apart.py"
-FIELDS = "results/test_account_fields.py"
+LENT = "limits/test_lent_answers.py"
+DOCUMENTS = "results/test_own_documents.py"
+UNLOCKED = "door/test_unlocked_over_http.py"
 
 MUTANTS = (
     Mutant(
@@ -22,33 +24,67 @@ MUTANTS = (
     Mutant(
         name="an answer in Redis is fresh for every account",
         breaks="F18",
-        where="limits/lua/lib/operations.lua",
-        old="return is_young and is_for(answer, account, asked) and answer or nil",
-        new="return is_young and answer or nil",
-        tests=(f"{APART}::test_what_an_account_unlocked_is_not_fresh_for_plain_requests",),
+        where="limits/lua/admit.lua",
+        old="whose == 'own' and heard or kept",
+        new="heard or kept",
+        tests=(f"{LENT}::test_what_an_account_unlocked_is_not_fresh_for_plain_requests",),
+    ),
+    Mutant(
+        name="an answer is lent to who asks with something else",
+        breaks="F18",
+        where="limits/lua/lib/record.lua",
+        old="return equal(answer.fields, fields_of(asked, account)) and 'alike' or nil",
+        new="return 'alike'",
+        tests=(
+            f"{LENT}::test_an_answer_is_fresh_for_the_account_that_asked_and_lent_to_those_who_say_the_same",
+        ),
     ),
     Mutant(
         name="who waits behind a call takes its answer, whatever it asked with",
         breaks="F18",
         where="limits/lua/finish.lua",
-        old="return is_young and is_for(verdict, account_of(id), record)",
+        old="return is_young and whose_is(verdict, account_of(id), record) == 'own'",
         new="return is_young",
         tests=(f"{APART}::test_who_says_something_else_waits_behind_the_call_for_one_of_its_own",),
     ),
     Mutant(
-        name="a stored answer is fresh for every account",
-        breaks="F18",
-        where="service/results/account_fields.py",
-        old="return account in whose or asked == dict(fields)",
-        new="return True",
-        tests=(f"{FIELDS}::test_a_stored_answer_is_fresh_for_who_asked_and_for_who_says_the_same",),
+        name="who waits behind a call ends before the answer is stored for its account",
+        breaks="I1",
+        where="limits/lua/finish.lua",
+        old="if #owed > 0 then",
+        new="if false then",
+        tests=(f"{UNLOCKED}::test_who_waits_behind_a_call_with_the_same_code_has_its_answer_too",),
     ),
     Mutant(
-        name="re-checks ask for all with what one account said",
+        name="all accounts share one document of a parcel",
         breaks="F18",
-        where="service/results/account_fields.py",
-        old="    for each in call.accounts:\n        before",
-        new="    for each in (MAIN,):\n        before",
-        tests=(f"{FIELDS}::test_what_an_account_asks_with_is_its_own",),
+        where="service/results/own_documents.py",
+        old='return parcel if account == MAIN else f"{parcel}@{account}"',
+        new="return parcel",
+        tests=(
+            f"{DOCUMENTS}::test_what_an_account_unlocked_stands_in_its_own_document_alone",
+            f"{UNLOCKED}::test_what_a_postal_code_unlocked_is_told_to_those_who_gave_it_alone",
+        ),
+    ),
+    Mutant(
+        name="what other fields brought is lent with an answer",
+        breaks="F18",
+        where="service/results/trackings.py",
+        old='if found is None or (fields_in(found) and found["tracked_count"] > 1):',
+        new="if found is None:",
+        tests=(
+            f"{DOCUMENTS}::test_an_answer_that_is_joined_with_what_other_fields_brought_is_lent_to_nobody",
+            f"{UNLOCKED}::test_what_an_account_unlocked_before_is_not_lent_with_a_later_answer",
+        ),
+    ),
+    Mutant(
+        name="an account's parcel is checked again for main",
+        breaks="F18",
+        where="service/upkeep/recheck.py",
+        old='parse_account(document.get("account", MAIN))',
+        new="MAIN",
+        tests=(
+            "upkeep/test_recheck_accounts.py::test_each_account_s_document_is_asked_for_with_its_own_fields",
+        ),
     ),
 )

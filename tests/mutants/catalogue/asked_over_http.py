@@ -45,8 +45,8 @@ MUTANTS = (
         name="a parcel is shown to who never asked for it",
         breaks="F18",
         where="service/api/parcels.py",
-        old="return None if others else document",
-        new="return document",
+        old="document = await self._operations.stored.tracking(slug, number, account)",
+        new="document = await self._operations.stored.tracking(slug, number)",
         tests=(f"{PARCELS}::test_an_account_knows_the_parcels_that_it_asked_for",),
     ),
     Mutant(
@@ -149,9 +149,9 @@ MUTANTS = (
         name="re-checks end though somebody else asked for the parcel",
         breaks="F18",
         where="service/results/shipments.py",
-        old='and operations.find_one(_asked_by_others(parcel, own), {"_id": 1}) is None',
+        old='and operations.find_one(_asked_otherwise(own), {"_id": 1}) is None',
         new="",
-        tests=(f"{LET_GO}::test_it_is_followed_where_somebody_asked_otherwise",),
+        tests=(f"{LET_GO}::test_an_account_that_asked_otherwise_follows_it",),
     ),
     Mutant(
         name="a link starts as many checks as somebody asks for",

@@ -32,9 +32,11 @@ MUTANTS = (
         name="a call ends before its answer is stored",
         breaks="I1 I8",
         where="service/flow/call.py",
-        old="            await keep_trying(\n                lambda: self._results.save(",
-        new="            await self._end(call, Verdict(State.SUCCESS, output_of(tracking)))\n"
-        "            await keep_trying(\n                lambda: self._results.save(",
+        old="            await keep_trying(lambda: store(call), until=call.permit.deadline)\n"
+        "            self._reach",
+        new="            await self._finish(call, Verdict(State.SUCCESS, output_of(tracking)))\n"
+        "            await keep_trying(lambda: store(call), until=call.permit.deadline)\n"
+        "            self._reach",
         tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
         daily=True,
     ),

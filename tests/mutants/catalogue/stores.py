@@ -38,8 +38,8 @@ MUTANTS = (
         name="every answer is a document of its own",
         breaks="I8 F19",
         where="service/results/document.py",
-        old='        "_id": id_of(request),\n',
-        new='        "_id": f"{id_of(request)}:{call.id}",\n',
+        old='        "_id": document_id(id_of(request), account),\n',
+        new='        "_id": f"{id_of(request)}:{at}",\n',
         tests=(SAVING + "test_a_newer_answer_replaces_an_older_one_and_never_the_reverse",),
     ),
     Mutant(
@@ -117,7 +117,7 @@ MUTANTS = (
     Mutant(
         name="a re-check brings an old postal code back",
         breaks="F17",
-        where="service/results/account_fields.py",
+        where="service/results/merge.py",
         old="    older = call.request.origin is Origin.AUTOMATIC or",
         new="    older =",
         tests=(FIELDS + "test_a_schedule_knows_what_was_stored_before_and_only_fills_gaps",),

@@ -19,16 +19,20 @@ BODY_SECONDS = 30.0
 _BODY = web.RequestKey("BODY", bytes)
 
 
-def insist_on_json(request: web.Request, *forms: str) -> None:
-    """Refuse what says that it is neither JSON nor one of these other `forms`. Raises Problem."""
+def insist_on_json(request: web.Request, *forms: str) -> str:
+    """Tell which of JSON and these other `forms` a body is in. Raises Problem for all else."""
+    headers = request.headers
+    if headers.get("Content-Type") == JSON and "Content-Encoding" not in headers:
+        return JSON  # as nearly all say it: nothing is to be taken apart
     kind, charset = request.content_type, (request.charset or "utf-8").lower()
     if kind not in (JSON, *forms) or charset not in {"utf-8", "utf8"}:
         named = " or ".join((JSON, *forms[:1]))
         why = f"send JSON in UTF-8: Content-Type: {named}"
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, why)
-    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+    if headers.get("Content-Encoding", "identity").lower() != "identity":
         why = "send the body as it is, without Content-Encoding"
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, why)
+    return kind
 
 
 async def body_of(request: web.Request) -> bytes:

@@ -123,8 +123,7 @@ class Requests:
 
 async def _posted(request: web.Request) -> tuple[Sequence[object], bool]:
     """Read the requests of a body, and whether it may hold several. Raises Problem."""
-    insist_on_json(request, *LINES)
-    lines = request.content_type in LINES
+    lines = insist_on_json(request, *LINES) in LINES
     body = await body_of(request)
     key = request.headers.get("Idempotency-Key")
     if lines:
@@ -158,7 +157,9 @@ def _with_id(read: object, key: str) -> object:
 
 def flag(request: web.Request, name: str) -> bool:
     """Read a yes or no of the query; no without one. Raises Problem."""
-    value = request.query.get(name, "") if request.query_string else ""
+    if not request.query_string:
+        return False
+    value = request.query.get(name, "")
     if value.lower() not in _YES | _NO:
         raise Problem(HTTPStatus.BAD_REQUEST, f"{name} is 1 or 0")
     return value.lower() in _YES

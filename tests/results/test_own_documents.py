@@ -218,3 +218,14 @@ async def test_a_parcel_is_forgotten_for_all_accounts(trackings: Trackings, stor
 
     assert found["tracking"] == 2
     assert [each["_id"] for each in store.tracking.find()] == [f"{NAME}1@shop"]
+
+
+async def test_a_recheck_that_ends_for_an_account_goes_on_for_the_others(
+    trackings: Trackings, store: Store
+) -> None:
+    await answered(trackings, of(MAIN, SHOP))
+
+    await trackings.end_checks(call().request._replace(id="shop/recheck-1"))
+
+    assert document_of(store, SHOP)["next_check_at"] is None
+    assert document_of(store, MAIN)["next_check_at"] is not None

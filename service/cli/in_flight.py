@@ -13,7 +13,7 @@ from rich.text import Text
 from service.cli.output import drawn, moment, say, span, table
 from service.client.look import RunningCall
 
-HEADERS = ("started", "for", "courier", "number", "operations", "attempt", "lease", "worker")
+HEADERS = ("started", "for", "courier", "number", "requests", "attempt", "lease", "worker")
 NOTHING = "no call runs"
 LOST = "over: a sweep brings it back"
 _NAMED_MOST = 2
@@ -44,7 +44,7 @@ def _rows(calls: Sequence[RunningCall]) -> list[list[str]]:
             span(each.seconds),
             each.line,
             each.number,
-            _operations(each),
+            _requests(each),
             str(each.attempt),
             LOST if each.lease_seconds is None else f"{span(each.lease_seconds)} left",
             each.worker or "not heard of",
@@ -62,7 +62,8 @@ def _started(call: RunningCall) -> dt.datetime:
     return dt.datetime.fromtimestamp(call.started, dt.UTC)
 
 
-def _operations(call: RunningCall) -> str:
-    named = ", ".join(call.operations[:_NAMED_MOST])
-    more = len(call.operations) - _NAMED_MOST
+def _requests(call: RunningCall) -> str:
+    """Name the newest; of those without an id all stand behind one."""
+    shown = call.operations[:_NAMED_MOST]
+    named, more = ", ".join(shown), call.requests - len(shown)
     return f"{named} and {more} more" if more > 0 else named

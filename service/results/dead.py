@@ -133,9 +133,14 @@ def find(dead: Collection[Document], wanted: Filter, limit: int = 0) -> list[Doc
     return list(dead.find(wanted.query()).sort(_NEWEST_FIRST).limit(limit))
 
 
+def by_operations(ids: Sequence[str]) -> dict[str, Any]:
+    """Ask for all records of operations: one range of an index for each id."""
+    return {"operations": {"$in": list(ids)}}
+
+
 def newest_records(dead: Collection[Document], ids: Sequence[str]) -> dict[str, Document]:
     """Find the newest record of each operation; one of which there is none is left out."""
-    found = dead.find({"operations": {"$in": list(ids)}}).sort([("at", ASCENDING)])
+    found = dead.find(by_operations(ids)).sort([("at", ASCENDING)])
     return {name: each for each in found for name in each["operations"] if name in ids}
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 from typing import Any
 
 from service.results.connection import Document, Store
+from service.results.dead import by_operations
 from service.results.operations import by_id, by_parcel, find_operation, operations_of
 
 AT = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
@@ -55,3 +56,12 @@ async def test_each_question_reads_one_range_of_an_index_and_nothing_else(store:
         assert found <= stats["totalKeysExamined"] <= found + 1
         plan = told["queryPlanner"]["winningPlan"]
         assert (plan["stage"], plan["inputStage"]["stage"]) == ("FETCH", "IXSCAN")
+
+
+async def test_records_of_an_operation_are_found_by_an_index(store: Store) -> None:
+    await store.prepare()
+    store.dead.insert_many({"operations": [f"order-{n}", f"more-{n}"]} for n in range(50))
+
+    told = store.dead.find(by_operations(["order-4"])).explain()
+
+    assert told["executionStats"]["totalDocsExamined"] == told["executionStats"]["nReturned"] == 1

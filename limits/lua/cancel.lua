@@ -12,7 +12,7 @@ Uses     memory: counted, order
          lists: pass_gaps, pop_first
          state: anonymous_id, elsewhere, move, operation_in
          record: read_record, rest_of, write_record
-         operations: end_anonymous, end_where, everyone, nobody_left
+         operations: end_anonymous, end_where, nobody_left
          waiting: drop, end_waiting
          flight: running
          draining: at_rest
@@ -65,7 +65,9 @@ local function cancel_one(number, id)
   if record then
     record.ids = (record.ids or 1) - 1
     local deserted = record.ids <= 0 and not record.anon
-    if deserted and end_where(number, record, BY_HAND, everyone) then
+    -- It counts them again: where somebody had deleted the record of this one, others may be on it.
+    if deserted then end_where(number, record, BY_HAND, function() return false end) end
+    if nobody_left(record) then
       drop(number, record)
     else
       -- Of many the rest goes when its turn comes, without a call.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from limits_bench import KEYS, Worker, counted, state
+from limits_bench import KEYS, NO_PLACES, Worker, counted, state
 from redis.asyncio import Redis
 
 from tracking.request import Origin
@@ -62,3 +62,30 @@ async def test_of_a_number_that_nobody_waits_for_nothing_ends(busy: Worker) -> N
     _, *told = await busy.raw("cancel_where", "N001", "{}")
 
     assert told == [0, 0]
+
+
+async def test_requests_without_an_id_are_of_their_own_origin(busy: Worker, redis: Redis) -> None:
+    await busy.parked(origin=Origin.AUTOMATIC)
+    await busy.parked(id="manual")
+
+    of_manual = await busy.raw("cancel_where", "N001", '{"origin":"MANUAL"}')
+    left = await ids_that_wait(redis)
+    await busy.parked(id="manual-2")
+    of_automatic = await busy.raw("cancel_where", "N001", '{"origin":"AUTOMATIC"}')
+
+    assert (of_manual[1], left) == (1, ["anonymous"])
+    assert (of_automatic[1], await ids_that_wait(redis)) == (1, ["manual-2"])
+
+
+async def test_one_whose_record_somebody_deleted_takes_no_other_along(
+    busy: Worker, redis: Redis
+) -> None:
+    await busy.parked(id="op-1")
+    await redis.hdel(KEYS.wait_requests, "N001")
+    await busy.parked(id="op-2")
+
+    _, *told = await busy.raw("cancel", "N001", "op-1", NO_PLACES)
+
+    assert told == ["cancelled", 1, 0]
+    assert (await state(redis, "op-1"), await state(redis, "op-2")) == ("CANCELLED", "WAITING")
+    assert await ids_that_wait(redis) == ["op-2"]

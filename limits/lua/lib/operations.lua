@@ -61,7 +61,7 @@ local function end_where(number, record, verdict, ends)
   record.ids = #(record.newest or {}) + listed
   if record.ids == 0 then record.ids = nil end
   local anon = record.anon
-  if anon and ends(anon.at, anon.age, anon.till, record.auto) then
+  if anon and ends(anon.at, anon.age, anon.till, anon.auto) then
     end_anonymous(number, anon, verdict)
     record.anon = nil
   end

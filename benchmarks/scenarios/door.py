@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.cpu import spent
 from benchmarks.http_load import posts_per_second
 from benchmarks.plan import Plan, Scenario
 from benchmarks.rig import Rig, open_rig
@@ -26,15 +27,17 @@ COLUMNS = (
     Column("bare_posts", "bare handler, posts/s"),
     Column("posts", "door, posts/s"),
     Column("post_share", "of the bare handler's", 2),
+    Column("post_us", "door's CPU, µs a post"),
     Column("bare_puts", "bare client of the tube, requests/s"),
     Column("batched", "door in batches of 100, requests/s"),
     Column("batch_share", "of the bare client's", 2),
+    Column("batch_us", "door's CPU, µs a request", 1),
 )
 NOTE = (
     "In turn, on the same beanstalkd, which syncs each job: single posts over 64 connections to a "
     "bare aiohttp.web handler that answers a constant, and to `ingest`; then the same requests put "
     "by a bare client that pipelines, and posted to `ingest` in arrays of 100 over 8 connections. "
-    "The spool lies on a disk."
+    "What is sent is made before. The spool lies on a disk."
 )
 SINGLY, IN_BATCHES, TOGETHER = 64, 8, 100
 BOOT_SECONDS = 30.0
@@ -48,7 +51,7 @@ def run(plan: Plan) -> list[Table]:
         bare, door = free_port(), free_port()
         command = [sys.executable, "-m", "benchmarks.bare_server", str(bare)]
         nursery.start(command, Path(os.devnull), {"PYTHONPATH": str(ROOT)})
-        nursery.start([sys.executable, str(ROOT / "worker.py"), "ingest"], spool / "log", {
+        ingest = nursery.start([sys.executable, str(ROOT / "worker.py"), "ingest"], spool / "log", {
             "TRACKER_BEANSTALKD__SERVERS": f'["{rig.stack.beanstalkd.url}"]',
             "TRACKER_INGEST__LISTEN": f"127.0.0.1:{door}",
             "TRACKER_INGEST__SPOOL": str(spool / "spool.sqlite"),
@@ -57,30 +60,39 @@ def run(plan: Plan) -> list[Table]:
             wait_for(port)
         for turn in range(1, plan.pick(5, 2) + 1):
             plan.say(f"round {turn}")
-            rows.append({"round": turn, **_round(rig, bare, door, plan.pick(20_000, 3_000))})
+            count = plan.pick(20_000, 3_000)
+            rows.append({"round": turn, **_round(rig, bare, (door, ingest.pid), count)})
     return [Table("door", "Requests that are taken over HTTP", COLUMNS, rows, NOTE)]
 
 
-def _round(rig: Rig, bare: int, door: int, count: int) -> dict[str, Value]:
+def _round(rig: Rig, bare: int, ingest: tuple[int, int], count: int) -> dict[str, Value]:
+    door, pid = ingest
     singly = [_body(number) for number in range(count)]
     bare_posts = posts_per_second(bare, singly, SINGLY)
     rig.tubes.empty(REQUESTS)
+    before = spent(pid)
     posts = posts_per_second(door, singly, SINGLY)
+    post_us = (spent(pid) - before) / count * 1e6
     _insist(rig, count)
+    bodies = list(requests(["usps"], count))
     began = time.perf_counter()
-    rig.tubes.put(REQUESTS, requests(["usps"], count))
+    rig.tubes.put(REQUESTS, bodies)
     bare_puts = count / (time.perf_counter() - began)
     _insist(rig, count)
     arrays = [_array(singly[at : at + TOGETHER]) for at in range(0, count, TOGETHER)]
+    before = spent(pid)
     batched = posts_per_second(door, arrays, IN_BATCHES) * TOGETHER
+    batch_us = (spent(pid) - before) / count * 1e6
     _insist(rig, count)
     return {
         "bare_posts": round(bare_posts),
         "posts": round(posts),
         "post_share": posts / bare_posts,
+        "post_us": round(post_us),
         "bare_puts": round(bare_puts),
         "batched": round(batched),
         "batch_share": batched / bare_puts,
+        "batch_us": batch_us,
     }
 
 

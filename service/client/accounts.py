@@ -21,6 +21,7 @@ from service.client.connections import Collections
 from service.client.keys import PREFIX_CHARACTERS, Key, Scope, digest, make_key
 from service.client.signatures import HmacSecret, Signing, kind_of, make_secret
 from service.results.connection import Document
+from service.results.hindrances import of_one_account
 from service.results.shipments import leave
 from tracking.account import MAIN, Account
 
@@ -62,6 +63,12 @@ class MadeKey:
 def add_account(stores: Collections, name: Account) -> None:
     """Add an account. Raises NotDone."""
     with _recorded(stores, "account add", account=name):
+        for parcels, number in (
+            (stores.tracking, "tracking_number"),
+            (stores.unreadable, "number"),
+        ):
+            for why in of_one_account(parcels, number):
+                raise NotDone(why)
         try:
             stores.accounts.insert_one({"_id": name, "made_at": _now()})
         except DuplicateKeyError as error:

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
@@ -81,10 +82,26 @@ def _told_apart(
     database: Database[Document], specs: Mapping[str, Spec], identity: frozenset[str]
 ) -> frozenset[str]:
     """Add whose a document is, where more accounts than `main` have documents of one parcel."""
-    unique = [{member for member, _ in each["key"]} for each in specs.values() if "unique" in each]
-    matters = any(identity <= each for each in unique)
+    matters = any(_is_for_one_account(each, identity) for each in specs.values())
     others = matters and database[ACCOUNTS].find_one({}, {ID: 1})
     return identity | {"account"} if others else identity
+
+
+def of_one_account(parcels: Collection[Document], number: str) -> Iterator[str]:
+    """Say which unique indexes let only one account have a document of a parcel, and the fix.
+
+    `number`: the member that holds its number.
+    """
+    where = f"{parcels.database.name}.{parcels.name}"
+    for name, spec in parcels.index_information().items():
+        if _is_for_one_account(spec, frozenset({"slug", number})):
+            what = f"the unique index {name} on {where} lets only one account have a parcel."
+            yield f"{what} {_drop(where, name)} Make it again with account as well."
+
+
+def _is_for_one_account(spec: Spec, identity: frozenset[str]) -> bool:
+    members = {member for member, _ in spec["key"]}
+    return bool(spec.get("unique")) and identity <= members and "account" not in members
 
 
 def _of_indexes(

@@ -48,6 +48,20 @@ def test_a_key_has_192_random_bits(run: Run) -> None:
     assert one[16:] != other[16:]
 
 
+def test_an_account_is_not_added_while_an_index_lets_only_one_have_a_parcel(
+    run: Run, collections: Any
+) -> None:
+    alone = collections.tracking.create_index(["slug", "tracking_number"], unique=True)
+    collections.tracking.create_index(["slug", "tracking_number", "account"], unique=True)
+
+    refused = run("account", "add", "shop")
+    assert (refused.code, f"unique index {alone}" in refused.err) == (2, True)
+    assert collections.accounts.find_one({}) is None
+
+    collections.tracking.drop_index(alone)
+    assert run("account", "add", "shop").code == 0
+
+
 def test_an_account_is_added_before_its_keys_and_its_name_is_given_once(
     run: Run, collections: Any
 ) -> None:

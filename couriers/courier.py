@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from couriers.http.fetch import Fetch
-from couriers.http.settings import CourierSettings
 from couriers.reading.number_forms import NumberForm
 from tracking.checkpoint import Tracking
 from tracking.request import TrackingRequest
-
-__all__ = ["Courier", "CourierSettings"]
 
 
 class Courier(Protocol):

@@ -16,7 +16,7 @@ from limits.clock import Clock
 from limits.codec import write_rules
 from limits.failure import redis_asked
 from limits.pipeline import Pipeline
-from limits.pushed import NOWHERE, Places, places_of
+from limits.pushed_by_hand import NOWHERE, Places, places_of
 from limits.rules import NOBODY, RulesOf
 from limits.view import waiting
 from tracking.line import Line, courier_line, kind_of, slug_of

@@ -17,7 +17,7 @@ from limits.clock import Clock
 from limits.codec import write_rules
 from limits.failure import redis_asked
 from limits.pipeline import Pipeline
-from limits.pushed import NOWHERE, places_of
+from limits.pushed_by_hand import NOWHERE, places_of
 from limits.replicas import done, must_confirm
 from limits.rules import NOBODY, RulesOf
 from tracking.line import courier_line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -252,4 +252,3 @@ class DeadLetter:
     job: int | None = None
     at: datetime | None = None
     granted_us: int | None = None
-    extra: Mapping[str, object] = field(default_factory=dict)

@@ -63,7 +63,7 @@ class Time(msgspec.Struct, rename={"kind": "type", "at": "dateTime"}):
 
 
 class Window(msgspec.Struct):
-    """From when until when."""
+    """A span of time that FedEx names; only its end is read."""
 
     ends: str | None = None
 

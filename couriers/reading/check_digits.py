@@ -34,12 +34,12 @@ def s10_checks(number: str) -> bool:
 
 
 def gs1(number: str) -> bool:
-    """Check the last of a number's digits."""
+    """Whether the last digit is the GS1 check digit of those before it."""
     return str(ean.calc_check_digit(number[:-1])) == number[-1]
 
 
 def luhn(number: str) -> bool:
-    """Check the last of a number's digits."""
+    """Whether the last digit is the Luhn check digit of those before it."""
     return bool(luhns.is_valid(number))
 
 

@@ -1,4 +1,4 @@
-"""`/v1/links`: addresses that start a check, for who has no key; `/start/…`: these addresses."""
+"""`/v1/links`: addresses that start a check without a key; `/start/…`: these addresses."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ListedLinks(msgspec.Struct):
 
 
 class StartedCheck(msgspec.Struct):
-    """A check that a link started; `url` tells what became of it, to who has a key."""
+    """A check that a link started; `url` tells those with a key what became of it."""
 
     id: str
     url: str
@@ -133,7 +133,7 @@ class LinkRoutes:
         return web.Response(status=HTTPStatus.NO_CONTENT)
 
     async def start(self, request: web.Request) -> web.Response:
-        """Start a check, for who has the secret. Raises Problem, StoreError."""
+        """Start the check of the link with this secret. Raises Problem, StoreError."""
         traceparent = request.headers.get("traceparent")
         try:
             started = await self._links.start(request.match_info["secret"], traceparent)

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from service.cli.bar import Bar
 from service.cli.exit_codes import Exit, UsageError
 from service.cli.output import agreed, say, say_json, span
+from service.cli.progress_bar import Bar
 from service.cli.rows import rows
 from service.cli.settings import loaded
 from service.client.cancel import Cancelled, Canceller, Kept, Wanted, Which, canceller_of

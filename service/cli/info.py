@@ -69,11 +69,11 @@ async def _page(options: argparse.Namespace, setting: Loaded) -> AsyncIterator[_
     else:
         async with looking(setting.config, catalogue.slugs) as look_at_all:
 
-            async def view() -> Look:
+            async def seen() -> Look:
                 found = await look_at_all()
                 return _only(options.slug, found, catalogue) if options.slug else found
 
-            yield _Page(view, _say, _members, _parts)
+            yield _Page(seen, _say, _members, _parts)
 
 
 def _slug(text: str, catalogue: Catalogue, lines: Collection[str]) -> str:

@@ -7,7 +7,7 @@ from service.cli.pausing import lasting
 
 
 def offer_looking(verbs: Verbs) -> None:
-    """Add both verbs."""
+    """Add the verbs `info` and `stats`."""
     _info(verbs)
     _stats(verbs)
 

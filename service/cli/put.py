@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
-from service.cli.bar import Bar
 from service.cli.exit_codes import Exit, UsageError
+from service.cli.progress_bar import Bar
 from service.cli.rows import rows
 from service.cli.settings import loaded
 from service.cli.waiting import wait_for

@@ -9,9 +9,9 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 
-from service.cli.bar import Bar
 from service.cli.exit_codes import Exit, UsageError
 from service.cli.output import agreed, say, say_json, table
+from service.cli.progress_bar import Bar
 from service.cli.settings import loaded
 from service.client.catalogue import Catalogue
 from service.client.connections import Collections, collections_of

@@ -56,7 +56,7 @@ class Keys(msgspec.Struct, frozen=True):
 
 
 def keys_of(kept: Iterable[Key]) -> Keys:
-    """Gather keys."""
+    """Make the set in which a door looks a key up by its prefix."""
     return Keys({key.prefix: key for key in kept})
 
 

@@ -36,7 +36,7 @@ class Known:
 
 
 def known_of(identity: str, members: Mapping[str, Any]) -> Known:
-    """Read which parcel it is of."""
+    """Read to which parcel the operation `identity` belongs."""
     slug, _, number = (members.get("tracking") or "").partition(":")
     if not slug:
         return Known(identity, None, None, members)

@@ -30,7 +30,7 @@ from tracking.errors import LimitsDown, TrackingError
 from tracking.operation import State
 from tracking.request import Number, Slug
 
-__all__ = ["Cancelled", "Kept", "Known", "Operations", "Place", "open_operations", "queued"]
+__all__ = ["Kept", "Known", "Operations", "Place", "open_operations", "queued"]
 
 SPARE_PART = 10
 """Of the connections one in so many stays free of those that wait."""

@@ -124,7 +124,7 @@ class KnownIds:
             raise MalformedJob(ID_REUSED, why)
 
     def remember(self, taken: Iterable[Sendable]) -> None:
-        """Know from now on what these ids are for."""
+        """Remember to which parcel each of these ids belongs."""
         for each in taken:
             if not each.made_up:
                 self._parcels[each.id] = each.slug, each.number

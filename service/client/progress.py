@@ -63,7 +63,7 @@ class Progress:
             self._any.clear()
 
     async def run(self) -> None:
-        """Look again and again; never returns."""
+        """Look every `LOOK_SECONDS` while somebody listens; runs until it is cancelled."""
         while True:
             await self._any.wait()
             with contextlib.suppress(LimitsDown):  # they hear more when it is back
@@ -107,7 +107,7 @@ def _told_of(known: Known) -> Seen:
 
 @asynccontextmanager
 async def watching(view: View, beside: Beside) -> AsyncIterator[Progress]:
-    """Tell listeners within the `with` block."""
+    """Open what tells listeners how their operations stand; it ends with the `with` block."""
     progress = Progress(view)
     async with beside("progress", progress.run):
         yield progress

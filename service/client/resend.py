@@ -98,7 +98,7 @@ def resend(meant: Meant, stores: Collections, producer: Producer) -> str | None:
 
 
 def renewed(meant: Meant, document: Document | None, traced: str | None = None) -> Sendable:
-    """Make the job of it, for who puts it otherwise than `resend`."""
+    """Make the job of a resend, for callers that put it themselves."""
     request = renewed_request(meant, document)._replace(traceparent=traceparent_of(traced))
     return Sendable(request.id or "", request.slug, request.number, encode_request(request))
 

@@ -15,11 +15,11 @@ from service.config.address import (
     masked,
 )
 from service.config.check import WhereOf
-from service.config.known import unknown
 from service.config.paths import Path
 from service.config.per_slug import limits_for
 from service.config.problems import Finding, Problem, shown
 from service.config.schema import Config
+from service.config.unknown_couriers import unknown
 
 LEASE_MOST_SECONDS = 60.0
 """The documented expiry of `calls_number:<slug>`: a slot must not be held longer by the dead."""

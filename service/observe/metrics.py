@@ -28,7 +28,7 @@ class By(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric. `meaning` is a sentence for who reads a dashboard."""
+    """One metric. `meaning` is a sentence for readers of a dashboard."""
 
     name: str
     kind: Kind

@@ -140,11 +140,11 @@ class _Parcel:
         return self.writes[0].call.request.origin is Origin.AUTOMATIC
 
     def unchanged(self) -> Document:
-        """What to ask of the stored document, so that nobody's write is overwritten."""
+        """The filter that finds the stored document only if nobody wrote it since it was read."""
         return {"_id": self.name, "revision": (self.stored or {})["revision"]}
 
     def merge(self) -> bool:
-        """Work out what to write; whether there is anything.
+        """Work out what to write; false where there is nothing to write.
 
         Encoded here, one by one: a single answer that cannot be stored must not stop the others.
         """

@@ -29,7 +29,7 @@ HISTOGRAMS = ("waited", "took")
 
 
 def save_days(statistics: Collection[Document], days: Sequence[Day]) -> None:
-    """Write days, as far as they are."""
+    """Store the figures of days; a figure that is stored already only grows."""
     changes = [
         UpdateOne(
             {"_id": _name(day.at, day.slug)},

@@ -84,7 +84,7 @@ def name_of(call: Call) -> str:
 
 
 def granted_at(call: Call) -> datetime:
-    """When the courier was asked, by the one clock of all workers: Redis'."""
+    """When the courier was asked, by the clock of Redis, which all workers share."""
     return datetime.fromtimestamp(call.granted_us // 1000 / 1000, UTC)
 
 

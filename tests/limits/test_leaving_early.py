@@ -10,7 +10,7 @@ import pytest
 from limits_bench import FAST, KEYS, USPS, Hire, Worker, counted
 from redis.asyncio import Redis
 
-from limits import pushed
+from limits import pushed_by_hand
 from limits.cancelling import Cancelled, Canceller, Wanted
 from limits.pipeline import MOST_AT_ONCE
 from limits.view import View
@@ -197,7 +197,7 @@ async def test_where_people_took_gaps_out_nobody_is_forgotten(
 async def test_numbers_pushed_by_hand_are_found_on_whatever_page_they_stand(
     parked: Worker, redis: Redis, canceller: Canceller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pushed, "READ_AT_ONCE", 7)
+    monkeypatch.setattr(pushed_by_hand, "READ_AT_ONCE", 7)
     await redis.rpush(KEYS.wait_list, "HAND", "OTHER", "HAND")
     await redis.lpush(KEYS.wait_list, "HAND")
     await redis.rpush(KEYS.wait_list_automatic, "HAND")

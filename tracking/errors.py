@@ -40,11 +40,12 @@ class MalformedJob(TrackingError):
 
     `reason` is a short fixed word for lists and counters (`bad_json`, `unknown_slug`, …);
     `detail` is for a person and names what is wrong and what to write. `slug` and `number` are what
-    the body names, unchecked; None where it names none.
+    the body names, unchecked, and `operation` its id; None where it names none.
     """
 
     slug: str | None = None
     number: str | None = None
+    operation: str | None = None
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")

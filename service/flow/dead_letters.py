@@ -43,6 +43,7 @@ def letter_of_malformed(job: Job, error: MalformedJob) -> DeadLetter:
         body=job.body,
         slug=error.slug,
         number=error.number,
+        operations=(error.operation,) if error.operation else (),
         server=job.server,
         job=job.id,
     )

@@ -30,12 +30,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
 from service.tubes.naming import Resolve, named_in
-from service.tubes.payload import kind_of, request_from, slug_named, text_of
+from service.tubes.payload import kind_of, operation_named, request_from, slug_named, text_of
 from service.tubes.strict_json import read_json
 from tracking.account import MAIN, account_and_id
 from tracking.errors import MalformedJob, UnknownLine
@@ -69,6 +70,8 @@ def decode_request(
         return request_from(_payload(job), resolve, job.get("meta"), age_seconds, clock)
     except MalformedJob as error:
         error.slug, error.number = named_in(read, resolve)
+        with suppress(MalformedJob):
+            error.operation = operation_named(_payload(_job(read, REQUESTS_TUBE)))
         raise
 
 

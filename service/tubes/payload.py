@@ -69,7 +69,7 @@ def request_from(
         slug=slug,
         number=number,
         given=payload["number"],
-        id=_operation(payload),
+        id=operation_named(payload),
         origin=_origin(payload.get("origin")),
         max_age=max_age,
         expires_at=expires_at,
@@ -108,7 +108,7 @@ def slug_named(payload: Mapping[str, Any]) -> Slug:
     return parse_slug(text_of(payload.get("slug"), "bad_slug", "slug"))
 
 
-def _operation(payload: Mapping[str, Any]) -> str | None:
+def operation_named(payload: Mapping[str, Any]) -> str | None:
     """Read the id of the operation: its producer's id, with the account where it is not `main`."""
     identity, account = _id(payload.get("id")), payload.get("account")
     if account is None:

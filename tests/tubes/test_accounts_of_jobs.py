@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from service.flow.dead_letters import letter_of_malformed
 from service.tubes.envelope import decode_request, encode_request
 from tracking.account import MAIN, Account, account_and_id, operation_id
 from tracking.errors import MalformedJob
@@ -59,3 +61,28 @@ def test_no_id_of_a_producer_reaches_into_another_account() -> None:
 def test_an_operation_tells_whose_it_is(operation: str, account: Account, identity: str) -> None:
     assert account_and_id(operation) == (account, identity)
     assert operation_id(account, identity) == operation
+
+
+@pytest.mark.parametrize(
+    ("more", "operation"),
+    [
+        ({"id": "a", "slug": "no-such"}, "a"),
+        ({"id": "a", "account": "shop", "origin": "??"}, "shop/a"),
+        ({"id": "a b", "origin": "??"}, None),
+        ({"id": "a", "account": "?"}, None),
+    ],
+)
+def test_a_malformed_job_is_recorded_under_the_id_that_it_names(
+    more: dict[str, Any], operation: str | None
+) -> None:
+    def resolve(slug: str) -> tuple[Slug, str]:
+        if slug != "usps":
+            raise MalformedJob("unknown_slug", "no such courier")
+        return Slug(slug), ""
+
+    job: Any = SimpleNamespace(key="k", body=body(**more), server="127.0.0.1:11300", id=1)
+    with pytest.raises(MalformedJob) as caught:
+        decode_request(job.body, resolve)
+
+    letter = letter_of_malformed(job, caught.value)
+    assert letter.operations == ((operation,) if operation else ())

@@ -51,8 +51,11 @@ class Job(Protocol):
     def admitted(self) -> None:
         """Its call runs: the next job may be admitted in its place. It stays held and touched."""
 
-    async def delete(self) -> None:
-        """Let go of the job. NOT_FOUND is normal (the reservation ran out) and no error."""
+    def delete(self) -> Awaitable[object]:
+        """Let go of the job, whether that is awaited or not; it never fails.
+
+        NOT_FOUND is normal (the reservation ran out).
+        """
 
     async def bury(self) -> None:
         """Set the job aside for a person. Only after `DeadLetters.record`."""

@@ -153,6 +153,11 @@ class Client(asyncio.Protocol):
             words += b" 0"
         return self._ask(verb, words, job)
 
+    @property
+    def unanswered(self) -> list[asyncio.Future[Any]]:
+        """What was asked and is not answered yet; it ends when the server is silent too long."""
+        return [order.done for order in (*self._sent, *self._asked)]
+
     def close(self, error: Exception | None = None) -> None:
         """End the connection: beanstalkd makes what it held ready for others at once."""
         if self.down:

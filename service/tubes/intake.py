@@ -88,6 +88,13 @@ class Intake:
         self._switch(taking=False)
         await asyncio.gather(*(each.round_trip() for each in self._reservers))
 
+    async def all_answered(self) -> None:
+        """Return when deletes that nobody waited for are done, or cannot be any more.
+
+        Of a server that is silent only as long as a reply may take.
+        """
+        await asyncio.gather(*(each.all_answered() for each in self._reservers))
+
     async def close(self) -> None:
         """End all connections; every job that is still held goes to others at once."""
         for reserver in self._reservers:

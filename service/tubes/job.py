@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from contextlib import suppress
 
 from service.ports import Job
 from service.tubes.client import Reservation
-from service.tubes.commands import Verb
+from service.tubes.commands import Reply, Verb
 from service.tubes.envelope import decode_drain, decode_request, needs_age
 from service.tubes.naming import Resolve
 from tracking.errors import TubesDown
@@ -95,9 +96,14 @@ class ReservedJob:
             self._reservation.roomless = True
             self._leave()
 
-    async def delete(self) -> None:
-        """Let go of the job. Also right for a lost one whose result is stored."""
-        await self._settle(Verb.DELETE)
+    def delete(self) -> asyncio.Future[Reply]:
+        """Let go of the job, awaited or not. Also right for a lost one whose result is stored."""
+        if self._settled:
+            nothing = asyncio.get_running_loop().create_future()
+            nothing.set_result(Reply.MISSING)
+            return nothing
+        self._settled = True
+        return self._reservation.client.tell(Verb.DELETE, self._reservation)
 
     async def bury(self) -> None:
         """Set the job aside for a person, with the priority it had."""
@@ -119,7 +125,7 @@ class ReservedJob:
             return
         self._settled = True
         job = self._reservation
-        if verb is not Verb.DELETE and job.priority is None:
+        if job.priority is None:
             with suppress(TubesDown):  # then it goes to others with its connection
                 await job.client.read_facts([job])
         await job.client.tell(verb, job)

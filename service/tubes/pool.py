@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import Callable
@@ -64,6 +65,11 @@ class Pool:
     def answered(self) -> None:
         """The server did what it is there for: the next failure is the first again."""
         self._failures = 0
+
+    async def all_answered(self) -> None:
+        """Return when all connections have the answers to what was asked so far."""
+        if asked := [each for client in self._open for each in client.unanswered]:
+            await asyncio.wait(asked)
 
     def drop(self, client: Client) -> None:
         """Close a connection that we want no more; not a failure."""

@@ -87,6 +87,10 @@ class Reserver:
             self.wake()
             await visit
 
+    async def all_answered(self) -> None:
+        """Return when the server has answered all that it was asked so far, or is away."""
+        await self._pool.all_answered()
+
     async def close(self) -> None:
         """End now, whatever the server does; what is held goes to others."""
         if self._task:

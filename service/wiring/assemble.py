@@ -79,6 +79,7 @@ class Worker:
         handed_back = await self.tasks.stop(grace_seconds)
         # A claim that Redis answered meanwhile left its line, and its drain job, with this process.
         await self.drainer.hand_over(self.dispatcher)
+        await asyncio.gather(self.requests.all_answered(), self.drains.all_answered())
         await self.codes.write()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.tallying.write(), LAST_TAKE_SECONDS)

@@ -65,7 +65,7 @@ async def test_a_frozen_server_does_not_stop_the_event_loop(
     (job,) = await hands.have(1)
     beanstalkd.pause()
     try:
-        deleting = asyncio.create_task(job.delete())
+        deleting = job.delete()
         turns = 0
         while not deleting.done():
             await asyncio.sleep(0.01)
@@ -91,7 +91,7 @@ async def test_closing_does_not_wait_for_a_frozen_server(
     (job,) = await hands.have(1)
     beanstalkd.pause()
     try:
-        deleting = asyncio.create_task(job.delete())
+        deleting = job.delete()
         await asyncio.sleep(0.05)
         began = time.monotonic()
         await intake.close()

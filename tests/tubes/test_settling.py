@@ -92,14 +92,31 @@ async def test_only_the_first_settling_counts(
     assert intake.held == 0
 
 
+async def test_who_stops_waits_for_the_deletes_that_nobody_else_waits_for(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    for _ in range(300):
+        producer.put(b"")
+    intake, hands = begin(source, room=300)
+    taken = await hands.have(300)
+    await intake.stop()
+
+    for job in taken:
+        job.delete()
+    await intake.all_answered()
+    await intake.close()
+
+    assert (reserved(producer), ready(producer)) == (0, 0)
+    assert count(producer, "cmd-delete") == 300
+
+
 async def test_a_caller_that_stops_waiting_for_a_delete_does_not_undo_it(
     begin: Begin, source: Source, producer: Producer
 ) -> None:
     producer.put(b"")
     _, hands = begin(source)
     (taken,) = await hands.have(1)
-    deleting = asyncio.create_task(taken.delete())
-    await asyncio.sleep(0)
+    deleting = taken.delete()
 
     deleting.cancel()
 

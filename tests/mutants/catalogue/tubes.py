@@ -39,8 +39,8 @@ MUTANTS = (
         name="a buried job loses its priority",
         breaks="I11",
         where="service/tubes/job.py",
-        old="if verb is not Verb.DELETE and",
-        new="if verb is Verb.RELEASE and",
+        old="if job.priority is None:",
+        new="if verb is Verb.RELEASE and job.priority is None:",
         tests=("tubes/test_settling.py::test_a_buried_job_keeps_its_priority",),
     ),
     Mutant(

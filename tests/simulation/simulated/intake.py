@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,7 @@ class SimulatedIntake:
         self._connection = Connection(open=False)
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self.deleting: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         self._taking = True
@@ -57,6 +58,10 @@ class SimulatedIntake:
 
     async def stop(self) -> None:
         self._taking = False
+
+    async def all_answered(self) -> None:
+        if self.deleting:
+            await asyncio.wait(self.deleting)
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -170,9 +175,14 @@ class SimulatedJob:
     def admitted(self) -> None:
         self._intake.admitted(self)
 
-    async def delete(self) -> None:
+    def delete(self) -> Awaitable[None]:
         server = self._tubes.server
-        await self._settle("delete", lambda: server.delete(self.connection, self.stored))
+        deleting = asyncio.create_task(
+            self._settle("delete", lambda: server.delete(self.connection, self.stored))
+        )
+        self._intake.deleting.add(deleting)
+        deleting.add_done_callback(self._intake.deleting.discard)
+        return deleting
 
     async def bury(self) -> None:
         server = self._tubes.server

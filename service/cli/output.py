@@ -41,7 +41,9 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
 def drawn(headers: Sequence[str], texts: Sequence[Sequence[str]]) -> Table:
     """Draw a table for a terminal; cells are taken literally, never as markup."""
-    made = Table(*headers, box=None, header_style="bold", pad_edge=False)
+    made = Table(box=None, header_style="bold", pad_edge=False)
+    for header in headers:
+        made.add_column(header, overflow="fold")  # a narrow terminal must not cut what it says
     for row in texts:
         made.add_row(*(Text(printable(cell)) for cell in row))
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import select
@@ -15,8 +16,10 @@ from pathlib import Path
 import pytest
 import redis
 from command_line import Run
+from rich.console import Console
 
 from limits import connect
+from service.cli.output import drawn
 from service.client.health import findings_here
 from service.config.load import load
 
@@ -59,6 +62,15 @@ def test_a_redis_that_is_silent_is_waited_for_once(
                 silent.accept()[0].close()
                 asked += 1
     assert asked == 1
+
+
+def test_a_narrow_terminal_cuts_nothing() -> None:
+    shown = io.StringIO()
+    table = drawn(("courier", "bound by"), [["my-courier", "no_worker"]])
+    Console(file=shown, width=12).print(table)
+    assert "…" not in shown.getvalue()
+    letters = "".join(line[6:] for line in shown.getvalue().splitlines()).replace(" ", "")
+    assert letters.endswith("no_worker")
 
 
 @pytest.mark.parametrize("term", ["xterm", "dumb"])

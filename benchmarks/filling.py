@@ -7,7 +7,8 @@ nothing else. One call of each courier is granted and kept: behind it everybody 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import datetime as dt
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 
 from limits.clock import Clock
 from limits.connect import RedisAddress, open_redis
@@ -15,7 +16,8 @@ from limits.epoch import Epoch
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
 from limits.rules import Rules
-from tracking.call import Granted, Parked
+from tracking.call import Attempt, Granted, Parked, Verdict
+from tracking.operation import State
 from tracking.request import Number, Slug, TrackingRequest
 
 ADMITTING = 400
@@ -24,28 +26,59 @@ ADMITTING = 400
 BEHIND_ONE = Rules(concurrent=1, per_second=1_000)
 
 
+WIDE = Rules(concurrent=1_000_000, per_second=1_000_000, guard_ms=0)
+
+ANSWER = Verdict(
+    State.SUCCESS,
+    {"tag": "InTransit", "subtag": "InTransit_003", "checkpoints": 12, "delivered": False},
+    attempt=Attempt(dt.datetime(2026, 3, 1, tzinfo=dt.UTC), "answered", 212, 200),
+)
+
+
+class NotGranted(Exception):
+    """An admission ended otherwise than with a call."""
+
+
 class NotParked(Exception):
     """An admission ended otherwise than in a wait list."""
 
 
 def fill(redis_url: str, names: Sequence[str], numbers: range, *, with_ids: bool = False) -> None:
     """Park one request for every number, in turn for every slug."""
-    asyncio.run(_fill(redis_url, _wanted(names, numbers, with_ids=with_ids)))
+    wanted = _wanted(names, numbers, with_ids=with_ids)
+    asyncio.run(_share(redis_url, BEHIND_ONE, lambda limiter: _admit_all(limiter, wanted)))
 
 
-async def _fill(redis_url: str, wanted: Iterator[TrackingRequest]) -> None:
+def end(redis_url: str, names: Sequence[str], numbers: range) -> None:
+    """Have one request, with an id, answered for every number, in turn for every slug."""
+    wanted = _wanted(names, numbers, with_ids=True)
+    asyncio.run(_share(redis_url, WIDE, lambda limiter: _end_all(limiter, wanted)))
+
+
+async def _share(
+    redis_url: str, rules: Rules, work: Callable[[Limiter], Coroutine[None, None, None]]
+) -> None:
     redis = open_redis(RedisAddress(redis_url))
     clock = Clock()
     pipeline = Pipeline(redis, clock)
-    limiter = Limiter(pipeline, clock, Epoch(pipeline, 0.0), lambda _: BEHIND_ONE, Policy())
+    limiter = Limiter(pipeline, clock, Epoch(pipeline, 0.0), lambda _: rules, Policy())
     try:
         await limiter.start()
         async with asyncio.TaskGroup() as group:
             for _ in range(ADMITTING):
-                group.create_task(_admit_all(limiter, wanted))
+                group.create_task(work(limiter))
     finally:
         await limiter.close()
         await redis.aclose()
+
+
+async def _end_all(limiter: Limiter, wanted: Iterator[TrackingRequest]) -> None:
+    for request in wanted:
+        job = f"job-{request.slug}-{request.number}"
+        admission = await limiter.admit(next(limiter.ids), request, job)
+        if not isinstance(admission, Granted):
+            raise NotGranted(f"{request.slug}:{request.number}: {admission}")
+        await limiter.finish(admission.call, ANSWER, 0)
 
 
 async def _admit_all(limiter: Limiter, wanted: Iterator[TrackingRequest]) -> None:

@@ -118,9 +118,10 @@ class Tubes:
         return _expected(self._answers.readline(), *expected)
 
 
-def request(slug: str, number: str) -> bytes:
-    """Write the body of a request."""
-    job = {"type": REQUESTS, "payload": {"slug": slug, "number": number}}
+def request(slug: str, number: str, identity: str = "") -> bytes:
+    """Write the body of a request, with an id if one is given."""
+    payload = {"slug": slug, "number": number} | ({"id": identity} if identity else {})
+    job = {"type": REQUESTS, "payload": payload}
     return json.dumps(job, separators=(",", ":")).encode()
 
 

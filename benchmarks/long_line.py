@@ -46,7 +46,7 @@ ANSWER = Verdict(State.SUCCESS, {"tag": "InTransit", "subtag": "InTransit_003", 
 PARK = 60_000
 
 WRITTEN_AT_ONCE = 20_000
-ASKED = 1_000
+ASKED = 600
 """Of each kind."""
 
 

@@ -21,11 +21,11 @@ from limits.cancelling import Wanted, Which
 from tracking.line import Line
 from tracking.request import Number, Origin
 
-IN_A_ROW = 20_000
+IN_A_ROW = 10_000
 """Numbers that are cancelled one behind the other, before somebody takes what follows them."""
 
-DUE = 5_000
-RELISTED_SECONDS = 2.0
+DUE = 2_000
+RELISTED_SECONDS = 0.7
 
 
 async def ask_line(line: LongLine) -> None:
@@ -46,7 +46,7 @@ async def _admissions(line: LongLine) -> None:
         await line.ask(line.waiting())
     async with of("admit: AUTOMATIC numbers, now MANUAL"):
         await line.ask(line.waiting(automatic=1))
-    async with of("admit: a thousand ids for one number"):
+    async with of("admit: many ids for one number"):
         await line.ask(line.waiting()[:1] * ASKED)
 
 
@@ -78,7 +78,7 @@ async def _calls(line: LongLine) -> None:
     await line.land()
     calls = await line.calls()
     await line.redis.delete(NAMES.calls_leases)
-    async with of("sweep: 500 calls of workers that vanished"):
+    async with of("sweep: 300 calls of workers that vanished"):
         await limiter.sweep([LINE])
     await line.land()
 
@@ -134,7 +134,7 @@ async def _cancels(line: LongLine) -> None:
     begin = 10 + int(str(await line.redis.hget(NAMES.wait_order, "manual") or 0))
     part = range(begin, begin + min(IN_A_ROW, line.length // 4))
     await _all(canceller.cancel_many([Wanted(SLUG, number_of(0, index)) for index in part]))
-    async with of(f"take, {IN_A_ROW:,} in a row cancelled"):
+    async with of("take, many in a row cancelled"):
         await line.calls()
     await line.land()
     async with of("cancel: the line"):
@@ -151,11 +151,11 @@ async def _sweeps(line: LongLine) -> None:
     async with of("admit: AUTOMATIC numbers taken out by hand, now MANUAL"):
         await line.ask(Number(str(each)) for each in taken or () if each)
     await line.redis.lpop(NAMES.wait_list, ASKED)
-    async with of("admit, cancel: a thousand others taken out by hand"):
+    async with of("admit, cancel: many others taken out by hand"):
         await line.ask(line.waiting(most=200))
         await _all(line.canceller.cancel_many([Wanted(SLUG, n) for n in line.waiting(most=200)]))
     await line.redis.rpop(NAMES.wait_list, ASKED)
-    async with of("sweep: a thousand numbers taken out by hand"):
+    async with of("sweep: many numbers taken out by hand"):
         await _for_a_while(line, LINE)
     await line.redis.delete(NAMES.wait_list, NAMES.wait_list_automatic, NAMES.wait_later)
     await line.redis.delete(NAMES.wait_drainer)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from redis.asyncio import Redis
 
 COUNT = "local n = 0 for _ = 1, ARGV[1] do n = n + 1 end return n"
-COUNTED_TIMES = 300
+COUNTED_TIMES = 150
 TRIED = 100_000
 COUNTING_MS = 2.0
 

@@ -22,13 +22,14 @@ from benchmarks.script_times import ScriptTimes, Times, summed_up
 from benchmarks.table import Column, Table, Value
 
 LENGTHS = (10_000, 100_000, 1_000_000)
-ROUNDS = 3
+ROUNDS = 2
 NOTE = (
     "ms of Redis for one script, by its own histogram of EVALSHA. Waiting: of each list of one "
     "courier, MANUAL and AUTOMATIC. Worst: the longest of all {rounds} rounds; calm: the longest "
     "of the round where that was the shortest, which leaves out what another process took of the "
-    "core. The first row, a script that only counts, says how much that was. Up to 34 steps in one "
-    "script, as a busy worker sends them."
+    "core: the first row, a script that only counts, says how much that was. Redis runs before "
+    "other processes where the user may let it. Up to 34 steps in one script, as a busy worker "
+    "sends them."
 )
 
 

@@ -98,7 +98,7 @@ class LongLine:
         """Take some calls."""
         calls: list[Call] = []
         while len(calls) < many:
-            turn = await self.limiter.take(f"take-{next(self.new)}", line, 100)
+            turn = await self.limiter.take(f"take-{next(self.new)}", line, 100, claims=True)
             if not turn.calls and turn.ask_again is None:
                 break
             calls += turn.calls

@@ -58,7 +58,7 @@ AGAIN_SECONDS = 0.1
 LEAVE_SECONDS = 1.0
 """Nothing hangs on the last word of a worker that stops; a Redis that is away must not delay it."""
 
-SURVEYED_AT_ONCE, INSPECTED_AT_ONCE, SWEPT_AT_ONCE = 1_000, 75, 50
+SURVEYED_AT_ONCE, INSPECTED_AT_ONCE, SWEPT_AT_ONCE = 1_000, 50, 50
 """More lines at once would hold up the takes behind them: each of these takes Redis 3 ms."""
 
 

@@ -73,8 +73,8 @@ async def _times(rig: Rig, length: int, rounds: int, plan: Plan) -> dict[str, li
             plan.say(f"{length:,} waiting, round {number} of {rounds}")
             await times.compare()
             async with open_line(rig.stack.redis.url, length, times) as line:
-                await ask_line(line)
                 await ask_others(line)
+                await ask_line(line)
     return times.rounds
 
 

@@ -202,7 +202,7 @@ local function give_up(who, dying)
   for i = 1, before and who ~= '' and AT_ONCE or 0 do
     local number = budget.left > 0 and next_number()
     if not number or number == '' then break end
-    budget.left = budget.left - 2.5
+    budget.left = budget.left - 2
     local record, runs = wanted(number, who)
     local is_old = record and record.since <= before
     if is_old then record.since = waits_since(number, record) end

@@ -21,7 +21,7 @@ from tracking.errors import ResultsDown, StoreError
 PERIOD_SECONDS = 5.0
 """How soon to look again when less than a batch was there: a third of the first lock's time."""
 
-TOGETHER_MOST = 400
+TOGETHER_MOST = 300
 """Operations of one batch: Redis is busy with them for three milliseconds, MongoDB for ten."""
 
 

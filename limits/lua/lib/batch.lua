@@ -29,7 +29,7 @@ end
 
 -- In a function, because of its names: a chunk may have 200.
 local function run()
-  local ANY_STEP, NOT_BEGUN = 3, 0
+  local ANY_STEP, NOT_BEGUN = 2, 0
   local last_rules = 2 + ARGV[1]
   local function step(kind, index, at)
     turn_to(KEYS[index], 2 + ARGV[last_rules + index])

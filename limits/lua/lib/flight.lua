@@ -69,7 +69,7 @@ do
   end
 
   local function begin(id, number, record, at, lane)
-    budget.left = budget.left - 4
+    budget.left = budget.left - 2
     start(id, at, lane)
     add_lease(id)
     count('calls')

@@ -60,7 +60,7 @@ local function move_due()
   if later() == 0 then return end
   local most = math.max(1, math.min(200, math.floor(budget.left)))
   for _, number in ipairs(call('ZRANGEBYSCORE', LATER, '-inf', now_ms, 'LIMIT', 0, most)) do
-    budget.left = budget.left - 1
+    budget.left = budget.left - 1.2
     change_later('ZREM', LATER, number)
     put_tail(number, read_record(REQUESTS, number) or { since = now_ms })
   end

@@ -214,5 +214,10 @@ def _may_be_meant(number: str, text: str, asked: Mapping[str, Any]) -> bool:
     if number == "!relist":  # lua/sweep.lua
         return False
     record = json.loads(text)
-    others = asked.get("origin") == Origin.MANUAL and record.get("auto")
-    return not others and record["since"] <= asked.get("before", record["since"])
+    origin = Origin.AUTOMATIC if record.get("auto") else Origin.MANUAL
+    operations = len(record.get("newest", ())) + record.get("listed", 0) + ("anon" in record)
+    mixed = origin == Origin.MANUAL and operations > 1  # some of them may be AUTOMATIC
+    meant = mixed or asked.get("origin", origin) == origin
+    since: int = record["since"]
+    before: int = asked.get("before", since)
+    return meant and since <= before

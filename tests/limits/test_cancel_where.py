@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
-from limits_bench import KEYS, NO_PLACES, Worker, counted, state
+import pytest
+from limits_bench import KEYS, NO_PLACES, USPS, Worker, counted, state
 from redis.asyncio import Redis
 
+from limits.cancelling import Canceller, Which
 from tracking.request import Origin
 
 
@@ -89,3 +91,19 @@ async def test_one_whose_record_somebody_deleted_takes_no_other_along(
     assert told == ["cancelled", 1, 0]
     assert (await state(redis, "op-1"), await state(redis, "op-2")) == ("CANCELLED", "WAITING")
     assert await ids_that_wait(redis) == ["op-2"]
+
+
+@pytest.mark.parametrize("origin", Origin)
+async def test_a_number_that_has_nothing_of_an_origin_costs_no_script(
+    busy: Worker, redis: Redis, origin: Origin
+) -> None:
+    other = next(each for each in Origin if each != origin)
+    await busy.parked("N001", origin=other)
+    await busy.parked("N002", id="op-2", origin=other)
+    await redis.config_resetstat()
+
+    canceller = Canceller(redis, lambda _: busy.rules)
+    told = [each async for each, _ in canceller.cancel_where(USPS, Which(origin=origin))]
+
+    assert told == []
+    assert "cmdstat_evalsha" not in await redis.info("commandstats")

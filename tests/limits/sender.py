@@ -62,7 +62,7 @@ class Sender(RuleBasedStateMachine):
         self.queue: list[Step] = []
         self.worker = "w1"
         self.sent = 1
-        self.settled_at = 0.0
+        self.flag_until = 0.0
 
     def hear(self, name: str, reply: Reply, worker: str) -> None:
         """Every reply, before `then` has it."""
@@ -93,13 +93,13 @@ class Sender(RuleBasedStateMachine):
         self.leap()
         steps, sent, worker = self.queue, self.sent, self.worker
         self.queue, self.sent, self.worker = [], 1, "w1"
-        began = time.monotonic()
+        flag_until = self._flag_until()
         for _ in range(sent):
             replies = self.redis.eval(self.text, *written(steps, worker))
         for step, reply in zip(steps, replies, strict=True):
             self.hear(step.name, reply, worker)
             if step.name not in SETTLES_NOTHING and not (step.name == "finish" and reply[1] == 1):
-                self.settled_at = began
+                self.flag_until = flag_until
         for step, reply in zip(steps, replies, strict=True):
             step.then(reply)
 
@@ -109,7 +109,12 @@ class Sender(RuleBasedStateMachine):
             self.redis.zadd(key, {member: 1}, xx=True)
         self.leaps.clear()
 
-    @property
-    def flag_is_new(self) -> bool:
-        """It lives for a second at least; who looks later, on a busy machine, may find it gone."""
-        return time.monotonic() - self.settled_at < SOONEST_FLAG_SECONDS
+    def _flag_until(self) -> float:
+        """Until when, by time.monotonic(), who waits has a flag, once a script settles the line.
+
+        It raises one where there is none; another one it leaves as it is, for an unchanged line.
+        """
+        began = time.monotonic()
+        left_ms = self.redis.pttl(KEYS.wait_list_activated)
+        soonest = SOONEST_FLAG_SECONDS
+        return began + (soonest if left_ms < 0 else min(soonest, (left_ms - 1) / 1000))

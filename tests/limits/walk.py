@@ -274,7 +274,7 @@ class Walk(Sender):
     @invariant()
     def all_is_as_it_must_be(self) -> None:
         accounts_are_apart(self.redis)
-        check(self.redis, RULES, self.by_hand, flag_is_new=self.flag_is_new)
+        check(self.redis, RULES, self.by_hand, flag_until=self.flag_until)
 
     def teardown(self) -> None:
         """Once quiet: nobody waits, nothing runs, and everything that was asked for has ended."""
@@ -290,7 +290,7 @@ class Walk(Sender):
             claims_end(self.redis)
             self.sweep(1)
             self.take(3, 1, 1, "w1")
-        check(self.redis, RULES, self.by_hand, flag_is_new=self.flag_is_new)
+        check(self.redis, RULES, self.by_hand, flag_until=self.flag_until)
         assert left(self.redis) == []
         assert self.asked_for <= ended(self.redis).keys()
         self.redis.close()

@@ -102,4 +102,4 @@ class Watch:
         for slug, rules in self.rules.items():
             if f"wait_list:{slug}" in keys:
                 view: Any = View(self.space, slug, clock_steps=self.clock_steps)
-                check(view, rules, set(self.by_hand.get(slug, ())), flag_is_new=False)
+                check(view, rules, set(self.by_hand.get(slug, ())), flag_until=0.0)

@@ -26,6 +26,7 @@ from sender import RULES, Reply, Sender, Step
 from walk_answers import borrowed, said_in, verdict_by
 
 from limits.codec import write_request
+from tracking.account import MAIN
 from tracking.call import NO_ROOM
 from tracking.request import Origin
 
@@ -161,20 +162,23 @@ class Walk(Sender):
     def any_call(self, pick: int) -> tuple[str, str, int]:
         """One of the calls that live, or one that never was: which rules apply must not depend on
         Redis' clock, or a walk could not be repeated."""
-        return self.calls.pop(pick % len(self.calls)) if self.calls else ("none", "N001", 1)
+        if not self.calls:
+            return self.new("none"), "N001", 1
+        return self.calls.pop(pick % len(self.calls))
 
     @rule(pick=PICK, room=ROOM, answered=st.booleans(), sent=SENT)
     def a_call_ends(self, pick: int, room: int, *, answered: bool, sent: int) -> None:
         self.ask(self.ending(self.any_call(pick), room, answered=answered), sent=sent)
 
     def ending(self, call: tuple[str, str, int], room: int, *, answered: bool = True) -> Step:
-        end = verdict_by(self.says.get(call[0], {}), call[2], answered=answered)
+        said = self.says.setdefault(call[0], {"accounts": [MAIN], "fields": {}})
+        end = verdict_by(said, call[2], answered=answered)
 
         def then(reply: Reply) -> None:
             _, more, grants, *_ = reply
             self.hold([] if more > 1 else grants)
             if more > 1:
-                self.says[call[0]]["accounts"] += grants  # it is stored for them now
+                said["accounts"] += grants  # it is stored for them now
             if more:
                 self.calls.append(call)  # much may happen before the next
 

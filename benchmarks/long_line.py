@@ -135,10 +135,16 @@ async def _record_of_one(redis: Redis, limiter: Limiter, canceller: Canceller) -
     return record
 
 
+def _automatic(text: str) -> str:
+    record = json.loads(text)
+    record["auto"] = record["anon"]["auto"] = True
+    return json.dumps(record, separators=(",", ":"))
+
+
 async def _write(line: LongLine) -> None:
     """Write both lists, each record as that of a request that was admitted."""
     for automatic, key in enumerate((NAMES.wait_list, NAMES.wait_list_automatic)):
-        text = line.record.replace("{", '{"auto":true,', 1) if automatic else line.record
+        text = _automatic(line.record) if automatic else line.record
         for begin in range(0, line.length, WRITTEN_AT_ONCE):
             part = range(begin, min(line.length, begin + WRITTEN_AT_ONCE))
             numbers = [number_of(automatic, index) for index in part]

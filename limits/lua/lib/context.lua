@@ -49,7 +49,7 @@ end
 
 -- What this script may still do, in units of about 10 µs, before Redis hears others again. Whatever is done
 -- for as many as there are spends it, and stops once it is spent: to go on in another script.
-local budget = { left = 220 }
+local budget = { left = 160 }
 
 local lines, turn_to = {}
 do

@@ -190,7 +190,7 @@ class Client(asyncio.Protocol):
         """Read replies; asyncio calls it."""
         if self.down or not self._wait:
             return
-        self._wait.as_it_comes()
+        self._wait.heard()
         over: list[Reservation] = []
         try:
             self._read(self._rest + data, over)

@@ -19,24 +19,40 @@ class ReplyWait:
     """
 
     def __init__(self, transport: asyncio.Transport, late: Callable[[Exception], None]) -> None:
-        """`late` is called with a TimeoutError when a wait is over."""
+        """`late` is called with a TimeoutError when the server was silent for too long."""
         self._socket: socket.socket = transport.get_extra_info("socket")
         self._late = late
         self._least = 1
+        self._seconds = self._heard_at = 0.0
         self._ends: asyncio.TimerHandle | None = None
         self._together: asyncio.TimerHandle | None = None
         self._set(socket.SO_KEEPALIVE, 1)
 
     def begin(self, seconds: float, least: int = 1) -> None:
-        """Wait `seconds` at most, first for so many bytes in one go; ends the last wait."""
+        """Bear silences of `seconds`, first for so many bytes in one go; ends the last wait."""
         self._cancel()
         loop = asyncio.get_running_loop()
-        self._ends = loop.call_later(seconds, self._late, TimeoutError("timed out"))
+        self._seconds, self._heard_at = seconds, loop.time()
+        self._ends = loop.call_later(seconds, self._look)
         self._set_least(max(1, least))
         if least > 1:
-            self._together = loop.call_later(TOGETHER_SECONDS, self.as_it_comes)
+            self._together = loop.call_later(TOGETHER_SECONDS, self._as_it_comes)
 
-    def as_it_comes(self) -> None:
+    def heard(self) -> None:
+        """Something came: the silence begins again, and any byte ends it."""
+        self._heard_at = asyncio.get_running_loop().time()
+        self._as_it_comes()
+
+    def _look(self) -> None:
+        """A timer for each reply would cost more than one that looks again when it is early."""
+        loop = asyncio.get_running_loop()
+        ends = self._heard_at + self._seconds
+        if ends > loop.time():
+            self._ends = loop.call_at(ends, self._look)
+        else:
+            self._late(TimeoutError("timed out"))
+
+    def _as_it_comes(self) -> None:
         """Go on waiting, for any byte."""
         if self._together:
             self._together.cancel()

@@ -226,6 +226,32 @@ async def test_a_server_that_is_slow_with_its_replies_is_waited_for(beanstalkd: 
     client.close()
 
 
+async def test_a_batch_may_take_long_as_long_as_no_silence_within_it_does(
+    beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, _ = await of_a_server(beanstalkd, 3)
+    jobs = await reserved(client, 3)
+    loop, by_hand = asyncio.get_running_loop(), 0.0
+    ticking = loop.time
+    monkeypatch.setattr(loop, "time", lambda: ticking() + by_hand)
+    beanstalkd.pause()
+    try:
+        told = [client.tell(Verb.DELETE, job) for job in jobs]
+        downs = []
+        for silence, reply in [(0, b""), (0.7, b"DELETED\r\n"), (0.7, b"DELETED\r\n"), (1.1, b"")]:
+            by_hand += silence * Patience().reply
+            for _ in range(3):  # what is due by now is done
+                await asyncio.sleep(0)
+            if reply:
+                client.data_received(reply)
+            downs.append(client.down is not None)
+    finally:
+        beanstalkd.resume()
+
+    assert downs == [False, False, False, True]
+    assert [await each for each in told] == [Reply.DONE, Reply.DONE, Reply.MISSING]
+
+
 @pytest.mark.parametrize("verb", USUAL)
 async def test_the_usual_replies_to_many_are_read_in_one_go(
     beanstalkd: Server, verb: Verb, monkeypatch: pytest.MonkeyPatch

@@ -157,24 +157,28 @@ class Reserver:
                 self._look_at = self._pool.open_at
 
     async def _take_ready(self) -> bool:
-        """Whether everything ready was taken; False: there is no room for more just now."""
-        while self._more:
-            client = await self._pool.fullest()
-            if client is None:
-                return True
-            share = self._room.take(self, min(self._batch, HELD_MOST - len(client.held)))
-            if not share:
-                return False
-            found: list[Reservation] = []
-            try:
-                asked = [client.reserve() for _ in range(share)]
-                found = [job for each in asked if (job := await each)]
-            finally:
-                self._room.give(share - len(found))
-            self._hand_over(found)
-            self._more = len(found) == share
-            self._batch = min(self._batch * 4, AHEAD_MOST)
-        return True
+        """Take a batch of what is ready; False: there is more, or no room for more just now.
+
+        One in each turn: a pause is heeded, and what is due is touched, before the next.
+        """
+        client = await self._pool.fullest()
+        if client is None:
+            return True
+        share = self._room.take(self, min(self._batch, HELD_MOST - len(client.held)))
+        if not share:
+            return False
+        found: list[Reservation] = []
+        try:
+            asked = [client.reserve() for _ in range(share)]
+            found = [job for each in asked if (job := await each)]
+        finally:
+            self._room.give(share - len(found))
+        self._hand_over(found)
+        self._more = len(found) == share
+        self._batch = min(self._batch * 4, AHEAD_MOST)
+        if self._more:
+            self.wake()
+        return not self._more
 
     def _hand_over(self, found: list[Reservation]) -> None:
         if found:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from itertools import accumulate
 from typing import Any
 
+import pytest
 from tubes_hands import Begin, Producer, count, reserved, until
 
 from devstack.servers import Server
+from service.tubes import touches
 from service.tubes.client import Client
 from service.tubes.connection import Patience
 from service.tubes.envelope import REQUESTS_TUBE
@@ -39,14 +42,14 @@ async def test_a_touched_job_is_due_again_within_half_of_its_ttr(
     client = await Client.open(beanstalkd.url, REQUESTS_TUBE, Patience(), lambda _: None)
     job = await client.reserve()
     assert job
-    touches = Touches()
-    touches.add([job], now=0.0)
+    held = Touches()
+    held.add([job], now=0.0)
 
-    await touches.touch_due(YOUNG)
+    await held.touch_due(YOUNG)
     client.close()
 
-    assert touches.next_at
-    assert touches.next_at <= YOUNG + 60 / 2
+    assert held.next_at
+    assert held.next_at <= YOUNG + 60 / 2
 
 
 async def test_hundreds_of_short_jobs_stay_ours_while_others_come_and_go(
@@ -83,6 +86,23 @@ async def test_short_jobs_on_every_connection_do_not_make_the_worker_ask_without
     rate = (count(producer, "cmd-reserve-with-timeout") - before) / (time.monotonic() - began)
     assert rate < 300  # polls every 20 to 100 ms, four reserves each
     assert timeouts(producer) == 0
+
+
+async def test_what_is_due_is_touched_before_more_of_what_is_ready_is_taken(
+    begin: Begin, source: Source, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a long backlog costs the jobs that were taken first."""
+    monkeypatch.setattr(touches, "YOUNG", 0.0)
+    for _ in range(50):
+        producer.put(b"")
+    _, hands = begin(source, room=100)
+    touched: list[int] = []
+    hands.then = lambda: touched.append(count(producer, "cmd-touch"))
+
+    await hands.have(50)
+
+    assert touched == [0, *accumulate(hands.batches[:-1])]
+    assert len(touched) > 3
 
 
 async def test_a_job_that_is_settled_soon_is_never_touched(

@@ -18,17 +18,19 @@ Producer = greenstalk.Client[bytes]
 
 
 class Hands:
-    """Takes what an intake hands over, and says when there is enough."""
+    """Takes what an intake hands over, and says when there is enough. `then` follows each batch."""
 
     def __init__(self) -> None:
         self.jobs: list[ReservedJob] = []
         self.batches: list[int] = []
+        self.then: Callable[[], None] = lambda: None
         self._changed = asyncio.Event()
 
     def take(self, jobs: list[ReservedJob]) -> None:
         self.batches.append(len(jobs))
         self.jobs += jobs
         self._changed.set()
+        self.then()
 
     async def have(self, count: int) -> list[ReservedJob]:
         """Wait until `count` jobs have come in all."""

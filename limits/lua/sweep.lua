@@ -19,8 +19,8 @@ Uses     memory: clamp, count, drop_ended, entries, later, members, nothing_is_o
 
 Returns  {now, swept, dying, put, more}
          swept     calls whose lease ended without a word, now back at the head of their list
-         dying     grants of calls over which too many workers vanished, and of at most 100 that are
-                   given up: record, then finish them
+         dying     grants of calls over which too many workers vanished, and of numbers that are given up:
+                   record, then finish them
          put       1: somebody waits and nobody drains, so put a drain job
          more      1: send another sweep now, there may be more to put right
 ]]
@@ -193,16 +193,17 @@ local function put_dying(id, number, record, before, why)
 end
 
 -- Who waited for too long while every call of the line was refused ends, without a call of its own.
--- Adds the grants of such to `dying`, out of the first AT_ONCE in line, late in a script out of fewer; the next
--- sweep looks further.
+-- Adds the grants of such to `dying`, of those at the head of the line, as many as the script has time for; the
+-- next sweep looks further.
 local function give_up(who, dying)
   local before, why = patience_ends()
   local stay = {}
   -- Without a name this worker could ask nobody of the line: others give up what has to end.
-  for i = 1, before and who ~= '' and AT_ONCE or 0 do
-    local number = budget.left > 0 and next_number()
+  local i, may_end = 0, before and who ~= ''
+  while may_end and budget.left > 0 do
+    local number = next_number()
     if not number or number == '' then break end
-    budget.left = budget.left - 2
+    i, budget.left = i + 1, budget.left - 2
     local record, runs = wanted(number, who)
     local is_old = record and record.since <= before
     if is_old then record.since = waits_since(number, record) end

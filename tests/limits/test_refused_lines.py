@@ -196,7 +196,9 @@ async def test_an_outage_is_no_refusal(worker: Worker, redis: Redis) -> None:
     assert "refused" not in json.loads(await redis.get(KEYS.calls_brake) or "")
 
 
-async def test_at_most_100_end_in_one_sweep(worker: Worker, redis: Redis) -> None:
+async def test_of_many_that_end_a_sweep_names_no_more_than_100(
+    worker: Worker, redis: Redis
+) -> None:
     call = await worker.granted("FIRST")
     await refuse(worker, call)
     await asyncio.gather(*(worker.parked(f"N{n:03}") for n in range(129)))
@@ -206,9 +208,10 @@ async def test_at_most_100_end_in_one_sweep(worker: Worker, redis: Redis) -> Non
     await redis.set(KEYS.calls_brake, json.dumps(brake), keepttl=True)
     await refused_for_a_day(worker, redis, call, 4 * HOUR_MS)
 
-    sizes = [len(await dying(worker)) for _ in range(3)]
+    sizes = [len(await dying(worker)) for _ in range(4)]
 
-    assert sizes == [100, 30, 0]
+    assert max(sizes) <= 100, "what a sweep may spend ends it sooner, as a rule"
+    assert (sum(sizes), sizes[-1]) == (130, 0)
 
 
 async def test_what_one_worker_records_no_other_does_until_it_vanished(

@@ -227,9 +227,9 @@ MUTANTS = (
         name="all who waited for too long end in one script",
         breaks="I7",
         where="limits/lua/sweep.lua",
-        old="before and who ~= '' and AT_ONCE or 0",
-        new="before and 1000 or 0",
-        tests=(REFUSED + "test_at_most_100_end_in_one_sweep",),
+        old="while may_end and budget.left > 0 do",
+        new="while may_end do",
+        tests=(REFUSED + "test_of_many_that_end_a_sweep_names_no_more_than_100",),
     ),
     Mutant(
         name="resuming a line leaves it as it was",

@@ -17,8 +17,9 @@ setup: $(READY) ## create .venv with the locked dependencies
 demo: $(READY) ## see it work: real servers, made-up couriers, a proof at the end
 	@exec $(BIN)/python worker.py demo --end-with $$PPID
 
-# Two processes test side by side, each with servers of its own; the tests of a file stay together.
-PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
+# Three processes test side by side, each with servers of its own, as tests wait for servers much of their time;
+# the tests of a file stay together.
+PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 3 --no-loadscope-reorder
 
 test: $(READY) ## run the tests, on real servers: always the same, in under six minutes
 	@$(PYTEST) -m "not prove"

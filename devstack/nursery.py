@@ -51,12 +51,13 @@ def _start(
     command: Sequence[str], log: Path, environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
     launcher = [sys.executable, "-I", "-S", launch.__file__, str(os.getpid())]
+    # Ours is handed on by the kernel: to read it here could meet a thread that just changes it.
+    added = ["/usr/bin/env", *(f"{name}={text}" for name, text in environment.items())]
     with log.open("ab") as output:
         return subprocess.Popen(  # noqa: S603 - commands of this package
-            [*launcher, *command],
+            [*launcher, *(added if environment else []), *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **environment},
             start_new_session=True,
         )

@@ -62,6 +62,8 @@ class Ground:
     databases: queue.SimpleQueue[int] = field(default_factory=queue.SimpleQueue)
     names: Iterator[int] = field(default_factory=itertools.count)
     measures: dict[str, list[str]] = field(default_factory=dict)
+    inherited: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    """Read before threads play scenarios: pytest changes it for each test."""
 
 
 class Plant:
@@ -150,7 +152,7 @@ class Plant:
         """Run one verb of the command line with the plant's settings."""
         return subprocess.run(
             [*WORKER, *verb],
-            env={**os.environ, **self.environment},
+            env=self._ground.inherited | self.environment,
             capture_output=True,
             text=True,
             check=False,

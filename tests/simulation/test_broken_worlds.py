@@ -38,13 +38,13 @@ class StoresNothing(Asker):
 
     async def _answered(self, call: Call, tracking: Tracking, attempt: Attempt) -> Turn:
         output = {"tag": tracking.tag.value, "ms": attempt.ms}
-        return await self._end(call, Verdict(State.SUCCESS, output))
+        return await self._finish(call, Verdict(State.SUCCESS, output))
 
 
 class NeverFinishes(Asker):
     """Keeps every slot until its lease ends."""
 
-    async def _end(self, call: Call, verdict: Verdict) -> Turn:
+    async def _finish(self, call: Call, verdict: Verdict) -> Turn:
         assert call.id
         assert verdict.state
         return Turn()

@@ -24,6 +24,7 @@ import hmac
 import secrets
 from collections.abc import Iterable, Mapping
 from email.utils import format_datetime, parsedate_to_datetime
+from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode
@@ -149,13 +150,18 @@ def signed_texts(sent: Sent, headers: Mapping[str, str]) -> list[str]:
 def _is_made_by(signing: Signing, given: bytes, text: bytes) -> bool:
     if isinstance(signing, HmacSecret):
         return hmac.compare_digest(given, hmac.digest(signing.secret.encode(), text, "sha256"))
-    key = load_pem_public_key(signing.public_key.encode())
-    assert isinstance(key, RSAPublicKey)  # noqa: S101 - no other was kept
     try:
-        key.verify(given, text, _PSS, SHA256())
+        _public_key(signing).verify(given, text, _PSS, SHA256())
     except InvalidSignature:
         return False
     return True
+
+
+@lru_cache(256)  # a request may be compared with several texts, and its key sends more of them
+def _public_key(signing: RsaKey) -> RSAPublicKey:
+    key = load_pem_public_key(signing.public_key.encode())
+    assert isinstance(key, RSAPublicKey)  # noqa: S101 - no other was kept
+    return key
 
 
 def _is_near(date: str, now: dt.datetime) -> bool:

@@ -1,7 +1,7 @@
 """Jobs from one tube of all servers, handed to the event loop in batches.
 
-Every server has a thread of its own (`service.tubes.reserver`): one that is away or hangs delays
-nobody else, and is connected to again by its thread.
+Every server has a task of its own (`service.tubes.reserver`): one that is away or hangs delays
+nobody else, and is connected to again by its task.
 """
 
 from __future__ import annotations

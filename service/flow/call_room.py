@@ -111,9 +111,9 @@ class CallRoom:
         can_call = self._free > 0 and self.may_call()
         return self.waiting.pop() if self.waiting and can_call else None
 
-    def place(self, task: Task) -> None:
-        """Give a place to the task of the line that was called in."""
-        self._give(task, 1)
+    def place(self, task: Task, most: int = 1) -> None:
+        """Give up to `most` of the free places to the task of the line that was called in."""
+        self._give(task, min(most, self._free))
 
     def stop(self) -> None:
         """From now on nobody is given room; calls that run go on."""

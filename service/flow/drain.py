@@ -7,6 +7,9 @@ A drained line is shared: after a minute its job is released, and any process ma
 number of drainers is harmless, because every `take` is safe by itself; none at all is repaired by
 the sweeper.
 
+A line is asked for once at a time. While this process has more to do than it can, replies come
+late; calls that end meanwhile ask for their lines again, and each such take would find less.
+
 A line that finds this process full waits for a place, and is asked for once it has one; meanwhile
 this process tells Redis now and then that it drains the line. A process that could not store an
 answer counts as full: it keeps its drain jobs, and no others are put.
@@ -18,7 +21,7 @@ import asyncio
 import heapq
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from service.flow.call_room import CallRoom
@@ -35,14 +38,16 @@ SHARE_AFTER_SECONDS = 60.0
 SHARE_SPREAD = 0.25
 """Lines that began together do not change hands together: that would hold all of them up."""
 
-FEWEST_IN_ONE_TAKE = 4
+FEWEST_IN_ONE_TAKE = 2
 MOST_IN_ONE_TAKE = 64
-"""A take may bring twice as many calls as the last one brought, and a few more than a courier's
-usual two, so that the next one is not due at once."""
+"""A take may bring twice as many calls as the last one brought, and a courier's usual two. Places
+that a take cannot fill are missing elsewhere while its reply is under way."""
 
 UNREPORTED_SECONDS = 1.0
 """So long a line may wait for a place before Redis hears of it: nearly all have one sooner. Redis
 waits three seconds for a drainer that is late."""
+
+NEVER = float("inf")
 
 AFTER_DEFECT_SECONDS = 5.0
 """When a line is asked for again over which a defect came up."""
@@ -57,6 +62,8 @@ class Drainer:
         self._reach = reach
         self._heap: list[tuple[float, Line]] = []
         self._due: dict[Line, float] = {}
+        self._asked: dict[Line, float] = {}
+        """Lines whose take is under way, and when they are to be asked for after it."""
         self._since: dict[Line, float] = {}
         self._jobs: dict[Line, Job] = {}
         self._brought: dict[Line, int] = {}
@@ -66,7 +73,10 @@ class Drainer:
 
     def look_again(self, line: Line, at: float) -> None:
         """Ask for `line` at this instant of `time.monotonic()`; the sooner instant holds."""
-        if at >= self._due.get(line, float("inf")):
+        if line in self._asked:
+            self._asked[line] = min(at, self._asked[line])
+            return
+        if at >= self._due.get(line, NEVER):
             return
         self._due[line] = at
         if line not in self._since:
@@ -95,11 +105,9 @@ class Drainer:
         """Ask for every line when it is due, until `retire`."""
         async with asyncio.TaskGroup() as asking:
             while not self._retired:
-                while line := self._room.call_in():
-                    self._due.pop(line, None)
-                    self._room.place(
-                        asking.create_task(self._ask(line, dispatcher, called_in=True))
-                    )
+                for line in self._pop_called_in():
+                    task = asking.create_task(self._ask(line, dispatcher, called_in=True))
+                    self._room.place(task, FEWEST_IN_ONE_TAKE)
                 for line in self._pop_due():
                     # Nobody waits for the slowest: the next lines are due meanwhile.
                     asking.create_task(self._ask(line, dispatcher))
@@ -127,6 +135,15 @@ class Drainer:
                 return  # the jobs go back with their connections
             self._reach(FailPoint.AFTER_HAND_OVER)
 
+    def _pop_called_in(self) -> Iterator[Line]:
+        while line := self._room.call_in():
+            if line in self._asked:
+                self.look_again(line, time.monotonic())
+            else:
+                self._due.pop(line, None)
+                self._asked[line] = NEVER
+                yield line
+
     def _pop_due(self) -> list[Line]:
         now, due = time.monotonic(), []
         while self._heap and self._heap[0][0] <= now:
@@ -134,6 +151,7 @@ class Drainer:
             # An entry that a sooner one replaced is passed over.
             if self._due.get(line) == at:
                 del self._due[line]
+                self._asked[line] = NEVER
                 due.append(line)
         return due
 
@@ -143,6 +161,8 @@ class Drainer:
         except Exception as error:  # noqa: BLE001 - a defect over one line must not stop the others
             emit_unexpected(error, line=line)
             self.look_again(line, time.monotonic() + AFTER_DEFECT_SECONDS)
+        finally:
+            self.look_again(line, self._asked.pop(line))
 
     async def _ask_for(self, line: Line, dispatcher: Dispatcher, *, called_in: bool) -> None:
         now = time.monotonic()

@@ -168,6 +168,19 @@ async def test_places_go_to_slugs_in_the_order_in_which_they_came() -> None:
     assert room.call_in() == DHL
 
 
+async def test_a_slug_that_is_called_in_gets_what_is_free_of_what_it_wants() -> None:
+    room = CallRoom(3)
+    two = await holding(CallRoom(1), 1)
+    room.place(two, 2)
+    one = await holding(CallRoom(1), 1)
+    room.place(one, 2)
+
+    assert room.taken == 3
+    await end(two)
+    assert room.taken == 1
+    await end(one)
+
+
 async def test_a_slug_stands_in_line_once() -> None:
     room = CallRoom(1)
 

@@ -23,7 +23,7 @@ USPS, SLOW = Slug("usps"), Slug("slow")
 
 @dataclass
 class Takes:
-    """What was asked for; `bring` says what comes of it, `held` are slugs without an answer.
+    """What was asked for; `bring` says what comes of it, `held` are slugs without an `answer`.
 
     Over each of `broken` a defect comes up once.
     """
@@ -33,6 +33,7 @@ class Takes:
     ids: Iterator[str] = field(default_factory=lambda: map(str, itertools.count()))
     broken: set[Slug] = field(default_factory=set)
     asked: list[tuple[Slug, int]] = field(default_factory=list)
+    answer: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def take(self, _: str, slug: Slug, room: int, **__: object) -> Turn:
         self.asked.append((slug, room))
@@ -40,7 +41,8 @@ class Takes:
             self.broken.discard(slug)
             raise KeyError(slug)
         if slug in self.held:
-            await asyncio.Event().wait()
+            await self.answer.wait()
+            return Turn()
         if room == NO_ROOM:
             return Turn(ask_again=time.monotonic() + 30.0, full=True)
         calls = tuple(call(id=f"c{n}") for n in range(self.bring(room)))
@@ -87,6 +89,11 @@ def times(takes: Takes, slug: Slug) -> int:
     return sum(each == slug for each, _ in takes.asked)
 
 
+def a_few_more(takes: Takes, slug: Slug) -> Callable[[], bool]:
+    enough = times(takes, slug) + 3
+    return lambda: times(takes, slug) >= enough
+
+
 async def test_a_slug_without_an_answer_holds_up_no_other() -> None:
     takes = Takes(held={SLOW})
 
@@ -94,6 +101,35 @@ async def test_a_slug_without_an_answer_holds_up_no_other() -> None:
         await until(lambda: times(takes, USPS) >= 3)
 
     assert times(takes, SLOW) == 1
+
+
+async def test_a_slug_is_asked_for_once_at_a_time() -> None:
+    takes = Takes(held={SLOW})
+
+    async with draining(takes, CallRoom(100), SLOW, USPS) as drainer:
+        await until(lambda: times(takes, SLOW) == 1)
+        drainer.look_again(SLOW, time.monotonic())
+        await until(a_few_more(takes, USPS))
+        asked_meanwhile = times(takes, SLOW)
+        takes.answer.set()
+        await until(lambda: times(takes, SLOW) == 2)
+
+    assert asked_meanwhile == 1
+
+
+async def test_a_slug_that_is_called_in_while_it_is_asked_for_is_asked_for_afterwards() -> None:
+    takes, room = Takes(held={SLOW}), CallRoom(100)
+
+    async with draining(takes, room, SLOW, USPS):
+        await until(lambda: times(takes, SLOW) == 1)
+        room.waiting.add(SLOW)
+        await until(a_few_more(takes, USPS))
+        asked_meanwhile = times(takes, SLOW)
+        takes.answer.set()
+        await until(lambda: times(takes, SLOW) == 2)
+
+    assert asked_meanwhile == 1
+    assert not len(room.waiting)
 
 
 @pytest.mark.usefixtures("unread_log")
@@ -110,8 +146,8 @@ async def test_a_defect_over_one_slug_stops_no_other_and_that_one_is_asked_for_a
     assert room.taken == 0
 
 
-async def test_a_take_may_bring_a_few_more_than_most_couriers_allow() -> None:
-    takes = Takes(bring=lambda _: 2)
+async def test_a_take_may_bring_what_most_couriers_allow() -> None:
+    takes = Takes(bring=lambda _: 1)
 
     async with draining(takes, CallRoom(100), USPS):
         await until(lambda: times(takes, USPS) >= 3)
@@ -125,7 +161,7 @@ async def test_a_take_may_bring_twice_what_the_last_one_brought() -> None:
     async with draining(takes, CallRoom(100), USPS):
         await until(lambda: times(takes, USPS) >= 6)
 
-    assert [room for _, room in takes.asked[:6]] == [4, 8, 16, 32, 64, 64]
+    assert [room for _, room in takes.asked[:6]] == [2, 4, 8, 16, 32, 64]
 
 
 async def test_a_take_brings_no_more_than_there_is_room_for() -> None:

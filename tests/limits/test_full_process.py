@@ -90,3 +90,14 @@ async def test_who_has_room_takes_the_duty_over_from_a_full_process(
     assert len(turn.calls) == 1
     assert turn.ask_again is not None
     assert await full.take(NO_ROOM) == Turn()
+
+
+async def test_a_take_whose_room_is_all_that_may_start_asks_again_when_the_next_may(
+    usps: Worker, redis: Redis
+) -> None:
+    await redis.rpush(KEYS.wait_list, "N001", "N002", "N003")
+
+    now, grants, named, ask, put = await usps.raw("take", "b", 2, 0)
+
+    assert (len(grants), named, put) == (2, "rate", 0)
+    assert int(ask) > now + 500_000

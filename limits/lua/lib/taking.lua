@@ -40,9 +40,9 @@ do
     move_due()
     for _ = 1, 100 do
       if room == 0 then return grants, 'room', now end
-      if #grants == room then return grants, 'more', now end
       local at, lane, ask = opening()
       if not at then return grants, lane, ask end
+      if #grants == room then return grants, 'more', now end
       if room < 0 and waits() > 0 then return grants, 'full', now + ASK_AT_LEAST_US end
       if budget.left <= 0 then return grants, 'more', now end
       local number = next_number()

@@ -64,6 +64,24 @@ MUTANTS = (
         tests=(ROOM + "test_each_free_place_wakes_who_calls_lines_in",),
     ),
     Mutant(
+        name="a line is asked for again although its take is under way",
+        breaks="I7",
+        where="service/flow/drain.py",
+        old="        if line in self._asked:\n            self._asked[line]",
+        new="        if line in self._jobs:\n            self._asked[line]",
+        tests=(DRAINER + "test_a_slug_is_asked_for_once_at_a_time",),
+    ),
+    Mutant(
+        name="a line is called in although its take is under way",
+        breaks="I7",
+        where="service/flow/drain.py",
+        old="            if line in self._asked:\n                self.look_again",
+        new="            if line in self._jobs:\n                self.look_again",
+        tests=(
+            DRAINER + "test_a_slug_that_is_called_in_while_it_is_asked_for_is_asked_for_afterwards",
+        ),
+    ),
+    Mutant(
         name="a slug that stood in line for a minute is handed over instead of called",
         breaks="I7",
         where="service/flow/drain.py",

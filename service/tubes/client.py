@@ -43,8 +43,9 @@ class Reservation:
     """One job that we hold.
 
     `ttr` (seconds) and `priority` are None until `Client.read_facts`; `age` is seconds since the
-    put. At `touch_at` (`time.monotonic()`) it is to be touched. `lost`: its TTR ran out, or its
-    connection ended. `settled`: somebody lets go of it. `roomless`: it gave its room back before.
+    put. At `touch_at` (`time.monotonic()`) it is to be touched. `touched`: it was, before its TTR
+    was read. `lost`: its TTR ran out, or its connection ended. `settled`: somebody lets go of it.
+    `roomless`: it gave its room back before.
     """
 
     id: int
@@ -54,6 +55,7 @@ class Reservation:
     priority: int | None = None
     age: float = 0.0
     touch_at: float = 0.0
+    touched: bool = False
     lost: bool = False
     settled: bool = False
     roomless: bool = False

@@ -1,8 +1,8 @@
 """Keeps held jobs ours: touches each before beanstalkd takes it for abandoned.
 
-A job that is settled at once costs nothing. One that is still held after YOUNG seconds has its TTR
-read and is touched, then again every third of its TTR: one touch may be late or fail. That is why
-nothing needs to be done about beanstalkd's DEADLINE_SOON.
+A job that is settled at once costs nothing. One that is still held after YOUNG seconds is touched;
+after as long again its TTR is read, and it is touched every third of it: one touch may be late or
+fail. That is why nothing needs to be done about beanstalkd's DEADLINE_SOON.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from service.tubes.client import Client, Reservation
 from service.tubes.commands import Verb
 from tracking.errors import TubesDown
 
-YOUNG = 0.3
-"""Seconds. Most jobs are settled earlier; beanstalkd's shortest TTR is one second."""
+YOUNG = 0.4
+"""Seconds. Most jobs are settled earlier; beanstalkd's shortest TTR is one second. A worker that
+has more to do than it can holds most jobs for longer, but few for twice as long."""
 
 PARTS = 3
 """A job is touched this often in its TTR."""
@@ -65,15 +66,22 @@ class Touches:
             due.append((at, reservation))
         return [job for at, job in due if job.is_held and job.touch_at == at]
 
+    def _plan(self, job: Reservation, now: float) -> None:
+        if job.touched or job.ttr is not None:
+            job.touch_at = now + (job.ttr or 1) / PARTS
+            heapq.heappush(self._read, (job.touch_at, next(self._number), job))
+        else:
+            job.touched = True
+            self.add([job], now)
+
     async def _touch(self, client: Client, jobs: Sequence[Reservation], now: float) -> None:
-        await client.read_facts([job for job in jobs if job.ttr is None])
+        await client.read_facts([job for job in jobs if job.touched and job.ttr is None])
         asked = [client.tell(Verb.TOUCH, job) for job in jobs if job.is_held]
         for touched in asked:
             await touched
         for job in jobs:
             if job.is_held:
-                job.touch_at = now + (job.ttr or 1) / PARTS
-                heapq.heappush(self._read, (job.touch_at, next(self._number), job))
+                self._plan(job, now)
         lost = sum(job.lost for job in jobs)
         if lost and not client.down:
             emit(Event.JOBS_LOST, server=client.server, jobs=lost, why="TTR ran out")

@@ -55,29 +55,31 @@ local function is_placed(number, record)
   return running(number) or stands(list_of(record), number, record.position)
 end
 
--- Records whose number is in no list (somebody deleted the list): back in line, a hundred at once.
--- The field !relist tells where to go on. Returns whether to go on now.
+-- Records whose number is in no list (somebody deleted the list): back in line, about a hundred at once, though
+-- a small hash is scanned whole. The field !relist tells where to go on. Returns whether to go on now.
 local function relist()
   local from = call('HGET', REQUESTS, '!relist')
   if not (from or nobody_waits()) then return false end
   local relisted, reply = false, call('HSCAN', REQUESTS, from or 0, 'COUNT', LOOK_AT_FIELDS)
-  local ahead, fields = reply[1], reply[2]
-  budget.left = budget.left - 0.6 * #fields
+  local ahead, fields, is_cut = reply[1], reply[2], false
   for i = 1, #fields, 2 do
     local number = fields[i]
     local record = number ~= '!relist' and cjson.decode(fields[i + 1])
+    budget.left = budget.left - 0.3
     if record and not is_placed(number, record) then
+      is_cut = relisted and budget.left <= 0
+      if is_cut then break end
       put_tail(number, record)
       count('relisted')
-      relisted = true
+      budget.left, relisted = budget.left - 1.3, true
     end
   end
-  if ahead ~= '0' then
-    call('HSET', REQUESTS, '!relist', ahead)
+  if is_cut or ahead ~= '0' then
+    call('HSET', REQUESTS, '!relist', is_cut and (from or '0') or ahead)
   elseif from then
     call('HDEL', REQUESTS, '!relist')
   end
-  return relisted and ahead ~= '0'
+  return is_cut or relisted and ahead ~= '0'
 end
 
 -- Whether more wait than are in the lists: a person took some out. Those behind a running call are in

@@ -56,7 +56,7 @@ local function run()
     turn_to(list, seen.at)
     attempt(close)
   end
-  if #leased > 0 then attempt(call, 'SADD', LINES, unpack(leased)) end
+  if #busy > 0 then attempt(call, 'SADD', LINES, unpack(busy)) end
   attempt(write_tallies)
   if #measured > 0 then
     local text = table.concat(measured, ' ')

@@ -19,6 +19,7 @@ open      operations with an id, before this script   HGET          -- (counts h
 and for the end of the script (`close`):
 listed    a list changed, so the flag's time may be another one; moved: its order did
 changed   zsets whose size changed, so their projection does; leased, started: it grew
+busy      somebody waits or is called
 counts    what happened, to be added to tracking:counts
 ]]
 
@@ -124,9 +125,15 @@ local function members(key)
   return known.sizes[key]
 end
 
+-- Somebody waits or is called: the line belongs to wait_slugs.
+local function mark_busy()
+  known.busy = true
+end
+
 local function add_lease(id)
   known.sizes[LEASES] = members(LEASES) + call('ZADD', LEASES, digits(now + rules.lease_us), id)
   known.leased, known.changed[LEASES] = true, true
+  mark_busy()
 end
 
 -- Returns whether it was still there.
@@ -187,8 +194,8 @@ local function nothing_is_open()
   if open_operations() ~= 0 then count('open', -open_operations()) end
 end
 
--- Lines that have calls now, for wait_slugs.
-local leased = {}
+-- Lines for wait_slugs.
+local busy = {}
 
 -- The counters that operators read, and the ends of what expires; once for each line, at the end.
 local function close()
@@ -202,8 +209,8 @@ local function close()
   if known.leased then
     -- As long as calls_number: were the leases gone sooner, nobody would take them off it.
     call('PEXPIRE', LEASES, 60000)
-    table.insert(leased, line)
   end
+  if known.busy then table.insert(busy, line) end
   if known.started then
     call('PEXPIRE', STARTS, math.ceil((rules.ahead_us + rules.late_us + rules.window_us) / 1000))
   end

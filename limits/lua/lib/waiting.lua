@@ -7,14 +7,14 @@ behind a running call of its own, which may answer it. `waits` tells whether any
 local function put_tail(number, record)
   record.state, record.position = nil, push_last(list_of(record), number)
   write_record(REQUESTS, number, record)
-  call('SADD', LINES, line)
+  mark_busy()
 end
 
 local function put_behind(number, record)
   record.state, record.position = 'behind', nil
   write_record(REQUESTS, number, record)
   expect_no_calm()
-  call('SADD', LINES, line)
+  mark_busy()
 end
 
 -- Takes a number that waits off its place, wherever that is.
@@ -43,7 +43,7 @@ do
     record = with_parked(number, record)
     record.state, record.position = nil, push_first(list_of(record), number)
     write_record(REQUESTS, number, record)
-    call('SADD', LINES, line)
+    mark_busy()
   end
 
   function put_later(number, record, due_ms)
@@ -51,16 +51,17 @@ do
     record.state = 'later'
     write_record(REQUESTS, number, record)
     change_later('ZADD', LATER, due_ms, number)
-    call('SADD', LINES, line)
+    mark_busy()
   end
 end
 
 -- Retries whose time has come go to the tail of their list.
 local function move_due()
   if later() == 0 then return end
-  local most = math.max(1, math.min(200, math.floor(budget.left)))
+  local EACH = 1.6
+  local most = math.max(1, math.floor(budget.left / EACH))
   for _, number in ipairs(call('ZRANGEBYSCORE', LATER, '-inf', now_ms, 'LIMIT', 0, most)) do
-    budget.left = budget.left - 1.2
+    budget.left = budget.left - EACH
     change_later('ZREM', LATER, number)
     put_tail(number, read_record(REQUESTS, number) or { since = now_ms })
   end

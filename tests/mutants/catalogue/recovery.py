@@ -204,9 +204,19 @@ MUTANTS = (
         name="of a long list that somebody deleted the beginning is written again only",
         breaks="I1 I7",
         where="limits/lua/sweep.lua",
-        old="    call('HSET', REQUESTS, '!relist', ahead)\n",
+        old="    call('HSET', REQUESTS, '!relist', is_cut and (from or '0') or ahead)\n",
         new="",
         tests=("limits/test_relisting.py::test_a_long_deleted_list_is_written_again_in_steps",),
+    ),
+    Mutant(
+        name="what a scan gives at once is put back at once, however much it is",
+        breaks="I9",
+        where="limits/lua/sweep.lua",
+        old="is_cut = relisted and budget.left <= 0",
+        new="is_cut = false",
+        tests=(
+            "limits/test_relisting.py::test_a_scan_that_gives_all_at_once_is_worked_off_in_steps",
+        ),
     ),
     Mutant(
         name="a list that somebody deleted stays deleted",

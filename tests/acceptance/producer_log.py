@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -109,6 +110,9 @@ class Producer:
     @contextmanager
     def client(self, tube: str) -> Iterator[greenstalk.Client[bytes]]:
         """Give a connection that uses and watches one tube."""
-        address = (self._server.host, self._server.port)
-        with greenstalk.Client(address, encoding=None, use=tube, watch=tube) as client:
+        # A client that fails at its start, because the server is killed, leaves its socket open.
+        with (
+            socket.create_connection((self._server.host, self._server.port)) as connected,
+            greenstalk.Client(connected, encoding=None, use=tube, watch=tube) as client,
+        ):
             yield client

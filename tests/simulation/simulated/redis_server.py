@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import hiredis
 
-from simulated.commands import execute
+from simulated.commands import COMMANDS, execute
 from simulated.exchange import Surroundings
 from simulated.keyspace import Keyspace, Refusal, RefusedError, Saved, Status
 from simulated.loop import Process
@@ -90,7 +90,23 @@ class RedisServer:
         self._scripts.forget()
 
     def answer(self, commands: Sequence[Sequence[str]]) -> bytes:
-        return b"".join(_written(self._answer(command)) for command in commands)
+        return b"".join(map(_written, self._replies(commands)))
+
+    def _replies(self, commands: Sequence[Sequence[str]]) -> Iterator[object]:
+        """The client sends a transaction as one write, so it begins and ends here."""
+        queued: list[Sequence[str]] | None = None
+        for command in commands:
+            if command[0].upper() == "MULTI":
+                queued = []
+                yield Status()
+            elif queued is None:
+                yield self._answer(command)
+            elif command[0].upper() == "EXEC":
+                yield [self._answer(each) for each in queued]
+                queued = None
+            else:
+                queued.append(command)
+                yield Status("QUEUED")
 
     def _answer(self, command: Sequence[str]) -> object:
         name, *args = command
@@ -105,6 +121,8 @@ class RedisServer:
                 return {"server": "redis", "version": "7.4.0", "proto": 3, "mode": "standalone"}
             case "CLIENT":
                 return Status() if args[0].upper() == "SETINFO" else Refusal("ERR unknown")
+        if name.upper() not in COMMANDS:
+            self._around.trace.breach("redis", f"the double does not know {name}")
         try:
             return execute(self._space, name, args)
         except RefusedError as error:

@@ -144,6 +144,17 @@ async def test_requests_without_an_id_are_mains(busy: Worker, free: Worker) -> N
     assert (second.accounts, second.request.fields, second.requests) == (("main",), {}, 1)
 
 
+async def test_a_number_pushed_by_hand_is_mains_and_takes_no_answer_of_another_account(
+    worker: Worker, redis: Redis
+) -> None:
+    call = await worker.granted(id="shop/a", fields=MINE)
+    await redis.rpush(KEYS.wait_list, "N001")
+
+    second = await the_next(worker, call._replace(accounts=("shop",)))
+
+    assert (second.accounts, second.request.fields) == (("main",), {})
+
+
 async def test_of_many_operations_those_of_another_account_go_on_after_the_call(
     busy: Worker, free: Worker, redis: Redis
 ) -> None:

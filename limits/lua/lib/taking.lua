@@ -14,8 +14,9 @@ do
     local record = read_record(REQUESTS, number)
     if not record then
       local anon = { id = 'hand-' .. base, at = now_ms }
-      local answer = fresh(call('GET', ANSWER .. number), nil, 'main', {})
-      if answer and end_anonymous(number, anon, answer) then return nil end
+      local answer = fresh(call('GET', ANSWER .. number))
+      local is_ours = answer and whose_is(answer, 'main', {}) == 'own'
+      if is_ours and end_anonymous(number, anon, answer) then return nil end
       return { since = now_ms, anon = anon }, running(number)
     end
     if record.state == 'later' then change_later('ZREM', LATER, number) end

@@ -16,6 +16,7 @@ ORDER = "flow/test_order_of_steps.py::"
 RECOVERY = "limits/test_recovery.py::"
 SPANS = "limits/test_longer_spans.py::"
 STATES = "limits/test_states.py::"
+APART = "limits/test_accounts_apart.py::"
 
 MUTANTS = (
     Mutant(
@@ -121,6 +122,16 @@ MUTANTS = (
         old="      if record and runs then\n        put_behind(number, record)\n      elseif",
         new="      if",
         tests=(LINE + "test_a_number_pushed_by_hand_that_waits_already_never_runs_twice_at_once",),
+    ),
+    Mutant(
+        name="a number pushed by hand is given what another account's fields unlocked",
+        breaks="I9",
+        where="limits/lua/lib/taking.lua",
+        old="if is_ours and end_anonymous",
+        new="if answer and end_anonymous",
+        tests=(
+            APART + "test_a_number_pushed_by_hand_is_mains_and_takes_no_answer_of_another_account",
+        ),
     ),
     Mutant(
         name="ids beyond sixteen stay behind when their call goes back to wait",

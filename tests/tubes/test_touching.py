@@ -36,15 +36,21 @@ async def test_a_job_with_the_shortest_ttr_stays_ours(
     assert (timeouts(producer), reserved(producer), job.lost) == (0, 1, False)
 
 
-async def test_a_touched_job_is_due_again_within_half_of_its_ttr(
-    beanstalkd: Server, producer: Producer
-) -> None:
+async def holding_one(beanstalkd: Server, producer: Producer) -> tuple[Client, Touches]:
+    """Hold a job of a minute's TTR since the instant 0."""
     producer.put(b"", ttr=60)
     client = await Client.open(beanstalkd.url, REQUESTS_TUBE, Patience(), lambda _: None)
     job = await client.reserve()
     assert job
     held = Touches()
     held.add([job], now=0.0)
+    return client, held
+
+
+async def test_a_touched_job_is_due_again_within_half_of_its_ttr(
+    beanstalkd: Server, producer: Producer
+) -> None:
+    client, held = await holding_one(beanstalkd, producer)
 
     await held.touch_due(YOUNG)
     await held.touch_due(2 * YOUNG)
@@ -57,12 +63,7 @@ async def test_a_touched_job_is_due_again_within_half_of_its_ttr(
 async def test_the_ttr_of_a_job_is_read_when_it_is_touched_a_second_time(
     beanstalkd: Server, producer: Producer
 ) -> None:
-    producer.put(b"", ttr=60)
-    client = await Client.open(beanstalkd.url, REQUESTS_TUBE, Patience(), lambda _: None)
-    job = await client.reserve()
-    assert job
-    held = Touches()
-    held.add([job], now=0.0)
+    client, held = await holding_one(beanstalkd, producer)
 
     await held.touch_due(YOUNG)
     first = count(producer, "cmd-touch"), count(producer, "cmd-stats-job"), held.next_at

@@ -25,7 +25,7 @@ def main() -> int:
         return 2
     sys.stdout.write(report.as_json(trials) if asked.json else report.text(trials))
     if asked.write_docs:
-        report.write(report.page(trials))
+        report.write(trials, CATALOGUE)
     return int(any(trial.caught_by is None for trial in trials))
 
 
@@ -45,7 +45,9 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", metavar="NAME", help="those with this in their name")
     parser.add_argument("--json", action="store_true", help="the table for programs")
     parser.add_argument(
-        "--write-docs", action="store_true", help="write the table into docs/reliability.md"
+        "--write-docs",
+        action="store_true",
+        help="write what came of them into the table of docs/reliability.md",
     )
     return parser
 

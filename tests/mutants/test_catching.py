@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -61,26 +60,3 @@ def test_code_that_stumbles_is_no_mutant_that_was_caught() -> None:
 def test_a_test_that_fails_without_any_mutant_tells_nothing() -> None:
     with pytest.raises(NotGreen):
         try_all([replace(HARMLESS, tests=("couriers/test_addresses.py::test_that_is_not_there",))])
-
-
-def test_the_table_is_written_between_its_markers(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
-    caught = Trial(HARMLESS, "couriers/test_addresses.py::test_a_step_upwards[..]", 1.0, "")
-
-    report.write(report.page([caught]), page)
-
-    text = page.read_text()
-    assert "| nothing is changed | I1 | `couriers/http/addresses.py` | a step upwards |" in text
-    assert (text.startswith("before\n"), text.endswith("\nafter\n")) == (True, True)
-    assert "old" not in text
-
-
-def test_a_page_without_its_markers_is_left_alone(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("no markers")
-
-    with pytest.raises(report.NoMarkers):
-        report.write("new", page)
-
-    assert page.read_text() == "no markers"

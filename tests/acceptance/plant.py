@@ -27,6 +27,7 @@ from pymongo.collection import Collection
 from running_worker import RunningWorker
 
 from devstack import judge
+from devstack.command import run_to_end
 from devstack.judge import Call
 from devstack.kinds import BEANSTALKD, MONGODB, REDIS, Durability
 from devstack.nursery import Nursery
@@ -150,14 +151,7 @@ class Plant:
 
     def command(self, *verb: str) -> subprocess.CompletedProcess[str]:
         """Run one verb of the command line with the plant's settings."""
-        return subprocess.run(
-            [*WORKER, *verb],
-            env=self._ground.inherited | self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=30,
-        )
+        return run_to_end([*WORKER, *verb], self._ground.inherited | self.environment)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
+from devstack.command import run_to_end
 from devstack.stack import Stack, environment
 
 ROOT = Path(__file__).parents[2]
@@ -39,15 +39,7 @@ def test_the_five_minutes_with_a_feed_of_ones_own_work_as_written(
         "TRACKER_MONGODB__DATABASE": "readme",
     }
 
-    done = subprocess.run(
-        ["bash", "-eu", "-c", script],
-        cwd=tmp_path,
-        env={**os.environ, **servers},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = run_to_end(["bash", "-eu", "-c", script], {**os.environ, **servers}, tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert "SUCCESS   my-courier AB12345  InTransit, 1 checkpoint" in done.stdout

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import pymongo
 import pytest
 
+from devstack.command import run_to_end
 from devstack.nursery import Nursery
 from devstack.servers import Server, free_port
 
@@ -178,13 +179,9 @@ def test_the_node_sdk_tells_a_parcels_story(node: str, address: str, key: Key) -
 
 def told(command: list[str], key: Key) -> dict[str, dict[str, Any]]:
     """Run a story, and check of it what is the same through each SDK."""
-    done = subprocess.run(
+    done = run_to_end(
         [*command, key.text, SLUG, NUMBER, *key.signing],
-        env={"PATH": os.environ["PATH"], "NODE_PATH": os.environ.get("AFTERSHIP_NODE", "")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
+        {"PATH": os.environ["PATH"], "NODE_PATH": os.environ.get("AFTERSHIP_NODE", "")},
     )
     sys.stdout.write(done.stdout)
     assert done.returncode == 0, done.stderr

@@ -13,6 +13,7 @@ import greenstalk
 import pytest
 
 from devstack import package
+from devstack.command import run_to_end
 from devstack.servers import Server
 from service.tubes.envelope import decode_request
 from tracking.request import Origin, Slug
@@ -51,10 +52,7 @@ def node_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _run(
     command: list[str | Path], address: str = "", cwd: Path = EXAMPLES.parent
 ) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "BEANSTALKD": address}
-    return subprocess.run(
-        command, env=environment, cwd=cwd, capture_output=True, text=True, check=False, timeout=60
-    )
+    return run_to_end(command, {**os.environ, "BEANSTALKD": address}, cwd)
 
 
 def _check(done: subprocess.CompletedProcess[str], tube: greenstalk.Client) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -15,6 +14,7 @@ import pymongo
 import pytest
 from pymongo.collection import Collection
 
+from devstack.command import run_to_end
 from service.results.indexes import indexes_for, make_indexes
 from service.results.names import Names
 
@@ -34,13 +34,9 @@ def parcels(mongo_uri: str, database: str) -> Any:
 @pytest.fixture
 def changes(mongo_uri: str, database: str, tmp_path: Path) -> Changes:
     def read() -> list[str]:
-        done = subprocess.run(
+        done = run_to_end(
             [sys.executable, READER, tmp_path / "changes.json", "--once"],
-            env={**os.environ, "MONGODB_URI": mongo_uri, "MONGODB_DATABASE": database},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
+            {**os.environ, "MONGODB_URI": mongo_uri, "MONGODB_DATABASE": database},
         )
         assert done.returncode == 0, done.stderr
         return [json.loads(line)["_id"] for line in done.stdout.splitlines()]

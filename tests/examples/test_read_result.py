@@ -14,6 +14,8 @@ import pymongo
 import pytest
 import redis
 
+from devstack.command import run_to_end
+
 READER = Path(__file__).parents[2] / "examples" / "read_result.py"
 
 Read = Callable[..., subprocess.CompletedProcess[str]]
@@ -24,14 +26,8 @@ def read(mongo_uri: str, database: str, redis_url: str) -> Read:
     addresses = {"MONGODB_URI": mongo_uri, "MONGODB_DATABASE": database, "REDIS_URL": redis_url}
 
     def run(*arguments: str, **others: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, READER, *arguments],
-            env={**os.environ, **addresses, **others},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        command = [sys.executable, READER, *arguments]
+        return run_to_end(command, {**os.environ, **addresses, **others})
 
     return run
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,8 @@ from portion import PORTION
 from simulated.batch import REPAIRS, live, live_through
 from simulated.plan import KINDS, plan_for
 from simulated.scripting import Scripting
+
+from devstack.command import run_to_end
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATHS = (REPOSITORY, REPOSITORY / "tests" / "simulation", REPOSITORY / "tests" / "limits")
@@ -27,15 +28,8 @@ def told() -> dict[str, Any]:
     """What `make simulate` tells of the first seeds, with the exit code."""
     paths = os.pathsep.join(map(str, PATHS))
     command = [sys.executable, "-m", "simulated", "--seed", "1", "--seeds", str(SEEDS), "--json"]
-    ran = subprocess.run(
-        command,
-        cwd=REPOSITORY,
-        env=os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": "0"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    environment = os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": "0"}
+    ran = run_to_end(command, environment, REPOSITORY, seconds=120)
     assert ran.stdout, ran.stderr
     return json.loads(ran.stdout) | {"code": ran.returncode, "stderr": ran.stderr}
 

@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping
 from http import HTTPStatus
 
-import aiohttp
-
 from couriers.http.addresses import alphanumeric
+from couriers.http.basic_auth import basic_auth
 from couriers.http.fetch import Fetch
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
@@ -77,7 +76,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     number = alphanumeric(request.number)
     answer = await fetch.get(
         ["services", "trackedmail", "item", number, "trackingInfo"],
-        headers={"Authorization": aiohttp.encode_basic_auth(account, passphrase)},
+        headers={"Authorization": basic_auth(account, passphrase)},
     )
     return fetch.read(answer, parse, number)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from http import HTTPStatus
 
-import aiohttp
 import msgspec
 
 from couriers.http.addresses import alphanumeric
+from couriers.http.basic_auth import basic_auth
 from couriers.http.fetch import Fetch
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
@@ -147,7 +147,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     grant = Grant(
         fetch.settings.token_url,
         form={"grant_type": "client_credentials"},
-        headers={"Authorization": aiohttp.encode_basic_auth(client, secret)},
+        headers={"Authorization": basic_auth(client, secret)},
     )
     path = ["track-and-trace-v1", "tracking", "simple", "trackids", number]
     answer = await fetch.get(path, headers={"Accept-Language": "EN"}, grant=grant)

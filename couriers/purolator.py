@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping
 from http import HTTPStatus
 
-import aiohttp
-
 from couriers.http.addresses import alphanumeric
+from couriers.http.basic_auth import basic_auth
 from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
@@ -69,7 +68,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number, although the service takes several: each request is one permit."""
     key, password = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
     number = alphanumeric(request.number)
-    headers = {"Authorization": aiohttp.encode_basic_auth(key, password), "SOAPAction": _ACTION}
+    headers = {"Authorization": basic_auth(key, password), "SOAPAction": _ACTION}
     answer = await fetch.post(_PATH, xml=_question(number), headers=headers)
     return fetch.read(answer, parse, number)
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-import aiohttp
-
 from couriers.australia_post.answer import Complaint, Event, Item, Reply, Result
 from couriers.australia_post.phrases import (
     DOWN,
@@ -24,6 +22,7 @@ from couriers.australia_post.phrases import (
     UNKNOWN,
 )
 from couriers.http.addresses import alphanumeric
+from couriers.http.basic_auth import basic_auth
 from couriers.http.fetch import Fetch
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
@@ -93,7 +92,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
         ["shipping", "v1", "track"],
         query={"tracking_ids": number},
         headers={
-            "Authorization": aiohttp.encode_basic_auth(key, password),
+            "Authorization": basic_auth(key, password),
             "Account-Number": account,
         },
     )

@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 
-import aiohttp
 import msgspec
 
 from couriers.brazil_correios.codes import CODES, REVOKES, SILENT
 from couriers.http.addresses import alphanumeric
+from couriers.http.basic_auth import basic_auth
 from couriers.http.fetch import Fetch
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
@@ -132,7 +132,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     grant = Grant(
         fetch.settings.token_url,
         json={"numero": card},
-        headers={"Authorization": aiohttp.encode_basic_auth(username, code)},
+        headers={"Authorization": basic_auth(username, code)},
         member="token",
         lifetime=_TOKEN_SECONDS,
     )

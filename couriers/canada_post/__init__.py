@@ -12,8 +12,6 @@ import re
 from collections.abc import Mapping
 from http import HTTPStatus
 
-import aiohttp
-
 from couriers.canada_post.codes import (
     CODES,
     PROVINCES,
@@ -25,6 +23,7 @@ from couriers.canada_post.codes import (
     ZONES,
 )
 from couriers.http.addresses import alphanumeric
+from couriers.http.basic_auth import basic_auth
 from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
@@ -85,7 +84,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     username, password = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
     number = alphanumeric(request.number)
     headers = {
-        "Authorization": aiohttp.encode_basic_auth(username, password),
+        "Authorization": basic_auth(username, password),
         "Accept": "application/vnd.cpc.track-v2+xml",
         "Accept-Language": "en-CA",
     }

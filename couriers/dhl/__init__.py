@@ -12,11 +12,11 @@ import re
 from collections.abc import Mapping
 from http import HTTPStatus
 
-import aiohttp
 import msgspec
 
 from couriers.dhl import express, unified
 from couriers.http.addresses import alphanumeric
+from couriers.http.basic_auth import basic_auth
 from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import OtherWay, credentials
@@ -91,7 +91,7 @@ async def _track_express(fetch: Fetch, number: str) -> Tracking:
         path,
         query=query,
         headers={
-            "Authorization": aiohttp.encode_basic_auth(username, password),
+            "Authorization": basic_auth(username, password),
             "Accept-Language": "eng",
         },
     )

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from xml.sax.saxutils import quoteattr
 
-import aiohttp
-
 from couriers.dhl_germany.codes import (
     EVENTS,
     EXPLAINED,
@@ -31,6 +29,7 @@ from couriers.dhl_germany.codes import (
     WHY,
 )
 from couriers.http.addresses import alphanumeric
+from couriers.http.basic_auth import basic_auth
 from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
@@ -105,7 +104,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
         query={
             "xml": f'<?xml version="1.0" encoding="UTF-8" standalone="no"?><data {attributes}/>'
         },
-        headers={"Authorization": aiohttp.encode_basic_auth(key, secret)},
+        headers={"Authorization": basic_auth(key, secret)},
     )
     return fetch.read(answer, parse, number)
 

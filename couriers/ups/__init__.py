@@ -12,9 +12,8 @@ import uuid
 from collections.abc import Mapping
 from http import HTTPStatus
 
-import aiohttp
-
 from couriers.http.addresses import alphanumeric
+from couriers.http.basic_auth import basic_auth
 from couriers.http.fetch import Fetch
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
@@ -76,7 +75,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number."""
     client, secret = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
     number = alphanumeric(request.number)
-    basic = {"Authorization": aiohttp.encode_basic_auth(client, secret)}
+    basic = {"Authorization": basic_auth(client, secret)}
     form = {"grant_type": "client_credentials"}
     answer = await fetch.get(
         ["api", "track", "v1", "details", number],

@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from couriers.http.addresses import alphanumeric
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
@@ -32,6 +31,9 @@ from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import CourierDown, InvalidNumber, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "Bring"
 BASE_URL = "https://api.bring.com"

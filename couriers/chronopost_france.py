@@ -9,10 +9,10 @@ beside a delivery may deny it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from couriers.http.addresses import alphanumeric
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.reading import statuses
 from couriers.reading.check_digits import mod_37_36, s10_checks
@@ -32,6 +32,9 @@ from couriers.reading.xml import Element, read_xml
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import CourierDown, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "Chronopost"
 BASE_URL = "https://ws.chronopost.fr"

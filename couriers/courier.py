@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from couriers.http.fetch import Fetch
 from couriers.reading.number_forms import NumberForm
 from tracking.checkpoint import Tracking
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 
 class Courier(Protocol):

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from couriers.http.addresses import alphanumeric
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
@@ -35,6 +35,9 @@ from couriers.reading.xml import Element, read_xml
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import AuthFailed, CourierDown, UnreadableAnswer
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "DPD"
 BASE_URL = "https://public-ws.dpd.com/services"

@@ -14,10 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.reading import statuses
 from couriers.reading.answer import decode, text
@@ -35,6 +35,9 @@ from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import InvalidNumber, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "DPD UK"
 BASE_URL = "https://apis.track.dpd.co.uk"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from couriers.http.addresses import alphanumeric
 from couriers.http.basic_auth import basic_auth
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
@@ -43,6 +43,9 @@ from tracking.errors import (
     WrongNumber,
 )
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "GLS"
 BASE_URL = "https://api.gls-group.net"

@@ -15,11 +15,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from couriers.http.addresses import alphanumeric
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
@@ -34,6 +34,9 @@ from couriers.reading.times import Moment, read_day_first, read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "Hongkong Post"
 BASE_URL = "https://ec-ship.hongkongpost.hk"

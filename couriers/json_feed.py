@@ -12,10 +12,10 @@ import functools
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.reading.answer import decode, text
 from couriers.reading.checkpoints import decisive, newest, oldest_first
@@ -27,6 +27,9 @@ from couriers.reading.times import Moment, read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "JSON feed"
 BASE_URL = ""

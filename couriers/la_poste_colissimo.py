@@ -8,12 +8,11 @@ went back to its sender is final too. Events name no place.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from couriers.http.addresses import alphanumeric
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
@@ -29,6 +28,9 @@ from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import InvalidNumber, WrongNumber
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "La Poste Colissimo"
 BASE_URL = "https://api.laposte.fr"

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from couriers.http.addresses import alphanumeric
 from couriers.http.basic_auth import basic_auth
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
@@ -28,6 +28,9 @@ from couriers.reading.xml import Element, read_xml
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "Purolator"
 BASE_URL = "https://webservices.purolator.com"

@@ -1,6 +1,6 @@
 """Which courier a slug means, and what is set for it.
 
-Only `service.wiring` imports this: the modules bring aiohttp with them, which `--help` must not.
+Importing it loads every courier's module, but no HTTP client: to look a courier up takes none.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
 from types import MappingProxyType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from couriers.courier import Courier
-from couriers.http.fetch import Fetch
 from couriers.http.settings import CourierSettings, OtherWay
 from couriers.slugs import ALIASES, FEEDS, SLUGS
 from tracking.checkpoint import Tracking
 from tracking.errors import MalformedJob, MissingField
 from tracking.request import Slug, TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 
 def _module(name: str) -> Courier:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from couriers.http.addresses import alphanumeric
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
@@ -35,6 +34,9 @@ from tracking.errors import (
     WrongNumber,
 )
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "Royal Mail"
 BASE_URL = "https://api.royalmail.net"

@@ -1,4 +1,4 @@
-"""Which couriers there are, by name alone: the registry brings their code, and aiohttp with it.
+"""Which couriers there are, by name alone: the registry brings the code of them all.
 
 A configuration is checked against these by every command, and by the parent of the workers, which
 must stay small.

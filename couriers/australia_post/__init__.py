@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from couriers.australia_post.answer import Complaint, Event, Item, Reply, Result
 from couriers.australia_post.phrases import (
@@ -23,7 +24,6 @@ from couriers.australia_post.phrases import (
 )
 from couriers.http.addresses import alphanumeric
 from couriers.http.basic_auth import basic_auth
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
@@ -59,6 +59,9 @@ from tracking.errors import (
     WrongNumber,
 )
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "Australia Post"
 BASE_URL = "https://digitalapi.auspost.com.au"

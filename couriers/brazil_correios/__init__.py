@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from couriers.brazil_correios.codes import CODES, REVOKES, SILENT
 from couriers.http.addresses import alphanumeric
 from couriers.http.basic_auth import basic_auth
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
@@ -38,6 +38,9 @@ from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, WrongNumber
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "Correios (Brazil)"
 BASE_URL = "https://api.correios.com.br"

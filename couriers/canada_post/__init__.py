@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from couriers.canada_post.codes import (
     CODES,
@@ -24,7 +25,6 @@ from couriers.canada_post.codes import (
 )
 from couriers.http.addresses import alphanumeric
 from couriers.http.basic_auth import basic_auth
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
@@ -54,6 +54,9 @@ from tracking.errors import (
     WrongNumber,
 )
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "Canada Post"
 BASE_URL = "https://soa-gw.canadapost.ca"

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from couriers.dhl import express, unified
 from couriers.http.addresses import alphanumeric
 from couriers.http.basic_auth import basic_auth
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import OtherWay, credentials
 from couriers.reading.answer import decode, text
@@ -26,6 +26,9 @@ from couriers.reading.number_forms import NumberForm, form
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import RequestRefused
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "DHL Express"
 BASE_URL = "https://api-eu.dhl.com"

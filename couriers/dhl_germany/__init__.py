@@ -10,6 +10,7 @@ minute, and begin with the day.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
 from couriers.dhl_germany.codes import (
@@ -30,7 +31,6 @@ from couriers.dhl_germany.codes import (
 )
 from couriers.http.addresses import alphanumeric
 from couriers.http.basic_auth import basic_auth
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses
@@ -60,6 +60,9 @@ from tracking.errors import (
     WrongNumber,
 )
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "DHL Paket"
 BASE_URL = "https://api-eu.dhl.com"

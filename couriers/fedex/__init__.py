@@ -7,6 +7,7 @@ inside the results of a 200. `date` has an offset in most events, not in all.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from couriers.fedex.answer import (
     Address,
@@ -22,7 +23,6 @@ from couriers.fedex.answer import (
 )
 from couriers.fedex.codes import CODES, DOWN, INVALID, REASONS, REFUSED, SILENT, UNKNOWN
 from couriers.http.addresses import alphanumeric
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
@@ -47,6 +47,9 @@ from couriers.reading.times import Moment, read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import AuthFailed, CourierDown, InvalidNumber, RequestRefused, WrongNumber
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "FedEx"
 BASE_URL = "https://apis.fedex.com"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,7 +25,6 @@ from couriers.hermes_de.codes import (
     TOKEN_REFUSED,
 )
 from couriers.http.addresses import alphanumeric
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
@@ -48,6 +47,9 @@ from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import AuthFailed, RequestRefused, WrongNumber
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "Hermes Germany"
 BASE_URL = "https://de-api.hermesworld.com/services/hsi"

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from couriers.http.addresses import alphanumeric
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.postnl.answer import Address, Event, Reply, Shipment, State, each, said
@@ -36,6 +36,9 @@ from couriers.reading.times import Moment, read_day_first, read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "PostNL"
 BASE_URL = "https://api.postnl.nl"

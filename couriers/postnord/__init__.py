@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from couriers.http.addresses import alphanumeric
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.postnord.answer import (
@@ -49,6 +49,9 @@ from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "PostNord"
 BASE_URL = "https://api2.postnord.com"

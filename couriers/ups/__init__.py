@@ -11,10 +11,10 @@ import re
 import uuid
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from couriers.http.addresses import alphanumeric
 from couriers.http.basic_auth import basic_auth
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
@@ -53,6 +53,9 @@ from couriers.ups.codes import ACTIVITIES, INVALID, REFUSED, SILENT, STATUS_CODE
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import AuthFailed, InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "UPS"
 BASE_URL = "https://onlinetools.ups.com"

@@ -14,9 +14,9 @@ import html
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from couriers.http.addresses import alphanumeric
-from couriers.http.fetch import Fetch
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
@@ -49,6 +49,9 @@ from tracking.errors import (
     WrongNumber,
 )
 from tracking.request import TrackingRequest
+
+if TYPE_CHECKING:
+    from couriers.http.fetch import Fetch
 
 NAME = "USPS"
 BASE_URL = "https://apis.usps.com"

@@ -17,6 +17,8 @@ from service.cli.parser import parser
 ROOT = Path(__file__).parents[2]
 COLUMNS = 80
 HEAVY = {"redis", "pymongo", "aiohttp", "greenstalk", "msgspec", "rich", "asyncio"}
+ASKING = {"aiohttp", "couriers.http.fetch"}
+SERVING = {"service.cli.serve"}
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -49,6 +51,16 @@ print(*sys.modules)
     # Their names and what takes secrets out of texts: neither needs a library.
     small = {"couriers", "couriers.slugs", "couriers.http", "couriers.http.redaction"}
     assert {name for name in modules if name.startswith("couriers")} <= small
+
+
+def test_no_verb_but_those_that_serve_loads_what_asks_over_http() -> None:
+    verbs = {f"service.cli.{file.stem}" for file in (ROOT / "service" / "cli").glob("*.py")}
+    code = f"""
+import sys
+import {", ".join(sorted(verbs - SERVING))}
+print(*sys.modules)
+"""
+    assert not ASKING & set(python(code).stdout.split())
 
 
 def test_the_version_is_told_and_nothing_else(offline: Run) -> None:

@@ -22,8 +22,8 @@ from couriers.australia_post.phrases import (
     TOO_MANY,
     UNKNOWN,
 )
-from couriers.http.addresses import alphanumeric
 from couriers.http.basic_auth import basic_auth
+from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses

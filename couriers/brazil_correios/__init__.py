@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from couriers.brazil_correios.codes import CODES, REVOKES, SILENT
-from couriers.http.addresses import alphanumeric
 from couriers.http.basic_auth import basic_auth
+from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from couriers.dhl import express, unified
-from couriers.http.addresses import alphanumeric
 from couriers.http.basic_auth import basic_auth
+from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import OtherWay, credentials
 from couriers.reading.answer import decode, text

@@ -29,8 +29,8 @@ from couriers.dhl_germany.codes import (
     STRETCHES,
     WHY,
 )
-from couriers.http.addresses import alphanumeric
 from couriers.http.basic_auth import basic_auth
+from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.reading import statuses

@@ -22,7 +22,7 @@ from couriers.fedex.answer import (
     Result,
 )
 from couriers.fedex.codes import CODES, DOWN, INVALID, REASONS, REFUSED, SILENT, UNKNOWN
-from couriers.http.addresses import alphanumeric
+from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant

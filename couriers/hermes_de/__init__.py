@@ -24,7 +24,7 @@ from couriers.hermes_de.codes import (
     SILENT,
     TOKEN_REFUSED,
 )
-from couriers.http.addresses import alphanumeric
+from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant

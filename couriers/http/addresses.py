@@ -47,13 +47,3 @@ def root(text: str) -> URL:
     if not fits or url.user is not None or url.query_string or url.fragment:
         raise RequestRefused(f"{text[:200]!r} must be http(s)://host[:port][/path] and no more")
     return url
-
-
-def alphanumeric(number: str) -> str:
-    """Return `number`, which this courier writes with letters and digits only.
-
-    Raises InvalidNumber: anything else cannot be one of its numbers, and needs no call to know.
-    """
-    if not (number.isascii() and number.isalnum()):
-        raise InvalidNumber(f"{number[:80]!r} holds more than letters and digits")
-    return number

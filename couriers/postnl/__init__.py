@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from couriers.http.addresses import alphanumeric
+from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.postnl.answer import Address, Event, Reply, Shipment, State, each, said

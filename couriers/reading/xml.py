@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from lxml import etree
-
 from couriers.reading.answer import text
 from tracking.errors import UnreadableAnswer
 
@@ -48,6 +46,9 @@ def read_xml(body: bytes) -> Element:
     Raises UnreadableAnswer for what is no XML, and for a document type: no courier sends one, and
     entities are how a small document becomes a huge one or names a file of this machine.
     """
+    # Slow to import, and needed by no command but a worker's and `reparse`.
+    from lxml import etree  # noqa: PLC0415 - see above
+
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False
     )
@@ -62,4 +63,4 @@ def read_xml(body: bytes) -> Element:
 
 def _local(node: Any) -> str:
     """Name an element without its namespace; "" for comments and processing instructions."""
-    return etree.QName(node).localname if isinstance(node.tag, str) else ""
+    return node.tag.rpartition("}")[2] if isinstance(node.tag, str) else ""

@@ -17,7 +17,7 @@ from service.cli.parser import parser
 ROOT = Path(__file__).parents[2]
 COLUMNS = 80
 HEAVY = {"redis", "pymongo", "aiohttp", "greenstalk", "msgspec", "rich", "asyncio"}
-ASKING = {"aiohttp", "couriers.http.fetch", "yarl"}
+ASKING = {"aiohttp", "couriers.http.fetch", "lxml", "yarl"}
 SERVING = {"service.cli.serve"}
 
 

@@ -7,6 +7,7 @@ import functools
 import json
 import re
 from collections.abc import Iterable
+from html import escape
 from urllib.parse import quote, quote_plus
 
 EXCERPT_BYTES = 1024
@@ -64,6 +65,7 @@ def _forms(secrets: Iterable[str]) -> set[str]:
             encoded = base64.b64encode(secret.encode()).decode()
             forms |= {secret, quote(secret, safe=""), quote_plus(secret), encoded}
             forms |= {json.dumps(secret)[1:-1], secret.replace("/", "\\/")}
+            forms |= {escape(secret), escape(secret, quote=False)}
     return forms
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from html import escape
 from urllib.parse import quote
 
 import pytest
@@ -12,13 +13,15 @@ from hypothesis import strategies as st
 
 from couriers.http.redaction import EXCERPT_BYTES, MASK, excerpt, redact
 
-SECRET = "s3cr/t+v&lue="  # noqa: S105 - made up for this test
+SECRET = 's3cr/t+v&l"ue='  # noqa: S105 - made up for this test
 FORMS = [
     SECRET,
     quote(SECRET, safe=""),
     json.dumps(SECRET),
     SECRET.replace("/", "\\/"),
     base64.b64encode(SECRET.encode()).decode(),
+    escape(SECRET),
+    escape(SECRET, quote=False),
 ]
 
 

@@ -9,8 +9,8 @@ beside a delivery may deny it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape
 
 from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import refuse, unexpected

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from html import escape
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape
 
 from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import refuse, unexpected

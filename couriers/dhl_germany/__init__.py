@@ -10,8 +10,8 @@ minute, and begin with the day.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from html import escape
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import quoteattr
 
 from couriers.dhl_germany.codes import (
     EVENTS,
@@ -101,7 +101,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     }
     if code := request.fields.get("tracking_postal_code"):
         asked["zip-code"] = code
-    attributes = " ".join(f"{name}={quoteattr(value)}" for name, value in asked.items())
+    attributes = " ".join(f'{name}="{escape(value)}"' for name, value in asked.items())
     answer = await fetch.get(
         ["parcel", "de", "tracking", "v0", "shipments"],
         query={

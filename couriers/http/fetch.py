@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from email.utils import formatdate
+from html import escape
 from typing import Any
-from xml.sax.saxutils import escape
 
 import aiohttp
 from aiohttp import hdrs

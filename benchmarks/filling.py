@@ -10,8 +10,9 @@ import asyncio
 import datetime as dt
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 
+from limits.address import RedisAddress
 from limits.clock import Clock
-from limits.connect import RedisAddress, open_redis
+from limits.connect import open_redis
 from limits.epoch import Epoch
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline

@@ -19,10 +19,11 @@ from redis.asyncio import Redis
 
 from benchmarks.script_times import ScriptTimes
 from limits import keys
+from limits.address import RedisAddress
 from limits.cancelling import Canceller
 from limits.clock import Clock
 from limits.codec import write_rules
-from limits.connect import RedisAddress, open_redis
+from limits.connect import open_redis
 from limits.epoch import Epoch
 from limits.forgetting import Forgetter
 from limits.limiter import Limiter, Policy

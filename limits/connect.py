@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import hiredis
@@ -17,6 +15,7 @@ from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as NoReply
 
+from limits.address import RedisAddress
 from limits.failure import redis_asked
 
 CONNECTIONS = 4
@@ -29,20 +28,6 @@ RETRIES = 3
 WATCHED_TIMEOUT_SECONDS, SENTINEL_TIMEOUT_SECONDS = 3.0, 1.0
 """Shorter with Sentinels: five seconds after a promotion the new primary must be asked, although a
 frozen primary and a frozen Sentinel were waited for before."""
-
-
-@dataclass(frozen=True, slots=True)
-class RedisAddress:
-    """Where Redis is: `url`, or the addresses of Sentinels and the name of their service.
-
-    With Sentinels, `url` still gives scheme, login, database and options; `sentinel_login` is user
-    name and password, each may be "". TLS and its options are for the Sentinels too.
-    """
-
-    url: str = "redis://127.0.0.1:6379/0"
-    sentinels: Sequence[tuple[str, int]] = ()
-    service: str = "mymaster"
-    sentinel_login: tuple[str, str] = ("", "")
 
 
 def open_redis(address: RedisAddress, *, patient: bool = True) -> Redis:

@@ -15,7 +15,6 @@ from service.cli.exit_codes import Exit, UsageError
 from service.cli.progress_bar import Bar
 from service.cli.rows import rows
 from service.cli.settings import loaded
-from service.cli.waiting import wait_for
 from service.client.catalogue import Catalogue
 from service.client.producer import NotPut, Placed, Placing, Producer, batches
 from service.client.put import Bad, Sendable, sendables
@@ -46,6 +45,9 @@ def run(options: argparse.Namespace) -> int:
         _note(f"interrupted: {_how_to_go_on(good, done)}")
         return Exit.INTERRUPTED
     if options.wait is not None:
+        # Brings the drivers of Redis and MongoDB, of which a put alone asks nothing.
+        from service.cli.waiting import wait_for  # noqa: PLC0415 - see above
+
         _note(f"{done} put; to ask later what became of one: python worker.py show --id ID")
         code = asyncio.run(wait_for(good, setting.config, options.wait, as_json=options.json))
         return code or (Exit.NEGATIVE if bad else Exit.DONE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from couriers.http.settings import CourierSettings
-from limits.connect import RedisAddress
+from limits.address import RedisAddress
 from limits.rules import Rules
 from service.config.address import host_and_port
 from service.config.per_slug import limits_for

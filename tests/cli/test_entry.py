@@ -63,6 +63,15 @@ print(*sys.modules)
     assert not ASKING & set(python(code).stdout.split())
 
 
+def test_who_only_puts_loads_no_driver_of_a_store() -> None:
+    code = """
+import sys
+import service.cli.detect, service.cli.put, service.cli.recover
+print(*sys.modules)
+"""
+    assert not {"redis", "pymongo"} & set(python(code).stdout.split())
+
+
 def test_the_version_is_told_and_nothing_else(offline: Run) -> None:
     done = offline("--version")
     assert (done.code, done.lines) == (0, [f"courier-tracking-worker {VERSION}"])

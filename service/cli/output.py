@@ -50,18 +50,18 @@ def drawn(headers: Sequence[str], texts: Sequence[Sequence[str]]) -> Table:
 
 
 def span(seconds: float | None) -> str:
-    """Word a length of time with its two largest units; "" for None."""
+    """Word a length of time with its two largest units, or one where it is whole; "" for None."""
     if seconds is None:
         return ""
     if seconds < 1:
         return "0 s" if seconds <= 0 else "under 1 s"
     left = round(seconds)
-    words: list[str] = []
+    counts: list[tuple[int, str]] = []
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
         count, left = divmod(left, size)
-        if count or words:
-            words.append(f"{count} {unit}")
-    return " ".join(words[:2])
+        if count or counts:
+            counts.append((count, unit))
+    return " ".join(f"{count} {unit}" for count, unit in counts[:2] if count)
 
 
 def moment(when: dt.datetime | None) -> str:

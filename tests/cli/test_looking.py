@@ -13,7 +13,6 @@ import pytest
 import redis
 from command_line import Run
 
-from service.cli.output import moment, span
 from service.config.call_budget import call_budget
 from service.config.schema import Worker
 
@@ -278,23 +277,3 @@ def test_config_show_tells_where_each_value_was_set(offline: Run, tmp_path: Path
     assert plain.code == 0
     assert "calls in flight per process on this machine: bound by" in plain.out
     assert "hunter22" not in plain.out
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (None, ""),
-        (0, "0 s"),
-        (0.4, "under 1 s"),
-        (59.6, "1 min 0 s"),
-        (61, "1 min 1 s"),
-        (7_260, "2 h 1 min"),
-        (200_000, "2 d 7 h"),
-    ],
-)
-def test_lengths_of_time_are_worded_with_two_units(seconds: float | None, words: str) -> None:
-    assert span(seconds) == words
-
-
-def test_no_instant_is_no_words() -> None:
-    assert moment(None) == ""

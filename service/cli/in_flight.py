@@ -17,6 +17,8 @@ HEADERS = ("started", "for", "courier", "number", "requests", "attempt", "lease"
 NOTHING = "no call runs"
 LOST = "over: a sweep brings it back"
 _NAMED_MOST = 2
+DIGITS = 3
+"""Of seconds: clocks of two machines differ by more."""
 
 
 def say_calls(calls: Sequence[RunningCall]) -> None:
@@ -33,7 +35,7 @@ def parts(calls: Sequence[RunningCall]) -> list[Text | Table | str]:
 
 
 def members(calls: Sequence[RunningCall]) -> dict[str, Any]:
-    """Say it to machines: `slug` is the line, `started` ISO 8601."""
+    """Say it to machines: `slug` is the line, `started` ISO 8601; seconds to the millisecond."""
     return {"running": [_members_of(each) for each in calls]}
 
 
@@ -55,7 +57,12 @@ def _rows(calls: Sequence[RunningCall]) -> list[list[str]]:
 
 def _members_of(call: RunningCall) -> dict[str, Any]:
     told = dataclasses.asdict(call)
-    return {"slug": told.pop("line"), **told, "started": _started(call)}
+    lease = call.lease_seconds
+    seconds = {
+        "seconds": round(call.seconds, DIGITS),
+        "lease_seconds": None if lease is None else round(lease, DIGITS),
+    }
+    return {"slug": told.pop("line"), **told, **seconds, "started": _started(call)}
 
 
 def _started(call: RunningCall) -> dt.datetime:

@@ -23,6 +23,9 @@ SPANS_MOST = 61
 
 SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
+DIGITS = 3
+"""Of seconds: times are counted by bounds in ms, and read out of them with less than that."""
+
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
@@ -104,10 +107,14 @@ def _figures(tally: Tally) -> dict[str, Any]:
         "calls": tally.calls,
         **{name: tally.counts[name] for name in names},
         **{
-            name: {word: histogram.quantile(share) for word, share in SHARES.items()}
+            name: {word: _seconds(histogram.quantile(share)) for word, share in SHARES.items()}
             for name, histogram in times.items()
         },
     }
+
+
+def _seconds(exact: float | None) -> float | None:
+    return None if exact is None else round(exact, DIGITS)
 
 
 def _grain(slug: str, last_seconds: float) -> int:

@@ -39,4 +39,6 @@ def test_info_lists_the_calls_in_flight_and_those_that_never_ended(
     ]
     assert told["running"][1]["operations"] == ["usps:N002:job-7"]
     assert told["running"][1]["lease_seconds"] is None
+    times = [each["seconds"] for each in told["running"]] + [told["running"][0]["lease_seconds"]]
+    assert times == [round(seconds, 3) for seconds in times]
     assert run("info", "fedex", "--running").lines == ["no call runs"]

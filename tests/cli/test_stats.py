@@ -59,6 +59,23 @@ def test_stats_tells_machines_the_same(run: Run, store: redis.Redis) -> None:
     assert begins == [since + n for n in (0, 10, 20, 30)]
 
 
+def test_stats_tell_times_to_the_millisecond(run: Run, store: redis.Redis) -> None:
+    store.hset(keys.ten_seconds(at(10)), mapping={"SUCCESS 100 250": 3, "ERROR 2500 1000": 4})
+    store.hset(keys.ten_seconds(at(10, 100)), mapping={"SUCCESS 100 60000": 7})
+
+    (told,) = run("stats", "--json").json
+
+    times = [
+        seconds
+        for each in (told["total"], *told["spans"])
+        for name in ("waited", "took")
+        for seconds in each[name].values()
+        if seconds is not None
+    ]
+    assert times == [round(seconds, 3) for seconds in times]
+    assert told["total"]["waited"]["p50"] == 0.07
+
+
 def test_stats_of_a_courier_and_of_more_than_an_hour_are_counted_by_ten_minutes(
     run: Run, store: redis.Redis
 ) -> None:

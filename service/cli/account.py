@@ -8,7 +8,13 @@ from collections.abc import Callable
 from service.cli.exit_codes import Exit, UsageError
 from service.cli.output import agreed, moment, say, say_json, table
 from service.cli.settings import loaded
-from service.client.accounts import NotDone, accounts, add_account, remove_account
+from service.client.accounts import (
+    NotDone,
+    accounts,
+    add_account,
+    may_be_removed,
+    remove_account,
+)
 from service.client.connections import Collections, collections_of
 
 Action = Callable[[Collections, argparse.Namespace], int]
@@ -54,7 +60,7 @@ def _list(stores: Collections, options: argparse.Namespace) -> int:
 
 def _remove(stores: Collections, options: argparse.Namespace) -> int:
     question = f"Remove the account {options.name} for ever, and end its keys?"
-    if not agreed(question, yes=options.yes):
+    if may_be_removed(stores, options.name) and not agreed(question, yes=options.yes):
         return Exit.NEGATIVE
     ended = remove_account(stores, options.name)
     if options.json:

@@ -23,6 +23,8 @@ from tracking.request import Number, Origin, Slug, parse_slug
 
 EVERYTHING = Which()
 
+NOT_REACHED = "jobs that no worker has taken from the tubes yet are not reached; cancel again later"
+
 _KEPT = {
     Kept.ELSEWHERE: "{id} is not a request for {parcel}, so nothing was cancelled; "
     "write: cancel {detail} --id {id}",
@@ -153,6 +155,9 @@ async def _couriers(
     async with canceller_of(config) as canceller:
         slugs = await _slugs(canceller, couriers, options)
         waiting = {slug: await canceller.waiting(slug) for slug in slugs}
+        # What waits behind a call that runs is not counted, and ends as well.
+        if not any(waiting.values()) and not {*slugs} & {*await canceller.couriers()}:
+            return _nothing_waits(slugs, as_json=options.json)
         of_whom = options.slug or f"{len(slugs)} couriers"
         most = "" if which == EVERYTHING else "up to "
         numbers = f"{most}{sum(waiting.values())} numbers"
@@ -173,8 +178,18 @@ async def _couriers(
                 _sum_up(slug, tally, as_json=options.json)
             total += tally.requests
     if not options.json:
-        say("jobs that no worker has taken from the tubes yet are not reached; cancel again later")
+        say(NOT_REACHED)
     return Exit.DONE if total else Exit.NEGATIVE
+
+
+def _nothing_waits(slugs: Sequence[Slug], *, as_json: bool) -> int:
+    for slug in slugs:
+        _sum_up(slug, Tally(), as_json=as_json)
+    if not as_json:
+        if not slugs:
+            say("nothing waits for any courier")
+        say(NOT_REACHED)
+    return Exit.NEGATIVE
 
 
 async def _slugs(

@@ -101,7 +101,7 @@ def _written(value: Any) -> str:
 
 
 def _kick(options: argparse.Namespace, config: Config, stores: Collections) -> int:
-    documents = _chosen(options, stores)
+    documents, missing = _chosen(options, stores)
     # What is named by its id is meant; how many a filter means, nobody knows before.
     named = options.yes or bool(options.ids)
     if documents and not agreed(f"Put {_count(documents)} again?", yes=named):
@@ -112,11 +112,11 @@ def _kick(options: argparse.Namespace, config: Config, stores: Collections) -> i
         return json.dumps(kicked) + "\n" if options.json else ""
 
     done, failed = resend_all(list(map(of_record, documents)), config, stores, line)
-    return _summed(options, "kicked", done, failed + _missing(options, documents))
+    return _summed(options, "kicked", done, failed + missing)
 
 
 def _delete(options: argparse.Namespace, config: Config, stores: Collections) -> int:
-    documents = _chosen(options, stores)
+    documents, missing = _chosen(options, stores)
     question = f"Delete {_count(documents)} for ever, with the buried jobs?"
     if documents and not agreed(question, yes=options.yes):
         return Exit.NEGATIVE
@@ -128,10 +128,11 @@ def _delete(options: argparse.Namespace, config: Config, stores: Collections) ->
             except StoreError as error:
                 failed += 1
                 sys.stderr.write(f"worker.py: {document['_id']}: {error}\n")
-    return _summed(options, "deleted", done, failed + _missing(options, documents))
+    return _summed(options, "deleted", done, failed + missing)
 
 
-def _chosen(options: argparse.Namespace, stores: Collections) -> list[Document]:
+def _chosen(options: argparse.Namespace, stores: Collections) -> tuple[list[Document], int]:
+    """Find what is meant, and count the ids that no record has; names them on standard error."""
     narrowed = bool(options.ids or options.slug or options.reason)
     if narrowed == options.all:
         raise UsageError("say which: ids, --slug or --reason, or --all by itself")
@@ -139,7 +140,7 @@ def _chosen(options: argparse.Namespace, stores: Collections) -> list[Document]:
     found = find(stores.dead, wanted)
     if not found and not options.ids:
         say_nothing_fits(stores)
-    return found
+    return found, _missing(options, found)
 
 
 def _missing(options: argparse.Namespace, found: list[Document]) -> int:

@@ -86,13 +86,19 @@ def remove_account(stores: Collections, name: Account) -> int:
     with _recorded(stores, "account remove", account=name) as outcome:
         if name == MAIN:
             raise NotDone(f"{MAIN} owns what comes by the tube, and stays")
-        _insist(stores, name)
+        if not _is_there(stores, name):
+            raise NotDone(f"there is no account {name}: `account list` shows them")
         now = _now()
         stores.accounts.update_one({"_id": name}, {"$set": {"removed_at": now}})
         outcome["keys_ended"] = ended = _end(stores.keys, {"account": name}, now)
         outcome["shipments"] = leave(stores.shipments, name, now)
         outcome["links"] = stores.links.delete_many({"account": name}).deleted_count
     return ended
+
+
+def may_be_removed(stores: Collections, name: Account) -> bool:
+    """Tell whether `remove_account` would do it, for who asks somebody first."""
+    return name != MAIN and _is_there(stores, name)
 
 
 def is_removed(stores: Collections, name: Account) -> bool:
@@ -218,9 +224,14 @@ def _working(stores: Collections, prefix: str) -> Key:
 
 
 def _insist(stores: Collections, account: Account) -> None:
-    found = stores.accounts.find_one({"_id": account})
-    if account != MAIN and (not found or "removed_at" in found):
+    if not _is_there(stores, account):
         raise NotDone(f"there is no account {account}: `account add {account}` makes it")
+
+
+def _is_there(stores: Collections, account: Account) -> bool:
+    if account == MAIN:
+        return True
+    return bool(stores.accounts.find_one({"_id": account, "removed_at": {"$exists": False}}))
 
 
 def _end(collection: Collection[Document], which: dict[str, Any], at: dt.datetime) -> int:

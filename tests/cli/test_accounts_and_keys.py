@@ -95,6 +95,29 @@ def test_main_is_always_there(run: Run) -> None:
     assert "main" in run("account", "list").out
 
 
+def test_of_an_account_that_cannot_be_removed_nobody_is_asked(run: Run, collections: Any) -> None:
+    run("account", "add", "shop")
+    asked = run("account", "remove", "shop", stdin="n\n", at_terminal=True)
+    run("account", "remove", "shop", "--yes")
+
+    refused = {
+        name: run("account", "remove", name, stdin="y\n", at_terminal=True)
+        for name in ("nope", "shop", "main")
+    }
+
+    assert (asked.code, "Remove the account shop" in asked.err) == (1, True)
+    assert {each.code for each in refused.values()} == {2}
+    assert not [each.err for each in refused.values() if "[y/N]" in each.err]
+    assert "there is no account nope: `account list` shows them" in refused["nope"].err
+    assert "there is no account shop" in refused["shop"].err
+    assert "stays" in refused["main"].err
+    recorded = [
+        each["target"]["account"]
+        for each in collections.audit.find({"outcome.error": {"$exists": True}})
+    ]
+    assert recorded == ["nope", "shop", "main"]
+
+
 def test_a_rotated_key_works_on_for_a_while_and_a_revoked_one_does_not(run: Run) -> None:
     [old] = run("key", "add", "main", "--scope", "ingest,read").lines
 

@@ -105,6 +105,25 @@ def test_much_is_asked_about_first(run: Run, store: redis.Redis, tmp_path: Path)
     assert left(store) == 0
 
 
+@pytest.mark.parametrize("which", [["--slug", "usps"], ["--older-than", "2h"]])
+def test_where_nothing_waits_nobody_is_asked(run: Run, which: list[str]) -> None:
+    done = run("cancel", *which)
+
+    assert (done.code, done.err) == (1, "")
+    assert done.lines[0] in {
+        "cancelled 0 requests for 0 numbers of usps",
+        "nothing waits for any courier",
+    }
+
+
+def test_of_what_waits_behind_a_running_call_somebody_is_asked(
+    run: Run, store: redis.Redis
+) -> None:
+    store.sadd("wait_slugs", "usps")
+
+    assert "--yes" in run("cancel", "--slug", "usps").err
+
+
 @pytest.mark.usefixtures("waiting")
 @pytest.mark.parametrize(
     ("arguments", "stdin", "told"),

@@ -214,6 +214,16 @@ def test_a_person_at_a_terminal_answers(run: Run, collections: Any, answer: str,
     assert done.code == left
 
 
+def test_an_id_that_no_record_has_is_named_before_anybody_is_asked(
+    run: Run, collections: Any
+) -> None:
+    record(collections, "a")
+    done = run("dead", "delete", "a", "nope", stdin="n\n", at_terminal=True)
+    assert done.code == 1
+    assert 0 <= done.err.find("nope: no dead request has this id") < done.err.find("[y/N]")
+    assert collections.dead.count_documents({}) == 1
+
+
 @pytest.mark.parametrize("arguments", [["kick"], ["delete", "--yes"], ["kick", "a", "--all"]])
 def test_all_are_meant_only_when_it_is_said(run: Run, arguments: list[str]) -> None:
     done = run("dead", *arguments)

@@ -58,11 +58,17 @@ def _list(options: argparse.Namespace, _: Config, stores: Collections) -> int:
             say_json(document)
         return Exit.DONE
     reasons = count_by_reason(stores.dead)
+    counted = ", ".join(f"{reason}: {count}" for reason, count in reasons.items())
+    if not documents:
+        said = (
+            f"no dead request fits this; there are {counted}" if counted else "no request is dead"
+        )
+        say(said)
+        return Exit.DONE
     headers = ("id", "at", "courier", "number", "reason", "detail")
     table(headers, [_row(document) for document in documents])
-    counted = ", ".join(f"{reason}: {count}" for reason, count in reasons.items())
     say("")
-    say(f"{len(documents)} shown of {sum(reasons.values())} in all ({counted or 'none'})")
+    say(f"{len(documents)} shown of {sum(reasons.values())} in all ({counted})")
     return Exit.DONE
 
 

@@ -133,11 +133,12 @@ def _say(look: Look) -> None:
     for worry in look.worries:
         say(worry)
         say("")
-    table(_COURIERS, courier_rows(look.couriers))
+    if look.couriers:
+        table(_COURIERS, courier_rows(look.couriers))
+    else:
+        say("nothing runs, nothing waits, nothing was asked yet")
     if any(view.bound_by in {"paused", "probing"} for view in look.couriers):
         say(f"a courier that is paused goes on at once with {RESUME.format('SLUG')}")
-    if not look.couriers:
-        say("nothing runs, nothing waits, nothing was asked yet")
     say("")
     table(_TUBES, _tube_rows(look.tubes))
     say("")

@@ -23,6 +23,7 @@ from service.client.signatures import (
     make_secret,
     read_public_key,
 )
+from tracking.account import MAIN
 
 
 def run(options: argparse.Namespace) -> int:
@@ -42,6 +43,11 @@ def _list(stores: Collections, options: argparse.Namespace) -> int:
             said = {"key": each.prefix, "account": each.account, "scopes": each.scopes}
             signed = {"signature": each.signature}
             say_json(said | signed | {"made_at": each.made_at, "ends_at": each.ends_at})
+        return Exit.DONE
+    if not found:
+        none = f"{options.account} has no keys" if options.account else "there are no keys"
+        whose = options.account or MAIN
+        say(f"{none}; `python worker.py key add {whose} --scope ingest` makes one")
         return Exit.DONE
     now = dt.datetime.now(dt.UTC)
     table(

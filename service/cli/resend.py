@@ -129,8 +129,9 @@ def _list(meant: Sequence[Meant], *, as_json: bool) -> None:
     rows = [
         [each.slug or "-", each.number or "-", each.operation or "-", each.why] for each in meant
     ]
-    table(("courier", "number", "request", "why"), rows[:SHOWN_MOST])
-    say("")
+    if rows:
+        table(("courier", "number", "request", "why"), rows[:SHOWN_MOST])
+        say("")
     more = f", the first {SHOWN_MOST} shown" if len(rows) > SHOWN_MOST else ""
     say(f"would resend {counted(meant)}{more}; nothing was put")
 

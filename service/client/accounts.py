@@ -137,9 +137,12 @@ def add_key(
 
 
 def keys(stores: Collections, account: Account | None = None) -> list[KeptKey]:
-    """List keys, oldest first, also those that have ended."""
+    """List keys, oldest first, also those that have ended.
+
+    Raises NotDone where the account was never there, or was removed before it had any.
+    """
     asked = {} if account is None else {"account": account}
-    return [
+    found = [
         KeptKey(
             key.prefix,
             key.account,
@@ -151,6 +154,9 @@ def keys(stores: Collections, account: Account | None = None) -> list[KeptKey]:
         for each in stores.keys.find(asked).sort("made_at")
         for key in read_key(each)
     ]
+    if account is not None and not found:
+        _insist(stores, account)
+    return found
 
 
 def revoke_key(stores: Collections, prefix: str) -> None:

@@ -39,6 +39,20 @@ def test_a_key_is_shown_once_and_only_its_hash_is_kept(run: Run, collections: An
     assert key not in listed.out
 
 
+def test_a_list_without_keys_says_so_and_how_one_is_made(run: Run) -> None:
+    run("account", "add", "shop")
+    every, of_one, for_machines = (
+        run("key", "list", *which) for which in ([], ["shop"], ["--json"])
+    )
+    of_none = run("key", "list", "nope")
+
+    made = "`python worker.py key add {} --scope ingest` makes one"
+    assert every.lines == [f"there are no keys; {made.format('main')}"]
+    assert of_one.lines == [f"shop has no keys; {made.format('shop')}"]
+    assert (for_machines.out, every.code, of_one.code, for_machines.code) == ("", 0, 0, 0)
+    assert (of_none.code, "there is no account nope" in of_none.err) == (2, True)
+
+
 def test_a_key_has_192_random_bits(run: Run) -> None:
     [one], [other] = (run("key", "add", "main", "--scope", "read").lines for _ in "12")
 

@@ -62,6 +62,16 @@ def test_the_newest_are_listed_first_and_all_are_counted(run: Run, collections: 
     assert [each["_id"] for each in by_reason.json] == ["new"]
 
 
+def test_a_list_without_dead_requests_says_so(run: Run, collections: Any) -> None:
+    none = run("dead", "list")
+    record(collections, "a")
+    others = run("dead", "list", "--slug", "gls")
+
+    assert (none.code, none.lines) == (0, ["no request is dead"])
+    assert others.lines == ["no dead request fits this; there are courier_down: 1"]
+    assert run("dead", "list", "--slug", "gls", "--json").out == ""
+
+
 def test_one_is_shown_whole(run: Run, collections: Any) -> None:
     record(collections, "a", body=b"\xff\x1b[31m")
     done = run("dead", "show", "a")

@@ -37,7 +37,7 @@ def test_info_tells_of_one_courier_alone(run: Run, store: redis.Redis) -> None:
     assert [each["slug"] for each in look["couriers"]] == ["usps"]
     (look,) = run("info", "gone", "--json").json
     assert [each["bound_by"] for each in look["couriers"]] == ["not_configured"]
-    assert "nothing runs, nothing waits" in run("info", "fedex").out
+    assert run("info", "fedex").lines[2] == "nothing runs, nothing waits, nothing was asked yet"
     refused = run("info", "usp")
     assert refused.code == 2
     assert "did you mean usps?" in refused.err

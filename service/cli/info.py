@@ -24,7 +24,7 @@ from service.cli import codes, in_flight, living
 from service.cli.exit_codes import Exit
 from service.cli.output import drawn, say, say_json, span, table
 from service.cli.settings import loaded
-from service.cli.standing import RESUME, cell
+from service.cli.standing import CREDENTIALS, NO_CREDENTIALS, RESUME, cell
 from service.client.catalogue import Catalogue
 from service.client.look import LineView, Look, RunningCall, Tubes, line_members, looking, running
 from service.config.load import Loaded
@@ -137,8 +137,11 @@ def _say(look: Look) -> None:
         table(_COURIERS, courier_rows(look.couriers))
     else:
         say("nothing runs, nothing waits, nothing was asked yet")
-    if any(view.bound_by in {"paused", "probing"} for view in look.couriers):
+    whys = {v.paused_why for v in look.couriers if v.bound_by in {"paused", "probing"}}
+    if whys - {NO_CREDENTIALS}:
         say(f"a courier that is paused goes on at once with {RESUME.format('SLUG')}")
+    if NO_CREDENTIALS in whys:
+        say(f"a courier without credentials goes on with them: {CREDENTIALS}")
     say("")
     table(_TUBES, _tube_rows(look.tubes))
     say("")

@@ -8,6 +8,7 @@ import asyncio
 from service.cli.exit_codes import Exit
 from service.cli.output import say, say_json
 from service.cli.settings import loaded
+from service.cli.standing import NO_CREDENTIALS
 from service.client.catalogue import Catalogue
 from service.client.pause import Resumed, resume
 
@@ -15,12 +16,15 @@ from service.client.pause import Resumed, resume
 def run(options: argparse.Namespace) -> int:
     """Resume; 1 when nothing had stopped it."""
     config = loaded(options).config
-    slug, _ = Catalogue(config).resolve(options.slug)
+    couriers = Catalogue(config)
+    slug, _ = couriers.resolve(options.slug)
     ended = asyncio.run(resume(config, slug))
     if options.json:
         say_json({"slug": slug, "by_hand": ended.by_hand, "why": ended.why})
     else:
         say(_told(slug, ended))
+        if ended.why == NO_CREDENTIALS and (missing := couriers.lacking(slug)):
+            say(f"it stops again with its next call: {missing}; set them, then restart the workers")
     return Exit.DONE if ended else Exit.NEGATIVE
 
 

@@ -12,8 +12,11 @@ from service.client.look import BY_HAND, LineView, Place
 from tracking.operation import State
 
 RESUME = "`python worker.py resume {}`"
+NO_CREDENTIALS = "no_credentials"
+CREDENTIALS = "`python worker.py doctor` names them; set them, then restart the workers"
+"""What helps where credentials are missing: after `resume` alone the next call stops it again."""
 _PAUSES = {
-    "no_credentials": "it has no credentials",
+    NO_CREDENTIALS: "it has no credentials",
     "auth_failed": "it refuses the credentials",
     "rate_limited": "it asks for fewer calls",
     "courier_down": "it does not answer",
@@ -67,7 +70,7 @@ def reason(view: LineView) -> str:
         case "quiet":
             return f"Redis lost its state, or another one took over: nobody calls{_until(view)}"
         case "paused" | "probing":
-            return f"paused {_cause(view)}{_until(view)}; {RESUME.format(view.line)} lets it go on"
+            return f"paused {_cause(view)}{_until(view)}; {_help(view)}"
         case "concurrency":
             return f"{view.concurrent} calls at once are allowed and run"
         case "rate":
@@ -76,11 +79,17 @@ def reason(view: LineView) -> str:
 
 
 def _cause(view: LineView) -> str:
-    if view.bound_by == "probing":
+    if view.bound_by == "probing" and view.paused_why != NO_CREDENTIALS:
         return "but for one call, which tries again"
     if view.paused_why == BY_HAND:
         return f"by hand{_note(view)}"
     return f"because {_PAUSES.get(view.paused_why, view.paused_why)}"
+
+
+def _help(view: LineView) -> str:
+    if view.paused_why == NO_CREDENTIALS:
+        return CREDENTIALS
+    return f"{RESUME.format(view.line)} lets it go on"
 
 
 def _note(view: LineView) -> str:

@@ -82,3 +82,42 @@ def test_info_and_show_name_who_paused_it_why_and_what_resumes_it(
     shown = run("show", "usps", NUMBER)
     assert "paused by hand (they move house), until " in shown.out
     assert "`python worker.py resume usps` lets it go on" in shown.out
+
+
+@pytest.mark.parametrize("held", ["calls_paused", "calls_brake"])
+def test_of_a_courier_without_credentials_nobody_is_sent_to_resume(
+    run: Run, store: redis.Redis, held: str
+) -> None:
+    brake = {"why": "no_credentials", "pauses": 1}
+    store.set(f"{held}:usps", "no_credentials" if held == "calls_paused" else json.dumps(brake))
+    store.zadd("tracking:workers", {json.dumps(WORKER): time.time() * 1000 + 10_000})
+    store.sadd("wait_slugs", "usps")
+    store.rpush("wait_list:usps", NUMBER)
+
+    info, shown = run("info"), run("show", "usps", NUMBER)
+
+    assert "no_credentials" in info.out
+    assert "`python worker.py doctor` names them" in info.out
+    assert "`python worker.py doctor` names them; set them, then restart the workers" in shown.out
+    assert "resume" not in info.out + shown.out
+    store.set("calls_paused:gls", "auth_failed")
+    store.sadd("wait_slugs", "gls")
+    both = run("info").out
+    assert "resume SLUG" in both
+    assert "`python worker.py doctor` names them" in both
+
+
+def test_who_resumes_a_courier_without_credentials_hears_what_it_needs(
+    run: Run, store: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.set("calls_paused:usps", "no_credentials")
+    first, second = run("resume", "usps").lines
+    monkeypatch.setenv("TRACKER_COURIERS__USPS__CLIENT_ID", "id")
+    monkeypatch.setenv("TRACKER_COURIERS__USPS__CLIENT_SECRET", "secret")
+    store.set("calls_paused:usps", "no_credentials")
+    again = run("resume", "usps")
+
+    assert first == "usps goes on within seconds; it was paused: no_credentials"
+    assert second.startswith("it stops again with its next call: usps needs TRACKER_COURIERS__USPS")
+    assert "restart the workers" in second
+    assert again.lines == [first]

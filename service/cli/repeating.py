@@ -21,7 +21,7 @@ def offer_resend(verbs: Verbs) -> None:
         metavar="NUMBER",
         help="what is dead of this number, or ended last",
     )
-    made.add_argument("--id", type=named, help="the request with this id, dead or ended")
+    made.add_argument("--id", type=named, help="the newest request with this id, dead or ended")
     made.add_argument(
         "--reason", type=named, help="all that are dead with this reason; with SLUG: of it only"
     )

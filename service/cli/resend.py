@@ -15,10 +15,18 @@ from service.cli.progress_bar import Bar
 from service.cli.settings import loaded
 from service.client.catalogue import Catalogue
 from service.client.connections import Collections, collections_of
-from service.client.dead import Filter, NotKicked, count_by_reason
+from service.client.dead import Filter, NotKicked, count_by_reason, find
 from service.client.look import operation_of, parcel_of, with_archived
 from service.client.producer import Producer
-from service.client.resend import Meant, NotEnded, dead_ones, ended_one, newest_ended, resend
+from service.client.resend import (
+    Meant,
+    NotEnded,
+    dead_ones,
+    newest_ended,
+    newest_of,
+    of_record,
+    resend,
+)
 from service.config.schema import Config
 from tracking.errors import StoreError
 
@@ -99,8 +107,7 @@ def _check(options: argparse.Namespace) -> None:
 def _meant(options: argparse.Namespace, config: Config, stores: Collections) -> list[Meant]:
     """Find what is dead, or else what has ended. Raises NotEnded."""
     if options.id:
-        found = dead_ones(stores, Filter(operation=options.id))
-        return found or [_ended(config, options.id)]
+        return [_of_id(config, stores, options.id)]
     catalogue = Catalogue(config)
     slug = number = None
     if options.number:
@@ -117,8 +124,12 @@ def _meant(options: argparse.Namespace, config: Config, stores: Collections) -> 
     return [newest_ended(f"{slug} {number}", operations)]
 
 
-def _ended(config: Config, identity: str) -> Meant:
-    return ended_one(identity, asyncio.run(operation_of(config, identity)).operation)
+def _of_id(config: Config, stores: Collections, identity: str) -> Meant:
+    """Find the record of this id, or else the newest request that had it. Raises NotEnded."""
+    found = find(stores.dead, Filter(operation=identity))
+    if own := [each for each in found if each["_id"] == identity]:
+        return of_record(own[0])
+    return newest_of(identity, asyncio.run(operation_of(config, identity)).operation, found)
 
 
 def _list(meant: Sequence[Meant], *, as_json: bool) -> None:

@@ -6,6 +6,7 @@ joins those who asked before: there are never two calls at once.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,6 +71,20 @@ def ended_one(identity: str, operation: Mapping[str, Any] | None) -> Meant:
     return Meant(slug, number, identity, why)
 
 
+def newest_of(
+    identity: str, operation: Mapping[str, Any] | None, records: Sequence[Document]
+) -> Meant:
+    """Pick the newest request that had an id, as its record in `dead` where it has one.
+
+    `records` are those that name the id, the newest first. One of another parcel is about a request
+    that was refused, because the id is that of `operation` (`id_reused`). Raises NotEnded.
+    """
+    for record in records:
+        if operation is None or _is_newest(record, operation):
+            return of_record(record)
+    return ended_one(identity, operation)
+
+
 def newest_ended(name: str, operations: Sequence[Mapping[str, Any]]) -> Meant:
     """Pick the newest operation of a parcel, none of whose may be open. Raises NotEnded."""
     known = [each for each in operations if each["status"] is not None]
@@ -81,6 +96,18 @@ def newest_ended(name: str, operations: Sequence[Mapping[str, Any]]) -> Meant:
         if each["status"] not in ENDS:
             raise NotEnded(f"{each['id']} is {each['status']} for {name}: it is asked for already")
     return ended_one(known[0]["id"], known[0])
+
+
+def _is_newest(record: Document, operation: Mapping[str, Any]) -> bool:
+    """Tell whether a record is of this operation, or of a request for its parcel after its end."""
+    if operation.get("tracking") != f"{record.get('slug')}:{record.get('number')}":
+        return False
+    if (operation.get("output") or {}).get("code") == record.get("reason"):
+        return True  # it died: what it died of was recorded just before its end
+    at, finished = record.get("at"), operation.get("finishedAt")
+    if at is None or finished is None:
+        return False
+    return bool(at > dt.datetime.fromisoformat(finished))
 
 
 def resend(meant: Meant, stores: Collections, producer: Producer) -> str | None:

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from service.api.bodies import body_of
 from service.api.problems import Problem
-from service.client.audit import Operator
+from service.client.audit import Operator, Via
 from service.client.keys import PREFIX_CHARACTERS, Key, Keys, Scope
 from service.client.signatures import Sent, flaw
 from tracking.account import MAIN, Account
@@ -125,7 +125,7 @@ class Callers:
     def operator(self, request: web.Request) -> Operator:
         """Tell which operator asks. Raises Problem; for all others there is nothing at the path."""
         if not self.need_keys:
-            return Operator()
+            return Operator(via=Via.HTTP)
         try:
             key = self._key(request)
         except Problem as error:
@@ -133,7 +133,7 @@ class Callers:
         if key.account != MAIN or Scope.ADMIN not in key.scopes:
             raise web.HTTPNotFound
         self._use(key)
-        return Operator(key.prefix)
+        return Operator(key.prefix, via=Via.HTTP)
 
     def key_of(self, request: web.Request) -> str | None:
         """Tell which key asks, None where none is needed. Raises Problem."""

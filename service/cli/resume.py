@@ -7,8 +7,10 @@ import asyncio
 
 from service.cli.exit_codes import Exit
 from service.cli.output import say, say_json
+from service.cli.pause import say_unrecorded
 from service.cli.settings import loaded
 from service.cli.standing import NO_CREDENTIALS
+from service.client.audit import Document, recorded_where_possible
 from service.client.catalogue import Catalogue
 from service.client.pause import Resumed, resume
 
@@ -18,7 +20,14 @@ def run(options: argparse.Namespace) -> int:
     config = loaded(options).config
     couriers = Catalogue(config)
     slug, _ = couriers.resolve(options.slug)
-    ended = asyncio.run(resume(config, slug))
+
+    def act(outcome: Document) -> Resumed:
+        ended = asyncio.run(resume(config, slug))
+        outcome |= {"by_hand": ended.by_hand, "why": ended.why}
+        return ended
+
+    ended, unrecorded = recorded_where_possible(config, "resume", {"slug": slug}, act)
+    say_unrecorded(unrecorded)
     if options.json:
         say_json({"slug": slug, "by_hand": ended.by_hand, "why": ended.why})
     else:

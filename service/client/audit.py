@@ -4,6 +4,7 @@
 member  is
 ======= ========================================================================================
 at      when it began
+via     `http` or `cli`, the command line; missing in records of before there was this member
 account whose key it was
 key     the first characters of that key; null on this machine, where none was asked for
 act     `pause`, `resume`, `kick`, `delete`, `account add`, `key revoke` and so on
@@ -16,14 +17,30 @@ outcome what came of it, `{}` where there is no more to say than that it is done
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
 
 from pymongo.collection import Collection
 
+from service.client.connections import collections_of
+from service.config.schema import Config
 from service.results.connection import Document
 from tracking.account import MAIN, Account
+from tracking.errors import ResultsDown
+
+__all__ = ["Document", "Operator", "Via", "recorded", "recorded_where_possible"]
+
+T = TypeVar("T")
+
+
+class Via(StrEnum):
+    """How an operator acts."""
+
+    HTTP = "http"
+    CLI = "cli"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +49,7 @@ class Operator:
 
     key: str | None = None
     account: Account = MAIN
+    via: Via = Via.CLI
 
 
 @contextmanager
@@ -42,7 +60,12 @@ def recorded(
 
     Raises PyMongoError: nothing was done, or nobody knows.
     """
-    begun = {"at": dt.datetime.now(dt.UTC), "account": who.account, "key": who.key}
+    begun = {
+        "at": dt.datetime.now(dt.UTC),
+        "via": who.via.value,
+        "account": who.account,
+        "key": who.key,
+    }
     name = audit.insert_one({**begun, "act": act, "target": target, "outcome": None}).inserted_id
     outcome: Document = {}
     try:
@@ -52,3 +75,22 @@ def recorded(
         raise
     finally:
         audit.update_one({"_id": name}, {"$set": {"outcome": outcome}})
+
+
+def recorded_where_possible(
+    config: Config, act: str, target: Document, step: Callable[[Document], T]
+) -> tuple[T, ResultsDown | None]:
+    """Do an act of the command line also while MongoDB is away; tells why no record is whole then.
+
+    `step` gets what is recorded as its outcome, and may be repeated. What it raises is raised.
+    """
+    done: list[T] = []
+    try:
+        with (
+            collections_of(config) as stores,
+            recorded(stores.audit, Operator(), act, target) as it,
+        ):
+            done.append(step(it))
+    except ResultsDown as down:
+        return done[0] if done else step({}), down
+    return done[0], None

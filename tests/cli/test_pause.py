@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
 import redis
 from command_line import Run
+
+from service.client import connections
 
 NUMBER = "9405903699300184125060"
 WORKER = {"token": "t", "host": "h", "pid": 1, "version": "v", "since": 0}
@@ -121,3 +124,41 @@ def test_who_resumes_a_courier_without_credentials_hears_what_it_needs(
     assert second.startswith("it stops again with its next call: usps needs TRACKER_COURIERS__USPS")
     assert "restart the workers" in second
     assert again.lines == [first]
+
+
+def test_pauses_and_resumes_of_the_command_line_stand_in_audit(
+    run: Run, collections: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("pause", "hkpost", "--for", "90", "--why", "they move house")
+    run("resume", "hkpost")
+    monkeypatch.setenv("TRACKER_REDIS__URL", "redis://127.0.0.1:1/0")
+    failed = run("resume", "hkpost")
+
+    pause, resume, again = collections.audit.find(sort=["at"])
+
+    slug = {"slug": "hong-kong-post"}
+    wanted = slug | {"seconds": 90.0, "reason": "they move house"}
+    assert (pause["act"], pause["target"], pause["outcome"]) == ("pause", wanted, {})
+    assert (resume["act"], resume["target"]) == ("resume", slug)
+    assert resume["outcome"] == {"by_hand": True, "why": ""}
+    assert failed.code == 3
+    assert "Redis" in again["outcome"]["error"]
+    assert {(each["via"], each["account"], each["key"]) for each in (pause, resume, again)} == {
+        ("cli", "main", None)
+    }
+
+
+def test_while_mongodb_is_away_a_courier_is_paused_all_the_same_and_somebody_hears_of_it(
+    run: Run, store: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACKER_MONGODB__URI", "mongodb://127.0.0.1:1")
+    monkeypatch.setattr(connections, "PATIENCE_MS", 300)
+
+    paused = run("pause", "usps")
+    held = store.exists("calls_held:usps")
+    resumed = run("resume", "usps", "--json")
+
+    assert (paused.code, held) == (0, 1)
+    assert "audit has no whole record of it: MongoDB " in paused.err
+    assert (resumed.code, resumed.json[0]["by_hand"]) == (0, True)
+    assert "audit has no whole record of it" in resumed.err

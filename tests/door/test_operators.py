@@ -106,6 +106,7 @@ async def test_a_line_is_paused_and_resumed_and_both_are_recorded(
         (None, "resume", slug, {"by_hand": True, "why": ""}),
         (None, "resume", slug, {"by_hand": False, "why": ""}),
     ]
+    assert {each["via"] for each in collections.audit.find()} == {"http"}
 
 
 async def test_a_pause_without_a_time_lasts_until_it_is_resumed(api: Client, redis: Redis) -> None:

@@ -91,7 +91,8 @@ class Intake:
     async def all_answered(self) -> None:
         """Return when deletes that nobody waited for are done, or cannot be any more.
 
-        Of a server that is silent only as long as a reply may take.
+        Of a server that is silent only as long as a reply may take; one that is slow may take any
+        time.
         """
         await asyncio.gather(*(each.all_answered() for each in self._reservers))
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from couriers.tracker import Tracker
@@ -50,6 +50,14 @@ LAST_TAKE_SECONDS = 1.0
 """What Redis grants while we stop listening would be held until its lease ends. Redis answers in
 milliseconds, or is away and grants nothing."""
 
+LAST_ANSWERS_SECONDS = 2.0
+"""Beyond the grace, for the answers to deletes. A job whose delete is not answered may come again,
+and its operation is known to have ended. The parent kills 5 s after the grace: the rest of these is
+for what comes before and after."""
+
+LAST_COUNTS_SECONDS = 1.0
+"""For counts, which are for people: those of the last seconds may be missing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Worker:
@@ -68,7 +76,16 @@ class Worker:
     background: Background
 
     async def stop(self, grace_seconds: float) -> int:
-        """Take nothing more, finish or hand back. Returns how many calls were handed back."""
+        """Take nothing more, finish or hand back. Returns how many calls were handed back.
+
+        The grace begins now. What comes after it has a bound of its own, but for two waits, which
+        the parent's kill ends, STOP_MARGIN_SECONDS after the grace or at a second signal, or the
+        kernel where no parent is left: a call is handed back once Redis answers, and a beanstalkd
+        that is slow, but never silent for 5 s, is waited for until it has answered what was asked
+        before the stop.
+        """
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + grace_seconds
         await asyncio.gather(self.requests.stop(), self.drains.stop())
         self.room.stop()
         self.background.retire()
@@ -76,14 +93,20 @@ class Worker:
         await asyncio.wait([self.draining], timeout=LAST_TAKE_SECONDS)
         await self.background.stop()
         await self.drainer.hand_over(self.dispatcher)
-        handed_back = await self.tasks.stop(grace_seconds)
+        handed_back = await self.tasks.stop(ends - loop.time())
         # A claim that Redis answered meanwhile left its line, and its drain job, with this process.
         await self.drainer.hand_over(self.dispatcher)
-        await asyncio.gather(self.requests.all_answered(), self.drains.all_answered())
-        await self.codes.write()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.tallying.write(), LAST_TAKE_SECONDS)
+        answers = (self.requests.all_answered(), self.drains.all_answered())
+        await _within(max(LAST_ANSWERS_SECONDS, ends - loop.time()), *answers)
+        await _within(LAST_COUNTS_SECONDS, self.codes.write(), self.tallying.write())
         return handed_back
+
+
+async def _within(seconds: float, *waits: Awaitable[None]) -> None:
+    """Wait for all of them, but for no longer."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await asyncio.gather(*waits)
 
 
 def assemble(config: Config, parts: Parts) -> Worker:

@@ -132,11 +132,21 @@ class Reserver:
     async def _turn(self) -> None:
         with suppress(TubesDown):  # the connection that failed has closed itself
             await self._end_wait()
-        await self._touches.touch_due(time.monotonic())
         self._drop_ended()
+        now, due_at = time.monotonic(), self._touches.next_at
+        if due_at is None or due_at > now:
+            await self._take_some()
+        else:
+            # They travel together: one after the other a turn took as many round trips, and a
+            # worker whose tube is full waited for them with nothing else to do.
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._touches.touch_due(now))
+                both.create_task(self._take_some())
+        self._drop_ended()
+
+    async def _take_some(self) -> None:
         with suppress(TubesDown):
             await self._take()
-        self._drop_ended()
 
     def _settled(self, jobs: Sequence[Reservation]) -> None:
         self._room.give(sum(not job.roomless for job in jobs))

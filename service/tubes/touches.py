@@ -7,6 +7,7 @@ fail. That is why nothing needs to be done about beanstalkd's DEADLINE_SOON.
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -53,9 +54,7 @@ class Touches:
         groups: dict[Client, list[Reservation]] = {}
         for job in self._due(now):
             groups.setdefault(job.client, []).append(job)
-        for client, jobs in groups.items():
-            with suppress(TubesDown):
-                await self._touch(client, jobs, now)
+        await asyncio.gather(*(self._touch(*group, now) for group in groups.items()))
 
     def _due(self, now: float) -> list[Reservation]:
         due = []
@@ -75,8 +74,9 @@ class Touches:
             self.add([job], now)
 
     async def _touch(self, client: Client, jobs: Sequence[Reservation], now: float) -> None:
-        await client.read_facts([job for job in jobs if job.touched and job.ttr is None])
-        asked = [client.tell(Verb.TOUCH, job) for job in jobs if job.is_held]
+        asked = [client.tell(Verb.TOUCH, job) for job in jobs]
+        with suppress(TubesDown):
+            await client.read_facts([job for job in jobs if job.touched and job.ttr is None])
         for touched in asked:
             await touched
         for job in jobs:

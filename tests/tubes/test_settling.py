@@ -10,6 +10,8 @@ import pytest
 from tubes_hands import Begin, Producer, count, ready, reserved, until
 
 from service.tubes import touches
+from service.tubes.intake import Intake
+from service.tubes.job import ReservedJob
 from service.tubes.pool import Source
 from tracking.errors import TubesDown
 
@@ -132,23 +134,32 @@ def late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(touches, "YOUNG", 1.5)
 
 
+async def run_out(begin: Begin, source: Source, producer: Producer) -> tuple[Intake, ReservedJob]:
+    """Hold a job whose TTR has run out, so that it is ready for others."""
+    producer.put(b"", ttr=1)
+    producer.put(b"", ttr=60)
+    intake, hands = begin(source)
+    taken, other = await hands.have(2)
+    await intake.stop()
+    # beanstalkd 1.12 may not notice that a TTR ran out before the job's connection asks something,
+    # and a touch would save the job even then.
+    await asyncio.sleep(1.1)
+    await other.delete()
+    await until(lambda: ready(producer) == 1)
+    return intake, taken
+
+
 @pytest.mark.usefixtures("late")
 async def test_a_job_whose_time_ran_out_is_noted_and_its_late_delete_is_no_fault(
     begin: Begin, source: Source, producer: Producer
 ) -> None:
-    job = producer.put(b"", ttr=1)
-    intake, hands = begin(source)
-    (taken,) = await hands.have(1)
-    await intake.stop()
-    # No blocking reserve: it would keep the worker silent, and beanstalkd 1.12 may not notice that
-    # a TTR ran out before the job's connection asks something, as the late touch does.
-    await until(lambda: ready(producer) == 1)
+    intake, taken = await run_out(begin, source, producer)
     elsewhere = producer.reserve(timeout=0)
-    assert elsewhere.id == job
+    assert elsewhere.id == taken.id
 
     await until(lambda: producer.touch(elsewhere) or taken.lost)
     await taken.delete()
-    assert facts(producer, job)[0] == "reserved"
+    assert facts(producer, taken.id)[0] == "reserved"
     assert intake.held == 0
     with pytest.raises(TubesDown):
         await taken.age()
@@ -158,11 +169,7 @@ async def test_a_job_whose_time_ran_out_is_noted_and_its_late_delete_is_no_fault
 async def test_a_late_delete_of_a_job_that_nobody_has_taken_yet_deletes_it(
     begin: Begin, source: Source, producer: Producer
 ) -> None:
-    producer.put(b"", ttr=1)
-    intake, hands = begin(source)
-    (taken,) = await hands.have(1)
-    await intake.stop()
-    await until(lambda: ready(producer) == 1)
+    _, taken = await run_out(begin, source, producer)
 
     await taken.delete()
 

@@ -9,7 +9,8 @@ from itertools import accumulate
 from typing import Any
 
 import pytest
-from tubes_hands import Begin, Producer, count, reserved, until
+from scripted_server import NOW, STATS
+from tubes_hands import SOON, Begin, Producer, count, reserved, until
 
 from devstack.servers import Server
 from service.tubes import touches
@@ -17,7 +18,15 @@ from service.tubes.client import Client
 from service.tubes.connection import Patience
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.pool import Source
+from service.tubes.reserver import WAIT_SECONDS
 from service.tubes.touches import YOUNG, Touches
+
+ANSWERS = {
+    b"watch t\r\n": b"WATCHING 2\r\n",
+    b"ignore default\r\n": b"WATCHING 1\r\n",
+    b"stats\r\n": b"OK %d\r\n%b\r\n" % (len(STATS), STATS),
+    b"reserve-with-timeout %d\r\n" % WAIT_SECONDS: b"RESERVED 1 0\r\n\r\n",
+}
 
 
 def timeouts(producer: Producer) -> int:
@@ -127,6 +136,34 @@ async def test_what_is_due_is_touched_before_more_of_what_is_ready_is_taken(
     taken_before = [0, *accumulate(hands.batches[:-1])]
     assert all(map(operator.ge, touched, taken_before))
     assert len(touched) > 3
+
+
+async def test_more_is_asked_for_while_a_touch_is_not_answered(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other, a worker whose tube is full has nothing to do meanwhile."""
+    monkeypatch.setattr(touches, "YOUNG", 0.0)
+    touched, asked = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while command := await reader.readline():
+            if command.startswith(b"touch"):
+                touched.set()
+            elif command == NOW:
+                asked.set()
+            else:
+                writer.write(ANSWERS[command])
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        intake, _ = begin(Source(f"{host}:{port}", "t", patience=Patience(connect=SOON, reply=60)))
+        try:
+            async with asyncio.timeout(SOON):
+                await touched.wait()
+                await asked.wait()
+        finally:
+            await intake.close()
 
 
 async def test_a_job_that_is_settled_soon_is_never_touched(

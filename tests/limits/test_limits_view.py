@@ -86,14 +86,14 @@ async def test_without_a_worker_that_is_what_binds(busy: Worker, redis: Redis) -
 
 
 async def test_the_quiet_time_after_a_loss_binds_all(busy: Worker, redis: Redis) -> None:
-    ends = await redis_us(redis) + 5_000_000
+    ends = await redis_us(redis) + 50_000_000
     await redis.set(keys.EPOCH, f"{busy.epoch.name} {ends}")
 
     view = await line_view(redis, busy.rules)
 
     assert view.bound_by == "quiet"
     assert view.until_seconds is not None
-    assert 4 < view.until_seconds <= 5
+    assert 40 < view.until_seconds <= 50
 
 
 async def test_a_slot_binds(busy: Worker, redis: Redis) -> None:
@@ -102,13 +102,15 @@ async def test_a_slot_binds(busy: Worker, redis: Redis) -> None:
     assert (await line_view(redis, busy.rules)).bound_by == "concurrency"
 
 
-async def test_the_rate_binds_until_the_last_that_waits_is_due(usps: Worker, redis: Redis) -> None:
+async def test_the_rate_binds_until_the_last_that_waits_is_due(hire: Hire, redis: Redis) -> None:
+    # Two in 20 s: what a busy machine holds up between two steps is nothing beside that.
+    worker = await hire(Rules(guard_ms=19_000))
     for n in range(6):
-        await usps.admit(f"N{n:03}")
+        await worker.admit(f"N{n:03}")
 
-    view = await line_view(redis, usps.rules)
+    view = await line_view(redis, worker.rules)
 
-    assert (view.bound_by, view.until_seconds) == ("rate", pytest.approx(4 * 0.51, abs=0.5))
+    assert (view.bound_by, view.until_seconds) == ("rate", pytest.approx(4 * 10.0, abs=5.0))
 
 
 async def test_a_pause_binds_and_says_why(worker: Worker, redis: Redis) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pymongo
 import pytest
+from redis import Redis
+from redis.exceptions import RedisError
 
 from devstack.find import Program
 from devstack.kinds import BEANSTALKD, MONGODB, REDIS, Durability, Kind
@@ -121,7 +123,16 @@ def composed_redis(filled: dict[str, Any], tmp_path: Path) -> Iterator[Server]:
         return replace(found, path=Path("/bin/sh"), environment=environment)
 
     url = worker["environment"]["TRACKER_REDIS__URL"].replace("redis:6379", "127.0.0.1:{port}")
-    with running(replace(kind, find=shell, url=url)) as server:
+
+    def logged_in(_: str, port: int) -> None:
+        # Who is not logged in hears NOAUTH, also while the append-only file is still being read.
+        with Redis.from_url(url.format(port=port)) as client:
+            try:
+                client.ping()
+            except RedisError as error:
+                raise ConnectionError(str(error)) from error
+
+    with running(replace(kind, find=shell, url=url, probe=logged_in)) as server:
         yield _ours(server)
 
 

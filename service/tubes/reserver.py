@@ -139,9 +139,7 @@ class Reserver:
         else:
             # They travel together: one after the other a turn took as many round trips, and a
             # worker whose tube is full waited for them with nothing else to do.
-            async with asyncio.TaskGroup() as both:
-                both.create_task(self._touches.touch_due(now))
-                both.create_task(self._take_some())
+            await asyncio.gather(self._touches.touch_due(now), self._take_some())
         self._drop_ended()
 
     async def _take_some(self) -> None:

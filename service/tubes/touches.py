@@ -17,7 +17,7 @@ from itertools import count
 from service.observe.events import Event
 from service.observe.log import emit
 from service.tubes.client import Client, Reservation
-from service.tubes.commands import Verb
+from service.tubes.commands import Reply, Verb
 from tracking.errors import TubesDown
 
 YOUNG = 0.4
@@ -54,7 +54,13 @@ class Touches:
         groups: dict[Client, list[Reservation]] = {}
         for job in self._due(now):
             groups.setdefault(job.client, []).append(job)
-        await asyncio.gather(*(self._touch(*group, now) for group in groups.items()))
+        # Asked in the step that found them held, and before what others ask for in this turn: a job
+        # that is deleted meanwhile is none that was lost.
+        asked = [
+            (client, jobs, [client.tell(Verb.TOUCH, job) for job in jobs])
+            for client, jobs in groups.items()
+        ]
+        await asyncio.gather(*(self._touch(*each, now) for each in asked))
 
     def _due(self, now: float) -> list[Reservation]:
         due = []
@@ -73,12 +79,18 @@ class Touches:
             job.touched = True
             self.add([job], now)
 
-    async def _touch(self, client: Client, jobs: Sequence[Reservation], now: float) -> None:
-        asked = [client.tell(Verb.TOUCH, job) for job in jobs]
+    async def _touch(
+        self,
+        client: Client,
+        jobs: Sequence[Reservation],
+        touched: Sequence[asyncio.Future[Reply]],
+        now: float,
+    ) -> None:
+        unread = [job for job in jobs if job.is_held and job.touched and job.ttr is None]
         with suppress(TubesDown):
-            await client.read_facts([job for job in jobs if job.touched and job.ttr is None])
-        for touched in asked:
-            await touched
+            await client.read_facts(unread)
+        for each in touched:
+            await each
         for job in jobs:
             if job.is_held:
                 self._plan(job, now)

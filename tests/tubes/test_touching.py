@@ -15,6 +15,7 @@ from tubes_hands import SOON, Begin, Producer, count, reserved, until
 from devstack.servers import Server
 from service.tubes import touches
 from service.tubes.client import Client
+from service.tubes.commands import Verb
 from service.tubes.connection import Patience
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.pool import Source
@@ -138,32 +139,48 @@ async def test_what_is_due_is_touched_before_more_of_what_is_ready_is_taken(
     assert len(touched) > 3
 
 
-async def test_more_is_asked_for_while_a_touch_is_not_answered(
+async def test_more_is_asked_for_behind_a_touch_that_is_not_answered(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One after the other, a worker whose tube is full has nothing to do meanwhile."""
+    """Before it, the question would make beanstalkd look whether a time to run is over."""
     monkeypatch.setattr(touches, "YOUNG", 0.0)
-    touched, asked = asyncio.Event(), asyncio.Event()
+    unanswered: list[bytes] = []
+    asked = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while command := await reader.readline():
-            if command.startswith(b"touch"):
-                touched.set()
-            elif command == NOW:
+            if answer := ANSWERS.get(command):
+                writer.write(answer)
+                continue
+            unanswered.append(command)
+            if command == NOW:
                 asked.set()
-            else:
-                writer.write(ANSWERS[command])
         writer.close()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         host, port = server.sockets[0].getsockname()
         intake, _ = begin(Source(f"{host}:{port}", "t", patience=Patience(connect=SOON, reply=60)))
         try:
-            async with asyncio.timeout(SOON):
-                await touched.wait()
-                await asked.wait()
+            await asyncio.wait_for(asked.wait(), SOON)
         finally:
             await intake.close()
+
+    assert unanswered[:2] == [b"touch 1\r\n", NOW]
+
+
+async def test_a_job_that_is_deleted_while_it_is_touched_is_not_lost(
+    beanstalkd: Server, producer: Producer
+) -> None:
+    client, held = await holding_one(beanstalkd, producer)
+    (job,) = client.held.values()
+
+    touching = asyncio.create_task(held.touch_due(YOUNG))
+    await asyncio.sleep(0)
+    client.tell(Verb.DELETE, job)
+    await touching
+    client.close()
+
+    assert not job.lost
 
 
 async def test_a_job_that_is_settled_soon_is_never_touched(

@@ -82,15 +82,22 @@ def recorded_where_possible(
 ) -> tuple[T, ResultsDown | None]:
     """Do an act of the command line also while MongoDB is away; tells why no record is whole then.
 
-    `step` gets what is recorded as its outcome, and may be repeated. What it raises is raised.
+    `step` gets what is recorded as its outcome, and is done once. What it raises is raised.
     """
     done: list[T] = []
+    failed: BaseException | None = None
     try:
         with (
             collections_of(config) as stores,
             recorded(stores.audit, Operator(), act, target) as it,
         ):
-            done.append(step(it))
+            try:
+                done.append(step(it))
+            except BaseException as error:
+                failed = error
+                raise
     except ResultsDown as down:
+        if failed is not None:
+            raise failed from None  # and nobody could record that it failed
         return done[0] if done else step({}), down
     return done[0], None

@@ -79,7 +79,12 @@ def collections_of(config: Config) -> Iterator[Collections]:
     mongodb = config.mongodb
     client: MongoClient[Document]
     try:
-        with MongoClient(mongodb.uri, timeoutMS=PATIENCE_MS, tz_aware=True) as client:
+        client = MongoClient(mongodb.uri, timeoutMS=PATIENCE_MS, tz_aware=True)
+    except (OSError, ValueError) as error:
+        # The driver reads mongodb.uri at once, and the files that it names.
+        raise mongodb_down(error) from error
+    try:
+        with client:
             database: Database[Document] = client.get_database(
                 mongodb.database, write_concern=WriteConcern("majority")
             )

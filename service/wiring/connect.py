@@ -197,8 +197,8 @@ _LOSSES = {
 def _store(config: Config) -> Store:
     try:
         return Store(names_of(config), functools.partial(_notice, "mongodb", mongodb_down))
-    except (PyMongoError, ValueError) as error:
-        # The driver reads mongodb.uri at once.
+    except (PyMongoError, ValueError, OSError) as error:
+        # The driver reads mongodb.uri at once, and the files that it names.
         down = mongodb_down(error)
         what = down.message.removeprefix("MongoDB ")
         raise Refused([Finding("MongoDB", Grade.UNFIT, what, down.fix)]) from error

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import redis
 from command_line import Run
 
-from service.client import connections
+from service.client import audit, connections
+from service.config.schema import Config
+from tracking.errors import LimitsDown, ResultsDown
 
 NUMBER = "9405903699300184125060"
 WORKER = {"token": "t", "host": "h", "pid": 1, "version": "v", "since": 0}
@@ -162,3 +167,37 @@ def test_while_mongodb_is_away_a_courier_is_paused_all_the_same_and_somebody_hea
     assert "audit has no whole record of it: MongoDB " in paused.err
     assert (resumed.code, resumed.json[0]["by_hand"]) == (0, True)
     assert "audit has no whole record of it" in resumed.err
+
+
+def test_an_act_is_done_also_where_a_file_that_the_driver_wants_is_missing(
+    run: Run, store: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = "mongodb://127.0.0.1:1/?tls=true&tlsCAFile=/nowhere.pem"
+    monkeypatch.setenv("TRACKER_MONGODB__URI", uri)
+
+    paused = run("pause", "usps")
+
+    assert (paused.code, store.exists("calls_held:usps")) == (0, 1)
+    assert "/nowhere.pem" in paused.err
+
+
+def test_an_act_that_failed_is_not_done_again_when_that_cannot_be_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[Any] = []
+
+    @contextmanager
+    def going_away(_: Config) -> Iterator[Any]:
+        store = MagicMock()
+        store.audit.update_one.side_effect = ResultsDown("MongoDB went away", "Start it.")
+        yield store
+
+    def step(outcome: dict[str, Any]) -> None:
+        done.append(outcome)
+        raise LimitsDown("Redis went away", "Start it.")
+
+    monkeypatch.setattr(audit, "collections_of", going_away)
+    with pytest.raises(LimitsDown):
+        audit.recorded_where_possible(Config(), "pause", {"slug": "usps"}, step)
+
+    assert len(done) == 1

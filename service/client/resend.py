@@ -99,15 +99,21 @@ def newest_ended(name: str, operations: Sequence[Mapping[str, Any]]) -> Meant:
 
 
 def _is_newest(record: Document, operation: Mapping[str, Any]) -> bool:
-    """Tell whether a record is of this operation, or of a request for its parcel after its end."""
-    if operation.get("tracking") != f"{record.get('slug')}:{record.get('number')}":
+    """Tell whether a record is of this operation, or of a request for its parcel after its end.
+
+    One whose parcel could not be read may be for any.
+    """
+    slug, number, at = record.get("slug"), record.get("number"), record.get("at")
+    if at is None or (slug and number and operation.get("tracking") != f"{slug}:{number}"):
         return False
+    began, finished = (_instant(operation.get(name)) for name in ("startedAt", "finishedAt"))
     if (operation.get("output") or {}).get("code") == record.get("reason"):
-        return True  # it died: what it died of was recorded just before its end
-    at, finished = record.get("at"), operation.get("finishedAt")
-    if at is None or finished is None:
-        return False
-    return bool(at > dt.datetime.fromisoformat(finished))
+        return began is None or at >= began  # it died: that was recorded just before its end
+    return finished is not None and at > finished
+
+
+def _instant(text: str | None) -> dt.datetime | None:
+    return dt.datetime.fromisoformat(text) if text else None
 
 
 def resend(meant: Meant, stores: Collections, producer: Producer) -> str | None:

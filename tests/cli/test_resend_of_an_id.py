@@ -64,6 +64,29 @@ def test_an_operation_that_got_an_id_again_after_one_that_died_is_what_the_id_me
     assert len(bodies(tube)) == 1
 
 
+def test_a_record_of_an_earlier_operation_that_died_of_the_same_is_not_what_the_id_means(
+    run: Run, collections: Any, store: redis.Redis, tube: Tube
+) -> None:
+    dead(collections, "earlier", hours=30)
+    died = {"startedAt": ended(2), "finishedAt": ended(1), "output": {"code": "courier_down"}}
+    stands(store, "order-1", "ERROR", **died)
+
+    assert run("resend", "--id", "order-1").code == 0
+    assert left(collections) == ["earlier"]
+    assert len(bodies(tube)) == 1
+
+
+def test_a_request_that_could_not_be_read_later_is_what_the_id_means(
+    run: Run, collections: Any, store: redis.Redis
+) -> None:
+    stands(store, "order-1", "SUCCESS", finishedAt=ended(2))
+    dead(collections, "later", hours=1, slug=None, number=None, reason="bad_number")
+
+    done = run("resend", "--id", "order-1", "--dry-run", "--json")
+
+    assert done.json[0]["why"] == "bad_number"
+
+
 def test_a_request_for_the_same_parcel_that_was_refused_later_is_what_the_id_means(
     run: Run, collections: Any, store: redis.Redis
 ) -> None:

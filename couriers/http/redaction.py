@@ -58,6 +58,10 @@ def _pattern(secrets: frozenset[str]) -> re.Pattern[str]:
     return re.compile("|".join([*map(re.escape, forms), *_TELLTALES]), re.IGNORECASE)
 
 
+_APOSTROPHES = ("&#x27;", "&#39;", "&apos;")
+"""As serialisers of XML write one."""
+
+
 def _forms(secrets: Iterable[str]) -> set[str]:
     forms: set[str] = set()
     for secret in secrets:
@@ -65,7 +69,8 @@ def _forms(secrets: Iterable[str]) -> set[str]:
             encoded = base64.b64encode(secret.encode()).decode()
             forms |= {secret, quote(secret, safe=""), quote_plus(secret), encoded}
             forms |= {json.dumps(secret)[1:-1], secret.replace("/", "\\/")}
-            forms |= {escape(secret), escape(secret, quote=False)}
+            forms |= {escape(secret).replace("&#x27;", each) for each in _APOSTROPHES}
+            forms |= {escape(secret, quote=False)}
     return forms
 
 

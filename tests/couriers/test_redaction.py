@@ -22,6 +22,8 @@ FORMS = [
     base64.b64encode(SECRET.encode()).decode(),
     escape(SECRET),
     escape(SECRET, quote=False),
+    escape(SECRET).replace("&#x27;", "&apos;"),
+    escape(SECRET).replace("&#x27;", "&#39;"),
 ]
 
 

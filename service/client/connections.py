@@ -18,7 +18,7 @@ from limits.connect import open_redis
 from limits.view import View
 from service.config.handover import redis_address, rules_for
 from service.config.schema import Config
-from service.results.connection import Document
+from service.results.connection import Document, open_client
 from service.results.failure import mongodb_down
 from service.results.names import (
     ACCOUNTS,
@@ -77,14 +77,8 @@ class Collections:
 def collections_of(config: Config) -> Iterator[Collections]:
     """Open the MongoDB; what goes wrong with it inside the `with` block raises ResultsDown."""
     mongodb = config.mongodb
-    client: MongoClient[Document]
     try:
-        client = MongoClient(mongodb.uri, timeoutMS=PATIENCE_MS, tz_aware=True)
-    except (OSError, ValueError) as error:
-        # The driver reads mongodb.uri at once, and the files that it names.
-        raise mongodb_down(error) from error
-    try:
-        with client:
+        with open_client(mongodb.uri, timeoutMS=PATIENCE_MS, tz_aware=True) as client:
             database: Database[Document] = client.get_database(
                 mongodb.database, write_concern=WriteConcern("majority")
             )

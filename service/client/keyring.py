@@ -23,7 +23,7 @@ from service.client.keys import Key, Keys, keys_of
 from service.config.schema import Config
 from service.observe.events import Event
 from service.observe.log import emit
-from service.results.connection import Document
+from service.results.connection import Document, open_client
 from service.results.failure import mongodb_down
 from service.results.names import KEYS
 from tracking.errors import StoreError
@@ -86,7 +86,7 @@ class Keyring:
     def _ask(self) -> Keys:
         try:
             if self._client is None:
-                self._client = MongoClient(
+                self._client = open_client(
                     self._mongodb.uri,
                     timeoutMS=connections.PATIENCE_MS,
                     serverMonitoringMode="poll",

@@ -46,6 +46,17 @@ PING_SECONDS = 0.5
 END_SECONDS = 1.0
 
 
+def open_client(uri: str, **options: Any) -> MongoClient[Document]:
+    """Make a client, which connects when it is first asked.
+
+    Raises ResultsDown: the driver reads the address at once, and the files that it names.
+    """
+    try:
+        return MongoClient(uri, **options)
+    except (PyMongoError, ValueError, OSError) as error:
+        raise mongodb_down(error) from error
+
+
 class Store:
     """The collections, and the threads that speak to them.
 
@@ -53,9 +64,12 @@ class Store:
     """
 
     def __init__(self, names: Names, notice: Notice = lambda _: None) -> None:
-        """`notice` hears of it when MongoDB goes away (the error) and when it is back (None)."""
+        """`notice` hears of it when MongoDB goes away (the error) and when it is back (None).
+
+        Raises ResultsDown, as `open_client`.
+        """
         self._names = names
-        self.client: MongoClient[Document] = MongoClient(
+        self.client = open_client(
             names.uri,
             serverSelectionTimeoutMS=SELECTION_MS,
             connectTimeoutMS=SELECTION_MS,

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import aiohttp
-from pymongo.errors import PyMongoError
 from redis.asyncio import Redis
 
 from couriers.http.session import open_session
@@ -197,11 +196,9 @@ _LOSSES = {
 def _store(config: Config) -> Store:
     try:
         return Store(names_of(config), functools.partial(_notice, "mongodb", mongodb_down))
-    except (PyMongoError, ValueError, OSError) as error:
-        # The driver reads mongodb.uri at once, and the files that it names.
-        down = mongodb_down(error)
+    except ResultsDown as down:
         what = down.message.removeprefix("MongoDB ")
-        raise Refused([Finding("MongoDB", Grade.UNFIT, what, down.fix)]) from error
+        raise Refused([Finding("MongoDB", Grade.UNFIT, what, down.fix)]) from down
 
 
 def _notice(

@@ -169,16 +169,23 @@ def test_while_mongodb_is_away_a_courier_is_paused_all_the_same_and_somebody_hea
     assert "audit has no whole record of it" in resumed.err
 
 
-def test_an_act_is_done_also_where_a_file_that_the_driver_wants_is_missing(
-    run: Run, store: redis.Redis, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ("tls=true&tlsCAFile=/nowhere.pem", "/nowhere.pem"),
+        ("tls=true&tlsInsecure=true&tlsAllowInvalidCertificates=true", "tlsInsecure"),
+        ("loadBalanced=true&replicaSet=rs", "loadBalanced"),
+    ],
+)
+def test_an_act_is_done_also_where_the_driver_cannot_use_the_address(
+    run: Run, store: redis.Redis, monkeypatch: pytest.MonkeyPatch, options: str, why: str
 ) -> None:
-    uri = "mongodb://127.0.0.1:1/?tls=true&tlsCAFile=/nowhere.pem"
-    monkeypatch.setenv("TRACKER_MONGODB__URI", uri)
+    monkeypatch.setenv("TRACKER_MONGODB__URI", f"mongodb://127.0.0.1:1/?{options}")
 
     paused = run("pause", "usps")
 
     assert (paused.code, store.exists("calls_held:usps")) == (0, 1)
-    assert "/nowhere.pem" in paused.err
+    assert why in paused.err
 
 
 def test_an_act_that_failed_is_not_done_again_when_that_cannot_be_recorded(

@@ -17,6 +17,9 @@ MASK = "***"
 _SHORTEST_SECRET = 4
 """Shorter values would blank out ordinary words, and protect nothing."""
 
+_APOSTROPHES = ("&#x27;", "&#39;", "&apos;")
+"""As serialisers of XML write one."""
+
 _TELLTALES = (
     r"(?P<userinfo>://[^/?#\s:@]*:)[^/?#\s]*(?=@)",
     r"(?P<header>\b(?:authorization|cookie|[a-z-]{0,30}api[-_]?key)['\"]?\s*[:=]\s*['\"]?)[^'\",;<>\n]+",
@@ -56,10 +59,6 @@ def _pattern(secrets: frozenset[str]) -> re.Pattern[str]:
     # The longest first: one secret may begin like another.
     forms = sorted(_forms(secrets), key=len, reverse=True)
     return re.compile("|".join([*map(re.escape, forms), *_TELLTALES]), re.IGNORECASE)
-
-
-_APOSTROPHES = ("&#x27;", "&#39;", "&apos;")
-"""As serialisers of XML write one."""
 
 
 def _forms(secrets: Iterable[str]) -> set[str]:

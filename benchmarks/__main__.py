@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = [each.name for each in SCENARIOS]
-    parser.add_argument("--quick", action="store_true", help="small sizes, in under two minutes")
+    parser.add_argument("--quick", action="store_true", help="small sizes, in a few minutes")
     parser.add_argument(
         "--only",
         action="append",

@@ -13,6 +13,7 @@ import pytest
 from scripted_server import HASTE, NOW, ONE, THREE, Settled, hung_up, reserved, scripted
 
 from devstack.servers import Server
+from service.tubes import reply_wait
 from service.tubes.client import AHEAD_MOST, Client
 from service.tubes.commands import USUAL, Reply, Verb
 from service.tubes.connection import Patience
@@ -257,6 +258,7 @@ async def test_the_usual_replies_to_many_are_read_in_one_go(
     beanstalkd: Server, verb: Verb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else each reply would be a turn of the loop, and nobody would notice but by the time."""
+    monkeypatch.setattr(reply_wait, "TOGETHER_SECONDS", 5.0)  # however slow the server is just now
     client, _ = await of_a_server(beanstalkd, 3)
     jobs = await reserved(client, 3)
     reads: list[bytes] = []

@@ -14,6 +14,7 @@ import pytest
 from scripted_server import HASTE, serving
 
 from devstack.servers import Server
+from service.tubes import reply_wait
 from service.tubes.commands import Placing
 from service.tubes.connection import Patience
 from service.tubes.put_client import ENOUGH, PutClient, PutRefused
@@ -201,6 +202,7 @@ async def test_the_replies_to_many_are_read_in_one_go(
     beanstalkd: Server, monkeypatch: pytest.MonkeyPatch, *, durable: bool
 ) -> None:
     """Else each reply would be a turn of the loop, and nobody would notice but by the time."""
+    monkeypatch.setattr(reply_wait, "TOGETHER_SECONDS", 5.0)  # however slow the server is just now
     client = await PutClient.open(beanstalkd.url, Patience(), durable=durable)
     await client.put("t", [b"ab"], FIRST)
     reads: list[bytes] = []

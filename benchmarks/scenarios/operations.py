@@ -12,7 +12,7 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
-from benchmarks.held_replies import ENDED, STATUS, end_all, hold
+from benchmarks.held_replies import ENDED, STATUS, end_all, holding
 from benchmarks.http_load import gets_per_second
 from benchmarks.plan import Plan, Scenario
 from benchmarks.rig import Rig, open_rig
@@ -101,8 +101,10 @@ def _held(rig: Rig, api: int, pid: int, count: int, rate: float) -> dict[str, Va
 async def _hold_and_end(
     url: str, api: int, pid: int, count: int, rate: float
 ) -> tuple[list[float], int]:
-    async with Redis.from_url(url, decode_responses=True) as redis:
-        held = await hold(api, redis, count)
+    async with (
+        Redis.from_url(url, decode_responses=True) as redis,
+        holding(api, redis, count) as held,
+    ):
         kib = _resident_kib(pid)
         return await end_all(held, redis, rate), kib
 

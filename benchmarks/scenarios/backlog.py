@@ -1,6 +1,6 @@
 """Whether a long wait list makes the next request, or the next call, more expensive.
 
-For each length: Redis is filled up to it, which gives the memory and the cost of a waiting request;
+For each length: Redis is filled up to it, which gives the bytes and the cost of a waiting request;
 then a worker, its rate not limited, drains for some seconds, which gives the cost of a call.
 """
 
@@ -12,7 +12,7 @@ import time
 from benchmarks.cpu import Meter
 from benchmarks.filling import fill
 from benchmarks.plan import Plan, Scenario
-from benchmarks.redis_traffic import memory
+from benchmarks.redis_bytes import bytes_held
 from benchmarks.rig import Rig, open_rig, slugs
 from benchmarks.table import Column, Table, Value
 from benchmarks.tube import DRAINS, drain
@@ -20,7 +20,7 @@ from benchmarks.worker_tree import Setting
 
 COLUMNS = (
     Column("waiting", "waiting"),
-    Column("bytes", "bytes of Redis each"),
+    Column("bytes", "bytes of Redis' keys each"),
     Column("id_bytes", "more with an id"),
     Column("park_us", "park: client µs"),
     Column("park_redis_us", "park: Redis µs"),
@@ -29,8 +29,9 @@ COLUMNS = (
     Column("calls_s", "calls/s while draining"),
 )
 NOTE = (
-    "Parking: one process that only admits, 400 at once. Calls: one worker process, 10 calls of "
-    "each courier in flight and no limit on the rate, everything drained from Redis."
+    "Bytes: of all keys and of the tables in which Redis finds them, without what clients and "
+    "scripts take. Parking: one process that only admits, 400 at once. Calls: one worker process, "
+    "10 calls of each courier in flight and no limit on the rate, everything drained from Redis."
 )
 SLUGS = 50
 DRAINING = {"concurrent": 10, "per_second": 1_000_000, "guard_ms": 0}
@@ -75,12 +76,12 @@ def shrink(rig: Rig, waiting: int, seconds: float) -> dict[str, Value]:
 
 
 def bytes_each(rig: Rig, waiting: int, *, with_ids: bool) -> float:
-    """What one of so many waiting requests takes of Redis' memory."""
+    """What one of so many waiting requests takes of Redis' keys."""
     rig.clean()
     grow(rig, 0, SLUGS)
-    empty = memory(rig.redis)
+    empty = bytes_held(rig.redis)
     fill(rig.stack.redis.url, slugs(SLUGS), range(SLUGS, SLUGS + waiting), with_ids=with_ids)
-    return (memory(rig.redis) - empty) / waiting
+    return (bytes_held(rig.redis) - empty) / waiting
 
 
 def backlog(rig: Rig, waiting: int, seconds: float) -> dict[str, Value]:
@@ -88,9 +89,9 @@ def backlog(rig: Rig, waiting: int, seconds: float) -> dict[str, Value]:
     with_ids = bytes_each(rig, waiting, with_ids=True)
     rig.clean()
     grow(rig, 0, SLUGS)  # the calls behind which all others wait, and the scripts themselves
-    empty = memory(rig.redis)
+    empty = bytes_held(rig.redis)
     parked = grow(rig, SLUGS, SLUGS + waiting)
-    held = memory(rig.redis)
+    held = bytes_held(rig.redis)
     drained = shrink(rig, waiting, seconds)
     each = (held - empty) / waiting
     return {"waiting": waiting, "bytes": each, "id_bytes": with_ids - each, **parked, **drained}

@@ -36,8 +36,3 @@ def traffic(redis: Redis) -> Traffic:
     # Redis counts the commands inside scripts as well.
     inside = int(stats["total_commands_processed"]) - scripts
     return Traffic(scripts, int(stats["total_reads_processed"]), inside)
-
-
-def memory(redis: Redis) -> int:
-    """Bytes that Redis uses for what it holds."""
-    return int(redis.info("memory")["used_memory"])

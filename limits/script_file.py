@@ -3,6 +3,11 @@
 All steps of lines are one script (lua/lib/batch.lua): its text is the library, each operation as a
 function, and the loop that runs them. One text for all keeps Lua's heap small, which is collected
 again and again while scripts run; and steps of all kinds share what is done once for a line.
+
+All behind the part `context` is one function inside it. A Lua closure that takes a name of the
+function right around it looks for it among all names that closures have taken there (luaF_findupval
+in Lua's lfunc.c); a name from further out is at hand. Nearly every function takes names of
+`context`: a script that has no step takes Redis 55 to 65 µs so, and 92 to 105 without.
 """
 
 from __future__ import annotations
@@ -26,7 +31,8 @@ LIBRARY = (
     "draining",
     "taking",
 )
-"""The parts that operations share, in the order in which they need each other."""
+"""The parts that operations share, in the order in which they need each other. All behind the first
+one are inside a function, which Lua lets take 60 names from outside."""
 
 OF_LINE = (
     "admit",
@@ -64,11 +70,13 @@ def load() -> dict[str, Script]:
     """Read all scripts: BATCH and those of ALONE."""
     folder = files("limits") / "lua"
     parts = [(folder / "lib" / f"{name}.lua").read_text() for name in LIBRARY]
+    parts.insert(1, "return (function()\n")
     parts.append("local operations = {}\n")
     for name in OF_LINE:
         text = (folder / f"{name}.lua").read_text()
         parts.append(f"function operations.{name}()\n{text}end\n")
     parts.append((folder / "lib" / f"{BATCH}.lua").read_text())
+    parts.append("end)()\n")
     texts = {BATCH: "".join(parts)}
     texts |= {name: (folder / f"{name}.lua").read_text() for name in ALONE}
     return {name: Script(name, text, _sha(text)) for name, text in texts.items()}

@@ -86,9 +86,12 @@ do
       local name = string.sub(list, #'wait_list:' + 1)
       -- A line is a slug, or a slug, an @ and an account; answers are the courier's.
       local courier = string.match(name, '^[^@]*')
-      known = { line = name, slug = courier, at = at, names = names_of(list, name, courier) }
-      known.counts, known.sizes, known.clamped, known.dropped, known.changed = {}, {}, {}, {}, {}
-      known.entries = {}
+      known = {
+        line = name, slug = courier, at = at, names = names_of(list, name, courier),
+        counts = {}, sizes = {}, clamped = {}, dropped = {}, changed = {}, entries = {},
+        signs = false, order = false, later = false, average = false,
+        listed = false, moved = false, busy = false, leased = false, started = false,
+      }
       lines[list] = known
     end
     line, slug = known.line, known.slug

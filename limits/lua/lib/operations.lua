@@ -24,13 +24,14 @@ end
 
 local function everyone() return true end
 
--- Ends operations that `ends(at, age, till, auto, id)` names, after a look at AT_ONCE at most, and at fewer late in
--- a script; the others stay on the record, but for those that ended otherwise (cancelled).
--- Returns true when every operation was looked at; else call again with the same record.
-local function end_where(number, record, verdict, ends)
-  local rest, listed = rest_of(number, record), record.listed or 0
-  local todo = ends ~= everyone and record.todo or listed
-  local function left_of(ids)
+local function nobody_left(record)
+  return not record.anon and not record.newest and not record.listed
+end
+
+local end_where
+do
+  -- Returns those of `ids` that do not end now.
+  local function left_of(ids, number, verdict, ends)
     local left, open = {}, open_among(ids, number)
     for i, id in ipairs(ids) do
       local operation = open[i]
@@ -42,34 +43,45 @@ local function end_where(number, record, verdict, ends)
     end
     return left
   end
-  local inline = record.newest or {}
-  record.newest = left_of(inline)
-  local few = AT_ONCE / 5
-  local most = math.max(few, math.min(AT_ONCE, math.floor(budget.left))) - #inline
-  while todo > 0 and most > 0 do
-    local ids = call('LPOP', rest, math.min(todo, most)) or {}
-    if #ids == 0 then listed, todo = 0, 0 end -- somebody has deleted the list
-    listed, todo, most = listed - #ids, todo - #ids, most - #ids
-    local left = left_of(ids)
-    if #left > 0 then call('RPUSH', rest, unpack(left)) end
-    listed = listed + #left
-  end
-  if #record.newest == 0 then record.newest = nil end
-  record.listed = listed > 0 and listed or nil
-  record.todo = ends ~= everyone and todo > 0 and todo or nil
-  if todo > 0 then return false end
-  record.ids = #(record.newest or {}) + listed
-  if record.ids == 0 then record.ids = nil end
-  local anon = record.anon
-  if anon and ends(anon.at, anon.age, anon.till, anon.auto) then
-    end_anonymous(number, anon, verdict)
-    record.anon = nil
-  end
-  return true
-end
 
-local function nobody_left(record)
-  return not record.anon and not record.newest and not record.listed
+  -- The operations that have ids of their producers'. Returns whether all were looked at.
+  local function end_named(number, record, verdict, ends)
+    local rest, listed = rest_of(number, record), record.listed or 0
+    local todo = ends ~= everyone and record.todo or listed
+    local inline = record.newest or {}
+    local left = left_of(inline, number, verdict, ends)
+    record.newest = #left > 0 and left or nil
+    local few = AT_ONCE / 5
+    local most = math.max(few, math.min(AT_ONCE, math.floor(budget.left))) - #inline
+    while todo > 0 and most > 0 do
+      local ids = call('LPOP', rest, math.min(todo, most)) or {}
+      if #ids == 0 then listed, todo = 0, 0 end -- somebody has deleted the list
+      listed, todo, most = listed - #ids, todo - #ids, most - #ids
+      left = left_of(ids, number, verdict, ends)
+      if #left > 0 then call('RPUSH', rest, unpack(left)) end
+      listed = listed + #left
+    end
+    record.listed = listed > 0 and listed or nil
+    record.todo = ends ~= everyone and todo > 0 and todo or nil
+    if todo > 0 then return false end
+    record.ids = #(record.newest or {}) + listed
+    return true
+  end
+
+  -- Ends operations that `ends(at, age, till, auto, id)` names, after a look at AT_ONCE at most, and at fewer late
+  -- in a script; the others stay on the record, but for those that ended otherwise (cancelled).
+  -- Returns true when every operation was looked at; else call again with the same record.
+  function end_where(number, record, verdict, ends)
+    local named = record.newest or record.listed
+    if named and not end_named(number, record, verdict, ends) then return false end
+    if not named or record.ids == 0 then record.ids, record.todo = nil, nil end
+    local anon = record.anon
+    if anon and ends(anon.at, anon.age, anon.till, anon.auto) then
+      end_anonymous(number, anon, verdict)
+      record.anon = nil
+    end
+    return true
+  end
 end
 
 -- The ids of at most AT_ONCE operations that their producers named, newest first; of a record that is
@@ -85,8 +97,11 @@ end
 
 -- The operations of a record run from now on: those of ids_of, and that of requests without an id.
 local function run_all(number, record)
-  local ids, verdict = ids_of(number, record), { started = now_ms }
-  for i, operation in pairs(open_among(ids, number)) do move(ids[i], operation, 'RUNNING', verdict) end
+  local verdict = { started = now_ms }
+  if record.ids then
+    local ids = ids_of(number, record)
+    for i, operation in pairs(open_among(ids, number)) do move(ids[i], operation, 'RUNNING', verdict) end
+  end
   if not record.anon then return end
   local operation, id = anonymous_operation(number, record.anon)
   if operation then move(id, operation, 'RUNNING', verdict) end

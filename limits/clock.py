@@ -12,6 +12,8 @@ import asyncio
 import time
 from dataclasses import dataclass
 
+from limits.instants import Instants
+
 SPAN_SECONDS = 5.0
 MICRO = 1_000_000
 
@@ -38,6 +40,8 @@ class Clock:
         self._low, self._high = 0.0, 0.0
         self.steps = 0
         self._settled_at = 0.0
+        self.sleep = Instants().sleep
+        """Waits for so many seconds; permits do, each for its own instant."""
 
     def observe(self, before: float, time_us: int, after: float) -> None:
         """Note one exchange: monotonic seconds before and after, Redis' microseconds between."""

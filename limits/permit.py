@@ -6,7 +6,6 @@ breaks the limit. The gate below is the last thing before the first byte.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
@@ -85,7 +84,7 @@ class CallPermit:
             early = self._at - (now + self._clock.low)
             if early <= 0:
                 break
-            await asyncio.sleep(early)
+            await self._clock.sleep(early)
         if now + self._clock.high > self._at + LATE_SECONDS or now > self.deadline:
             raise NotStarted(f"the grant {self._id} came {-early:.3f} s too late")
         self._used = True

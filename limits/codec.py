@@ -66,34 +66,9 @@ class Ids(msgspec.Struct):
     ids: list[str] | dict[str, str] = []
 
 
-class Grant(msgspec.Struct, frozen=True):
-    """One grant of lua/lib/flight.lua."""
-
-    call_id: str
-    at_us: int
-    granted_us: int
-    record: Record
-    operations: tuple[str, ...]
-
-
 _read_record = msgspec.json.Decoder(Record).decode
 _read_ids = msgspec.json.Decoder(Ids).decode
 _encode = msgspec.json.Encoder().encode
-
-
-def operations_in(line: Line, grant: Grant) -> tuple[str, ...]:
-    """The ids of the operations behind a grant, also that of requests without one of their own."""
-    record, anonymous = grant.record, grant.record.anon
-    if anonymous is None or record.spares(anonymous):
-        return grant.operations
-    return (*grant.operations, anonymous_id(slug_of(line), record.n, anonymous.id))
-
-
-def read_grant(reply: list[Any]) -> Grant:
-    """Read one grant."""
-    call_id, at_us, granted_us, record, ids = reply
-    operations = tuple(_read_ids(ids).ids)  # an empty Lua table is an object: no ids either way
-    return Grant(call_id, int(at_us), int(granted_us), _read_record(record), operations)
 
 
 def read_refusal(told: list[Any]) -> Refused | Lent | None:
@@ -130,19 +105,26 @@ def request_of(line: Line, record: Record) -> TrackingRequest:
     )
 
 
-def call_of(line: Line, grant: Grant, permit: Permit) -> Call:
-    """The call that is granted, with the permit for it."""
-    record = grant.record
+def read_call(line: Line, grant: list[Any], permit: Permit) -> Call:
+    """Read the call of one grant of lua/lib/flight.lua, with the permit for it."""
+    call_id, _, granted_us, text, ids = grant
+    record = _read_record(text)
+    operations = tuple(_read_ids(ids).ids)  # an empty Lua table is an object: no ids either way
+    requests, anonymous = record.ids, record.anon
+    if anonymous is not None:
+        requests += anonymous.count
+        if not record.spares(anonymous):
+            operations += (anonymous_id(slug_of(line), record.n, anonymous.id),)
     return Call(
-        id=grant.call_id,
+        id=call_id,
         request=request_of(line, record),
         permit=permit,
-        granted_us=grant.granted_us,
+        granted_us=int(granted_us),
         waiting_since=record.since / 1000,
         attempts=record.attempts,
         deaths=record.deaths,
-        requests=record.ids + (record.anon.count if record.anon else 0),
-        operations=operations_in(line, grant),
+        requests=requests,
+        operations=operations,
         tries=record.tries,
         failing_since=record.failing and record.failing / 1000,
         given_up=record.given_up,

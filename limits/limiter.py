@@ -265,18 +265,17 @@ class Limiter:
                 case _:
                     raise NotStarted(f"the lease of call {call_id} is over")
 
-    def _call(self, line: Line, reply: list[Any], asked: float) -> Call:
-        grant = codec.read_grant(reply)
-        again = partial(self._again, line, grant.call_id)
+    def _call(self, line: Line, grant: list[Any], asked: float) -> Call:
+        call_id, at_us, *_ = grant
         permit = CallPermit(
-            grant.call_id,
-            grant.at_us,
+            call_id,
+            int(at_us),
             asked + self._rules_of(line).call_timeout_seconds,
             self._clock,
             partial(self._reports.add, line),
         )
-        permit.renewed_by(again)
-        return codec.call_of(line, grant, permit)
+        permit.renewed_by(partial(self._again, line, call_id))
+        return codec.read_call(line, grant, permit)
 
     def _rules(self, line: Line) -> bytes:
         rules, epoch = self._rules_of(line), self._epoch.name

@@ -69,7 +69,8 @@ class Tallies:
     async def make_spans(self) -> Made:
         """Make all spans since the last ones that were `kept`, and those of now as far as they are.
 
-        Days are made once in ten minutes; there are none in between.
+        Where none was kept, those since something was counted first (lua/lib/tallies.lua). Days are
+        made once in ten minutes; there are none in between.
         """
         now = await self.now()
         current, oldest = _from(now, TEN_MINUTES), _from(now - KEPT[TEN_MINUTES], DAY) + DAY
@@ -89,7 +90,7 @@ class Tallies:
             return Made(current, ())
         days = range(_from(first, DAY), current + 1, DAY)
         # Those of all slugs are made of what was made just now.
-        made = (self._day(at, slug) for at in days for slug in ("", *slugs))
+        made = (self._day(at, slug, current) for at in days for slug in ("", *slugs))
         return Made(current, await asyncio.gather(*made))
 
     async def kept(self, made: Made) -> None:
@@ -108,8 +109,9 @@ class Tallies:
                 found += [tally_of([each]) for each in await pipeline.execute()]
         return found
 
-    async def _day(self, at: int, slug: str) -> Day:
-        parts = [keys.ten_minutes(each, slug) for each in range(at, at + DAY, TEN_MINUTES)]
+    async def _day(self, at: int, slug: str, current: int) -> Day:
+        ends = min(at + DAY, current + TEN_MINUTES)
+        parts = [keys.ten_minutes(each, slug) for each in range(at, ends, TEN_MINUTES)]
         return Day(at, slug, await self._add_up(keys.day(at, slug), parts, KEPT[DAY]))
 
     async def _add_up(

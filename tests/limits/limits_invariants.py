@@ -52,6 +52,7 @@ NEVER_EXPIRES = {
     "tracking:stats:successes",
     "tracking:stats:errors",
     "tracking:stats:slugs",
+    "tracking:stats:made",
 }
 
 

@@ -69,6 +69,43 @@ async def test_days_are_the_ten_minutes_of_a_slug_and_of_all(
     assert 7 * DAY < await redis.ttl(keys.day(today, "usps")) <= 8 * DAY
 
 
+async def test_the_first_spans_are_those_in_which_something_was_counted(
+    worker: Worker, redis: Redis, tallies: Tallies
+) -> None:
+    """A week of nothing, for each of 1,200 couriers, would take Redis two million commands."""
+    begun = await now(redis, TEN_MINUTES)
+    await worker.finish(await worker.granted("N001"))
+    first = int(await redis.get(keys.SPANS_MADE))
+    await redis.config_resetstat()
+
+    await tallies.make_spans()
+
+    assert begun - TEN_MINUTES <= first <= await now(redis, TEN_MINUTES) - TEN_MINUTES
+    asked = (await redis.info("commandstats"))["cmdstat_hgetall"]["calls"]
+    assert asked <= 2 * 2 * (DAY // TEN_MINUTES) + 10, "of today, and of yesterday at midnight"
+
+
+async def test_jobs_that_were_no_requests_begin_the_spans_as_well(
+    redis: Redis, tallies: Tallies
+) -> None:
+    begun = await now(redis, TEN_MINUTES)
+
+    await tallies.count_malformed(1)
+
+    first = int(await redis.get(keys.SPANS_MADE))
+    assert begun - TEN_MINUTES <= first <= await now(redis, TEN_MINUTES) - TEN_MINUTES
+
+
+async def test_what_is_counted_later_changes_nothing_of_where_spans_begin(
+    worker: Worker, redis: Redis
+) -> None:
+    await redis.set(keys.SPANS_MADE, 600)
+
+    await worker.finish(await worker.granted("N001"))
+
+    assert await redis.get(keys.SPANS_MADE) == "600"
+
+
 async def test_where_none_was_made_all_that_was_counted_is(redis: Redis, tallies: Tallies) -> None:
     """All workers may stop within the first minute of a Redis, and start again days later."""
     today = await now(redis, DAY)

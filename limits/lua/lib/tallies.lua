@@ -71,10 +71,12 @@ do
   function write_tallies()
     if not next(all) then return end
     local seconds = math.floor(now_ms / 1000)
-    local span = ':' .. seconds - seconds % 600
+    local begins = seconds - seconds % 600
     for name, fields in pairs(slugs) do
-      if add('tracking:stats2:' .. name .. span, fields, WEEK_MS) then
-        call('SADD', 'tracking:stats:slugs', name)
+      local is_new = add('tracking:stats2:' .. name .. ':' .. begins, fields, WEEK_MS)
+      if is_new and call('SADD', 'tracking:stats:slugs', name) == 1 then
+        -- Where nothing was counted before, there is nothing to make longer spans of.
+        call('SET', 'tracking:stats:made', begins - 600, 'NX')
       end
     end
     add('tracking:stats1:' .. seconds - seconds % 10, all, HOUR_MS)

@@ -215,6 +215,14 @@ MUTANTS = (
         tests=(SPANS + "test_a_sum_does_not_shrink_when_its_parts_are_gone",),
     ),
     Mutant(
+        name="where nothing was counted yet, spans of a week are made",
+        breaks="I5",
+        where="limits/lua/lib/tallies.lua",
+        old="        call('SET', 'tracking:stats:made', begins - 600, 'NX')\n",
+        new="",
+        tests=(SPANS + "test_the_first_spans_are_those_in_which_something_was_counted",),
+    ),
+    Mutant(
         name="malformed jobs are counted for ever",
         breaks="I5",
         where="limits/lua/malformed.lua",

@@ -17,6 +17,7 @@ from service.observe.collector import calm_the_collector
 from service.observe.events import Event
 from service.observe.log import emit
 from service.preflight.judgement import Refused
+from service.upkeep.own_core import OwnCore
 from service.wiring.assemble import Worker, assemble
 from service.wiring.connect import connect
 
@@ -98,6 +99,7 @@ def _fitting(config: Config) -> tuple[Config, CallBudget]:
 async def _start(config: Config, closing: contextlib.AsyncExitStack) -> Worker:
     """Connect to everything, build the flow, and begin to take jobs."""
     worker = assemble(config, await connect(config, closing))
+    worker.background.start("own core", OwnCore().run)
     closing.push_async_callback(worker.requests.close)
     closing.push_async_callback(worker.drains.close)
     worker.requests.start()

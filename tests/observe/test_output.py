@@ -58,8 +58,11 @@ def test_lines_keep_their_order_and_no_write_is_longer_than_a_pipe_takes_whole(
     monkeypatch: pytest.MonkeyPatch, pipe: Pipe
 ) -> None:
     pieces: list[bytes] = []
+    real = os.write
 
-    def write(_: int, piece: bytes) -> int:
+    def write(to: int, piece: bytes) -> int:
+        if to != pipe[1]:  # the log of a test before this one may still have a line to write
+            return real(to, piece)
         pieces.append(piece)
         return len(piece)
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,8 @@ pytestmark = pytest.mark.skipif(len(ALLOWED) < 2, reason="this machine gives us 
 def elsewhere_afterwards() -> Iterator[None]:
     yield
     for thread in own_core.THREADS.iterdir():
-        os.sched_setaffinity(int(thread.name), ALLOWED)
+        with suppress(ProcessLookupError):  # it has ended
+            os.sched_setaffinity(int(thread.name), ALLOWED)
 
 
 @pytest.mark.parametrize(

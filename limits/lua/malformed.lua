@@ -1,7 +1,8 @@
 --[[
 malformed: counts jobs that were no requests. They are of no slug, so no step of a line counts them.
 
-KEYS     named from the time: the spans of 10 s and of 10 minutes of all slugs, as in limits/keys.py
+KEYS     named from the time: the spans of 10 s and of 10 minutes of all slugs, as in limits/keys.py; and
+         tracking:stats:made, from when on there is anything to add up
 ARGV[1]  how many
 
 Returns  {now}

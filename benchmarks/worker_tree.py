@@ -50,9 +50,10 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True)
 class WorkerTree:
-    """A running worker: the parent and its processes."""
+    """A running worker: the parent, its processes, and the one that archives."""
 
     pids: tuple[int, ...]
+    """The parent's, then those of its processes in the order in which they began."""
     log: Path
 
 
@@ -91,6 +92,7 @@ def running(setting: Setting, at: Addresses, tubes: Tubes, folder: Path) -> Iter
             raise NotReady(f"the worker ended at once:\n{log.read_text()[-2000:]}")
         try:
             _wait_ready(setting.processes, process, tubes, log)
+            _wait_archiver(setting.processes, pid)
             yield WorkerTree(tuple(tree(pid)), log)
         finally:
             _kill(tree(pid))
@@ -103,6 +105,15 @@ def _wait_ready(processes: int, process: Process, tubes: Tubes, log: Path) -> No
     while any(tubes.waiting(tube) < processes for tube in (REQUESTS, DRAINS)):
         if process.pid is None or time.monotonic() > deadline:
             raise NotReady(f"the worker does not wait for jobs:\n{log.read_text()[-2000:]}")
+        time.sleep(STEP)
+
+
+def _wait_archiver(processes: int, parent: int) -> None:
+    """Return when the process that archives is there, so that its CPU is counted."""
+    deadline = time.monotonic() + READY_SECONDS
+    while len(tree(parent)) < 1 + processes + 1:
+        if time.monotonic() > deadline:
+            raise NotReady("no process archives")
         time.sleep(STEP)
 
 

@@ -35,7 +35,7 @@ def profile(rig: Rig, jobs: int) -> list[dict[str, Value]]:
     job_us = whole_jobs(rig, jobs, lambda worker: _kernel(worker, in_kernel))["worker_us"]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "stacks"
-        whole_jobs(rig, jobs, lambda worker: sampling(worker.pids[-1], file))
+        whole_jobs(rig, jobs, lambda worker: sampling(worker.pids[1], file))
         found = shares(file.read_text(), REPOSITORY)
     kernel_us = sum(in_kernel) / jobs * 1e6
     spent = {part: share * (job_us - kernel_us) for part, share in found.items()}

@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--config", metavar="PATH", help="configuration file (see `config show`)")
     top.add_argument("--version", action="version", version=f"courier-tracking-worker {VERSION}")
-    top.set_defaults(module="run", child=None, end_with=None)
+    top.set_defaults(module="run", child=None, archiver=None, end_with=None)
     verbs = top.add_subparsers(title="verbs", metavar="VERB")
     _run(verbs)
     if DEVSTACK.is_dir():
@@ -65,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
 def _run(verbs: Verbs) -> None:
     made = a_verb(verbs, "run", "Run a worker until SIGTERM; the default verb.")
     made.add_argument("--child", type=int, metavar="DESCRIPTOR", help=argparse.SUPPRESS)
+    made.add_argument("--archiver", type=int, metavar="DESCRIPTOR", help=argparse.SUPPRESS)
     _end_with(made)
 
 

@@ -1,4 +1,4 @@
-"""`run`: a parent and its worker processes, or (`--child`) one of these."""
+"""`run`: a parent and its processes, a worker (`--child`), or the one that archives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def run(options: argparse.Namespace) -> int:
     """Run until a signal; 0 after a clean stop."""
     setting = loaded(options)
     if options.child is not None:
-        return _child(setting, options.child)
+        return _child(setting, options.child, "service.wiring.run")
+    if options.archiver is not None:
+        return _child(setting, options.archiver, "service.wiring.archiving")
     if options.end_with:
         end_with(options.end_with)
     config = setting.config
@@ -30,6 +32,7 @@ def run(options: argparse.Namespace) -> int:
         command += ["--config", str(setting.file)]
     plan = Plan(
         command=[*command, "run", "--child"],
+        archiver=[*command, "run", "--archiver"],
         processes=config.worker.processes,
         silence=silence_seconds(config),
         grace=config.worker.grace_seconds,
@@ -51,7 +54,8 @@ def _standing(parent: Parent) -> dict[Key, float]:
     return {(PROCESSES.name,): pulse.processes, (BEATING.name,): pulse.beating}
 
 
-def _child(setting: Loaded, descriptor: int) -> int:
+def _child(setting: Loaded, descriptor: int, life: str) -> int:
+    """Run the process that the module `life` describes; `descriptor`: for its signs of life."""
     stop_seconds = setting.config.worker.grace_seconds + STOP_MARGIN_SECONDS
     counts = Counts()
     lifeline = Lifeline(descriptor, stop_seconds, counts)
@@ -59,7 +63,6 @@ def _child(setting: Loaded, descriptor: int) -> int:
     log = importlib.import_module("service.observe.log")
     counting = counts.of_events() if setting.config.metrics.listen else {}
     log.set_up(setting.config.log.level, log_lines(setting), counting)
-    wiring = importlib.import_module("service.wiring")
-    code: int = wiring.run_worker(setting.config, lifeline.beat)
+    code: int = importlib.import_module(life).run(setting.config, lifeline.beat)
     lifeline.beat()
     return code

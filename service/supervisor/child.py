@@ -1,4 +1,4 @@
-"""One worker process, as its parent sees it."""
+"""One process, as its parent sees it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BEATS = frozenset({LIVES, WORKS})
 
 @dataclass(slots=True)
 class Child:
-    """A running worker process and its signs of life. Times are of `time.monotonic()`."""
+    """A running process and its signs of life. Times are of `time.monotonic()`."""
 
     process: subprocess.Popen[bytes]
     beats: int
@@ -29,7 +29,7 @@ class Child:
     last_beat: float
     beaten: bool = False
     works: bool = False
-    """Whether it said that it is connected and takes jobs."""
+    """Whether it said that it is connected and does its work."""
     unread: bytes = b""
 
     def listen(self, counts: Counts) -> bool:
@@ -61,7 +61,7 @@ class Child:
 
 
 def start(command: Sequence[str]) -> Child:
-    """Start a worker process. The descriptor for its beats is appended to its arguments.
+    """Start a process. The descriptor for its beats is appended to its arguments.
 
     It gets a session of its own: Ctrl-C on a terminal reaches the parent only, which passes it on
     once. Otherwise the child would see two signals, and the second means "at once".

@@ -24,8 +24,8 @@ import threading
 from service.observe.counts import Counts
 
 LIVES, WORKS = b".", b"+"
-"""What a beat says, in a line: the process lives; it is connected and takes jobs. Any other line is
-what it has counted."""
+"""What a beat says, in a line: the process lives; it is connected and does its work. Any other line
+is what it has counted."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -46,7 +46,7 @@ class Lifeline:
         threading.Thread(target=self._await_end, name="lifeline", daemon=True).start()
 
     def beat(self, *, works: bool = False) -> None:
-        """Tell the parent that this process lives, or that it takes jobs; each beat wakes it."""
+        """Tell the parent that this process lives, or that it does its work; each beat wakes it."""
         # Without room the beats in the pipe will do, and what was counted goes with a later one.
         room = self._write((WORKS if works else LIVES) + b"\n")
         while room and (news := self._counts.news(select.PIPE_BUF)):

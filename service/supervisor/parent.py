@@ -1,18 +1,21 @@
-"""The parent process: starts workers, restarts the dead, kills the silent, stops them all.
+"""The parent process: starts its processes, restarts the dead, kills the silent, stops them all.
 
-It knows no server and no courier, so that nothing can hang or swell here: what a worker process
-does is its own; whether it lives is decided by a pipe and a clock.
+It knows no server and no courier, so that nothing can hang or swell here: what a process does is
+its own; whether it lives is decided by a pipe and a clock.
 
 =================================== =============================================================
-a worker process                    the parent
+a process                           the parent
 =================================== =============================================================
 ends                                starts it again after 0.5 s, doubled up to 30 s; from the
                                     beginning once it lived for a minute
-ends with 2 (a server is refused)   the same, as long as another one works or may still do so; ends
-                                    with 2 when all were refused: a restart would not help
+ends with 2 (a server is refused)   the same, as long as another worker works or may still do so;
+                                    ends with 2 when all were refused: a restart would not help
 is silent for longer than `silence` kills it: a call of a hanging worker must not outlive its lease
 has not beaten yet                  waits for `boot`: a busy machine takes its time to start one
 =================================== =============================================================
+
+They are `processes` workers, and one process that archives beside them. That one starts when the
+first worker works: what the worker insists on holds for it, too, and it need not ask for itself.
 
 SIGTERM and SIGINT are passed on as SIGTERM; after `grace` and a margin what is left is killed, at
 once on a second signal.
@@ -21,6 +24,7 @@ once on a second signal.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import signal
@@ -55,6 +59,8 @@ class Plan:
     grace: float
     installation: str = ""
     """By what `check --worker` finds this worker (see `settings.installation`)."""
+    archiver: Sequence[str] = ()
+    """The command of the process that archives; empty: none does."""
     margin: float = STOP_MARGIN_SECONDS
     first_delay: float = 0.5
     delay_cap: float = 30.0
@@ -65,9 +71,11 @@ class Plan:
 
 @dataclass(slots=True)
 class Slot:
-    """A place for one worker process: it is filled, or to be filled at `start_at`."""
+    """A place for one process: it is filled, or to be filled at `start_at`."""
 
-    index: int
+    name: int | str
+    """As the log tells it: a worker's number, or what the process does."""
+    command: Sequence[str] = ()
     child: Child | None = None
     failures: int = 0
     refused: bool = False
@@ -91,7 +99,9 @@ class Parent:
         self._plan = plan
         self._counts = counts or Counts()
         self._emit = emit
-        self._slots = [Slot(index) for index in range(plan.processes)]
+        self._workers = [Slot(index, plan.command) for index in range(plan.processes)]
+        self._archiver = Slot("archiver", plan.archiver, start_at=math.inf)
+        self._slots = [*self._workers, *([self._archiver] if plan.archiver else [])]
         self._selector = selectors.DefaultSelector()
         self._began = time.time()
         self._door = open_door(plan.installation)
@@ -122,11 +132,13 @@ class Parent:
 
     def _fill(self) -> None:
         now = time.monotonic()
+        if math.isinf(self._archiver.start_at) and self._any_works():
+            self._archiver.start_at = now
         for slot in self._slots:
             if slot.child is None and self._stop_by is None and slot.start_at <= now:
-                slot.child = start(self._plan.command)
+                slot.child = start(slot.command)
                 self._selector.register(slot.child.beats, selectors.EVENT_READ, slot.child)
-                self._emit(Event.CHILD_STARTED, process=slot.index, pid=slot.child.process.pid)
+                self._emit(Event.CHILD_STARTED, process=slot.name, pid=slot.child.process.pid)
 
     def _wait(self) -> None:
         before = time.monotonic()
@@ -144,8 +156,8 @@ class Parent:
                 self._selector.unregister(key.fileobj)
 
     def pulse(self) -> Pulse:
-        """Tell how it goes; a thread may ask, too."""
-        beating = sum(child.beaten for child in self._children())
+        """Tell how the workers do; a thread may ask, too."""
+        beating = sum(slot.child.beaten for slot in self._workers if slot.child)
         return Pulse(os.getpid(), VERSION, self._began, self._plan.processes, beating)
 
     def _next_due(self) -> float:
@@ -176,12 +188,14 @@ class Parent:
                 self._exit_code = REFUSED
                 self._stop()
             else:
-                ended = {"process": slot.index, "pid": child.process.pid, "code": code}
+                ended = {"process": slot.name, "pid": child.process.pid, "code": code}
                 self._emit(Event.CHILD_DIED, **ended, delay_ms=round(delay * 1000))
 
     def _all_refused(self) -> bool:
-        works = any(child.works for child in self._children())
-        return not works and all(slot.refused for slot in self._slots)
+        return not self._any_works() and all(slot.refused for slot in self._workers)
+
+    def _any_works(self) -> bool:
+        return any(slot.child.works for slot in self._workers if slot.child)
 
     def _judge(self) -> None:
         now = time.monotonic()
@@ -189,7 +203,7 @@ class Parent:
             child = slot.child
             if child is None:
                 continue
-            named = {"process": slot.index, "pid": child.process.pid}
+            named = {"process": slot.name, "pid": child.process.pid}
             if self._stop_by is not None and now >= self._stop_by:
                 child.kill()
                 event = Event.CHILD_HURRIED if self._hurried else Event.CHILD_KILLED

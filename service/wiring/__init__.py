@@ -1,5 +1,1 @@
-"""Builds a worker out of its parts and runs it: the only place that knows all concrete classes."""
-
-from service.wiring.run import run_worker
-
-__all__ = ["run_worker"]
+"""Builds processes of their parts and runs them: the only place that knows all concrete classes."""

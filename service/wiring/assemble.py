@@ -24,15 +24,12 @@ from service.observe.background import Background
 from service.observe.failpoints import FailPoints
 from service.results.code_counts import CodeCounts
 from service.results.dead import Dead
-from service.results.names import names_of
 from service.results.trackings import Trackings
 from service.tubes.client import HELD_MOST
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_request
 from service.tubes.intake import Intake
 from service.tubes.job import ReservedJob, line_in, request_in
 from service.tubes.pool import Source
-from service.upkeep.archiver import Archiver
-from service.upkeep.purge import Purge
 from service.upkeep.recheck import Recheck
 from service.upkeep.sweeper import Sweeper
 from service.upkeep.tallies import Tallying
@@ -130,7 +127,6 @@ def assemble(config: Config, parts: Parts) -> Worker:
     sweeper = Sweeper(parts.limiter, dispatcher, parts.registry.slugs, reach)
     background = Background(parts.who.report)
     background.start("sweeper", sweeper.run)
-    _start_keeping(config, parts, background)
     background.start("code counts", codes.run)
     background.start("statistics", tallying.run)
     rechecked = frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled)
@@ -149,15 +145,6 @@ def assemble(config: Config, parts: Parts) -> Worker:
         draining=background.start("drainer", functools.partial(drainer.run, dispatcher)),
         background=background,
     )
-
-
-def _start_keeping(config: Config, parts: Parts, background: Background) -> None:
-    """Keep what ended, for as long as it is to be kept."""
-    archiver = Archiver(parts.to_archive, parts.store)
-    background.start("archiver", archiver.run)
-    servers = config.beanstalkd.servers
-    purge = Purge(parts.store, names_of(config), servers, lambda: archiver.works)
-    background.start("purge", purge.run)
 
 
 def _retry(config: Config) -> RetryRules:

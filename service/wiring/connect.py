@@ -18,7 +18,6 @@ from redis.asyncio import Redis
 from couriers.http.session import open_session
 from couriers.registry import Registry
 from limits import keys
-from limits.archive import ToArchive
 from limits.braking import Brakes
 from limits.clock import Clock
 from limits.connect import open_redis, shared_secret
@@ -62,7 +61,6 @@ class Parts:
     secret: bytes
     who: Who
     defects: Defects
-    to_archive: ToArchive
     tallies: Tallies
 
 
@@ -100,7 +98,6 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
         secret.encode(),
         who,
         Defects(redis, config.retry.deaths),
-        ToArchive(redis, limiter.token),
         Tallies(redis),
     )
 

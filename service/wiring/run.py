@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import structs
 
@@ -20,25 +19,10 @@ from service.preflight.judgement import Refused
 from service.upkeep.own_core import OwnCore
 from service.wiring.assemble import Worker, assemble
 from service.wiring.connect import connect
-
-UNFIT = 1
-"""The exit code of a process whose background tasks keep ending."""
-
-BEATS = 6
-"""So many in the time after which a silent process is killed: some may be late."""
-
-BEAT_MOST_SECONDS = 1.0
-"""What was counted goes with a beat, and should not be old when it is asked for."""
+from service.wiring.process import UNFIT, Beat, keep_beating, on_signals
 
 
-class Beat(Protocol):
-    """A sign of life for the parent; `works`: this process is connected and takes jobs."""
-
-    def __call__(self, *, works: bool = False) -> None:
-        """Give the sign."""
-
-
-def run_worker(config: Config, beat: Beat) -> int:
+def run(config: Config, beat: Beat) -> int:
     """Run one worker process until SIGTERM or SIGINT; returns its exit code.
 
     `beat` is called every second as long as the event loop turns, and once with `works`.
@@ -50,9 +34,9 @@ def run_worker(config: Config, beat: Beat) -> int:
 
 async def _run(config: Config, beat: Beat) -> int:
     config, budget = _fitting(config)
-    stopped = _on_signals()
+    stopped = on_signals()
     async with contextlib.AsyncExitStack() as closing:
-        closing.callback(asyncio.create_task(_beat(beat, silence_seconds(config))).cancel)
+        closing.callback(asyncio.create_task(keep_beating(beat, silence_seconds(config))).cancel)
         starting = asyncio.create_task(_start(config, closing))
         stopping = asyncio.create_task(stopped.wait())
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -105,22 +89,3 @@ async def _start(config: Config, closing: contextlib.AsyncExitStack) -> Worker:
     worker.requests.start()
     worker.drains.start()
     return worker
-
-
-async def _beat(beat: Beat, silence: float) -> None:
-    while True:
-        beat()
-        await asyncio.sleep(min(silence / BEATS, BEAT_MOST_SECONDS))
-
-
-def _on_signals() -> asyncio.Event:
-    """A signal asks for a stop in good order. Repeated ones change nothing here.
-
-    A service manager signals the whole group, and the parent passes its own on: that is one wish
-    told twice. "At once" is the parent's to decide, which kills.
-    """
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
-    return stopped

@@ -119,13 +119,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
     families: list[Family] = []
 
     def made(
-        how: str = "well",
-        processes: int = 2,
-        silence: float = 30.0,
-        grace: float = 10.0,
-        out: int | None = None,
+        how: str = "well", *, out: int | None = None, archiver: str = "", **numbers: float
     ) -> Family:
-        family = Family(tmp_path, how, (processes, silence, grace), out)
+        given = {"processes": 2, "silence": 30.0, "grace": 10.0} | numbers
+        family = Family(tmp_path, how, given, out, archiver)
         families.append(family)
         return family
 

@@ -1,4 +1,8 @@
-"""A parent over fake children: `drive_parent.py PROCESSES SILENCE GRACE HOW NOTES INSTALLATION`."""
+"""A parent over fake children.
+
+`drive_parent.py PROCESSES SILENCE GRACE HOW NOTES INSTALLATION [ARCHIVER]`. ARCHIVER: how the one
+that archives does, with notes of its own; without it there is none.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,11 @@ from service.observe.counts import Counts
 from service.observe.writer import emitter, lines
 from service.supervisor.parent import Parent, Plan
 
-processes, silence, grace, how, notes, installation = sys.argv[1:]
+processes, silence, grace, how, notes, installation, *archiver = sys.argv[1:]
+child = [sys.executable, str(Path(__file__).with_name("fake_child.py"))]
 plan = Plan(
-    command=[sys.executable, str(Path(__file__).with_name("fake_child.py")), how, notes],
+    command=[*child, how, notes],
+    archiver=[*child, *archiver, f"{notes}-archiver"] if archiver else [],
     processes=int(processes),
     silence=float(silence),
     grace=float(grace),

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,30 +32,46 @@ def alive(pid: int) -> bool:
         return False
 
 
+def _noted(notes: Path, what: str) -> list[int]:
+    if not notes.exists():
+        return []
+    lines = [line.split() for line in notes.read_text().splitlines()]
+    return [int(line[1]) for line in lines if line[0] == what and len(line) == 2]
+
+
 class Family:
     """A parent and what its children noted."""
 
     def __init__(
-        self, folder: Path, how: str, numbers: tuple[int, float, float], out: int | None
+        self,
+        folder: Path,
+        how: str,
+        numbers: Mapping[str, float],
+        out: int | None,
+        archiver: str = "",
     ) -> None:
-        """`numbers`: processes, silence, grace; `out` is where the parent logs, else a file."""
+        """`numbers`: processes, silence, grace; `out` is where the parent logs, else a file.
+
+        `archiver`: how the process that archives does, if there is one.
+        """
         self.notes = folder / "notes"
         self.installation = str(folder)
         self.log = (folder / "log").open("w+b")
         self.parent = subprocess.Popen(
             [
-                *(sys.executable, str(DRIVER), *map(str, numbers)),
-                *(how, str(self.notes), self.installation),
+                *(sys.executable, str(DRIVER), *map(str, numbers.values())),
+                *(how, str(self.notes), self.installation, *([archiver] if archiver else [])),
             ],
             stdout=self.log if out is None else out,
         )
 
     def noted(self, what: str) -> list[int]:
-        """The process ids that noted it, in their order."""
-        if not self.notes.exists():
-            return []
-        lines = [line.split() for line in self.notes.read_text().splitlines()]
-        return [int(line[1]) for line in lines if line[0] == what and len(line) == 2]
+        """The ids of the workers that noted it, in their order."""
+        return _noted(self.notes, what)
+
+    def archiver_noted(self, what: str) -> list[int]:
+        """The same of the processes that archive."""
+        return _noted(self.notes.with_name("notes-archiver"), what)
 
     def events(self) -> list[dict[str, Any]]:
         self.log.seek(0)
@@ -74,7 +90,7 @@ class Family:
     def end(self) -> None:
         self.parent.kill()
         self.parent.wait()
-        for pid in self.noted("started"):
+        for pid in (*self.noted("started"), *self.archiver_noted("started")):
             # A child is its own session's leader: this is no other process with its old id.
             if alive(pid) and os.getsid(pid) == pid:
                 with contextlib.suppress(ProcessLookupError):

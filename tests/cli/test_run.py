@@ -54,14 +54,12 @@ Started = Callable[..., subprocess.Popen[bytes]]
 
 @pytest.fixture
 def started(
-    addresses: dict[str, str], site: CourierSite, tmp_path: Path
+    addresses: dict[str, str], site: CourierSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Started, Path]]:
     """A function that starts `worker.py`, and the file with what it says."""
     log = tmp_path / "log"
-    courier = {
-        "TRACKER_COURIERS__ACME__MODULE": "json_feed",
-        "TRACKER_COURIERS__ACME__BASE_URL": f"{site.url}/feed",
-    }
+    monkeypatch.setenv("TRACKER_COURIERS__ACME__MODULE", "json_feed")
+    monkeypatch.setenv("TRACKER_COURIERS__ACME__BASE_URL", f"{site.url}/feed")
     running: list[subprocess.Popen[bytes]] = []
 
     def start(unread: int | None = None, **variables: str) -> subprocess.Popen[bytes]:
@@ -69,7 +67,7 @@ def started(
             process = subprocess.Popen(
                 [sys.executable, "worker.py"],
                 cwd=ROOT,
-                env={**os.environ, **addresses, **courier, **variables},
+                env={**os.environ, **addresses, **variables},
                 stdout=unread or out,
                 stderr=out,
             )
@@ -90,13 +88,10 @@ def started(
 def test_a_worker_answers_what_is_put_and_stops_in_good_order(
     started: tuple[Started, Path],
     run: Run,
-    monkeypatch: pytest.MonkeyPatch,
-    site: CourierSite,
     tube: greenstalk.Client[bytes],
+    collections: Any,
 ) -> None:
     start, log = started
-    monkeypatch.setenv("TRACKER_COURIERS__ACME__MODULE", "json_feed")
-    monkeypatch.setenv("TRACKER_COURIERS__ACME__BASE_URL", f"{site.url}/feed")
     with socket.create_server(("127.0.0.1", 0)) as free:
         figures = f"127.0.0.1:{free.getsockname()[1]}"
     process = start(TRACKER_WORKER__PROCESSES="2", TRACKER_METRICS__LISTEN=figures)
@@ -115,8 +110,10 @@ def test_a_worker_answers_what_is_put_and_stops_in_good_order(
     until(lambda: traced["traceparent"] in log.read_text(), "the log names the trace of its call")
     assert "worker_processes_beating 2.0" in scraped(figures)
     pids = children_of(process.pid)
-    assert sorted(each["pid"] for each in live) == sorted(pids)
-    assert len(pids) == 2
+    workers = [pid for pid in pids if b"--child" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert sorted(each["pid"] for each in live) == sorted(workers)
+    assert (len(workers), len(pids)) == (2, 3)  # and one archives
+    until(lambda: collections.operations.count_documents({}) == 3, "what ended is archived")
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 0
     assert all(gone(pid) for pid in pids)
@@ -126,13 +123,9 @@ def test_a_worker_answers_what_is_put_and_stops_in_good_order(
 def test_a_worker_whose_lines_nobody_reads_answers_what_is_put_and_stops(
     started: tuple[Started, Path],
     run: Run,
-    monkeypatch: pytest.MonkeyPatch,
-    site: CourierSite,
     unread: int,
 ) -> None:
     start, _ = started
-    monkeypatch.setenv("TRACKER_COURIERS__ACME__MODULE", "json_feed")
-    monkeypatch.setenv("TRACKER_COURIERS__ACME__BASE_URL", f"{site.url}/feed")
     process = start(unread)
     assert run("put", "acme", "AB12345601", "--wait", "30").code == 0
     process.send_signal(signal.SIGTERM)

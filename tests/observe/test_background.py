@@ -12,6 +12,7 @@ import pytest
 from service.observe import background as module
 from service.observe.background import ENDS_MOST, Background
 from service.wiring import run
+from service.wiring.process import UNFIT
 
 Written = Callable[[], list[dict[str, Any]]]
 
@@ -142,4 +143,4 @@ async def test_an_unfit_process_stops_in_good_order_and_ends_with_1(
     background.unfit.set()
     code = await run.work(worker, asyncio.create_task(asyncio.Event().wait()), 3.0)
 
-    assert (code, stopped) == (run.UNFIT, [3.0])
+    assert (code, stopped) == (UNFIT, [3.0])

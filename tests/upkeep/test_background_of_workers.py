@@ -18,8 +18,6 @@ from tracking.request import Slug
 
 TASKS = {
     "sweeper": module.Sweeper,
-    "archiver": module.Archiver,
-    "purge": module.Purge,
     "code counts": module.CodeCounts,
     "statistics": module.Tallying,
     "re-checks": module.Recheck,

@@ -17,8 +17,6 @@ service.wiring.assemble.FailPoints counts the fail points that were reached, and
 service.wiring.assemble.request_in simulated.stumbling
 service.wiring.assemble.Sweeper    simulated.stumbling
 service.wiring.assemble.Drainer    simulated.stumbling
-service.wiring.assemble.Archiver   simulated.stumbling
-service.wiring.assemble.Purge      simulated.stumbling
 service.wiring.assemble.Tallying   simulated.stumbling
 ================================== ==============================================================
 """

@@ -64,8 +64,6 @@ def stumbling(chance: Chance) -> dict[str, Any]:
         return await request_in(job, resolve)
 
     return {
-        "Archiver": Idle,
-        "Purge": Idle,
         "Tallying": IdleTallying,
         "request_in": stumbling_request_in,
         "Sweeper": StumblingSweeper,

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Collection
 from typing import Any
 
-from limits.archive import ToArchive
 from limits.connect import RedisAddress, open_redis
 from limits.defects import Defects
 from limits.tallies import Tallies
@@ -72,7 +71,6 @@ async def run_worker(
     without_http: Any = None
     putter: Any = SimulatedPutter(tubes)
     defects = Defects(redis, plan.deaths)
-    to_archive = ToArchive(redis, limiter.token)
     parts = Parts(
         registry,
         limiter,
@@ -82,7 +80,6 @@ async def run_worker(
         b"",
         who,
         defects,
-        to_archive,  # type: ignore[arg-type]
         Tallies(redis),
     )
     worker = assemble(config, parts)

@@ -1,0 +1,57 @@
+"""The life of the process that archives and purges: start, run until a signal, stop.
+
+It says nothing of servers that are away: the workers beside it do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+
+from limits.archive import ToArchive
+from limits.connect import open_redis
+from service.config.handover import redis_address
+from service.config.per_slug import silence_seconds
+from service.config.schema import Config
+from service.observe.background import Background
+from service.results.connection import Store
+from service.results.names import names_of
+from service.upkeep.archiver import Archiver
+from service.upkeep.purge import Purge
+from service.wiring.process import UNFIT, Beat, keep_beating, on_signals
+
+
+def run(config: Config, beat: Beat) -> int:
+    """Archive until SIGTERM or SIGINT; returns the exit code, 1: a background task keeps ending."""
+    return asyncio.run(live(config, beat))
+
+
+async def live(config: Config, beat: Beat) -> int:
+    """As `run`, in an event loop."""
+    stopped = on_signals()
+    async with contextlib.AsyncExitStack() as closing:
+        closing.callback(asyncio.create_task(keep_beating(beat, silence_seconds(config))).cancel)
+        redis = open_redis(redis_address(config))
+        closing.push_async_callback(redis.aclose)
+        store = Store(names_of(config))
+        closing.push_async_callback(store.close)
+        background = Background()
+        closing.push_async_callback(background.stop)
+        start_archiving(config, ToArchive(redis, secrets.token_hex(8)), store, background)
+        ends = {asyncio.create_task(each.wait()) for each in (stopped, background.unfit)}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for each in ends:
+            each.cancel()
+        background.retire()
+    return UNFIT if background.unfit.is_set() else 0
+
+
+def start_archiving(
+    config: Config, to_archive: ToArchive, store: Store, background: Background
+) -> None:
+    """Keep what ended, for as long as it is to be kept."""
+    archiver = Archiver(to_archive, store)
+    background.start("archiver", archiver.run)
+    purge = Purge(store, names_of(config), config.beanstalkd.servers, lambda: archiver.works)
+    background.start("purge", purge.run)

@@ -1,0 +1,80 @@
+"""The process that archives: its tasks are begun again; it stops on a signal, or when unfit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from service.config.schema import Config
+from service.observe import background
+from service.observe.background import ENDS_MOST
+from service.wiring import archiving as module
+from service.wiring.process import UNFIT
+
+SOON = 10.0
+Written = Callable[[], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def stop(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set in the place of a signal."""
+    asked = asyncio.Event()
+    monkeypatch.setattr(module, "on_signals", lambda: asked)
+    monkeypatch.setattr(background, "FIRST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(background, "LONGEST_WAIT_SECONDS", 0.0)
+    return asked
+
+
+class Beats:
+    """What the process told its parent."""
+
+    def __init__(self) -> None:
+        self.works: list[bool] = []
+
+    def __call__(self, *, works: bool = False) -> None:
+        self.works.append(works)
+
+
+def breaking(times: int, runs: asyncio.Event) -> Callable[[object], Any]:
+    left = iter(range(times))
+
+    async def run(_: object) -> None:
+        if next(left, None) is not None:
+            raise KeyError("no such member")
+        runs.set()
+        await asyncio.Event().wait()
+
+    return run
+
+
+async def life(beats: Beats) -> int:
+    async with asyncio.timeout(SOON):
+        return await module.live(Config(), beats)
+
+
+async def test_a_task_that_a_defect_ends_is_logged_and_begun_again(
+    stop: asyncio.Event, monkeypatch: pytest.MonkeyPatch, written: Written
+) -> None:
+    archives, purges = asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr(module.Archiver, "run", breaking(1, archives))
+    monkeypatch.setattr(module.Purge, "run", breaking(1, purges))
+    beats = Beats()
+
+    living = asyncio.create_task(life(beats))
+    await asyncio.wait_for(asyncio.gather(archives.wait(), purges.wait()), SOON)
+    stop.set()
+
+    assert await living == 0
+    assert {line["task"]: line["ends"] for line in written()} == {"archiver": 1, "purge": 1}
+    assert beats.works == [False]
+
+
+@pytest.mark.usefixtures("stop", "unread_log")
+async def test_one_whose_task_keeps_ending_ends_with_1_so_that_its_parent_starts_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module.Archiver, "run", breaking(ENDS_MOST, asyncio.Event()))
+    assert await life(Beats()) == UNFIT

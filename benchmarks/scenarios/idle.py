@@ -20,7 +20,10 @@ COLUMNS = (
     Column("redis_s", "scripts/s", 2),
     Column("beanstalkd_s", "beanstalkd commands/s", 2),
 )
-NOTE = "The whole process tree: a parent and one worker process. mongod's share is its own idling."
+NOTE = (
+    "The whole process tree: a parent, one worker process, and the one that archives. mongod's "
+    "share is its own idling."
+)
 SETTLE_SECONDS = 5.0
 
 

@@ -75,9 +75,10 @@ class RunningWorker:
 
     @property
     def children(self) -> list[int]:
-        """The process ids of the workers that live."""
+        """The ids of its processes that live, the workers' first."""
         dead = {line["pid"] for line in self.events("process died")}
-        return [line["pid"] for line in self.events("process started") if line["pid"] not in dead]
+        begun = sorted(self.events("process started"), key=lambda at: at["process"] == "archiver")
+        return [line["pid"] for line in begun if line["pid"] not in dead]
 
     def kill_child(self, pid: int | None = None) -> int:
         """Kill one worker process (-9) and wait until its parent knows; returns its id."""

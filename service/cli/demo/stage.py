@@ -98,7 +98,7 @@ def open_stage() -> Iterator[Stage]:
 
 @dataclass(slots=True)
 class RunningWorker:
-    """`worker.py run` with its processes; `last_words` are its last lines."""
+    """`worker.py run` with its worker processes; `last_words` are its last lines."""
 
     process: subprocess.Popen[bytes]
     pids: list[int] = field(default_factory=list)
@@ -116,7 +116,8 @@ class RunningWorker:
                 self.last_words.append(line.decode(errors="replace").strip())
                 with suppress(json.JSONDecodeError):
                     entry = json.loads(line)
-                    if entry.get("event") == "process started":
+                    # The process that archives has a name; workers have numbers.
+                    if entry.get("event") == "process started" and entry["process"] != "archiver":
                         self.pids.append(int(entry["pid"]))
 
     def check(self) -> None:

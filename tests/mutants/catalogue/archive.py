@@ -35,4 +35,12 @@ MUTANTS = (
         "        reported, refused = await self._store.keep(self._archive, given)\n",
         tests=(MONGODB + "test_while_mongodb_is_away_all_stays_in_redis_and_is_archived_later",),
     ),
+    Mutant(
+        name="nobody archives",
+        breaks="I8",
+        where="service/supervisor/parent.py",
+        old="        if math.isinf(self._archiver.start_at) and self._any_works():\n",
+        new="        if self._stop_by is not None:\n",
+        tests=("cli/test_parent_of_archiver.py::test_a_killed_archiver_is_started_again",),
+    ),
 )

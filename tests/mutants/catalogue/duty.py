@@ -107,8 +107,8 @@ MUTANTS = (
         name="one process that is refused stops those that work",
         breaks="I7",
         where="service/supervisor/parent.py",
-        old="        return not works and all(slot.refused for slot in self._slots)\n",
-        new="        return any(slot.refused for slot in self._slots)\n",
+        old="return not self._any_works() and all(slot.refused for slot in self._workers)\n",
+        new="return any(slot.refused for slot in self._workers)\n",
         tests=(
             PARENT + "test_a_child_that_is_refused_while_another_works_is_started_until_it_is_not",
         ),

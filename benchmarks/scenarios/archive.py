@@ -1,4 +1,4 @@
-"""How fast one process archives operations that ended, and what that does to its calls."""
+"""How fast one process archives operations that ended."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ RATE = (
     Column("stall_ms", "event loop held, ms", 1),
 )
 RATE_NOTE = (
-    "One process archives what is there, as fast as it can. Held: the longest that its event loop, "
-    "which carries the calls, was late for a timer meanwhile."
+    "One process archives what is there, as fast as it can. Held: the longest that its event loop "
+    "was late for a timer meanwhile."
 )
 TICK_SECONDS = 0.005
 

@@ -92,7 +92,6 @@ def running(setting: Setting, at: Addresses, tubes: Tubes, folder: Path) -> Iter
             raise NotReady(f"the worker ended at once:\n{log.read_text()[-2000:]}")
         try:
             _wait_ready(setting.processes, process, tubes, log)
-            _wait_archiver(setting.processes, pid)
             yield WorkerTree(tuple(tree(pid)), log)
         finally:
             _kill(tree(pid))
@@ -101,20 +100,18 @@ def running(setting: Setting, at: Addresses, tubes: Tubes, folder: Path) -> Iter
 
 
 def _wait_ready(processes: int, process: Process, tubes: Tubes, log: Path) -> None:
+    """Return when all wait for jobs, and the one that archives is there, whose CPU counts, too."""
     deadline = time.monotonic() + READY_SECONDS
-    while any(tubes.waiting(tube) < processes for tube in (REQUESTS, DRAINS)):
+    while not _is_ready(processes, process.pid, tubes):
         if process.pid is None or time.monotonic() > deadline:
             raise NotReady(f"the worker does not wait for jobs:\n{log.read_text()[-2000:]}")
         time.sleep(STEP)
 
 
-def _wait_archiver(processes: int, parent: int) -> None:
-    """Return when the process that archives is there, so that its CPU is counted."""
-    deadline = time.monotonic() + READY_SECONDS
-    while len(tree(parent)) < 1 + processes + 1:
-        if time.monotonic() > deadline:
-            raise NotReady("no process archives")
-        time.sleep(STEP)
+def _is_ready(processes: int, parent: int | None, tubes: Tubes) -> bool:
+    if parent is None or any(tubes.waiting(tube) < processes for tube in (REQUESTS, DRAINS)):
+        return False
+    return len(tree(parent)) >= 1 + processes + 1
 
 
 def _wait_forgotten(tubes: Tubes) -> None:

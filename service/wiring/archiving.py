@@ -19,7 +19,7 @@ from service.results.connection import Store
 from service.results.names import names_of
 from service.upkeep.archiver import Archiver
 from service.upkeep.purge import Purge
-from service.wiring.process import UNFIT, Beat, keep_beating, on_signals
+from service.wiring.process import UNFIT, Beat, asked_or_unfit, keep_beating, on_signals
 
 
 def run(config: Config, beat: Beat) -> int:
@@ -38,20 +38,11 @@ async def live(config: Config, beat: Beat) -> int:
         closing.push_async_callback(store.close)
         background = Background()
         closing.push_async_callback(background.stop)
-        start_archiving(config, ToArchive(redis, secrets.token_hex(8)), store, background)
-        ends = {asyncio.create_task(each.wait()) for each in (stopped, background.unfit)}
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        for each in ends:
-            each.cancel()
+        archiver = Archiver(ToArchive(redis, secrets.token_hex(8)), store)
+        background.start("archiver", archiver.run)
+        servers = config.beanstalkd.servers
+        purge = Purge(store, names_of(config), servers, lambda: archiver.works)
+        background.start("purge", purge.run)
+        await asked_or_unfit(asyncio.create_task(stopped.wait()), background)
         background.retire()
     return UNFIT if background.unfit.is_set() else 0
-
-
-def start_archiving(
-    config: Config, to_archive: ToArchive, store: Store, background: Background
-) -> None:
-    """Keep what ended, for as long as it is to be kept."""
-    archiver = Archiver(to_archive, store)
-    background.start("archiver", archiver.run)
-    purge = Purge(store, names_of(config), config.beanstalkd.servers, lambda: archiver.works)
-    background.start("purge", purge.run)

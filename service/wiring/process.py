@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import Protocol
+from typing import Literal, Protocol
+
+from service.observe.background import Background
 
 UNFIT = 1
 """The exit code of a process whose background tasks keep ending."""
@@ -28,6 +30,13 @@ async def keep_beating(beat: Beat, silence: float) -> None:
     while True:
         beat()
         await asyncio.sleep(min(silence / BEATS, BEAT_MOST_SECONDS))
+
+
+async def asked_or_unfit(stopping: asyncio.Task[Literal[True]], background: Background) -> None:
+    """Return when a signal asks for a stop, or when a background task keeps ending."""
+    unfit = asyncio.create_task(background.unfit.wait())
+    await asyncio.wait({stopping, unfit}, return_when=asyncio.FIRST_COMPLETED)
+    unfit.cancel()
 
 
 def on_signals() -> asyncio.Event:

@@ -19,7 +19,7 @@ from service.preflight.judgement import Refused
 from service.upkeep.own_core import OwnCore
 from service.wiring.assemble import Worker, assemble
 from service.wiring.connect import connect
-from service.wiring.process import UNFIT, Beat, keep_beating, on_signals
+from service.wiring.process import UNFIT, Beat, asked_or_unfit, keep_beating, on_signals
 
 
 def run(config: Config, beat: Beat) -> int:
@@ -63,9 +63,7 @@ async def _run(config: Config, beat: Beat) -> int:
 
 async def work(worker: Worker, stopping: asyncio.Task[Literal[True]], grace: float) -> int:
     """Work until a signal, or until this process is unfit; then stop in good order."""
-    unfit = asyncio.create_task(worker.background.unfit.wait())
-    await asyncio.wait({stopping, unfit}, return_when=asyncio.FIRST_COMPLETED)
-    unfit.cancel()
+    await asked_or_unfit(stopping, worker.background)
     emit(Event.STOPPING)
     handed_back = await worker.stop(grace)
     emit(Event.STOPPED, handed_back=handed_back)

@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = ("tracking", "couriers", "limits", "service", "devstack")
 BESIDE = ("tests", "benchmarks", "examples")
 
-FILE_LINES = 300
+FILE_LINES = 450
 FUNCTION_LINES = 40
 PUBLIC_METHODS = 8
 PARAMETERS = 5
@@ -81,7 +81,7 @@ def listed(found: list[str]) -> str:
     return "\n".join(["found:", *found])
 
 
-def test_no_file_is_longer_than_300_lines() -> None:
+def test_no_file_is_longer_than_450_lines() -> None:
     too_long = [
         f"{path.relative_to(REPOSITORY)}: {lines} lines"
         for path in files(*PACKAGES, *BESIDE)

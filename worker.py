@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 OLDEST = (3, 11)
+OURS = frozenset({"couriers", "devstack", "limits", "service", "tracking"})
 
 
 def start() -> int:
@@ -14,9 +15,15 @@ def start() -> int:
         return _impossible(f"this is Python {sys.version.split()[0]}, {needed} or newer is needed")
     try:
         from service.cli import main  # noqa: PLC0415 - older Pythons could not read it
+
+        # A verb is imported when it is chosen, so what it lacks shows in there.
+        return main(sys.argv[1:])
     except ModuleNotFoundError as error:
-        return _impossible(f"{error.name} is not installed: use .venv/bin/python (`make` makes it)")
-    return main(sys.argv[1:])
+        if (error.name or "").partition(".")[0] in OURS:
+            raise
+        return _impossible(
+            f"{error.name} is not installed: use .venv/bin/python (`make setup` makes it)"
+        )
 
 
 def _impossible(why: str) -> int:

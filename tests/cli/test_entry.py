@@ -167,3 +167,39 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     done = typed("config show | head -1")
     assert done.stdout.startswith("# file:")
     assert done.stderr == ""
+
+
+def typed_of(verb: argparse.ArgumentParser) -> list[str]:
+    """Words for what a verb asks for before it does anything."""
+    words = verb.prog.split()[1:]
+    for each in verb._actions:  # noqa: SLF001 - as above
+        if each.required and each.nargs != argparse.OPTIONAL:
+            word = "read" if each.dest == "scope" else str(next(iter(each.choices or ["1"])))
+            words += [*each.option_strings[:1], word]
+    return words
+
+
+def test_outside_its_environment_every_verb_says_what_to_do() -> None:
+    # One that has actions is typed with each of them.
+    verbs = [each for each in parsers(parser()) if len(list(parsers(each))) == 1]
+    commands = [[], *map(typed_of, verbs)]
+    code = f"""
+import contextlib, io, runpy, sys
+for command in {commands}:
+    sys.argv = ["worker.py", *command]
+    with contextlib.redirect_stderr(io.StringIO()) as told, contextlib.suppress(SystemExit):
+        runpy.run_path("worker.py", run_name="__main__")
+    print(*command, "::", *told.getvalue().split())
+"""
+    done = subprocess.run(
+        # Without the packages of the environment, as the system's Python runs it.
+        [sys.executable, "-S", "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert len(done.stdout.splitlines()) == len(commands)
+    for line in done.stdout.splitlines():
+        assert "is not installed: use .venv/bin/python" in line, line

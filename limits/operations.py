@@ -5,6 +5,7 @@ While requests without an id wait, their operation stands in the record of their
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -58,8 +59,13 @@ async def operations_of(redis: Redis, slug: Slug, number: Number) -> list[Operat
     ]
 
 
-async def operations(redis: Redis, ids: Sequence[str]) -> dict[str, Operation]:
-    """Where operations stand, in one round trip; an id of which nothing is known is left out."""
+async def operations(
+    redis: Redis, ids: Sequence[str], about: Mapping[str, str] | None = None
+) -> dict[str, Operation]:
+    """Where operations stand, in one round trip; an id of which nothing is known is left out.
+
+    `about`: the parcel of each id, `<slug>:<number>`; an operation of another parcel is left out.
+    """
     named = {each: name for each in ids if (name := anonymous_in(each))}
     pipeline = redis.pipeline(transaction=bool(named))
     pipeline.mget([keys.status(each) for each in ids])
@@ -67,12 +73,22 @@ async def operations(redis: Redis, ids: Sequence[str]) -> dict[str, Operation]:
         pipeline.hget(keys.of_line(courier_line(Slug(slug))).wait_requests, number)
     texts, *records = await pipeline.execute()
     read = {each: json.loads(text) for each, text in zip(ids, texts, strict=True) if text}
+    if about:
+        read = {each: told for each, told in read.items() if _is_about(each, told, about[each])}
     # One that was just refused has no status: it is no operation.
     found = {each: _told(operation) for each, operation in read.items() if operation.get("status")}
     for (each, (slug, number, job)), text in zip(named.items(), records, strict=True):
         if each not in found and text and (json.loads(text).get("anon") or {}).get("id") == job:
             found[each] = _told({"status": State.WAITING.value, "tracking": f"{slug}:{number}"})
     return found
+
+
+def _is_about(identity: str, read: Mapping[str, Any], parcel: str) -> bool:
+    """Whether an operation is of this parcel; of a forgotten one only a hash is left."""
+    if tracking := read.get("tracking"):
+        return str(tracking) == parcel
+    own = hashlib.sha1(f"{identity} {parcel}".encode(), usedforsecurity=False).hexdigest()
+    return str(read.get("hash", own)) == own
 
 
 def own_attempts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,10 +127,15 @@ class View:
         """Where an operation stands, by its id; None: still in the tube, or unknown."""
         return (await self.operations([operation])).get(operation)
 
-    async def operations(self, ids: Sequence[str]) -> dict[str, Operation]:
-        """As `operation`, for many in one round trip; what is not known is left out."""
+    async def operations(
+        self, ids: Sequence[str], about: Mapping[str, str] | None = None
+    ) -> dict[str, Operation]:
+        """As `operation`, for many in one round trip; what is not known is left out.
+
+        `about`: the parcel of each id, `<slug>:<number>`; what is of another one is left out too.
+        """
         with redis_asked():
-            return await operations(self._redis, ids) if ids else {}
+            return await operations(self._redis, ids, about) if ids else {}
 
     async def operations_of(self, slug: Slug, number: Number) -> list[Operation]:
         """All operations of a parcel, each with its `id`, the newest first."""

@@ -75,12 +75,12 @@ async def follow(
     look_at, pace = began + FIRST_LOOK_SECONDS, FIRST_SECONDS
     async with view_of(config) as view:
         while True:
-            for identity, operation in (await _ended(view, list(pending))).items():
+            for identity, operation in (await _ended(view, pending)).items():
                 yield End(pending.pop(identity), operation)
             now = time.monotonic()
             left = began + patience - now
             if pending and (now >= look_at or left <= 0):
-                for identity, dead in (await _refused(view, config, list(pending), put_at)).items():
+                for identity, dead in (await _refused(view, config, pending, put_at)).items():
                     yield End(pending.pop(identity), dead)
                 for slug, seen in (await _bound(view, pending.values())).items():
                     yield Binding(slug, seen)
@@ -93,10 +93,17 @@ async def follow(
             yield each
 
 
-async def _ended(view: View, identities: Sequence[str]) -> dict[str, dict[str, Any]]:
+async def _known(view: View, requests: Iterable[Sendable]) -> dict[str, dict[str, Any]]:
+    """Read the operations of these requests, without those that had an id for another parcel."""
+    about = {each.id: f"{each.slug}:{each.number}" for each in requests}
+    return await view.operations(list(about), about)
+
+
+async def _ended(view: View, pending: Mapping[str, Sendable]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for begin in range(0, len(identities), AT_ONCE):
-        share = await view.operations(identities[begin : begin + AT_ONCE])
+    requests = list(pending.values())
+    for begin in range(0, len(requests), AT_ONCE):
+        share = await _known(view, requests[begin : begin + AT_ONCE])
         found |= {each: told for each, told in share.items() if told["status"] in ENDS}
         if len(found) <= begin:
             # They end about in the order in which they were put.
@@ -105,11 +112,12 @@ async def _ended(view: View, identities: Sequence[str]) -> dict[str, dict[str, A
 
 
 async def _refused(
-    view: View, config: Config, identities: Sequence[str], since: dt.datetime
+    view: View, config: Config, pending: Mapping[str, Sendable], since: dt.datetime
 ) -> dict[str, dict[str, Any]]:
     """Find those that were not taken: of them `dead` alone tells."""
-    known = await view.operations(identities[:AT_ONCE])
-    unknown = [each for each in identities[:AT_ONCE] if each not in known]
+    requests = list(pending.values())[:AT_ONCE]
+    known = await _known(view, requests)
+    unknown = [each.id for each in requests if each.id not in known]
     if not unknown:
         return {}
     try:
@@ -119,7 +127,7 @@ async def _refused(
     return {
         identity: {"status": "DEAD", "output": {"code": each["reason"], "message": each["detail"]}}
         for identity, each in records.items()
-        if each["at"] >= since
+        if each["at"] >= since and each["number"] == pending[identity].number
     }
 
 
@@ -131,12 +139,12 @@ async def _bound(view: View, requests: Iterable[Sendable]) -> dict[Slug, LineVie
 async def _left(view: View, requests: Collection[Sendable]) -> AsyncIterator[Left]:
     bound = await _bound(view, requests)
     found: dict[str, dict[str, Any]] = {}
-    ids = [each.id for each in requests]
-    for begin in range(0, len(ids), AT_ONCE):
-        found |= await view.operations(ids[begin : begin + AT_ONCE])
-    for each in requests:
+    left = list(requests)
+    for begin in range(0, len(left), AT_ONCE):
+        found |= await _known(view, left[begin : begin + AT_ONCE])
+    for each in left:
         operation, place = found.get(each.id), None
-        if operation and len(requests) <= AT_ONCE:
+        if operation and len(left) <= AT_ONCE:
             waits = operation["status"] == State.WAITING
             place = await view.place(courier_line(each.slug), Number(each.number), itself=waits)
         yield Left(each, operation, place, bound.get(each.slug))

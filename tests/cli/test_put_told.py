@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pty
@@ -17,6 +18,7 @@ import greenstalk
 import pytest
 import redis
 from command_line import Run, bodies
+from resend_ground import dead
 
 from service.cli import put
 from service.client.producer import NotPut, Placed, Producer
@@ -26,6 +28,10 @@ USPS = ("9405903699300184125060", "9405903699300184125077")
 MANY = [f"94{n:020}" for n in range(2_000)]
 """Their lines fill a pipe twice that nobody reads: a put of them cannot end unnoticed."""
 COLUMNS = "TRACKER_COURIERS__USPS__"
+
+
+def sha1(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def numbers(tube: greenstalk.Client[bytes]) -> list[str]:
@@ -225,6 +231,34 @@ def test_waiting_prints_each_outcome(run: Run, store: redis.Redis) -> None:
         f"ERROR     usps {USPS[1]}  invalid_number: no",
         f"SUCCESS   usps {USPS[0]}  Delivered, 3 checkpoints",
     ]
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_waiting_for_an_id_of_another_parcel_tells_that_the_request_was_refused(
+    run: Run, store: redis.Redis, collections: Any, *, is_forgotten: bool
+) -> None:
+    first = f"usps:{USPS[1]}"
+    of_another = {"tracking": None, "hash": sha1(f"twice {first}")} if is_forgotten else {}
+    ended = {"status": "SUCCESS", "tracking": first, "output": {"tag": "Delivered"}} | of_another
+    store.set("tracking:status:twice", json.dumps(ended))
+    dead(collections, "of another", number=USPS[0], operations=["twice"], reason="id_reused")
+
+    done = run("put", "usps", USPS[0], "--id", "twice", "--wait", "20")
+
+    assert done.code == 1
+    (line,) = done.lines
+    assert line.startswith(f"DEAD      usps {USPS[0]}  id_reused")
+
+
+def test_waiting_takes_the_end_of_a_parcel_that_was_forgotten_meanwhile(
+    run: Run, store: redis.Redis
+) -> None:
+    cancelled = {"status": "CANCELLED", "hash": sha1(f"gone usps:{USPS[0]}")}
+    store.set("tracking:status:gone", json.dumps(cancelled))
+
+    done = run("put", "usps", USPS[0], "--id", "gone", "--wait", "20")
+
+    assert (done.code, done.lines[0].split()[0]) == (1, "CANCELLED")
 
 
 def test_a_request_that_stays_in_the_tube_says_that_no_worker_lives(run: Run) -> None:

@@ -77,11 +77,11 @@ _Count = Callable[[Counts, Mapping[str, Any]], None]
 def _called(counts: Counts, fields: Mapping[str, Any]) -> None:
     # As `add` and `time` do it, at half of their cost: every call comes by here.
     sums, slug, us = counts.sums, fields["slug"], fields["ms"] * 1_000
-    key: Key = ("courier_calls_total", slug, fields["outcome"])
+    key: Key = ("tracker_courier_calls_total", slug, fields["outcome"])
     sums[key] = sums.get(key, 0) + 1
-    key = ("courier_call_seconds", slug, _BUCKETS[bisect_left(BOUNDS_US, us)])
+    key = ("tracker_courier_call_duration_seconds", slug, _BUCKETS[bisect_left(BOUNDS_US, us)])
     sums[key] = sums.get(key, 0) + 1
-    key = ("courier_call_seconds", slug, SUM_US)
+    key = ("tracker_courier_call_duration_seconds", slug, SUM_US)
     sums[key] = sums.get(key, 0) + us
 
 

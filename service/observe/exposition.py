@@ -7,6 +7,7 @@ another truth, and could not take what another process counted.
 from __future__ import annotations
 
 import itertools
+import platform
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import assert_never
@@ -20,15 +21,17 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
+from service import VERSION
 from service.observe.counts import NOTHING_YET, SUM_US, Counts, Key
 from service.observe.events import Event
-from service.observe.metrics import BOUNDS_US, METRICS, By, Kind, Metric
+from service.observe.metrics import BOUNDS_US, BUILD, METRICS, By, Kind, Metric
 from service.observe.writer import Emit
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
+_BUILD: Mapping[Key, float] = {(BUILD.name, VERSION, platform.python_version()): 1}
 _BOUNDS = (*(f"{bound / 1e6:g}" for bound in BOUNDS_US), "+Inf")
 
 
@@ -38,14 +41,19 @@ class _Families(Collector):
     def __init__(
         self, by: Collection[By], counts: Counts, standing: Callable[[], Mapping[Key, float]]
     ) -> None:
-        self._metrics = [metric for metric in METRICS if metric.by in by]
+        self._metrics = [metric for metric in METRICS if metric.by in {By.EVERY, *by}]
         self._counts = counts
         self._standing = standing
 
     def collect(self) -> Iterator[Family]:
         """Make the families; the library calls it."""
         # A copy: the sums grow meanwhile in another thread.
-        found: Mapping[Key, float] = {**NOTHING_YET, **self._counts.sums, **self._standing()}
+        found: Mapping[Key, float] = {
+            **NOTHING_YET,
+            **_BUILD,
+            **self._counts.sums,
+            **self._standing(),
+        }
         by_name: dict[str, list[tuple[Key, float]]] = defaultdict(list)
         for (name, *labels), value in found.items():
             by_name[name].append((tuple(labels), value))

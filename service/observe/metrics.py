@@ -1,5 +1,6 @@
 """Every metric: its name, its kind, its labels, what it means and who serves it.
 
+Names are Prometheus' way: `tracker_` first, base units last, `_total` behind what only grows.
 docs/metrics.md is compared with this table. The line (a courier's slug) is the only label with many
 values; a tracking number is never one.
 """
@@ -21,6 +22,7 @@ class Kind(StrEnum):
 class By(StrEnum):
     """The process that serves a metric."""
 
+    EVERY = "every process that serves metrics"
     WORKER = "worker"
     DOOR = "api and ingest"
     API = "api"
@@ -53,114 +55,140 @@ _BOUNDS_MS = (5, 25, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000)
 BOUNDS_US = tuple(ms * 1_000 for ms in _BOUNDS_MS)
 """The buckets of every histogram: calls may take 30 s, replies are held for up to 60."""
 
+BUILD = _gauge(
+    By.EVERY, "tracker_build_info", "version python", "1, with the version that runs as its labels."
+)
+
 CALLS = _counter(
     By.WORKER,
-    "courier_calls_total",
+    "tracker_courier_calls_total",
     "slug outcome",
     "Calls that left for the courier: `answered`, `not_found`, or the code of what went wrong.",
 )
 CALL_TIMES = _histogram(
-    By.WORKER, "courier_call_seconds", "slug", "How long those calls took, from grant to answer."
+    By.WORKER,
+    "tracker_courier_call_duration_seconds",
+    "slug",
+    "How long those calls took, from grant to answer.",
 )
 ENDED = _counter(
     By.WORKER,
-    "requests_total",
+    "tracker_requests_total",
     "slug outcome",
     "Requests by what became of them: `answered`, `fresh` (a stored answer did), `refused` by the "
     "courier, `cancelled`, `dead`.",
 )
 DEAD = _counter(
     By.WORKER,
-    "dead_requests_total",
+    "tracker_dead_requests_total",
     "slug reason",
     "Records in `dead`, by reason; no slug where the job names none that is known.",
 )
 RETRIES = _counter(
-    By.WORKER, "call_retries_total", "slug reason", "Calls that failed and are made once more."
+    By.WORKER,
+    "tracker_call_retries_total",
+    "slug reason",
+    "Calls that failed and are made once more.",
 )
 SAVED = _counter(
     By.WORKER,
-    "calls_saved_total",
+    "tracker_calls_saved_total",
     "slug by",
     "Calls that were not needed: one answered more requests (`merging`), or a stored answer was "
     "young enough (`freshness`).",
 )
 REPAIRS = _counter(
     By.WORKER,
-    "repairs_total",
+    "tracker_repairs_total",
     "kind",
     "What was put right: `call` of a vanished worker, `drain` job, `given_up` request, ended "
     "`task`, ended or silent `process`.",
 )
 TROUBLE = _counter(
     By.WORKER,
-    "log_events_total",
+    "tracker_log_events_total",
     "level event",
     "Warnings and errors of the log, also those that it leaves out; `docs/logs.md` explains each.",
 )
 PROCESSES = _gauge(
-    By.WORKER, "worker_processes", "", "Worker processes that this parent is to run."
+    By.WORKER, "tracker_worker_processes", "", "Worker processes that this parent is to run."
 )
 BEATING = _gauge(
-    By.WORKER, "worker_processes_beating", "", "How many of them live and turn their event loop."
+    By.WORKER,
+    "tracker_worker_processes_beating",
+    "",
+    "How many of them live and turn their event loop.",
 )
 
 REQUESTS = _counter(
     By.DOOR,
-    "http_requests_total",
+    "tracker_http_requests_total",
     "method route status",
     "HTTP requests that were answered; `other` stands for what there is no route for.",
 )
 HTTP_TIMES = _histogram(
     By.DOOR,
-    "http_request_seconds",
+    "tracker_http_request_duration_seconds",
     "route",
     "How long they took until the reply began, also those that were held on purpose (`?wait=`).",
 )
 SPOOLED = _gauge(
-    By.DOOR, "spooled_requests", "", "Requests in the spool of this machine; none when it fails."
+    By.DOOR,
+    "tracker_spooled_requests",
+    "",
+    "Requests in the spool of this machine; none when it fails.",
 )
-TAKING = _gauge(By.DOOR, "beanstalkd_takes", "", "1: a beanstalkd takes requests, 0: none does.")
+TAKING = _gauge(
+    By.DOOR, "tracker_beanstalkd_up", "", "1: a beanstalkd takes requests, 0: none does."
+)
 
-REDIS = _gauge(By.API, "redis_answers", "", "1: Redis answers; with 0 nothing of lines is known.")
+REDIS = _gauge(
+    By.API, "tracker_redis_up", "", "1: Redis answers; with 0 nothing of lines is known."
+)
 WAITING = _gauge(
     By.API,
-    "waiting_requests",
+    "tracker_waiting_requests",
     "slug list",
     "Numbers that wait for a turn, or for a retry that is not due: `manual`, `automatic`, `later`.",
 )
 OLDEST = _gauge(
-    By.API, "waiting_oldest_seconds", "slug", "For how long the first of them waits; 0: nobody."
+    By.API,
+    "tracker_waiting_oldest_seconds",
+    "slug",
+    "For how long the first of them waits; 0: nobody.",
 )
-HELD = _gauge(By.API, "permits_held", "slug", "Calls in flight as Redis counts them (leases).")
+HELD = _gauge(
+    By.API, "tracker_calls_in_flight", "slug", "Calls in flight as Redis counts them (leases)."
+)
 UNUSED = _gauge(
     By.API,
-    "rate_unused",
+    "tracker_unused_starts_per_second",
     "slug",
     "Starts a second left unused although somebody has waited for a second, and nothing but the "
     "rate binds.",
 )
 BOUND = _gauge(
     By.API,
-    "line_bound",
+    "tracker_line_bound",
     "slug by",
     "1 for what keeps those who wait, as `info` says it: `rate`, `concurrency`, `paused`, …",
 )
 QUOTA = _gauge(
     By.API,
-    "quota_left",
+    "tracker_quota_left_calls",
     "slug quota",
     "Calls that `per_hour` or `per_day` leaves: `hour`, `day`. Only where there is such a quota.",
 )
 VIOLATIONS = _counter(
     By.API,
-    "limit_violations_total",
+    "tracker_limit_violations_total",
     "slug limit",
     "Calls that left although a limit forbade it (`rate`, `concurrency`), judged by what workers "
     "measured. Stays 0.",
 )
 
 METRICS = (
+    BUILD,
     CALLS,
     CALL_TIMES,
     ENDED,

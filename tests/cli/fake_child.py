@@ -48,7 +48,7 @@ def is_first() -> bool:
 first = is_first()
 signal.signal(signal.SIGTERM, stop)
 counts = Counts()
-counts.add(("repairs_total", "drain"), 3)  # whatever it may be
+counts.add(("tracker_repairs_total", "drain"), 3)  # whatever it may be
 lifeline = Lifeline(descriptor, STOP_SECONDS, counts)
 note("started")
 if how == "slow":

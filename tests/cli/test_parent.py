@@ -50,8 +50,8 @@ def test_what_children_count_is_added_up_also_of_those_that_died(start: Start) -
     family.signal(signal.SIGTERM)
     assert family.exit_code() == 0
     counted = ast.literal_eval(family.notes.with_suffix(".counts").read_text())
-    assert counted["repairs_total", "drain"] == 3 * 2
-    assert counted["repairs_total", "process"] == 1
+    assert counted["tracker_repairs_total", "drain"] == 3 * 2
+    assert counted["tracker_repairs_total", "process"] == 1
 
 
 def test_a_stopped_child_is_killed_after_the_silence_and_replaced(start: Start) -> None:

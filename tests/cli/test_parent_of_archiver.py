@@ -69,7 +69,9 @@ def test_what_it_counts_is_added_up(start: Start) -> None:
     await_archivers(family, 1)
     family.signal(signal.SIGTERM)
     assert family.exit_code() == 0
-    assert "('repairs_total', 'drain'): 6" in family.notes.with_suffix(".counts").read_text()
+    assert (
+        "('tracker_repairs_total', 'drain'): 6" in family.notes.with_suffix(".counts").read_text()
+    )
 
 
 def test_workers_that_are_all_refused_end_the_parent_without_it(start: Start) -> None:

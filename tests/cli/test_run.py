@@ -105,10 +105,10 @@ def test_a_worker_answers_what_is_put_and_stops_in_good_order(
     traced = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
     payload = {"slug": "acme", "number": "AB12345603"}
     tube.put(json.dumps({"type": "requests_flow", "payload": payload, "meta": traced}).encode())
-    told = 'courier_calls_total{outcome="answered",slug="acme"} 3.0'
+    told = 'tracker_courier_calls_total{outcome="answered",slug="acme"} 3.0'
     until(lambda: told in scraped(figures), "all calls are counted, of both processes")
     until(lambda: traced["traceparent"] in log.read_text(), "the log names the trace of its call")
-    assert "worker_processes_beating 2.0" in scraped(figures)
+    assert "tracker_worker_processes_beating 2.0" in scraped(figures)
     pids = children_of(process.pid)
     workers = [pid for pid in pids if b"--child" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     assert sorted(each["pid"] for each in live) == sorted(workers)

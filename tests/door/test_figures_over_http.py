@@ -34,12 +34,12 @@ async def test_redis_tells_how_the_lines_stand(api: Client, worker: Worker) -> N
 
     told = await figures(api)
 
-    assert told["redis_answers"] == 1
-    assert told['permits_held{slug="usps"}'] == 1
-    assert told['waiting_requests{list="manual",slug="usps"}'] == 1
-    assert told['waiting_requests{list="automatic",slug="usps"}'] == 0
-    assert told['waiting_oldest_seconds{slug="usps"}'] >= 0
-    assert told['rate_unused{slug="usps"}'] == 0
+    assert told["tracker_redis_up"] == 1
+    assert told['tracker_calls_in_flight{slug="usps"}'] == 1
+    assert told['tracker_waiting_requests{list="manual",slug="usps"}'] == 1
+    assert told['tracker_waiting_requests{list="automatic",slug="usps"}'] == 0
+    assert told['tracker_waiting_oldest_seconds{slug="usps"}'] >= 0
+    assert told['tracker_unused_starts_per_second{slug="usps"}'] == 0
 
 
 async def test_without_redis_it_tells_just_that(disk: Path, settings: dict[str, str]) -> None:
@@ -47,7 +47,7 @@ async def test_without_redis_it_tells_just_that(disk: Path, settings: dict[str, 
     async with serving_all(disk / "spool.sqlite", away) as api:
         told = await figures(api)
 
-    assert told["redis_answers"] == 0
+    assert told["tracker_redis_up"] == 0
     assert not [series for series in told if "usps" in series]
 
 
@@ -60,7 +60,7 @@ async def test_a_redis_that_hangs_holds_no_scrape_up(
         async with serving_all(disk / "spool.sqlite", hangs) as api:
             told = await asyncio.wait_for(figures(api), 5.0)
 
-    assert told["redis_answers"] == 0
+    assert told["tracker_redis_up"] == 0
 
 
 async def test_the_door_alone_tells_nothing_of_redis_but_what_it_spools(alone: Client) -> None:
@@ -68,8 +68,8 @@ async def test_the_door_alone_tells_nothing_of_redis_but_what_it_spools(alone: C
 
     told = await figures(alone)
 
-    assert (told["beanstalkd_takes"], told["spooled_requests"]) == (0, 1)
-    assert "redis_answers" not in told
+    assert (told["tracker_beanstalkd_up"], told["tracker_spooled_requests"]) == (0, 1)
+    assert "tracker_redis_up" not in told
 
 
 async def test_requests_are_counted_by_route_and_status(client: Client) -> None:
@@ -82,14 +82,14 @@ async def test_requests_are_counted_by_route_and_status(client: Client) -> None:
 
     def requests(method: str, route: str, status: int) -> float:
         labels = f'method="{method}",route="{route}",status="{status}"'
-        return told[f"http_requests_total{{{labels}}}"]
+        return told[f"tracker_http_requests_total{{{labels}}}"]
 
     assert requests("POST", "/v1/requests", 202) == 1
     assert requests("POST", "/v1/requests", 422) == 1
     assert requests("other", "other", 404) == 1
     assert requests("other", "other", 405) == 1
-    assert told['http_request_seconds_count{route="/v1/requests"}'] == 2
-    assert 0 < told['http_request_seconds_sum{route="/v1/requests"}'] < 5
+    assert told['tracker_http_request_duration_seconds_count{route="/v1/requests"}'] == 2
+    assert 0 < told['tracker_http_request_duration_seconds_sum{route="/v1/requests"}'] < 5
 
 
 def test_broken_limits_are_told_by_line_and_limit() -> None:
@@ -98,6 +98,6 @@ def test_broken_limits_are_told_by_line_and_limit() -> None:
     violations.note(9_000_000, "epoch", [(4_000, 'usps ["a",2000000,"b",2500000]')])
 
     assert figures_of_violations(violations) == {
-        ("limit_violations_total", "usps", "rate"): 1,
-        ("limit_violations_total", "usps", "concurrency"): 0,
+        ("tracker_limit_violations_total", "usps", "rate"): 1,
+        ("tracker_limit_violations_total", "usps", "concurrency"): 0,
     }

@@ -22,68 +22,71 @@ TOLD: list[tuple[Event, dict[str, Any], dict[Key, int]]] = [
         Event.CALLED,
         {**SLUG, "outcome": "answered", "ms": 120},
         {
-            ("courier_calls_total", "usps", "answered"): 1,
-            ("courier_call_seconds", "usps", "3"): 1,
-            ("courier_call_seconds", "usps", "us"): 120_000,
+            ("tracker_courier_calls_total", "usps", "answered"): 1,
+            ("tracker_courier_call_duration_seconds", "usps", "3"): 1,
+            ("tracker_courier_call_duration_seconds", "usps", "us"): 120_000,
         },
     ),
-    (Event.ANSWERED, {**SLUG, "requests": 1}, {("requests_total", "usps", "answered"): 1}),
+    (Event.ANSWERED, {**SLUG, "requests": 1}, {("tracker_requests_total", "usps", "answered"): 1}),
     (
         Event.ANSWERED,
         {**SLUG, "requests": 5},
         {
-            ("requests_total", "usps", "answered"): 5,
-            ("calls_saved_total", "usps", "merging"): 4,
+            ("tracker_requests_total", "usps", "answered"): 5,
+            ("tracker_calls_saved_total", "usps", "merging"): 4,
         },
     ),
     (
         Event.REUSED,
         SLUG,
         {
-            ("requests_total", "usps", "fresh"): 1,
-            ("calls_saved_total", "usps", "freshness"): 1,
+            ("tracker_requests_total", "usps", "fresh"): 1,
+            ("tracker_calls_saved_total", "usps", "freshness"): 1,
         },
     ),
-    (Event.CANCELLED, SLUG, {("requests_total", "usps", "cancelled"): 1}),
-    (Event.REFUSED, {**SLUG, "requests": 2}, {("requests_total", "usps", "refused"): 2}),
+    (Event.CANCELLED, SLUG, {("tracker_requests_total", "usps", "cancelled"): 1}),
+    (Event.REFUSED, {**SLUG, "requests": 2}, {("tracker_requests_total", "usps", "refused"): 2}),
     (
         Event.DEAD,
         {**SLUG, "error": "workers_vanished", "requests": 3},
         {
-            ("requests_total", "usps", "dead"): 3,
-            ("dead_requests_total", "usps", "workers_vanished"): 1,
+            ("tracker_requests_total", "usps", "dead"): 3,
+            ("tracker_dead_requests_total", "usps", "workers_vanished"): 1,
         },
     ),
     (
         Event.MALFORMED,
         {"why": "bad_json"},
-        {("requests_total", "", "dead"): 1, ("dead_requests_total", "", "bad_json"): 1},
+        {
+            ("tracker_requests_total", "", "dead"): 1,
+            ("tracker_dead_requests_total", "", "bad_json"): 1,
+        },
     ),
     (
         Event.FULL,
         SLUG,
         {
-            ("requests_total", "usps", "dead"): 1,
-            ("dead_requests_total", "usps", "wait_list_full"): 1,
+            ("tracker_requests_total", "usps", "dead"): 1,
+            ("tracker_dead_requests_total", "usps", "wait_list_full"): 1,
         },
     ),
     (
         Event.RETRIED,
         {**SLUG, "error": "courier_down"},
-        {("call_retries_total", "usps", "courier_down"): 1},
+        {("tracker_call_retries_total", "usps", "courier_down"): 1},
     ),
     (
         Event.PAUSED,
         {**SLUG, "error": "rate_limited"},
-        {("call_retries_total", "usps", "rate_limited"): 1},
+        {("tracker_call_retries_total", "usps", "rate_limited"): 1},
     ),
     (
         Event.SWEPT,
         {**SLUG, "calls": 2, "drain": True, "dying": 0},
-        {("repairs_total", "call"): 2, ("repairs_total", "drain"): 1},
+        {("tracker_repairs_total", "call"): 2, ("tracker_repairs_total", "drain"): 1},
     ),
-    (Event.TASK_ENDED, {}, {("repairs_total", "task"): 1}),
-    (Event.CHILD_DIED, {}, {("repairs_total", "process"): 1}),
+    (Event.TASK_ENDED, {}, {("tracker_repairs_total", "task"): 1}),
+    (Event.CHILD_DIED, {}, {("tracker_repairs_total", "process"): 1}),
     (Event.PARKED, SLUG, {}),
 ]
 
@@ -98,7 +101,7 @@ def test_an_event_is_counted_by_its_fields_and_trouble_by_its_words_too(
         count(fields)
 
     if LEVELS[event] in {"warning", "error"}:
-        expected = {**expected, ("log_events_total", LEVELS[event], event.value): 1}
+        expected = {**expected, ("tracker_log_events_total", LEVELS[event], event.value): 1}
     assert counts.sums == expected
 
 
@@ -108,13 +111,13 @@ def test_events_are_counted_that_the_log_does_not_write() -> None:
 
     emit(Event.REUSED, slug="usps")
 
-    assert counts.sums[("requests_total", "usps", "fresh")] == 1
+    assert counts.sums[("tracker_requests_total", "usps", "fresh")] == 1
 
 
 def test_what_was_counted_arrives_whole_in_lines_that_a_pipe_takes_at_once() -> None:
     here, there = Counts(), Counts()
     for index in range(500):
-        here.add(("courier_calls_total", f"courier-{index}", "answered"), index + 1)
+        here.add(("tracker_courier_calls_total", f"courier-{index}", "answered"), index + 1)
     before = dict(here.sums)
 
     while news := here.news(select.PIPE_BUF):
@@ -126,13 +129,13 @@ def test_what_was_counted_arrives_whole_in_lines_that_a_pipe_takes_at_once() -> 
 
 def test_what_could_not_be_handed_over_is_added_to_what_came_since() -> None:
     counts = Counts()
-    counts.add(("repairs_total", "call"))
+    counts.add(("tracker_repairs_total", "call"))
     news = counts.news(select.PIPE_BUF)
-    counts.add(("repairs_total", "call"))
+    counts.add(("tracker_repairs_total", "call"))
 
     counts.take(news)
 
-    assert counts.sums == {("repairs_total", "call"): 2}
+    assert counts.sums == {("tracker_repairs_total", "call"): 2}
 
 
 def samples(text: bytes) -> dict[tuple[str, ...], float]:
@@ -147,28 +150,28 @@ def samples(text: bytes) -> dict[tuple[str, ...], float]:
 def test_prometheus_reads_counters_gauges_and_the_buckets_of_a_histogram() -> None:
     counts = Counts()
     for ms in (5, 6, 90_000.5):
-        counts.time("courier_call_seconds", "usps", round(ms * 1_000))
-    counts.add(("repairs_total", "drain"), 7)
+        counts.time("tracker_courier_call_duration_seconds", "usps", round(ms * 1_000))
+    counts.add(("tracker_repairs_total", "drain"), 7)
 
-    told = samples(exposition.text({By.WORKER}, counts, {("worker_processes",): 4}))
+    told = samples(exposition.text({By.WORKER}, counts, {("tracker_worker_processes",): 4}))
 
-    assert told["repairs_total", "drain"] == 7
-    assert told["worker_processes",] == 4
-    assert told["courier_call_seconds_bucket", "0.005", "usps"] == 1
-    assert told["courier_call_seconds_bucket", "0.025", "usps"] == 2
-    assert told["courier_call_seconds_bucket", "60", "usps"] == 2
-    assert told["courier_call_seconds_bucket", "+Inf", "usps"] == 3
-    assert told["courier_call_seconds_count", "usps"] == 3
-    assert told["courier_call_seconds_sum", "usps"] == pytest.approx(90.0115)
+    assert told["tracker_repairs_total", "drain"] == 7
+    assert told["tracker_worker_processes",] == 4
+    assert told["tracker_courier_call_duration_seconds_bucket", "0.005", "usps"] == 1
+    assert told["tracker_courier_call_duration_seconds_bucket", "0.025", "usps"] == 2
+    assert told["tracker_courier_call_duration_seconds_bucket", "60", "usps"] == 2
+    assert told["tracker_courier_call_duration_seconds_bucket", "+Inf", "usps"] == 3
+    assert told["tracker_courier_call_duration_seconds_count", "usps"] == 3
+    assert told["tracker_courier_call_duration_seconds_sum", "usps"] == pytest.approx(90.0115)
 
 
 def test_trouble_and_repairs_are_told_before_there_are_any() -> None:
     told = samples(exposition.text({By.WORKER}, Counts(), {}))
 
-    assert told["log_events_total", "unexpected error", "error"] == 0
-    assert told["log_events_total", "server is away", "warning"] == 0
-    assert {key[1] for key in told if key[0] == "repairs_total"} == {
-        key[1] for _, _, keys in TOLD for key in keys if key[0] == "repairs_total"
+    assert told["tracker_log_events_total", "unexpected error", "error"] == 0
+    assert told["tracker_log_events_total", "server is away", "warning"] == 0
+    assert {key[1] for key in told if key[0] == "tracker_repairs_total"} == {
+        key[1] for _, _, keys in TOLD for key in keys if key[0] == "tracker_repairs_total"
     } | {"given_up"}
 
 

@@ -56,12 +56,17 @@ LONGEST = ("acceptance", "reliability", "simulation", "cli")
 """Folders of tests/."""
 
 MEASURED = pytest.StashKey[dict[str, list[str]]]()
+KEPT = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(PROFILE)
     config.stash[MEASURED] = {}
     _start_as_from_a_fresh_shell()
+    # What `api` and `ingest` keep beside config.toml when somebody runs them in this checkout.
+    config.stash[KEPT] = tempfile.TemporaryDirectory(prefix="pytest-", dir="/var/tmp")
+    os.environ["TRACKER_INGEST__KEYS"] = f"{config.stash[KEPT].name}/keys.json"
+    os.environ["TRACKER_INGEST__SPOOL"] = f"{config.stash[KEPT].name}/spool.sqlite"
 
 
 def _start_as_from_a_fresh_shell() -> None:
@@ -81,6 +86,7 @@ def _start_as_from_a_fresh_shell() -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Leave nothing in the system's folder for temporary files, unless a test failed."""
+    config.stash[KEPT].cleanup()
     if config.option.basetemp is None:
         for folder in Path(tempfile.gettempdir()).glob("pytest-of-*"):
             with suppress(OSError):  # it is not empty, or somebody else's

@@ -67,7 +67,10 @@ def test_a_spool_in_memory_is_refused(
     assert "on a disk" in done.err
 
 
-def test_a_spool_lies_beside_the_configuration(offline: Run, tmp_path: Path) -> None:
+def test_a_spool_lies_beside_the_configuration(
+    offline: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("TRACKER_INGEST__SPOOL")
     file = tmp_path / "config.toml"
     file.write_text('[ingest]\nspool = "missing/spool.sqlite"\n')
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,10 @@ def test_a_byte_order_mark_and_foreign_line_ends_do_no_harm(tmp_path: Path) -> N
     file = tmp_path / "config.toml"
     file.write_bytes(b"\xef\xbb\xbf[worker]\r\nprocesses = 3\r\n")
     assert load(str(file), {}, NOWHERE).config.worker.processes == 3
+
+
+def test_no_test_meets_the_keys_and_the_spool_of_a_door_that_runs_in_this_checkout() -> None:
+    ingest = load(None, os.environ, NOWHERE).config.ingest
+    for kept in (ingest.keys, ingest.spool):
+        assert Path(kept).is_absolute()
+        assert not Path(kept).is_relative_to(Path(__file__).parents[2])

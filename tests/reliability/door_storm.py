@@ -86,6 +86,7 @@ class DoorProcess:
             "TRACKER_BEANSTALKD__SERVERS": f'["{server.url}"]',
             "TRACKER_INGEST__LISTEN": self.url.removeprefix("http://"),
             "TRACKER_INGEST__SPOOL": str(folder / "spool.sqlite"),
+            "TRACKER_INGEST__KEYS": str(folder / "keys.json"),
             "PYTHONDONTWRITEBYTECODE": "",
         }
         command = [sys.executable, str(ROOT / "worker.py"), "ingest"]

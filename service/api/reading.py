@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
+import functools
 import re
 from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 from aiohttp import web
@@ -35,6 +37,12 @@ def read_query(request: web.Request, kind: type[T]) -> T:
     for name in request.query:
         values = request.query.getall(name)
         given[name] = values if name in several or len(values) > 1 else values[0]
+    for name in _times(kind).intersection(given):
+        try:
+            given[name] = msgspec.convert(given[name], dt.datetime)
+        except msgspec.ValidationError as error:
+            why = f"{name} is {_meaning(kind, name)}"
+            raise Problem(HTTPStatus.BAD_REQUEST, why, parameter=name) from error
     with _naming(kind, HTTPStatus.BAD_REQUEST):
         return msgspec.convert(given, kind, strict=False)
 
@@ -46,6 +54,13 @@ async def read_body(request: web.Request, kind: type[T]) -> T:
     json_of(body)  # what msgspec does not mind: a name that is there twice
     with _naming(kind, HTTPStatus.UNPROCESSABLE_ENTITY):
         return msgspec.json.decode(body, type=kind)
+
+
+@functools.cache
+def _times(kind: type[msgspec.Struct]) -> frozenset[str]:
+    """Name the members that are times: not strict, msgspec takes digits for Unix seconds."""
+    hints = get_type_hints(kind).items()
+    return frozenset(name for name, hint in hints if dt.datetime in (hint, *get_args(hint)))
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from service.cli.arguments import (
 )
 from service.cli.keeping import account_of, offer_accounts
 from service.cli.looking import offer_looking
-from service.cli.pausing import lasting, offer_pausing
+from service.cli.pausing import aged, offer_pausing
 from service.cli.purging import offer_purging
 from service.cli.repeating import offer_dead, offer_resend
 from tracking.account import MAIN
@@ -209,7 +209,7 @@ def _cancel(verbs: Verbs) -> None:
     made.add_argument("--id", type=named, help="cancel only the request with this id")
     made.add_argument(
         "--older-than",
-        type=lasting,
+        type=aged,
         metavar="DURATION",
         help="of all that waits, for --slug or for any courier, only what came so long ago or "
         "before, like 90s, 15m, 2h or 3d",

@@ -36,3 +36,10 @@ def lasting(text: str) -> float:
         return read_duration(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def aged(text: str) -> float:
+    """Read the age of what is to be cancelled: without a unit, 2026 may be meant as a year."""
+    if text[-1:].isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} has no unit: write 90s, 15m, 2h or 3d")
+    return lasting(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.cli.arguments import Verbs, a_verb, from_one_on, named, offer_json
-from service.cli.pausing import lasting
+from service.cli.pausing import aged
 
 
 def offer_resend(verbs: Verbs) -> None:
@@ -27,7 +27,7 @@ def offer_resend(verbs: Verbs) -> None:
     )
     made.add_argument(
         "--since",
-        type=lasting,
+        type=aged,
         metavar="DURATION",
         help="all that died in the last 15m, 2h or 3d; with SLUG or --reason: of these only",
     )

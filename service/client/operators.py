@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime as dt
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ __all__ = ["Acted", "Filter", "Operators", "behind", "read_behind"]
 ACT_SECONDS = 20.0
 """No further record is begun after that: proxies give up after a minute."""
 
+_MILLISECONDS = re.compile(r"-?[0-9]{1,15}")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MILLISECOND = dt.timedelta(milliseconds=1)
 
@@ -158,6 +160,8 @@ def behind(document: Document) -> str | None:
 def read_behind(text: str) -> tuple[dt.datetime, str]:
     """Read what `behind` wrote. Raises ValueError."""
     at, _, identity = text.partition(".")
+    if not (_MILLISECONDS.fullmatch(at) and identity):
+        raise ValueError("no such cursor")
     try:
         return _EPOCH + int(at) * _MILLISECOND, identity
     except OverflowError as error:

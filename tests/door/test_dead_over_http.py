@@ -63,12 +63,20 @@ async def test_the_dead_are_filtered(api: Client, collections: Database) -> None
         ("limit=0", "limit"),
         ("limit=201", "limit"),
         ("limit=x", "limit"),
+        ("since=2026", "since"),
+        ("since=1795262400", "since"),
+        ("since=2026.5", "since"),
+        ("since=20261120T130000Z", "since"),
         ("since=2026-11-20", "since"),
+        ("since=2026-11-20T13:00:00", "since"),
+        ("since=2026-11-20T13:00:00Z&since=2026-11-20T14:00:00Z", "since"),
         ("since=2h", "since"),
         ("since=9999-12-31T23:59:59-14:00", "since"),
         ("account=A/b", "account"),
         ("cursor=x", "cursor"),
         ("cursor=99999999999999999999.a", "cursor"),
+        ("cursor=1_000.a", "cursor"),
+        ("cursor=1000", "cursor"),
         ("slug=a&slug=b", "slug"),
     ],
 )
@@ -122,6 +130,19 @@ async def test_the_dead_are_deleted_with_their_buried_jobs(
         {"ids": ["b", "c"]},
         {"all": True},
     ]
+
+
+@pytest.mark.parametrize("since", ["2026", "1795262400", "0", "-1", "today", ""])
+async def test_what_is_no_time_deletes_and_kicks_nothing(
+    whole: Client, collections: Database, beanstalkd: Server, since: str
+) -> None:
+    record_dead(collections, "a")
+
+    await refused(await whole.delete(f"/v1/dead?since={since}"), 400)
+    await refused(await whole.post("/v1/dead/kick", json={"since": since}), 422)
+
+    assert collections.dead.count_documents({}) == 1
+    assert payloads(beanstalkd) == []
 
 
 async def test_more_than_one_act_may_do_goes_on_behind_what_was_done(

@@ -131,7 +131,12 @@ async def listening(runner: web.AppRunner, listen: str, most: int) -> asyncio.Se
     host, port = host_and_port(listen)
     return await loop.create_server(
         lambda: ClientConnection(
-            server, connections, loop=loop, access_log=None, keepalive_timeout=IDLE_SECONDS
+            server,
+            connections,
+            loop=loop,
+            access_log=None,
+            keepalive_timeout=IDLE_SECONDS,
+            auto_decompress=False,  # a body is refused where it is packed, and never unpacked
         ),
         host,
         port,

@@ -49,9 +49,9 @@ async def port(disk: Path) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def served(spool: Path) -> AsyncIterator[int]:
+async def served(spool: Path, keys: FixedKeys | None = None) -> AsyncIterator[int]:
     async with open_door(spool, NOWHERE) as door:
-        made = application(door, CATALOGUE, Callers(FixedKeys(), 1_000.0))
+        made = application(door, CATALOGUE, Callers(keys or FixedKeys(), 1_000.0))
         runner = web.AppRunner(made, access_log=None)
         await runner.setup()
         port = free_port()
@@ -273,3 +273,39 @@ async def test_a_body_whose_chunks_make_no_sense_is_a_problem(port: int, chunk: 
 
         status, _, problem = await strange.says(chunk)
         assert (status, problem["status"]) == (400, 400)
+
+
+GZIP = POST + b"Content-Encoding: gzip\r\n"
+
+
+async def test_a_body_is_unpacked_for_nobody(disk: Path) -> None:
+    keys = FixedKeys()
+    key = b"as-api-key: %s\r\n" % keys.make("main", Scope.INGEST).encode()
+    no_gzip = b"Content-Length: 6\r\n\r\nnogzip"
+    async with served(disk / "spool.sqlite", keys) as port, Raw(port) as client:
+        assert (await client.says(GZIP + no_gzip))[0] == 401
+        # Who unpacks it finds that it is no gzip, and ends the connection.
+        assert (await client.says(GZIP + key + no_gzip))[0] == 415
+        assert (await client.says(LIVES))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        GZIP + b"Content-Length: 6\r\n\r\nnogzip",
+        GZIP + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        LIVES.replace(b"GET", b"PUT")[:-2] + b"Transfer-Encoding: chunked\r\n\r\n",
+    ],
+    ids=["no gzip", "no chunk", "no chunk, later"],
+)
+async def test_nobody_writes_into_the_log_by_a_body_that_is_not_read(
+    port: int, said: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    for later in (b"zz\r\n", b"2\r\n{}\r\nzz\r\n", b"2\r\n{", b"-1\r\n", b"0\r\n:\r\n\r\n"):
+        async with Raw(port) as strange:
+            assert (await strange.says(said))[0] in {405, 415, 400}
+            strange.writer.write(later)
+            await strange.writer.drain()
+
+    await served_again(port)
+    assert caplog.records == []

@@ -169,4 +169,22 @@ MUTANTS = (
         new='wanted = {"_id": identity}',
         tests=(f"{LINKS}::test_another_accounts_links_are_not_known",),
     ),
+    Mutant(
+        name="digits in a query are a time, of Unix",
+        breaks="I1",
+        where="service/api/reading.py",
+        old="for name in _times(kind).intersection(given):",
+        new="for name in ():",
+        tests=(
+            "door/test_dead_over_http.py::test_what_is_no_time_deletes_and_kicks_nothing[2026]",
+        ),
+    ),
+    Mutant(
+        name="a packed body is unpacked before anybody is asked for a key",
+        breaks="F18",
+        where="service/api/serve.py",
+        old="auto_decompress=False",
+        new="auto_decompress=True",
+        tests=("door/test_hostile_clients.py::test_a_body_is_unpacked_for_nobody",),
+    ),
 )

@@ -99,14 +99,14 @@ class EventRoutes:
             why = "progress goes with id: name the operations, `?progress=1&id=…&id=…`"
             raise Problem(HTTPStatus.BAD_REQUEST, why)
         whose = account if self._held.callers.need_keys else None
-        if progress and not self._operations.progress.has_room(whose):
-            why = "clients watch the progress of too many operations: ask without it, or later"
-            later = {"Retry-After": str(RETRY_SECONDS)}
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later)
         listener = Listener(account, only, lambda: _abort(request))
         with self._held.holding(request):
-            ids = await self._operations.listeners.ids()
+            if progress and not self._operations.progress.take(listener, whose):
+                why = "clients watch the progress of too many operations: ask without it, or later"
+                later = {"Retry-After": str(RETRY_SECONDS)}
+                raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later)
             try:
+                ids = await self._operations.listeners.ids()
                 return await self._tell(request, listener, ids, progress=progress)
             finally:
                 self._operations.listeners.leave(listener)

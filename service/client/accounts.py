@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,10 +86,9 @@ def remove_account(stores: Collections, name: Account) -> int:
     with _recorded(stores, "account remove", account=name) as outcome:
         if name == MAIN:
             raise NotDone(f"{MAIN} owns what comes by the tube, and stays")
-        if not _is_there(stores, name):
+        now, there = _now(), {"_id": name, "removed_at": {"$exists": False}}
+        if not stores.accounts.update_one(there, {"$set": {"removed_at": now}}).matched_count:
             raise NotDone(f"there is no account {name}: `account list` shows them")
-        now = _now()
-        stores.accounts.update_one({"_id": name}, {"$set": {"removed_at": now}})
         outcome["keys_ended"] = ended = _end(stores.keys, {"account": name}, now)
         outcome["shipments"] = leave(stores.shipments, name, now)
         outcome["links"] = stores.links.delete_many({"account": name}).deleted_count
@@ -132,7 +131,9 @@ def add_key(
     with _recorded(stores, "key add", **target) as outcome:
         _insist(stores, account)
         made = _add_key(stores, account, scopes, signing)
-        outcome["key"] = made.text[:PREFIX_CHARACTERS]
+        outcome["key"] = prefix = made.text[:PREFIX_CHARACTERS]
+        with _ended_again(stores, prefix):
+            _insist(stores, account)
     return made
 
 
@@ -175,8 +176,10 @@ def rotate_key(stores: Collections, prefix: str, keep_seconds: float) -> MadeKey
         old = _working(stores, prefix)
         signing = make_secret() if isinstance(old.signing, HmacSecret) else old.signing
         made = _add_key(stores, old.account, old.scopes, signing)
-        _end(stores.keys, {"_id": prefix}, _now() + dt.timedelta(seconds=keep_seconds))
         outcome["key"] = made.text[:PREFIX_CHARACTERS]
+        with _ended_again(stores, made.text[:PREFIX_CHARACTERS]):
+            _working(stores, prefix)
+        _end(stores.keys, {"_id": prefix}, _now() + dt.timedelta(seconds=keep_seconds))
     return made
 
 
@@ -227,6 +230,16 @@ def _working(stores: Collections, prefix: str) -> Key:
             return key
         raise NotDone(f"the key {prefix} has ended")
     raise NotDone(f"there is no key {prefix}: `key list` shows them")
+
+
+@contextmanager
+def _ended_again(stores: Collections, prefix: str) -> Iterator[None]:
+    """End a key that was just made where its right to be ended meanwhile: the block says so."""
+    try:
+        yield
+    except NotDone:
+        _end(stores.keys, {"_id": prefix}, _now())
+        raise
 
 
 def _insist(stores: Collections, account: Account) -> None:

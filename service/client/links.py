@@ -146,9 +146,12 @@ class Links:
 
 
 def _insert(links: Collection[Document], document: Document) -> None:
-    if links.count_documents({"account": document["account"]}, limit=LINKS_MOST) >= LINKS_MOST:
-        raise TooManyLinks
+    """Insert one, and then count: of several at once none can miss another. Raises TooManyLinks."""
     links.insert_one(document)
+    most = LINKS_MOST + 1
+    if links.count_documents({"account": document["account"]}, limit=most) >= most:
+        links.delete_one({"_id": document["_id"]})
+        raise TooManyLinks
 
 
 def _list(links: Collection[Document], account: Account, after: str, most: int) -> list[Link]:

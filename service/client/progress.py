@@ -40,16 +40,21 @@ class Progress:
         self._view = view
         self._seen: dict[Listener, dict[str, Seen]] = {}
         """What each listener heard last of each operation."""
+        self._taken: set[Listener] = set()
+        """Who has room, also before it hears anything."""
         self._placed: dict[str, int] = {}
         """In which look the place of an operation that waits was asked for."""
         self._looks = 0
         self._any = asyncio.Event()
 
-    def has_room(self, account: Account | None) -> bool:
-        """Whether another listener may watch; one of an account where it has less than is free."""
-        free = WATCHED_MOST - sum(len(each.only) for each in self._seen)
-        own = sum(len(each.only) for each in self._seen if each.account == account)
-        return own < free
+    def take(self, listener: Listener, account: Account | None) -> bool:
+        """Take room for a listener; false where there is none, or its account has half of it."""
+        free = WATCHED_MOST - sum(len(each.only) for each in self._taken)
+        own = sum(len(each.only) for each in self._taken if each.account == account)
+        if own >= free:
+            return False
+        self._taken.add(listener)
+        return True
 
     def watch(self, listener: Listener) -> None:
         """Tell a listener how the operations come along that it named."""
@@ -57,7 +62,8 @@ class Progress:
         self._any.set()
 
     def leave(self, listener: Listener) -> None:
-        """Tell it nothing more."""
+        """Tell it nothing more, and give its room back."""
+        self._taken.discard(listener)
         self._seen.pop(listener, None)
         if not self._seen:
             self._any.clear()

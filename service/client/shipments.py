@@ -1,7 +1,8 @@
 """Shipments: what an account says of parcels, and asks for by that. For a process that serves.
 
 A request is put before anything is written, so that no shipment is there for which nobody asked;
-one that is put and whose shipment is then not written has been asked for once too often.
+one that is put and whose shipment is then not written has been asked for once too often. A retrack
+counts before it is put, as there may be three, and is uncounted where it cannot be put.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from service.results import shipments as collection
 from service.results.connection import Document
 from service.results.shipments import RETURNING, Exists, Filters, Position, asked_as
 from tracking.account import Account, account_and_id, operation_id
-from tracking.errors import MalformedJob
+from tracking.errors import MalformedJob, StoreError
 from tracking.request import Number, Slug
 
 __all__ = ["RETURNING", "Filters", "Position", "Reason", "Refused", "Shipments"]
@@ -145,20 +146,25 @@ class Shipments:
 
         What its courier is asked with changes by it: then it is asked again.
         """
-        before = await self.find(account, identity)
-        words = {k: v for k, v in (before["words"] | said).items() if v is not None}
-        _insist_on_brevity(words)
-        named = {"slug": slug or before["slug"], "number": before["number"]}
-        parcel = self._parcel(named)
-        if parcel != (before["slug"], before["number"]) or any(
-            words.get(name) != before["words"].get(name) for name in AFTERSHIP_NAMES.values()
-        ):
-            await self._ask(account, identity, parcel, fields_of(words) | _NOW)
-        changed = {f"words.{k}": v for k, v in said.items() if v is not None}
-        changed |= {"slug": parcel[0], "number": parcel[1], "parcel": ":".join(parcel)}
-        gone = {f"words.{k}": "" for k, v in said.items() if v is None}
-        await self._change(before, {"$set": changed | {"updated_at": _now()}, "$unset": gone})
-        return await self.find(account, identity)
+        asked_for: tuple[object, ...] | None = None
+        while True:
+            before = await self.find(account, identity)
+            words = {k: v for k, v in (before["words"] | said).items() if v is not None}
+            _insist_on_brevity(words)
+            named = {"slug": slug or before["slug"], "number": before["number"]}
+            parcel, fields = self._parcel(named), fields_of(words)
+            if parcel != (before["slug"], before["number"]) or any(
+                words.get(name) != before["words"].get(name) for name in AFTERSHIP_NAMES.values()
+            ):
+                if asked_for != (parcel, fields):
+                    await self._ask(account, identity, parcel, fields | _NOW)
+                asked_for = parcel, fields
+            changed = {f"words.{k}": v for k, v in said.items() if v is not None}
+            changed |= {"slug": parcel[0], "number": parcel[1], "parcel": ":".join(parcel)}
+            gone = {f"words.{k}": "" for k, v in said.items() if v is None}
+            made = {"$set": changed | {"updated_at": _after(before)}, "$unset": gone}
+            if await self._change(before, made, as_read=True):
+                return await self.find(account, identity)
 
     async def delete(self, account: Account, identity: str) -> Document:
         """Delete one; gives it as it was. Raises Refused: UNKNOWN."""
@@ -178,17 +184,24 @@ class Shipments:
 
     async def retrack(self, account: Account, identity: str) -> Document:
         """Have an ended one asked for again. Raises Refused: UNKNOWN, ACTIVE, RETRACKED."""
-        before = await self.find(account, identity)
-        if before["completed"] is None and (before.get("stored") or {}).get("active", True):
-            why = "Retrack is not allowed. You can only retrack an inactive tracking."
-            raise Refused(Reason.ACTIVE, why)
-        if before["retracks"] >= RETRACKS_MOST:
-            why = f"Retrack is not allowed. You can retrack a tracking {RETRACKS_MOST} times."
-            raise Refused(Reason.RETRACKED, why)
+        while True:
+            before = await self.find(account, identity)
+            if before["completed"] is None and (before.get("stored") or {}).get("active", True):
+                why = "Retrack is not allowed. You can only retrack an inactive tracking."
+                raise Refused(Reason.ACTIVE, why)
+            if before["retracks"] >= RETRACKS_MOST:
+                why = f"Retrack is not allowed. You can retrack a tracking {RETRACKS_MOST} times."
+                raise Refused(Reason.RETRACKED, why)
+            at = _after(before)
+            counted = {"$set": {"completed": None, "updated_at": at}, "$inc": {"retracks": 1}}
+            if await self._change(before, counted, as_read=True):
+                break
         parcel = before["slug"], before["number"]
-        await self._ask(account, identity, parcel, fields_of(before["words"]) | _NOW)
-        changed = {"completed": None, "updated_at": _now()}
-        await self._change(before, {"$set": changed, "$inc": {"retracks": 1}})
+        try:
+            await self._ask(account, identity, parcel, fields_of(before["words"]) | _NOW)
+        except (Refused, StoreError):
+            await self._change(before, _uncounted(before, at))
+            raise
         return await self.find(account, identity)
 
     def _parcel(self, named: Mapping[str, str]) -> tuple[Slug, Number]:
@@ -237,14 +250,27 @@ class Shipments:
             raise Refused(Reason.UNKNOWN, "Tracking does not exist.")
         return found
 
-    async def _change(self, before: Document, made: Document) -> None:
+    async def _change(
+        self, before: Document, made: Document | list[Document], *, as_read: bool = False
+    ) -> bool:
+        """Change one; `as_read`: false where somebody else has changed it since. Raises Refused."""
+        same = ("_id", "retracks", "updated_at") if as_read else ("_id",)
+        wanted = {name: before[name] for name in same}
         try:
-            if await asked(collection.change, self._shipments, before["_id"], made):
-                return
+            done: bool = await asked(collection.change, self._shipments, wanted, made)
         except Exists as error:
             why = "Tracking already exists: another one of yours has this slug and number."
             raise Refused(Reason.EXISTS, why) from error
-        raise Refused(Reason.UNKNOWN, "Tracking does not exist.")
+        if not (done or as_read):
+            raise Refused(Reason.UNKNOWN, "Tracking does not exist.")
+        return done
+
+
+def _uncounted(before: Document, at: dt.datetime) -> list[Document]:
+    """Take back a retrack that was counted `at`; what others changed since stays."""
+    since = {"$ne": ["$updated_at", at]}
+    completed = {"$cond": [since, "$completed", {"$literal": before["completed"]}]}
+    return [{"$set": {"retracks": {"$subtract": ["$retracks", 1]}, "completed": completed}}]
 
 
 def _insist_on_brevity(words: Document) -> None:
@@ -266,6 +292,12 @@ def _refused(reason: str, detail: str) -> Refused:
         "bad_number": Reason.BAD_NUMBER,
     }
     return Refused(reasons.get(reason, Reason.BAD_VALUE), detail)
+
+
+def _after(before: Document) -> dt.datetime:
+    """Tell the time of a change: later than the last one, so that no two have the same."""
+    last: dt.datetime = before["updated_at"]
+    return max(_now(), last + dt.timedelta(milliseconds=1))
 
 
 def _now() -> dt.datetime:

@@ -144,10 +144,12 @@ def count(shipments: Collection[Document], parcels: str, filters: Filters) -> in
     return next((each["total"] for each in shipments.aggregate(counted)), 0)
 
 
-def change(shipments: Collection[Document], name: str, made: Document) -> bool:
+def change(
+    shipments: Collection[Document], wanted: Document, made: Document | list[Document]
+) -> bool:
     """Change one that is not deleted; tells whether there was one. Raises Exists, PyMongoError."""
     try:
-        return shipments.update_one({"_id": name, "deleted": False}, made).matched_count > 0
+        return shipments.update_one(wanted | {"deleted": False}, made).matched_count > 0
     except DuplicateKeyError as error:
         raise Exists(same_id=False) from error
 

@@ -201,6 +201,79 @@ async def test_an_end_that_the_account_tells_shows_until_it_is_retracked(
         assert (await refusal_of(wrong, 400))["code"] == code
 
 
+async def statuses(whole: Client, path: str, times: int) -> list[int]:
+    replies = await asyncio.gather(*(whole.post(path) for _ in range(times)))
+    return sorted(each.status for each in replies)
+
+
+async def test_fourteen_retracks_at_once_are_three_at_most(
+    whole: Client, bucket: Bucket, beanstalkd: Server
+) -> None:
+    bucket.tracking.insert_one(DOCUMENT | {"active": False, "tag": "Delivered"})
+    made = await create(whole, tracking_number=NUMBER, slug="usps")
+    payloads(beanstalkd)
+
+    assert await statuses(whole, f"{AT}/{made['id']}/retrack", 14) == [200] * 3 + [400] * 11
+
+    assert len(payloads(beanstalkd)) == 3
+    assert [each["retracks"] for each in bucket.shipments.find()] == [3]
+
+
+async def test_of_two_retracks_of_an_end_that_the_account_told_one_is_made(
+    whole: Client, beanstalkd: Server
+) -> None:
+    path = f"{AT}/{(await create(whole, tracking_number=NUMBER, slug='usps'))['id']}"
+    await answer_of(await whole.post(f"{path}/mark-as-completed", json={"reason": "LOST"}))
+    payloads(beanstalkd)
+
+    assert await statuses(whole, f"{path}/retrack", 5) == [200] + [400] * 4
+
+    assert len(payloads(beanstalkd)) == 1
+
+
+async def test_a_retrack_that_is_durable_nowhere_does_not_count(
+    whole: Client, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"{AT}/{(await create(whole, tracking_number=NUMBER, slug='usps'))['id']}"
+    await answer_of(await whole.post(f"{path}/mark-as-completed", json={"reason": "LOST"}))
+    before = bucket.shipments.find_one()
+
+    async def refuse(*_: object) -> None:
+        raise SpoolDown("it is full")
+
+    with monkeypatch.context() as full:
+        full.setattr(Door, "take", refuse)
+        await refusal_of(await whole.post(f"{path}/retrack"), 503)
+
+    after = bucket.shipments.find_one()
+    assert before
+    assert after
+    assert after | {"updated_at": None} == before | {"updated_at": None}
+    assert (await answer_of(await whole.post(f"{path}/retrack")))["active"] is True
+
+
+async def test_changes_at_once_are_all_made_and_asked_for_together(
+    whole: Client, bucket: Bucket, beanstalkd: Server
+) -> None:
+    path = f"{AT}/{(await create(whole, tracking_number=NUMBER, slug='usps'))['id']}"
+    payloads(beanstalkd)
+    said: list[dict[str, str]] = [
+        {"destination_postal_code": "8000"},
+        {"tracking_key": "k"},
+        {"title": "x"},
+    ]
+
+    await asyncio.gather(*(whole.put(path, json=each) for each in said))
+
+    [shipment] = bucket.shipments.find()
+    assert [shipment["words"].get(name) for each in said for name in each] == ["8000", "k", "x"]
+    asked = [
+        (each.get("tracking_postal_code"), each.get("tracking_key"))
+        for each in payloads(beanstalkd)
+    ]
+    assert ("8000", "k") in asked
+
+
 async def test_the_courier_of_a_shipment_can_be_corrected(
     whole: Client, beanstalkd: Server
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from typing import Any, cast
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
-from door_ground import FixedKeys, refused
+from door_ground import Client, FixedKeys, refused
 from events_ground import hearing
 from operations_ground import serving_all
 
@@ -94,11 +95,19 @@ async def test_a_key_that_listens_too_often_keeps_no_other_out(
 def test_one_account_watches_half_of_what_can_be_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "WATCHED_MOST", 4)
     watched = Progress(cast("Any", None))
-    assert watched.has_room(SHOP)
-    watched.watch(Listener(SHOP, frozenset("ab")))
+    assert watched.take(Listener(SHOP, frozenset("ab")), SHOP)
 
-    assert not watched.has_room(SHOP)
-    assert watched.has_room(MAIN)
-    assert watched.has_room(None)
-    watched.watch(Listener(MAIN, frozenset("cd")))
-    assert not watched.has_room(None)
+    assert not watched.take(Listener(SHOP, frozenset("e")), SHOP)
+    assert watched.take(Listener(MAIN, frozenset("cd")), MAIN)
+    assert not watched.take(Listener(MAIN, frozenset("f")), None)
+
+
+async def test_who_asks_to_watch_at_once_has_no_more_room(
+    api: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "WATCHED_MOST", 3)
+    asked = [asyncio.create_task(api.get(f"/v1/events?id={n}&progress=1")) for n in range(14)]
+
+    statuses = sorted([(await each).status for each in asked])
+
+    assert statuses == [200] * 3 + [503] * 11

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +11,25 @@ from typing import Any
 
 import pytest
 
-from service.client import connections
+from service.client import accounts, connections
 from service.client import keyring as keyring_module
-from service.client.accounts import add_key, revoke_key
+from service.client.accounts import (
+    NotDone,
+    add_account,
+    add_key,
+    keys,
+    remove_account,
+    revoke_key,
+    rotate_key,
+)
 from service.client.connections import collections_of
 from service.client.keyring import Keyring, KeysDown
-from service.client.keys import PREFIX_CHARACTERS, Scope
+from service.client.keys import PREFIX_CHARACTERS, Scope, make_key
 from service.config.load import load
 from service.config.schema import Config
 from service.observe.background import Background
 from service.observe.events import Event
-from tracking.account import MAIN
+from tracking.account import MAIN, Account
 from tracking.errors import ResultsDown
 
 
@@ -155,3 +163,41 @@ async def test_a_door_looks_again_and_again_and_tells_once_that_it_cannot(
         await over.wait()
 
     assert told == [Event.KEYS_STALE, Event.KEYS_FRESH]
+
+
+def while_it_is_made(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    """Have something happen after all was looked at, and before the key is there."""
+
+    def made() -> str:
+        monkeypatch.undo()
+        happens()
+        return make_key()
+
+    monkeypatch.setattr(accounts, "make_key", made)
+
+
+def test_a_key_that_is_made_while_its_account_is_removed_opens_nothing(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Account("shop")
+    with collections_of(ground.config) as stores:
+        add_account(stores, shop)
+        while_it_is_made(monkeypatch, lambda: remove_account(stores, shop))
+
+        with pytest.raises(NotDone, match="no account shop"):
+            add_key(stores, shop, [Scope.READ])
+
+        assert all(each.ends_at is not None for each in keys(stores, shop))
+
+
+def test_a_key_that_is_revoked_while_it_is_rotated_has_no_successor(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with collections_of(ground.config) as stores:
+        prefix = add_key(stores, MAIN, [Scope.READ]).text[:PREFIX_CHARACTERS]
+        while_it_is_made(monkeypatch, lambda: revoke_key(stores, prefix))
+
+        with pytest.raises(NotDone, match="has ended"):
+            rotate_key(stores, prefix, 60.0)
+
+        assert all(each.ends_at is not None for each in keys(stores, MAIN))

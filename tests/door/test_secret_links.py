@@ -247,6 +247,17 @@ async def test_an_account_has_only_so_many(whole: Client, monkeypatch: pytest.Mo
     assert "revoke" in (await refused(await whole.post("/v1/links", json=USPS), 409))["detail"]
 
 
+async def test_nor_has_it_more_by_making_them_at_once(
+    whole: Client, kept: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "LINKS_MOST", 3)
+
+    replies = await asyncio.gather(*(whole.post("/v1/links", json=USPS) for _ in range(14)))
+
+    assert {each.status for each in replies} <= {201, 409}
+    assert sum(each.status == 201 for each in replies) == kept.links.count_documents({}) <= 3
+
+
 async def test_a_link_to_a_courier_that_is_gone_says_so(whole: Client, kept: Database) -> None:
     link = await made(whole)
     kept.links.update_one({}, {"$set": {"request.slug": "nobody"}})

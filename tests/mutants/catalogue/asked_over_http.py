@@ -175,9 +175,7 @@ MUTANTS = (
         where="service/api/reading.py",
         old="for name in _times(kind).intersection(given):",
         new="for name in ():",
-        tests=(
-            "door/test_dead_over_http.py::test_what_is_no_time_deletes_and_kicks_nothing[2026]",
-        ),
+        tests=("door/test_dead_over_http.py::test_what_is_no_time_deletes_and_kicks_nothing",),
     ),
     Mutant(
         name="a packed body is unpacked before anybody is asked for a key",
@@ -186,5 +184,23 @@ MUTANTS = (
         old="auto_decompress=False",
         new="auto_decompress=True",
         tests=("door/test_hostile_clients.py::test_a_body_is_unpacked_for_nobody",),
+    ),
+    Mutant(
+        name="a shipment that somebody else changed is changed as it was read",
+        breaks="F18",
+        where="service/client/shipments.py",
+        old='same = ("_id", "retracks", "updated_at") if as_read else ("_id",)',
+        new='same = ("_id",)',
+        tests=(
+            "door/test_aftership_trackings.py::test_fourteen_retracks_at_once_are_three_at_most",
+        ),
+    ),
+    Mutant(
+        name="an account has as many links as it makes at once",
+        breaks="F18",
+        where="service/client/links.py",
+        old="limit=most) >= most:",
+        new="limit=most) > most:",
+        tests=("door/test_secret_links.py::test_nor_has_it_more_by_making_them_at_once",),
     ),
 )

@@ -15,7 +15,7 @@ from service.api.bodies import body_of
 from service.api.problems import Problem
 from service.client.audit import Operator, Via
 from service.client.keys import PREFIX_CHARACTERS, Key, Keys, Scope
-from service.client.signatures import Sent, flaw
+from service.client.signatures import IDEMPOTENCY_KEY, Sent, covers, flaw
 from tracking.account import MAIN, Account
 
 BURST_SECONDS = 2.0
@@ -23,6 +23,9 @@ BURST_SECONDS = 2.0
 
 FLAW = web.RequestKey("FLAW", str)
 """What is wrong with the signature of a request whose key demands one, "" if nothing is."""
+
+COVERED = web.RequestKey("COVERED", bool)
+"""Whether that signature was made of the header Idempotency-Key too."""
 
 _UNSEEN = "this key was not known yet when the request came: send it again"
 _HOW = "send a key in the header as-api-key, or as Authorization: Bearer KEY"
@@ -99,7 +102,8 @@ class Callers:
             return
         body = await body_of(request)
         sent = Sent(request.method, request.raw_path, request.headers.items(), body)
-        request[FLAW] = flaw(known.signing, sent, dt.datetime.now(dt.UTC))
+        request[FLAW] = why = flaw(known.signing, sent, dt.datetime.now(dt.UTC))
+        request[COVERED] = not why and covers(known.signing, sent)
 
     def account(self, request: web.Request, scope: Scope) -> Account:
         """Tell which account asks for something of this scope. Raises Problem."""
@@ -111,6 +115,13 @@ class Callers:
             raise Problem(HTTPStatus.FORBIDDEN, why)
         self._use(key)
         return key.account
+
+    def insist_on_idempotency_key(self, request: web.Request) -> None:
+        """Raises Problem where a signature is demanded, and not made of `Idempotency-Key` too."""
+        if not request.get(COVERED, True):
+            value = request.headers["Idempotency-Key"].strip()
+            why = "of Idempotency-Key the signature says nothing: sign the line"
+            raise _nobody(f"{why} {IDEMPOTENCY_KEY}:{value} behind those of `as-` headers")
 
     def standing(self, request: web.Request) -> tuple[int, int, float] | None:
         """Tell how the allowance of who asks stands, see there; None where nobody is known."""

@@ -97,7 +97,7 @@ class Requests:
         """Take requests; 202 once each is durable. Raises Problem."""
         account = self._callers.account(request, Scope.INGEST)
         skip_bad = flag(request, "skip_bad")
-        posted, many = await _posted(request)
+        posted, many = await _posted(request, self._callers)
         traceparent = request.headers.get("traceparent")
         good, refused = sendables_of(posted, self._catalogue, self._known, traceparent, account)
         if refused and (not skip_bad or not good):
@@ -121,7 +121,7 @@ class Requests:
         )
 
 
-async def _posted(request: web.Request) -> tuple[Sequence[object], bool]:
+async def _posted(request: web.Request, callers: Callers) -> tuple[Sequence[object], bool]:
     """Read the requests of a body, and whether it may hold several. Raises Problem."""
     lines = insist_on_json(request, *LINES) in LINES
     body = await body_of(request)
@@ -131,7 +131,10 @@ async def _posted(request: web.Request) -> tuple[Sequence[object], bool]:
     else:
         read = json_of(body)
         if not isinstance(read, list):
-            return [read if key is None else _with_id(read, key)], False
+            named = read if key is None else _with_id(read, key)
+            if named != read:
+                callers.insist_on_idempotency_key(request)
+            return [named], False
         posted = read
     if key is not None:
         why = "Idempotency-Key names one request: give each of several its own `id` instead"

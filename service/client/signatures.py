@@ -8,6 +8,8 @@ body     its MD5 in upper-case hexadecimal digits, empty without a body
 type     the header Content-Type, empty without a body
 date     the header Date
 headers  a line `name:value` for each `as-…` but signatures, by names, which are in lower case
+         and for `idempotency-key`, of which AfterShip knows nothing: without it a text is good
+         where that says nothing of its own (`covers`)
 resource the path, and the query by its names
 ======== =========================================================================================
 
@@ -39,6 +41,8 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
     load_pem_public_key,
 )
+
+IDEMPOTENCY_KEY = "idempotency-key"
 
 DATE_SECONDS = 180.0
 """How far the header Date may be from now, as AfterShip documents it."""
@@ -107,9 +111,8 @@ def kind_of(signing: Signing | None) -> str | None:
 
 def flaw(signing: Signing, sent: Sent, now: dt.datetime) -> str:
     """Say what is wrong with the signature of a request, and what to send; "" if nothing is."""
-    # Of a header that is there twice the first one counts, as for all who read it.
-    headers = {name.lower(): value.strip() for name, value in reversed([*sent.headers])}
-    name = f"as-signature-{kind_of(signing)}-sha256"
+    headers = _by_name(sent)
+    name = _header_of(signing)
     signature, date = headers.get(name, ""), headers.get("date", "")
     if not signature:
         return f"requests with this key must be signed: send the headers {name} and Date"
@@ -120,10 +123,16 @@ def flaw(signing: Signing, sent: Sent, now: dt.datetime) -> str:
         given = base64.b64decode(signature, validate=True)
     except ValueError:
         return f"{name} must be written in Base64"
-    texts = [each.encode("utf-8", "surrogateescape") for each in signed_texts(sent, headers)]
-    if any(_is_made_by(signing, given, text) for text in texts):
+    if _signs(signing, given, sent, headers) or _signs(signing, given, sent, _bare(headers)):
         return ""
     return f"{name} is not the signature of this request: docs/http.md says what is signed"
+
+
+def covers(signing: Signing, sent: Sent) -> bool:
+    """Tell whether a signature without a flaw was made of `Idempotency-Key` too."""
+    headers = _by_name(sent)
+    given = base64.b64decode(headers[_header_of(signing)])
+    return IDEMPOTENCY_KEY in headers and _signs(signing, given, sent, headers)
 
 
 def signed_texts(sent: Sent, headers: Mapping[str, str]) -> list[str]:
@@ -133,7 +142,8 @@ def signed_texts(sent: Sent, headers: Mapping[str, str]) -> list[str]:
     named = "\n".join(
         f"{name}:{value}"
         for name, value in sorted(headers.items())
-        if name.startswith("as-") and not name.startswith("as-signature-")
+        if name == IDEMPOTENCY_KEY
+        or (name.startswith("as-") and not name.startswith("as-signature-"))
     )
     head = "\n".join([sent.method, *about_body, headers.get("date", ""), named, ""])
     path, _, query = sent.target.partition("?")
@@ -145,6 +155,25 @@ def signed_texts(sent: Sent, headers: Mapping[str, str]) -> list[str]:
     # As it came, as AfterShip documents it, and as its SDKs of Python and Go write it.
     forms = dict.fromkeys((query, "&".join(by_name), written))
     return [f"{head}{path}?{each}" for each in forms]
+
+
+def _header_of(signing: Signing) -> str:
+    return f"as-signature-{kind_of(signing)}-sha256"
+
+
+def _by_name(sent: Sent) -> dict[str, str]:
+    """Name headers in lower case; of one that is there twice the first counts, as for all."""
+    return {name.lower(): value.strip() for name, value in reversed([*sent.headers])}
+
+
+def _bare(headers: Mapping[str, str]) -> dict[str, str]:
+    """Leave out what AfterShip does not sign."""
+    return {name: value for name, value in headers.items() if name != IDEMPOTENCY_KEY}
+
+
+def _signs(signing: Signing, given: bytes, sent: Sent, headers: Mapping[str, str]) -> bool:
+    texts = [each.encode("utf-8", "surrogateescape") for each in signed_texts(sent, headers)]
+    return any(_is_made_by(signing, given, text) for text in texts)
 
 
 def _is_made_by(signing: Signing, given: bytes, text: bytes) -> bool:

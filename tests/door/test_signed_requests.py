@@ -28,11 +28,13 @@ def keys() -> FixedKeys:
     return FixedKeys()
 
 
-def headers_for(key: str, method: str, target: str, body: bytes = b"") -> dict[str, str]:
-    """What an SDK sends with a request."""
+def headers_for(
+    key: str, method: str, target: str, body: bytes = b"", covered: str = ""
+) -> dict[str, str]:
+    """What an SDK sends with a request; `covered` is what it signs of `Idempotency-Key`."""
     date = format_datetime(dt.datetime.now(dt.UTC), usegmt=True)
     about = f"{hashlib.md5(body).hexdigest().upper()}\napplication/json" if body else "\n"  # noqa: S324 - as above
-    text = f"{method}\n{about}\n{date}\nas-api-key:{key}\n{target}"
+    text = f"{method}\n{about}\n{date}\nas-api-key:{key}\n{covered}{target}"
     signature = signed_by(SECRET, text)
     sent = {"as-api-key": key, "date": date, "as-signature-hmac-sha256": signature}
     return sent | ({"Content-Type": "application/json"} if body else {})
@@ -61,6 +63,36 @@ async def test_a_key_that_demands_a_signature_takes_no_request_without(
         assert (await post(client, body, headers)).status == 202
         assert (await post(client, body, headers)).status == 202  # an SDK repeats its request
         assert (await post(client, body, json | {"as-api-key": plain})).status == 202
+
+
+async def test_a_signature_covers_the_idempotency_key(keys: FixedKeys, disk: Path) -> None:
+    key = keys.make("main", Scope.INGEST, signing=SECRET)
+    body = b'{"slug":"usps","number":"9405903699300184125060"}'
+    covered = "idempotency-key:order-1\n"
+    signed = headers_for(key, "POST", "/v1/requests", body, covered)
+    async with serving(disk / "spool", NOWHERE, callers=Callers(keys, 1_000.0)) as client:
+        for wrong in ({"Idempotency-Key": "order-2"}, {}):  # replayed with another one, or none
+            await refused(await post(client, body, signed | wrong), 401)
+        taken = await post(client, body, signed | {"Idempotency-Key": " order-1"})
+
+        assert (taken.status, (await taken.json())["id"]) == (202, "order-1")
+
+
+async def test_an_idempotency_key_that_no_signature_covers_says_no_more_than_the_body(
+    keys: FixedKeys, disk: Path
+) -> None:
+    key = keys.make("main", Scope.INGEST, signing=SECRET)
+    anonymous = b'{"slug":"usps","number":"9405903699300184125060"}'
+    named = b'{"slug":"usps","number":"9405903699300184125060","id":"order-1"}'
+    given = {"Idempotency-Key": "order-1"}
+    async with serving(disk / "spool", NOWHERE, callers=Callers(keys, 1_000.0)) as client:
+        headers = headers_for(key, "POST", "/v1/requests", anonymous)
+        problem = await refused(await post(client, anonymous, headers | given), 401)
+        assert "idempotency-key:order-1" in problem["detail"]
+
+        headers = headers_for(key, "POST", "/v1/requests", named)
+        assert (await post(client, named, headers | given)).status == 202
+        assert (await client.get("/livez", headers=given)).status == 200
 
 
 async def test_it_counts_nowhere_without(keys: FixedKeys, disk: Path) -> None:

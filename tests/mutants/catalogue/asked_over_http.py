@@ -13,6 +13,7 @@ PARCELS = "door/test_parcels_over_http.py"
 OPERATORS = "door/test_operators.py"
 SIGNATURES = "door/test_signed_requests.py"
 HELD = "door/test_held_replies.py"
+SIGNED = "door/test_signed_requests.py"
 SHIPMENTS = "door/test_aftership_lists.py"
 LET_GO = "results/test_parcels_let_go.py"
 
@@ -202,5 +203,15 @@ MUTANTS = (
         old="limit=most) >= most:",
         new="limit=most) > most:",
         tests=("door/test_secret_links.py::test_nor_has_it_more_by_making_them_at_once",),
+    ),
+    Mutant(
+        name="a signature is good with any Idempotency-Key",
+        breaks="F18",
+        where="service/api/callers.py",
+        old="request[COVERED] = not why and",
+        new="request[COVERED] = True or",
+        tests=(
+            f"{SIGNED}::test_an_idempotency_key_that_no_signature_covers_says_no_more_than_the_body",
+        ),
     ),
 )

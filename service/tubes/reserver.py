@@ -147,6 +147,7 @@ class Reserver:
             await self._take()
 
     def _settled(self, jobs: Sequence[Reservation]) -> None:
+        self._touches.forget(jobs)
         self._room.give(sum(not job.roomless for job in jobs))
 
     async def _take(self) -> None:
@@ -228,6 +229,7 @@ class Reserver:
 
     def _drop_ended(self) -> None:
         if self._pool.drop_ended():
+            self._touches.forget_ended()
             if self._waiting and self._waiting[0].down:
                 self._waiting = None
             self._look_at = time.monotonic()

@@ -3,6 +3,8 @@
 A job that is settled at once costs nothing. One that is still held after YOUNG seconds is touched;
 after as long again its TTR is read, and it is touched every third of it: one touch may be late or
 fail. That is why nothing needs to be done about beanstalkd's DEADLINE_SOON.
+
+A TTR may be years: what is settled or lost is let go of long before its next touch was due.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ class Touches:
         self._young: deque[tuple[float, Reservation]] = deque()
         self._read: list[tuple[float, int, Reservation]] = []
         self._number = count()
+        self._ended = 0
 
     @property
     def next_at(self) -> float | None:
@@ -48,6 +51,19 @@ class Touches:
         for reservation in reservations:
             reservation.touch_at = due
             self._young.append((due, reservation))
+
+    def forget(self, jobs: Iterable[Reservation]) -> None:
+        """Hear that these are settled; at most half of all that are kept here are such jobs."""
+        # Only a job whose TTR was read may be due in hours; the others are gone within a second.
+        self._ended += sum(job.ttr is not None for job in jobs)
+        if self._ended * 2 > len(self._read):
+            self.forget_ended()
+
+    def forget_ended(self) -> None:
+        """Keep only jobs that are held; costs a look at each."""
+        self._ended = 0
+        self._read = [entry for entry in self._read if entry[2].is_held]
+        heapq.heapify(self._read)
 
     async def touch_due(self, now: float) -> None:
         """Touch the jobs that are due. A connection that fails meanwhile is closed then."""

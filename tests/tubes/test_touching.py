@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import operator
 import time
 from itertools import accumulate
@@ -14,7 +15,7 @@ from tubes_hands import SOON, Begin, Producer, count, reserved, until
 
 from devstack.servers import Server
 from service.tubes import touches
-from service.tubes.client import Client
+from service.tubes.client import Client, Reservation
 from service.tubes.commands import Verb
 from service.tubes.connection import Patience
 from service.tubes.envelope import REQUESTS_TUBE
@@ -101,6 +102,45 @@ async def test_hundreds_of_short_jobs_stay_ours_while_others_come_and_go(
     assert timeouts(producer) == 0
     assert not any(job.lost for job in held)
     assert reserved(producer) == 300
+
+
+def reservations() -> int:
+    gc.collect()
+    return sum(isinstance(each, Reservation) for each in gc.get_objects())
+
+
+async def test_settled_jobs_of_a_long_ttr_are_let_go_of(
+    begin: Begin, source: Source, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their next touch is due in hours."""
+    monkeypatch.setattr(touches, "YOUNG", 0.05)
+    intake, hands = begin(source, room=400)
+    for _ in range(300):
+        producer.put(b"", ttr=86_400)
+    jobs = list(await hands.have(300))
+    await until(lambda: count(producer, "cmd-stats-job") >= 300)
+
+    for job in jobs[10:]:
+        await job.delete()
+    del job, jobs[10:]
+    hands.jobs.clear()
+
+    await until(lambda: reservations() <= 20)
+    assert reserved(producer) == 10
+    assert intake.held == 10
+
+
+async def test_lost_jobs_of_a_long_ttr_are_let_go_of(
+    beanstalkd: Server, producer: Producer
+) -> None:
+    client, held = await holding_one(beanstalkd, producer)
+    await held.touch_due(YOUNG)
+    await held.touch_due(2 * YOUNG)
+    client.close()
+
+    held.forget_ended()
+
+    assert held.next_at is None
 
 
 async def test_short_jobs_on_every_connection_do_not_make_the_worker_ask_without_end(

@@ -20,6 +20,14 @@ MUTANTS = (
         tests=("tubes/test_touching.py::test_a_touched_job_is_due_again_within_half_of_its_ttr",),
     ),
     Mutant(
+        name="a settled job is kept until its next touch was due",
+        breaks="I1",
+        where="service/tubes/touches.py",
+        old="        if self._ended * 2 > len(self._read):\n            self.forget_ended()\n",
+        new="",
+        tests=("tubes/test_touching.py::test_settled_jobs_of_a_long_ttr_are_let_go_of",),
+    ),
+    Mutant(
         name="a job's handle outlives its connection",
         breaks="I8",
         where="service/tubes/client.py",

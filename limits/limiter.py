@@ -33,13 +33,14 @@ from limits.permit import CallPermit
 from limits.pipeline import Pipeline
 from limits.reports import Reports, encode
 from limits.rules import Rules, RulesOf, answer_keep_seconds
-from limits.workers import LIVES_SECONDS, Who, introduction
+from limits.workers import LIVES_SECONDS, Who, introduction, is_gone
 from tracking.call import (
     Asked,
     Call,
     Dying,
     Ended,
     Granted,
+    Held,
     NoMemory,
     Parked,
     Setback,
@@ -124,6 +125,10 @@ class Limiter:
         if reply[1] == "epoch":
             await self._epoch.agree()
             reply = await self._run("admit", line, args)
+        if reply[1] == "held" and is_gone(reply[2]):
+            # It cannot take its leave itself.
+            await self._pipeline.run("survey", [keys.LINES, keys.WORKERS], ("", reply[2], 0))
+            reply = await self._run("admit", line, args)
         match reply[1:]:
             case ["granted" | "dying" as word, grant]:
                 call = self._call(line, grant, asked)
@@ -132,6 +137,8 @@ class Limiter:
                 return Parked(str(why), put_drain=put == 1)
             case ["ended", state]:
                 return Ended(State(state))
+            case ["held", _]:
+                return Held()
             case ["no_memory"]:
                 return NoMemory(MEMORY_FIX)
         if refused := codec.read_refusal(reply[1:]):

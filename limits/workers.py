@@ -1,14 +1,17 @@
-"""Which worker processes live, for people: nothing decides by it.
+"""Which worker processes live: people see it, and a job that comes back asks whose call it is.
 
 A worker tells itself with the look that its sweeper takes anyway (lua/survey.lua), and is forgotten
-`LIVES_SECONDS` after its last one.
+`LIVES_SECONDS` after its last one. A process that vanished is known to be gone at once by those
+that run beside it, under the same kernel; by all others once it is forgotten.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 
 from redis.asyncio import Redis
 
@@ -47,7 +50,36 @@ class LiveWorker(Who):
 def introduction(who: Who, token: str) -> str:
     """Write a worker for the key of all workers; the ids of its calls begin with its token."""
     told = {name: value for name, value in asdict(who).items() if value != ""}
+    if who.pid == os.getpid():
+        told["space"] = process_space()
     return json.dumps({"token": token, **told}, separators=(",", ":"))
+
+
+def process_space() -> str:
+    """Name where pids mean what they mean to this process: kernel, since it booted, and namespace.
+
+    "": this system does not say.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""  # no Linux
+
+
+def is_gone(told: str) -> bool:
+    """Whether the process that tells this of itself has certainly ended."""
+    who = json.loads(told)
+    if not who.get("space") or who["space"] != process_space():
+        return False
+    try:
+        os.kill(who["pid"], 0)
+        state = Path(f"/proc/{who['pid']}/stat").read_text().rpartition(")")[2].split()[0]
+    except (ProcessLookupError, FileNotFoundError):
+        return True
+    except OSError:
+        return False  # another user's
+    return state in {"Z", "X"}
 
 
 async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
@@ -58,7 +90,12 @@ async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
     # The newest of each worker: one that is in trouble tells itself once more.
     found = {each["token"]: each for each in (json.loads(str(text)) for text in told)}
     calls = await _calls(redis, now_ms) if found else Counter[str]()
-    workers = [LiveWorker(calls=calls[each.pop("token")], **each) for each in found.values()]
+    # Of a worker of another version only what is known here.
+    names = {field.name for field in fields(Who)}
+    workers = [
+        LiveWorker(calls=calls[token], **{name: each[name] for name in names & each.keys()})
+        for token, each in found.items()
+    ]
     return sorted(workers, key=lambda each: (each.host, each.since, each.pid))
 
 

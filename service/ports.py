@@ -45,6 +45,10 @@ class Job(Protocol):
     def body(self) -> bytes:
         """The body as it was put."""
 
+    @property
+    def lost(self) -> bool:
+        """Whether it is not ours any more; somebody else has it, or will have it."""
+
     async def age(self) -> float:
         """Seconds since the put. Raises TubesDown when the job is not ours any more."""
 

@@ -88,6 +88,14 @@ class Reused:
     parcel: str
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The job came back while a process that lives makes its call; nothing was changed.
+
+    Keep the job and ask again later: the call has ended then, or its process may have vanished.
+    """
+
+
 class Lent(NamedTuple):
     """A fresh answer stands in the document of another `account` that asked alike.
 
@@ -128,7 +136,7 @@ class TooLate:
 Refused = Full | Reused | TooLate
 """A request that was not taken, and never will be."""
 
-Admission = Granted | Parked | Ended | Refused | Dying
+Admission = Granted | Parked | Ended | Refused | Dying | Held
 
 Asked = Admission | Lent | NoMemory
 """What comes of asking once; not before an Admission is a request carried on."""

@@ -10,7 +10,7 @@ ARGV     behind the reports, see lib/batch.lua:
   stored   JSON: state, output (JSON text), observed (ms) -- an answer that is fresh enough for this
            request and stored for its account; or empty
 
-Uses     context: quiet_until
+Uses     context: digits, quiet_until
          memory: count, drop_ended, entries, open_operations
          lists: nobody_waits, numbers, push_last, take_out, turns_before, waits
          tallies: tally, tally_call
@@ -31,6 +31,8 @@ Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "full", waiting}         max_waiting operations are waiting; it is only counted
          {now, "too_late", starts}      it was not taken: by the rate and the quotas alone its call could start
                                         at this time, in µs, when nobody wants it any more
+         {now, "held", who}             its job came back, and a process that lives makes its call: ask again
+                                        later; who: what that process tells of itself (limits/workers.py)
          {now, "dying", grant}          too many workers vanished over it: record it, then finish
          {now, "no_memory"}             Redis is full and nothing was changed: ask again later
          {now, "epoch"}                 this Redis lost its state: agree on an epoch first
@@ -75,11 +77,32 @@ local function opening_for(request)
   return opening()
 end
 
--- The job of a call that runs: its worker vanished, so it goes on here, at once, with a new permit.
--- The old lease stays taken until it ends, because the old call may still be at the courier.
+-- What the process tells of itself that was granted a call, nil where it is not known to live.
+local living
+do
+  local LIVES_MS = 20000 -- as in limits/workers.py
+  local told
+
+  function living(id)
+    -- What lies further ahead was noted before the clock stepped back.
+    told = told or redis.pcall('ZRANGEBYSCORE', 'tracking:workers', '(' .. digits(now_ms),
+      digits(now_ms + LIVES_MS))
+    local token = '"token":"' .. (string.match(id, '^(.*)%-') or '') .. '"'
+    for _, who in ipairs(told) do
+      if string.find(who, token, 1, true) then return who end
+    end
+    return nil
+  end
+end
+
+-- The job of a call that runs came back. Its worker may only have lost it, with a link to beanstalkd:
+-- while that one lives the call is its own. Where it vanished the job goes on here, at once, with a
+-- new permit. The old lease stays taken until it ends, because the old call may still be at the courier.
 local function go_on(id, request, old, record)
   if record.forgotten then return ended(id, 'CANCELLED') end
   if not record.dying then
+    local who = call('ZSCORE', LEASES, old) and living(old)
+    if who then return { now, 'held', who } end
     record.deaths = (record.deaths or 0) + 1
     record.dying = record.deaths > rules.deaths or nil
     count('taken_over')

@@ -14,7 +14,7 @@ Returns  {line, …}    each at most once
 if ARGV[2] then
   local time = redis.call('TIME')
   local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-  -- Nothing decides by it: where it cannot be written, the lines are looked at all the same.
+  -- Where it cannot be written, the lines are looked at all the same.
   -- A full Redis lets a script write that begins with a deletion: lib/context.lua.
   redis.pcall('ZREM', KEYS[2], ARGV[2])
   redis.pcall('ZADD', KEYS[2], now_ms + ARGV[3], ARGV[2])

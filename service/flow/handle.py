@@ -13,6 +13,7 @@ repeated: a worker may vanish between any two of them. See docs/flow.md.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
@@ -25,7 +26,19 @@ from service.observe.events import Event
 from service.observe.failpoints import FailPoint
 from service.observe.log import emit
 from service.ports import Job
-from tracking.call import Dying, Ended, Full, Granted, Parked, Refused, Reused, TooLate, Turn
+from tracking.call import (
+    Admission,
+    Dying,
+    Ended,
+    Full,
+    Granted,
+    Held,
+    Parked,
+    Refused,
+    Reused,
+    TooLate,
+    Turn,
+)
 from tracking.errors import LimitsDown, MalformedJob, TubesDown
 from tracking.line import line_of
 from tracking.operation import State, id_of
@@ -33,6 +46,9 @@ from tracking.request import Origin, TrackingRequest
 
 Decode = Callable[[Job], Awaitable[TrackingRequest]]
 """Reads a job. Raises MalformedJob, or TubesDown when the job is not ours any more."""
+
+HELD_FIRST, HELD_MOST = 0.5, 4.0
+"""Seconds between looks whether the call of a job that came back goes on; doubled each time."""
 
 
 class Handler:
@@ -65,7 +81,7 @@ class Handler:
         except TubesDown:
             await job.release()  # this process lost it, and the next holder reads it
             return
-        admission = await self._admitter.admit(request, job.key)
+        admission = await self._admit(request, job)
         match admission:
             case Granted(call):
                 self._reach(FailPoint.AFTER_GRANT)
@@ -84,11 +100,24 @@ class Handler:
                 await self._refuse(job, request, admission)
             case Dying(call):
                 await self._dispatcher.die(call)
+            case Held():
+                return  # who has the job now waits for the end of its call
             case _:
                 assert_never(admission)
         # Nobody waits for it: a job whose delete is lost comes again, and finds what was done.
         job.delete()
         self._reach(FailPoint.AFTER_DELETE)
+
+    async def _admit(self, request: TrackingRequest, job: Job) -> Admission:
+        """Ask for a call, and wait while another process makes that of this very job."""
+        wait = HELD_FIRST
+        while isinstance(admission := await self._admitter.admit(request, job.key), Held):
+            job.admitted()
+            await asyncio.sleep(wait)
+            if job.lost:
+                break
+            wait = min(2 * wait, HELD_MOST)
+        return admission
 
     async def _refuse(self, job: Job, request: TrackingRequest, why: Refused) -> None:
         """Record a request that was not taken; its job may go then."""

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+from typing import Any
+
 import pytest
 from limits_bench import (
     ANSWERED,
@@ -20,8 +25,10 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
+from limits.keys import WORKERS
 from limits.limiter import Policy
-from tracking.call import Dying, Ended, Parked
+from limits.workers import LIVES_SECONDS, Who, is_gone, process_space
+from tracking.call import Dying, Ended, Held, Parked
 from tracking.operation import State
 from tracking.request import Origin
 
@@ -53,6 +60,85 @@ async def test_the_lease_of_the_dead_worker_stays_because_its_call_may_still_run
 
     await worker.finish(again)
     assert await redis.zrange(KEYS.calls_leases, 0, -1) == [dead.id]
+
+
+HERE = Who("here", os.getpid(), "1", 0.0)
+
+
+async def test_a_job_that_comes_again_while_its_worker_lives_waits_for_the_call_of_that_one(
+    hire: Hire, redis: Redis
+) -> None:
+    living, other = await hire(policy=Policy(who=HERE)), await hire()
+    runs = await living.granted("N001", job="job-1", id="op-1")
+
+    held = [await one.admit("N001", job="job-1", id="op-1") for one in (other, living)]
+    await living.finish(runs)
+
+    assert held == [Held(), Held()]
+    assert await other.ended("N001", job="job-1", id="op-1") is State.SUCCESS
+    assert await redis.hmget(KEYS.counts, "taken_over", "calls") == [None, "1"]
+
+
+@pytest.mark.parametrize("what", ["its process was not heard of", "its lease is over"])
+async def test_a_call_whose_worker_was_silent_or_has_lost_it_is_taken_over(
+    hire: Hire, redis: Redis, what: str
+) -> None:
+    silent, other = await hire(policy=Policy(who=HERE)), await hire()
+    call = await silent.granted("N001", job="job-1")
+    assert await other.admit("N001", job="job-1") == Held()
+
+    if what == "its lease is over":
+        await the_lease_ends(redis, call)
+    else:
+        for told in await redis.zrange(WORKERS, 0, -1):
+            await redis.zincrby(WORKERS, -LIVES_SECONDS * 1000, told)
+
+    assert (await other.granted("N001", job="job-1")).deaths == 1
+
+
+def ended_pid() -> int:
+    with subprocess.Popen(["true"]) as process:
+        return process.pid
+
+
+async def test_a_call_whose_process_ended_on_this_machine_is_taken_over_at_once(
+    hire: Hire, redis: Redis
+) -> None:
+    killed, other = await hire(policy=Policy(who=HERE)), await hire()
+    await killed.granted("N001", job="job-1")
+    (told,) = await redis.zrange(WORKERS, 0, -1)
+    score = await redis.zscore(WORKERS, told)
+    await redis.delete(WORKERS)
+    pid = ended_pid()
+    await redis.zadd(
+        WORKERS, {json.dumps({**json.loads(told), "pid": pid}, separators=(",", ":")): score}
+    )
+
+    assert (await other.granted("N001", job="job-1")).deaths == 1
+    assert await redis.exists(WORKERS) == 0
+
+
+NOBODY = 2**22 + 1
+"""More than a pid can be."""
+
+
+@pytest.mark.parametrize(
+    "who",
+    [
+        {"space": process_space(), "pid": os.getpid()},
+        {"space": process_space(), "pid": 1},
+        {"space": "of another machine", "pid": NOBODY},
+        {"pid": NOBODY},
+    ],
+)
+def test_a_process_that_may_live_is_not_known_to_be_gone(who: dict[str, Any]) -> None:
+    assert not is_gone(json.dumps(who))
+
+
+def test_a_process_that_ended_is_gone_before_its_parent_has_looked() -> None:
+    with subprocess.Popen(["true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert is_gone(json.dumps({"space": process_space(), "pid": process.pid}))
 
 
 async def test_a_job_that_comes_again_and_finds_no_slot_is_the_first_to_have_one(

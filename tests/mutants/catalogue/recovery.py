@@ -27,6 +27,33 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="a living worker is taken for dead when its job comes back",
+        breaks="I8 I9",
+        where="limits/lua/admit.lua",
+        old="    if who then return { now, 'held', who } end\n",
+        new="",
+        tests=(
+            RECOVERY
+            + "test_a_job_that_comes_again_while_its_worker_lives_waits_for_the_call_of_that_one",
+        ),
+    ),
+    Mutant(
+        name="a process of another machine is taken for gone",
+        breaks="I8",
+        where="limits/workers.py",
+        old='who["space"] != process_space():\n        return False\n',
+        new='who["space"] != process_space():\n        pass\n',
+        tests=(RECOVERY + "test_a_process_that_may_live_is_not_known_to_be_gone",),
+    ),
+    Mutant(
+        name="a process that was killed lives on until it is forgotten",
+        breaks="I7",
+        where="limits/limiter.py",
+        old='if reply[1] == "held" and is_gone(reply[2]):',
+        new='if reply[1] == "held" and not reply[2]:',
+        tests=(RECOVERY + "test_a_call_whose_process_ended_on_this_machine_is_taken_over_at_once",),
+    ),
+    Mutant(
         name="a courier that was removed is swept time and again",
         breaks="I6",
         where="limits/lua/inspect.lua",

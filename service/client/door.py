@@ -13,13 +13,16 @@ taken, spooled             no beanstalkd takes it                the spool (and 
 refused (SpoolDown)        the spool does not take it either     its client
 put out of the spool       a beanstalkd said INSERTED            the row goes afterwards, so that a
                                                                  kill between puts it twice: one id,
-                                                                 one operation
+                                                                 one operation; one that cannot be
+                                                                 deleted holds nobody up
 ========================== ===================================== ==================================
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
@@ -29,7 +32,7 @@ from typing import TypeVar
 
 from service.client.put import Sendable
 from service.client.saved_lines import write_lines
-from service.client.spool import Spool
+from service.client.spool import Spool, Spooled
 from service.config.schema import Config
 from service.observe.events import Event
 from service.observe.log import emit
@@ -109,7 +112,8 @@ class Door:
             self._keep, SYNCED_MOST, lambda each: len(each.bodies)
         )
         self._after = 0
-        self._put: list[int] = []
+        self._put: dict[int, None] = {}
+        """What is put and stands in the spool still, in its order."""
 
     async def take(self, requests: Sequence[Sendable]) -> Sequence[bool]:
         """Make requests durable; tells of each whether it is in the spool.
@@ -144,11 +148,13 @@ class Door:
 
     async def standing(self) -> Standing:
         """Ask the servers and the spool."""
+        spool, spooled = "", None
         try:
-            spool, spooled = "", await self._call(self._spool.count)
+            spooled = await self._call(self._spool.count)
+            await self._call(self._spool.insist_on_room)
         except SpoolDown as error:
             emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
-            spool, spooled = f"{error}", None
+            spool = f"{error}"
         return Standing(await self._outlets.refusal(), spool, spooled)
 
     async def close(self) -> None:
@@ -179,18 +185,35 @@ class Door:
     async def _put_spooled(self) -> int:
         """Put the next requests of the spool; tells how many were put, 0: look again later."""
         async with self._alone() as alone:
-            # Again, should the last time have failed: else they would be put again and again.
-            await self._call(lambda: self._spool.delete(self._put))
+            await self._let_go()
             if not alone:
                 return 0
-            found = await self._call(lambda: self._spool.oldest(TOGETHER_MOST, self._after))
-            put = await self._placed([each.body for each in found])
-            self._put = [each.id for each, placed in zip(found, put, strict=True) if placed]
-            await self._call(lambda: self._spool.delete(self._put))
+            found = await self._next()
+            placed = await self._placed([each.body for each in found])
+            put = [each.id for each, taken in zip(found, placed, strict=True) if taken]
+            self._put |= dict.fromkeys(put)
+            await self._let_go()
             # A request that no server takes holds nothing up that stands behind it.
-            self._after = found[-1].id if self._put else 0
-            count, self._put = len(self._put), []
-            return count
+            self._after = found[-1].id if put else 0
+            return len(put)
+
+    async def _next(self) -> list[Spooled]:
+        """Read the next requests of the spool, without those that are put."""
+        while found := await self._call(lambda: self._spool.oldest(TOGETHER_MOST, self._after)):
+            if left := [each for each in found if each.id not in self._put]:
+                return left
+            self._after = found[-1].id
+        return []
+
+    async def _let_go(self) -> None:
+        """Delete what is put. What cannot be deleted now is deleted later, and not put again."""
+        try:
+            while some := list(itertools.islice(self._put, TOGETHER_MOST)):
+                await self._call(functools.partial(self._spool.delete, some))
+                for each in some:
+                    del self._put[each]
+        except SpoolDown as error:
+            emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[bool]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +29,9 @@ PATIENCE_SECONDS = 5.0
 
 PAGE_BYTES = 4_096
 _MIB = 1 << 20
+
+SPARE_BYTES = 4 * _MIB
+"""Of the disk, beside what the log has not brought into the file yet: a deletion writes, too."""
 
 _PASSING = frozenset({"SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED"})
 """What says nothing about the file itself."""
@@ -58,10 +61,11 @@ class Spool:
         self._most_pages = most_mib * _MIB // PAGE_BYTES
         self._database: sqlite3.Connection | None = None
 
-    def add(self, bodies: Iterable[bytes]) -> None:
+    def add(self, bodies: Sequence[bytes]) -> None:
         """Keep requests: all of them are on the disk when this returns, or none is kept."""
         with self._open() as database:
-            database.execute("BEGIN IMMEDIATE")
+            database.execute("BEGIN IMMEDIATE")  # so that no other door takes the room meanwhile
+            self._insist_on_room(database, sum(map(len, bodies)))
             database.executemany("INSERT INTO jobs (body) VALUES (?)", ((body,) for body in bodies))
             database.execute("COMMIT")
 
@@ -79,6 +83,13 @@ class Spool:
             database.execute("BEGIN IMMEDIATE")
             database.executemany("DELETE FROM jobs WHERE id = ?", ((each,) for each in ids))
             database.execute("COMMIT")
+            if not database.execute("SELECT 1 FROM jobs LIMIT 1").fetchone():
+                _give_back(database)
+
+    def insist_on_room(self) -> None:
+        """Raises SpoolDown where it takes no request now."""
+        with self._open() as database:
+            self._insist_on_room(database, 1)
 
     def count(self) -> int:
         """Tell how many requests it holds."""
@@ -106,6 +117,22 @@ class Spool:
         if self._database is not None:
             self._database.close()
             self._database = None
+
+    def _insist_on_room(self, database: sqlite3.Connection, size: int) -> None:
+        """Raise as SQLite does on a full disk, as long as a deletion still finds room on it.
+
+        A deletion on a full one is refused, so that the spool would never empty again.
+        """
+        pages, free = (_number(database, name) for name in ("page_count", "freelist_count"))
+        in_log = max(0, pages * PAGE_BYTES - self.path.stat().st_size)
+        written = 2 * size  # a body that is larger than a page may leave half of another one empty
+        grows = max(0, written - free * PAGE_BYTES)
+        disk = os.statvfs(self.path)
+        room = disk.f_bavail * disk.f_frsize - in_log - grows - written
+        if room < SPARE_BYTES or (pages >= self._most_pages and not free):
+            error = sqlite3.OperationalError("no room beside what deletions need")
+            error.sqlite_errorname = "SQLITE_FULL"
+            raise error
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -148,6 +175,20 @@ class Spool:
 
     def _down(self, error: sqlite3.Error | OSError) -> SpoolDown:
         return SpoolDown(*_told(self.path, error))
+
+
+def _number(database: sqlite3.Connection, pragma: str) -> int:
+    [(found,)] = database.execute(f"PRAGMA {pragma}")
+    return int(found)
+
+
+def _give_back(database: sqlite3.Connection) -> None:
+    """Give the room of an empty spool back to its disk, where it is worth it."""
+    if _number(database, "freelist_count") * PAGE_BYTES < _MIB:
+        return
+    with suppress(sqlite3.OperationalError):  # another door adds just now
+        database.execute("VACUUM")
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _check(database: sqlite3.Connection) -> None:

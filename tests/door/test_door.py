@@ -8,7 +8,9 @@ import signal
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
+from types import SimpleNamespace
 
+import greenstalk
 import pytest
 from door_ground import Lines, jobs, jobs_in, open_door, until
 
@@ -16,9 +18,10 @@ from devstack.kinds import BEANSTALKD, Durability
 from devstack.servers import Server, running
 from service.client import door as door_module
 from service.client.door import Door
-from service.client.spool import Spool
+from service.client.spool import SPARE_BYTES, Spool
 from service.observe.background import Background
 from service.tubes import outlets as outlets_module
+from service.tubes.envelope import REQUESTS_TUBE
 from tracking.errors import SpoolDown
 
 NOWHERE = "127.0.0.1:1"
@@ -38,6 +41,16 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def emptying(door: Door) -> AbstractAsyncContextManager[None]:
     return Background().beside("spool", door.empty_spool)
+
+
+def waiting(server: Server) -> int:
+    """How many requests lie in the tube."""
+    with greenstalk.Client((server.host, server.port)) as client:
+        try:
+            ready: int = client.stats_tube(REQUESTS_TUBE)["current-jobs-ready"]
+        except greenstalk.NotFoundError:
+            return 0
+    return ready
 
 
 def spooled(path: Path) -> list[bytes]:
@@ -157,6 +170,32 @@ async def test_a_door_that_cannot_delete_puts_again_only_what_the_next_door_find
 
 
 @pytest.mark.usefixtures("hasty")
+async def test_what_is_put_and_cannot_be_deleted_holds_nobody_up_and_is_put_once(
+    path: Path, beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies = [b"%d" % number for number in range(1_000)]
+    monkeypatch.setattr(door_module, "TOGETHER_MOST", 100)
+    async with open_door(path, NOWHERE) as first:
+        await first.take(jobs(*bodies))
+
+    def failing(*_: object) -> None:
+        raise SpoolDown("no room to delete")
+
+    async with open_door(path, beanstalkd) as door:
+        with monkeypatch.context() as full:
+            full.setattr(Spool, "delete", failing)
+            async with emptying(door):
+                await until(lambda: waiting(beanstalkd) == 1_000, "all are put")
+                async with open_door(path, NOWHERE) as other:
+                    await other.take(jobs(b"last"))
+                await until(lambda: waiting(beanstalkd) == 1_001, "what came later is put, too")
+        async with emptying(door):
+            await until(lambda: not spooled(path), "the spool is empty")
+
+    assert jobs_in(beanstalkd) == [*bodies, b"last"]
+
+
+@pytest.mark.usefixtures("hasty")
 async def test_one_that_no_server_takes_holds_nobody_up(path: Path, beanstalkd: Server) -> None:
     async with open_door(path, NOWHERE) as first:
         await first.take(jobs(b"x" * 70_000, *(b"%d" % number for number in range(200))))
@@ -183,6 +222,25 @@ async def test_a_full_spool_refuses_one_post_and_takes_the_next_that_fits(path: 
             await door.take(jobs(b"x" * 1000) * 2000)
         assert await door.take(jobs(b"1")) == [True]
 
+    assert spooled(path) == [b"1"]
+
+
+async def test_a_door_without_a_server_is_not_ready_where_the_disk_has_no_room(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_door(path, NOWHERE) as door:
+        await door.take(jobs(b"1"))
+        disk = os.statvfs(path)
+        little = SimpleNamespace(f_bavail=SPARE_BYTES // disk.f_frsize, f_frsize=disk.f_frsize)
+        monkeypatch.setattr(os, "statvfs", lambda _: little)
+
+        with pytest.raises(SpoolDown, match="is full"):
+            await door.take(jobs(b"2"))
+        standing = await door.standing()
+
+    assert not standing.ready
+    assert "is full" in standing.spool
+    assert standing.spooled == 1
     assert spooled(path) == [b"1"]
 
 

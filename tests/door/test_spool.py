@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import resource
 import shutil
@@ -179,6 +181,35 @@ def test_a_disk_without_room_confirms_nothing_and_is_used_again_afterwards(spool
     spool.add([b"3"])
 
     assert bodies(spool) == [*kept, b"3"]
+
+
+MOUNTED = 'mount -t tmpfs -o size=22m none "$0" && exec "$@"'
+
+
+@pytest.fixture
+def small(disk: Path) -> list[str]:
+    """What runs a command where `disk` has 22 MB: in a name space of its own, for users too."""
+    for how in (["--mount"], ["--user", "--map-root-user", "--mount"]):
+        command = ["unshare", *how, "sh", "-c", MOUNTED, str(disk)]
+        with contextlib.suppress(OSError):
+            if subprocess.run([*command, "true"], capture_output=True, check=False).returncode == 0:
+                return command
+    pytest.skip("this user may mount nothing here, also not in a name space of its own")
+
+
+@pytest.mark.parametrize("batch", [1, 100, 5_000])
+def test_a_spool_that_filled_its_disk_empties_and_fills_again(
+    small: list[str], disk: Path, batch: int
+) -> None:
+    command = [*small, sys.executable, HERE / "full_disk.py", disk, f"{batch}"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["held"] == told["deleted"] > 20_000
+    assert told["again"] > told["held"] * 0.9
+    assert all("is full" in each for each in told["refusals"]), told
 
 
 def test_a_sync_that_fails_confirms_nothing(path: Path) -> None:

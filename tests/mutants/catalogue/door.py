@@ -40,8 +40,8 @@ MUTANTS = (
         name="the spool lets go of what no server took",
         breaks="I1",
         where="service/client/door.py",
-        old="zip(found, put, strict=True) if placed]",
-        new="zip(found, put, strict=True)]",
+        old="zip(found, placed, strict=True) if taken]",
+        new="zip(found, placed, strict=True)]",
         tests=(f"{DOOR}::test_one_that_no_server_takes_holds_nobody_up",),
     ),
     Mutant(
@@ -109,5 +109,21 @@ MUTANTS = (
         old="return identity and operation_id(name, identity)",
         new="return name and identity",
         tests=("door/test_callers.py::test_an_accounts_ids_are_its_own",),
+    ),
+    Mutant(
+        name="the spool takes the room that deletions need",
+        breaks="I1",
+        where="service/client/spool.py",
+        old="if room < SPARE_BYTES or",
+        new="if",
+        tests=(f"{DOOR}::test_a_door_without_a_server_is_not_ready_where_the_disk_has_no_room",),
+    ),
+    Mutant(
+        name="what is put and cannot be deleted is put again and again",
+        breaks="I11",
+        where="service/client/door.py",
+        old="if each.id not in self._put]",
+        new="if each.id]",
+        tests=(f"{DOOR}::test_what_is_put_and_cannot_be_deleted_holds_nobody_up_and_is_put_once",),
     ),
 )

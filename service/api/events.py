@@ -99,6 +99,8 @@ class EventRoutes:
             why = "progress goes with id: name the operations, `?progress=1&id=…&id=…`"
             raise Problem(HTTPStatus.BAD_REQUEST, why)
         whose = account if self._held.callers.need_keys else None
+        if request.method == "HEAD":
+            return web.Response(headers=_HEADERS)  # of what does not end there is no other head
         listener = Listener(account, only, lambda: _abort(request))
         with self._held.holding(request):
             if progress and not self._operations.progress.take(listener, whose):

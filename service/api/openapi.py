@@ -29,7 +29,7 @@ names the scope that its key needs: `ingest` puts requests, `read` asks what bec
 another account owns is 404.
 
 Every refusal is a problem of RFC 9457: `detail` says what is wrong and what to send instead. \
-Every answer has a header `X-Request-Id`."""
+Every answer has a header `X-Request-Id`. What is asked by GET may be asked by HEAD."""
 
 PATH_PARAMETERS: Mapping[str, Any] = {
     "id": Annotated[str, Meta(min_length=1, description="an id, as an answer named it")],

@@ -180,7 +180,9 @@ def application(
         routes += LinkRoutes(links, callers, http).routes()
         made.on_shutdown.append(asked.release)
     for method, path, handler, _ in with_document(routes):
-        made.router.add_route(method, path, handler, expect_handler=refuse_expectations)
+        # Monitors and proxies ask by HEAD: the same answer, of which aiohttp sends the head.
+        for asked in ("GET", "HEAD") if method == "GET" else (method,):
+            made.router.add_route(asked, path, handler, expect_handler=refuse_expectations)
     return made
 
 

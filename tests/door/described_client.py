@@ -78,7 +78,7 @@ async def document_of(app: web.Application) -> bytes:
     [serve] = [
         each.handler
         for each in app.router.routes()
-        if each.resource and each.resource.canonical == "/openapi.json"
+        if each.method == "GET" and each.resource and each.resource.canonical == "/openapi.json"
     ]
     response = await serve(None)  # type: ignore[arg-type] - it looks at nothing of a request
     assert isinstance(response.body, bytes)

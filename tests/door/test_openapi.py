@@ -35,10 +35,11 @@ def app_of(client: Client) -> web.Application:
 
 
 def served(client: Client) -> set[tuple[str, str]]:
+    """All routes, but for the HEAD that goes with each GET."""
     return {
         (each.method.lower(), each.resource.canonical)
         for each in app_of(client).router.routes()
-        if each.resource
+        if each.resource and each.method != "HEAD"
     }
 
 
@@ -94,6 +95,20 @@ async def test_a_route_wants_a_key_with_the_scope_that_stands_in_the_document(
             assert await status(method, path, {}) == without, path
             assert await status(method, path, unfit[scope]) == other, path
             assert await status(method, path, fit[scope]) not in {401, 403}, path
+
+
+async def test_what_is_asked_by_get_is_asked_by_head_too_and_the_answer_has_no_body(
+    api: Client,
+) -> None:
+    for method, path in described(json.loads(await document_of(app_of(api)))):
+        if method != "get":
+            continue
+        named = path.format_map(collections.defaultdict(lambda: "x"))
+        async with api.head(named) as head, api.get(named) as get:
+            assert (head.status, head.content_type) == (get.status, get.content_type), path
+            if get.content_type != "text/event-stream":
+                assert "Content-Length" in head.headers, path
+            assert await head.read() == b""
 
 
 async def test_the_door_alone_describes_what_it_serves(disk: Path) -> None:

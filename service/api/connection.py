@@ -11,9 +11,10 @@ from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
 from aiohttp.web_protocol import RequestHandler
 
-from service.api.problems import PROBLEM, Problem
+from service.api.problems import Problem, finish, name_of
 from service.observe.log import emit_unexpected
 
 HEADER_SECONDS = 10.0
@@ -22,6 +23,14 @@ HEADER_SECONDS = 10.0
 IDLE_SECONDS = 75.0
 """Without any request: longer than the 60 s for which nginx keeps a connection, so that it ends it
 and no request crosses its end."""
+
+LINE_MOST = 8_190
+"""Bytes of a path with its query."""
+
+FIELD_MOST = 8_192
+"""Bytes of a header: not as many as LINE_MOST, for the parser tells the two by their bounds."""
+
+HEADERS_MOST = 128
 
 
 class Connections:
@@ -38,7 +47,13 @@ class ClientConnection(RequestHandler):
     __slots__ = ("_all", "_refused", "_slow")
 
     def __init__(self, server: web.Server, connections: Connections, **options: Any) -> None:
-        super().__init__(server, **options)
+        super().__init__(
+            server,
+            max_line_size=LINE_MOST,
+            max_field_size=FIELD_MOST,
+            max_headers=HEADERS_MOST,
+            **options,
+        )
         self._all = connections
         self._refused = False
         self._slow: asyncio.TimerHandle | None = None
@@ -48,7 +63,7 @@ class ClientConnection(RequestHandler):
         self._all.open += 1
         if self._all.open > self._all.most and isinstance(transport, asyncio.Transport):
             self._refused = True
-            transport.write(_FULL)
+            transport.write(_full())
             transport.close()
         else:
             super().connection_made(transport)
@@ -73,20 +88,20 @@ class ClientConnection(RequestHandler):
 
     def handle_error(
         self,
-        request: web.BaseRequest,  # noqa: ARG002 - aiohttp's
+        request: web.BaseRequest,
         status: int = 500,
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002 - aiohttp's
     ) -> web.StreamResponse:
         """Answer what is no HTTP, and end the connection."""
         self.close()
-        if isinstance(exc, Problem):
-            return exc.response()
-        if isinstance(exc, Exception) and status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        if isinstance(exc, Exception) and not isinstance(exc, Problem | HttpProcessingError):
             emit_unexpected(exc)
-        said = HTTPStatus(status)
-        detail = "this is no HTTP request" if said is HTTPStatus.BAD_REQUEST else said.description
-        return Problem(said, detail).response()
+        response = (
+            exc if isinstance(exc, Problem) else _problem(HTTPStatus(status), exc)
+        ).response()
+        finish(response, name_of(request))
+        return response
 
     def _in_time(self) -> None:
         if self._slow:
@@ -102,11 +117,29 @@ async def refuse_expectations(request: web.Request) -> None:
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
+def _problem(status: HTTPStatus, error: BaseException | None) -> Problem:
+    """Say what is wrong with what is no HTTP, or too much of it."""
+    match error:
+        case LineTooLong(args=(_, limit, *_)) if limit == LINE_MOST:
+            why = f"the path and its query are too long: send {LINE_MOST} bytes at most"
+            return Problem(HTTPStatus.REQUEST_URI_TOO_LONG, why)
+        case LineTooLong():
+            why = f"a header is too long: send {FIELD_MOST} bytes at most"
+            return Problem(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, why)
+        case BadHttpMessage(message=str(text)) if text.startswith("Too many headers"):
+            why = f"there are too many: send {HEADERS_MOST} headers at most"
+            return Problem(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, why)
+    if status is HTTPStatus.BAD_REQUEST:
+        return Problem(status, "this is no HTTP request")
+    return Problem(status, status.description)
+
+
 def _full() -> bytes:
+    """Write an answer without aiohttp, which does not hear of this connection."""
     why = "there are as many connections as [http] connections allows"
-    body = Problem(HTTPStatus.SERVICE_UNAVAILABLE, why).body()
-    head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: {PROBLEM}\r\nRetry-After: 1\r\n"
-    return f"{head}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-
-
-_FULL = _full()
+    problem = Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, {"Retry-After": "1"}).response()
+    finish(problem, name_of(None))
+    assert isinstance(problem.body, bytes)  # noqa: S101 - it is JSON
+    problem.headers.update({"Connection": "close", "Content-Length": f"{len(problem.body)}"})
+    head = "".join(f"{name}: {value}\r\n" for name, value in problem.headers.items())
+    return f"HTTP/1.1 503 Service Unavailable\r\n{head}\r\n".encode() + problem.body

@@ -13,7 +13,7 @@ from aiohttp import web
 from msgspec import Meta
 
 from service.api.operations import OperationRoutes, own_id
-from service.api.problems import REQUEST_ID, RETRY_SECONDS, Problem
+from service.api.problems import REQUEST_ID, RETRY_SECONDS, Problem, finish
 from service.api.requests import FLAG, flag
 from service.api.routes import About, Parameter, Route
 from service.client.keys import Scope
@@ -119,7 +119,8 @@ class EventRoutes:
     ) -> web.StreamResponse:
         read = request.headers.get("Last-Event-ID")
         last = ids.opened(read) if read else None
-        response = web.StreamResponse(headers=_HEADERS | {"X-Request-Id": request[REQUEST_ID]})
+        response = web.StreamResponse(headers=_HEADERS)
+        finish(response, request[REQUEST_ID])
         async with contextlib.aclosing(self._operations.listeners.missed(listener, last)) as missed:
             first = await anext(missed)  # while Redis is away it is refused with a problem
             await response.prepare(request)

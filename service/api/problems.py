@@ -57,6 +57,13 @@ class Problem(Exception):
 
 PROBLEM = "application/problem+json"
 
+ALWAYS = {
+    "Cache-Control": "no-store",
+    "Server": "courier-tracking",  # and not the versions of what serves it
+    "X-Content-Type-Options": "nosniff",
+}
+"""Headers of each answer that does not say otherwise."""
+
 REQUEST_ID = web.RequestKey("REQUEST_ID", str)
 """Under this a request knows its name, for answers that begin before they are whole."""
 
@@ -89,20 +96,31 @@ def problems(
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         began = time.monotonic()
-        name = request.headers.get("X-Request-Id")
-        if name is None or not _NAME.fullmatch(name):
-            name = f"{_START}-{next(_count)}"
-        request[REQUEST_ID] = name
+        request[REQUEST_ID] = name = name_of(request)
         try:
             await check(request)
             response = await handler(request)
         except Exception as error:  # noqa: BLE001 - whatever it is, the others are served on
             response = written(request, _problem_of(error, name))
-        response.headers["X-Request-Id"] = name
+        finish(response, name)
         note(request, response.status, began)
         return response
 
     return answer
+
+
+def name_of(request: web.BaseRequest | None) -> str:
+    """Name a request as its client does, or else as nobody did yet."""
+    name = "" if request is None else request.headers.get("X-Request-Id", "")
+    return name if _NAME.fullmatch(name) else f"{_START}-{next(_count)}"
+
+
+def finish(response: web.StreamResponse, name: str) -> None:
+    """Give an answer the headers that all have; `name` is that of its request."""
+    if not response.prepared:
+        for header, value in ALWAYS.items():
+            response.headers.setdefault(header, value)
+        response.headers["X-Request-Id"] = name
 
 
 def _problem_of(error: Exception, name: str) -> Problem:

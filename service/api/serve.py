@@ -181,8 +181,8 @@ def application(
         made.on_shutdown.append(asked.release)
     for method, path, handler, _ in with_document(routes):
         # Monitors and proxies ask by HEAD: the same answer, of which aiohttp sends the head.
-        for asked in ("GET", "HEAD") if method == "GET" else (method,):
-            made.router.add_route(asked, path, handler, expect_handler=refuse_expectations)
+        for verb in ("GET", "HEAD") if method == "GET" else (method,):
+            made.router.add_route(verb, path, handler, expect_handler=refuse_expectations)
     return made
 
 
@@ -190,6 +190,10 @@ def _checking(hosts: tuple[str, ...], callers: Callers) -> Check:
     """Make what refuses a request whatever it asks for, and looks at its signature."""
 
     async def check(request: web.Request) -> None:
+        coding = ",".join(request.headers.getall("Transfer-Encoding", ["chunked"]))
+        if coding.strip().lower() != "chunked":  # the parser takes the last one alone for all
+            why = "send the body chunked or whole, in no other coding"
+            raise Problem(HTTPStatus.NOT_IMPLEMENTED, why)
         host = request.headers.get("Host", "")
         if not _HOST.fullmatch(host):  # addresses of links begin with it
             raise Problem(HTTPStatus.BAD_REQUEST, f"the header Host names no host: {host[:80]!r}")

@@ -14,7 +14,8 @@
     │   ├── CourierDown       5xx, time-out, reset, DNS, TLS; charge an attempt, back off
     │   ├── RequestRefused    the courier called our request wrong: our bug; charge an attempt
     │   ├── UnreadableAnswer  neither events nor a known "not found"; charge an attempt, keep body
-    │   │   └── WrongNumber   the answer is about another number
+    │   │   ├── WrongNumber   the answer is about another number
+    │   │   └── UnstorableAnswer  MongoDB, or its format, does not take what the answer makes
     │   ├── GivenUp           raised by nobody: the whole line was refused for too long
     │   └── WorkersVanished   raised by nobody: too many died over the number; no more re-checks
     ├── NotStarted            a permit could not be used and no byte was sent; hand it back
@@ -168,6 +169,12 @@ class WrongNumber(UnreadableAnswer):
     """An answer about another number than the one asked for."""
 
     code = "wrong_number"
+
+
+class UnstorableAnswer(UnreadableAnswer):
+    """An answer whose document MongoDB refuses, or that no document can hold."""
+
+    code = "unstorable_answer"
 
 
 class GivenUp(CourierError):

@@ -21,6 +21,7 @@ from service.client.health import (
     environment_name,
     findings_here,
     findings_of,
+    refused_findings,
     worries_of,
 )
 from service.client.look import unknown_codes
@@ -56,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
 async def _asked(config: Config, catalogue: Catalogue) -> list[Finding]:
     servers = await findings_of(config)
     servers += await archive_findings(config, catalogue.slugs)
+    servers += await asyncio.to_thread(refused_findings, config)
     return servers + code_findings(await unknown_codes(config))
 
 

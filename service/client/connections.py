@@ -27,6 +27,7 @@ from service.results.names import (
     KEYS,
     LINKS,
     OPERATIONS,
+    REFUSED,
     SHIPMENTS,
     STATISTICS,
     UNKNOWN_CODES,
@@ -65,6 +66,7 @@ class Collections:
     unknown_codes: Collection[Document]
     forgotten: Collection[Document]
     operations: Collection[Document]
+    refused: Collection[Document]
     accounts: Collection[Document]
     keys: Collection[Document]
     audit: Collection[Document]
@@ -91,6 +93,7 @@ def collections_of(config: Config) -> Iterator[Collections]:
                 unknown_codes=database[UNKNOWN_CODES],
                 forgotten=database[FORGOTTEN],
                 operations=database[OPERATIONS],
+                refused=database[REFUSED],
                 accounts=database[ACCOUNTS],
                 keys=database[KEYS],
                 audit=database[AUDIT],

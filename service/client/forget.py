@@ -22,6 +22,7 @@ from service.config.handover import rules_for
 from service.config.schema import Config
 from service.results.dead import Filter, find
 from service.results.forgetting import SEEN_SECONDS, Parcel, clear, mark
+from service.results.refused import forget_refused
 from service.results.shipments import forget_parcel
 from tracking.errors import StoreError
 from tracking.request import Number, Slug
@@ -77,7 +78,8 @@ def _clear(stores: Collections, parcel: Parcel) -> dict[str, int]:
     kept = clear(stores.tracking, stores.past, stores.unreadable, stores.operations, parcel)
     links = stores.links.delete_many({"slug": parcel.slug, "number": parcel.number})
     shipments = forget_parcel(stores.shipments, parcel)
-    return kept | {"shipments": shipments, "links": links.deleted_count}
+    refused = forget_refused(stores.refused, parcel)
+    return kept | {"shipments": shipments, "links": links.deleted_count, "refused": refused}
 
 
 async def _in_redis(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:

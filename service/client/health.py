@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -22,7 +22,8 @@ from service.config.schema import Config, Worker
 from service.config.secret import masked_value
 from service.preflight.judgement import Finding, Grade
 from service.preflight.survey import survey
-from tracking.errors import LimitsDown
+from service.results.refused import counted
+from tracking.errors import LimitsDown, ResultsDown
 from tracking.request import Slug
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "environment_name",
     "findings_here",
     "findings_of",
+    "refused_findings",
     "worries_of",
 ]
 
@@ -85,6 +87,24 @@ def archive_finding(
         return Finding("archive", Grade.FINE, what)
     fix = 'Look whether a worker runs, and in its log for "operations are not archived".'
     return Finding("archive", Grade.UNSURE, f"{what}. The oldest: {oldest_seconds:,.0f} s", fix)
+
+
+def refused_findings(config: Config) -> list[Finding]:
+    """Say what MongoDB refuses to have; nothing where it does not answer."""
+    try:
+        with collections_of(config) as stores:
+            return list(_refused(config.mongodb.database, counted(stores.refused)))
+    except ResultsDown:
+        return []
+
+
+def _refused(database: str, found: Mapping[str, tuple[int, str]]) -> Iterator[Finding]:
+    for name, (count, why) in found.items():
+        what = f"refuses {count:,} documents of {database}.{name}, which wait in {database}.refused"
+        fix = "Correct the validator or drop the unique index; without a validator: "
+        fix += f'db.getSiblingDB("{database}").runCommand({{collMod: "{name}", validator: {{}}}}). '
+        fix += "The process that archives tries them again every ten minutes."
+        yield Finding("MongoDB", Grade.UNSURE, f"{what}. {why}", fix)
 
 
 def worries_of(findings: Sequence[Finding]) -> list[Finding]:

@@ -13,7 +13,7 @@ from typing import assert_never
 from service.flow.call_room import CallRoom
 from service.flow.dead_letters import letter_of
 from service.flow.deadlines import Deadlines
-from service.flow.failure_policy import Die, Refuse, Repeat, RetryRules, decide
+from service.flow.failure_policy import Die, Refuse, Repeat, RetryRules, decide, fails_too_long
 from service.flow.keep_trying import keep_trying
 from service.flow.unknown_codes import UnknownCodes
 from service.observe.events import Event
@@ -25,9 +25,11 @@ from tracking.checkpoint import Tracking
 from tracking.errors import (
     CourierDown,
     CourierError,
+    GivenUp,
     NotStarted,
     ResultsDown,
     UnreadableAnswer,
+    UnstorableAnswer,
 )
 from tracking.operation import State
 from tracking.request import TrackingRequest
@@ -84,15 +86,21 @@ class Asker:
     async def ask(self, call: Call) -> Turn:
         """Spend the call's permit. What comes back is whose turn it is next."""
         try:
+            return await self._ask_and_keep(call)
+        except asyncio.CancelledError:
+            # This worker stops, with a call under way or an outcome that is not durable. The
+            # request waits in Redis now, so what follows a turn is due: a drain job for the next
+            # worker, and the end of its own job.
+            return await self.hand_back(call)
+
+    async def _ask_and_keep(self, call: Call) -> Turn:
+        try:
             return await self._ask(call)
         except ResultsDown as error:
             # The lease ends soon, and an outcome that is not durable is none: ask again later.
             if not self._results.is_available:
                 return await self._back_to_head(call, error)
-            # It is this answer that cannot be stored: asking again must have an end.
-            said: dict[str, str | int] = {"error": "results_down", "detail": error.message}
-            setback = Setback("results_down", self._retry.first_seconds, charged=True)
-            return await self._repeat(call, setback, said)
+            return await self._unstored(call, GivenUp("results_down", error.message))
 
     async def _ask(self, call: Call) -> Turn:
         began, at = time.monotonic(), dt.datetime.now(dt.UTC)
@@ -107,15 +115,21 @@ class Asker:
             return await self._failed(
                 call, error, Attempt(at, error.code, ms, error.http_status, error.excerpt)
             )
-        except asyncio.CancelledError:
-            # This worker stops. The request waits in Redis now, so what follows a turn is due:
-            # a drain job for the next worker, and the end of its own job.
-            return await self.hand_back(call)
         self._reach(FailPoint.AFTER_ANSWER)
         outcome = "answered" if tracking.checkpoints else "not_found"
         ms = round((time.monotonic() - began) * 1000)
         _tell_of(call, outcome, ms)
         return await self._answered(call, tracking, Attempt(at, outcome, ms, tracking.http_status))
+
+    async def _unstored(self, call: Call, error: CourierError) -> Turn:
+        """Repeat a call whose outcome MongoDB, which is there, did not take: not for ever."""
+        setback = Setback(
+            error.code, self._retry.first_seconds, charged=True, attempts=self._retry.attempts
+        )
+        if fails_too_long(call, time.time(), self._retry):
+            return await self._die(call, error, setback)
+        turn = await self._repeat(call, setback, _said(error))
+        return await self._die(call, error, setback) if turn.used_up else turn
 
     async def _die(
         self,
@@ -182,7 +196,8 @@ class Asker:
     async def _failed(self, call: Call, error: CourierError, attempt: Attempt) -> Turn:
         said = _said(error)
         if isinstance(error, UnreadableAnswer):
-            emit(Event.UNREADABLE, **_names(call), **said)
+            unstorable = isinstance(error, UnstorableAnswer)
+            emit(Event.UNSTORABLE if unstorable else Event.UNREADABLE, **_names(call), **said)
         decision = decide(error, call, time.time(), self._retry)
         final = isinstance(decision, Refuse | Die)
         made = attempt if call.permit.started else None

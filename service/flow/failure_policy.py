@@ -98,9 +98,14 @@ def decide(
         case MissingField():
             return Die()
     setback = _setback(error, call, rules, draw)
-    failing = 0.0 if call.failing_since is None else now - call.failing_since
-    too_long = not setback.firm and failing >= rules.give_up_days * DAY_SECONDS
+    too_long = not setback.firm and fails_too_long(call, now, rules)
     return Die(setback) if too_long else Repeat(setback)
+
+
+def fails_too_long(call: Call, now: float, rules: RetryRules) -> bool:
+    """Whether a request fails since `give_up_days`, whosever fault that is."""
+    failing = 0.0 if call.failing_since is None else now - call.failing_since
+    return failing >= rules.give_up_days * DAY_SECONDS
 
 
 def _setback(

@@ -37,7 +37,9 @@ class Event(StrEnum):
     AUTH_FAILED = "credentials were refused"
     UNREADABLE = "answer cannot be read"
     UNKNOWN_CODE = "status code is unknown"
+    UNSTORABLE = "answer cannot be stored"
     BAD_DOCUMENT = "document cannot be read"
+    REFUSED_DOCUMENT = "document is refused"
 
     JOBS_LOST = "jobs are lost"
     JOB_STUCK = "job is stuck"
@@ -95,7 +97,9 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.AUTH_FAILED: "error",
         Event.UNREADABLE: "error",
         Event.UNKNOWN_CODE: "warning",
+        Event.UNSTORABLE: "error",
         Event.BAD_DOCUMENT: "error",
+        Event.REFUSED_DOCUMENT: "error",
         Event.JOBS_LOST: "warning",
         Event.JOB_STUCK: "error",
         Event.AWAY: "warning",
@@ -151,7 +155,9 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.AUTH_FAILED: "The courier refused our credentials; its requests wait.",
         Event.UNREADABLE: "The courier's answer has a new form; its module must be corrected.",
         Event.UNKNOWN_CODE: "The courier's module does not know `code`; logged once a process.",
+        Event.UNSTORABLE: "MongoDB refuses its document (`detail`); its request will be dead.",
         Event.BAD_DOCUMENT: "`document` was not written by this service; its re-checks have ended.",
+        Event.REFUSED_DOCUMENT: "MongoDB refuses it (`error`), and only it: `doctor` says more.",
         Event.JOBS_LOST: "Held too long, or the connection ended; beanstalkd gives them to others.",
         Event.JOB_STUCK: "beanstalkd had no room to put it back; it returns when that restarts.",
         Event.AWAY: "A store does not answer, or must not be used (`error`); it is tried again.",

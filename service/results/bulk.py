@@ -3,7 +3,8 @@
 Most documents are new, and an insert costs the server a fifth of an upsert: so all are inserted at
 first. Those that were there already are read, merged and replaced, each only if it is still what
 was read (`revision`); where somebody was quicker, again. Merging is idempotent, so it does no harm
-to merge what is stored already.
+to merge what is stored already. What is not to be written because it is there counts once a
+majority has it. A document that MongoDB refuses is refused alone.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 from pymongo import ReplaceOne
 from pymongo.collection import Collection
-from pymongo.errors import BulkWriteError
+from pymongo.errors import BulkWriteError, PyMongoError
+from pymongo.read_concern import ReadConcern
 
 from service.config.schema import Recheck
-from service.results.connection import Document
+from service.results.connection import Document, write_nothing
 from service.results.document import Answer, Failure, name_of
+from service.results.failure import faults_in, mongodb_down
 from service.results.forgetting import Marks
 from service.results.merge import Merged, merge
-from tracking.errors import ResultsDown, TrackingError, UnreadableAnswer
+from tracking.errors import ResultsDown, TrackingError, UnstorableAnswer
 from tracking.request import Origin
 
-DUPLICATE_KEY = 11000
 DOCUMENT_MOST = 16 * 1024 * 1024
 """Bytes; MongoDB's own limit."""
 
@@ -56,12 +58,15 @@ class BulkWriter:
         self._marks = marks
         self._recheck_of = recheck_of
 
-    def write(self, writes: Sequence[Write]) -> list[TrackingError | None]:
-        """Store all. None for each that is stored, UnreadableAnswer for an answer that cannot be.
+    def write(
+        self, writes: Sequence[Write], *, doubted: bool = False
+    ) -> list[TrackingError | None]:
+        """Store all. None for each that a majority has, UnstorableAnswer for what cannot be stored.
 
-        What was asked before its parcel was forgotten is dropped, and so is a failure that cannot
-        be noted: its operation ends all the same.
-        Raises PyMongoError or ResultsDown: all of them may be stored or not.
+        ResultsDown, with the driver's error as its cause: it may be stored or not. What was asked
+        before its parcel was forgotten is dropped, and so is a failure that cannot be noted: its
+        operation ends all the same. `doubted`: writes before were not confirmed, so that the same
+        may be there already. Raises PyMongoError: all of them may be stored or not.
         """
         parcels: dict[str, _Parcel] = {}
         for write in self._marks.left_of(writes):
@@ -69,36 +74,81 @@ class BulkWriter:
             if name not in parcels:
                 parcels[name] = _Parcel(name, self._recheck_of(write.call.request.slug))
             parcels[name].writes.append(write)
-        left = list(parcels.values())
-        self._read(each for each in left if each.is_known())
+        try:
+            self._store(list(parcels.values()), doubted=doubted)
+            error = ResultsDown("a majority does not have it yet, or it changes all the time")
+        except PyMongoError as failure:
+            error = mongodb_down(failure)
+            error.__cause__ = failure
+        told: dict[int, TrackingError] = {}
+        for each in parcels.values():
+            told.update((id(write), why) for write, why in each.refused)
+            if not each.is_stored:
+                told.update((id(write), error) for write in each.writes)
+        return [told.get(id(write)) for write in writes]
+
+    def _store(self, left: Sequence[_Parcel], *, doubted: bool) -> None:
+        self._read(each for each in left if doubted or each.is_known())
         for _ in range(ROUNDS_MOST):
-            left = self._round([each for each in left if each.merge()])
+            changed: list[_Parcel] = []
+            same: list[_Parcel] = []
+            for each in left:
+                (changed if each.merge() else same).append(each)
+            # Before anything else is written, for which no majority may be found.
+            self._confirm([each for each in same if each.writes])
+            left = self._round(changed)
             if not left:
-                break
+                return
             self._read(left)
-        else:
-            raise ResultsDown(f"{len(left)} documents change faster than they can be written")
-        refused = {id(write): error for each in parcels.values() for write, error in each.refused}
-        return [refused.get(id(write)) for write in writes]
+
+    def _confirm(self, parcels: Sequence[_Parcel]) -> None:
+        """Make sure that a majority has what made these writes unnecessary.
+
+        It may be what they wrote themselves, at a try that was not confirmed.
+        """
+        lacking = self._not_durable(parcels)
+        if lacking:
+            write_nothing(self._tracking)
+            # Another primary may serve by now, who lacks it.
+            self._not_durable(lacking)
+
+    def _not_durable(self, parcels: Sequence[_Parcel]) -> list[_Parcel]:
+        durable = self._tracking.with_options(read_concern=ReadConcern("majority"))
+        self._read(parcels, durable)
+        for each in parcels:
+            each.is_stored = not each.merge()
+        return [each for each in parcels if not each.is_stored]
 
     def _round(self, parcels: Sequence[_Parcel]) -> list[_Parcel]:
         """Try to store all; returns those of which it is not known that they are stored."""
-        past = [copy for each in parcels for copy in each.past]
-        if past:
-            copies = [ReplaceOne({"_id": each["_id"]}, each, upsert=True) for each in past]
-            self._past.bulk_write(copies, ordered=False)
-        new = [each for each in parcels if each.stored is None]
-        known = [each for each in parcels if each.stored is not None]
-        return self._insert(new) + self._replace(known)
+        again = self._keep_past(parcels)
+        ready = [each for each in parcels if each.writes and each not in again]
+        new = [each for each in ready if each.stored is None]
+        known = [each for each in ready if each.stored is not None]
+        return [*again, *self._insert(new), *self._replace(known)]
 
-    def _insert(self, parcels: Sequence[_Parcel]) -> list[_Parcel]:
+    def _keep_past(self, parcels: Sequence[_Parcel]) -> set[_Parcel]:
+        copies = [(each, copy) for each in parcels for copy in each.past]
+        if not copies:
+            return set()
+        wanted = [ReplaceOne({"_id": copy["_id"]}, copy, upsert=True) for _, copy in copies]
+        try:
+            self._past.bulk_write(wanted, ordered=False)
+        except BulkWriteError as error:
+            return _part(error, [each for each, _ in copies])
+        return set()
+
+    def _insert(self, parcels: Sequence[_Parcel]) -> set[_Parcel]:
+        known: set[_Parcel] = set()
         if not parcels:
-            return []
+            return known
         try:
             self._tracking.insert_many([each.merged for each in parcels], ordered=False)
         except BulkWriteError as error:
-            return [parcels[index] for index in duplicates_in(error)]
-        return []
+            known = _part(error, parcels)
+        for each in parcels:
+            each.is_stored = each not in known
+        return known
 
     def _replace(self, parcels: Sequence[_Parcel]) -> list[_Parcel]:
         if not parcels:
@@ -106,24 +156,35 @@ class BulkWriter:
         replaced: list[ReplaceOne[Document]] = [
             ReplaceOne(each.unchanged(), each.merged) for each in parcels
         ]
-        result = self._tracking.bulk_write(replaced, ordered=False)
+        try:
+            matched = self._tracking.bulk_write(replaced, ordered=False).matched_count
+        except BulkWriteError as error:
+            _part(error, parcels)
+            matched = error.details["nMatched"]
+        taken = [each for each in parcels if each.writes]
         # Which of them did not match is not told.
-        return [] if result.matched_count == len(replaced) else list(parcels)
+        if matched < len(taken):
+            return taken
+        for each in taken:
+            each.is_stored = True
+        return []
 
-    def _read(self, parcels: Iterable[_Parcel]) -> None:
+    def _read(self, parcels: Iterable[_Parcel], source: Collection[Document] | None = None) -> None:
         wanted = {each.name: each for each in parcels}
         if not wanted:
             return
         for each in wanted.values():
             each.stored = None
-        for document in self._tracking.find({"_id": {"$in": list(wanted)}}):
+        source = self._tracking if source is None else source
+        for document in source.find({"_id": {"$in": list(wanted)}}):
             wanted[document["_id"]].stored = document
 
 
 class _Parcel:
     """One document on its way: what is stored as far as we know, and what is to be written.
 
-    `stored` None: there is no document, or so we guess.
+    `stored` None: there is no document, or so we guess. `is_stored`: a majority has what was to be
+    written.
     """
 
     def __init__(self, name: str, recheck: Recheck) -> None:
@@ -132,6 +193,7 @@ class _Parcel:
         self.writes: list[Write] = []
         self.refused: list[tuple[Write, TrackingError]] = []
         self.stored: Document | None = None
+        self.is_stored = False
         self.merged: RawBSONDocument
         self.past: list[Document] = []
 
@@ -157,11 +219,20 @@ class _Parcel:
                     self._merge([write])
                     good.append(write)
                 except _Unstorable as error:
-                    if isinstance(write, Answer):
-                        text = f"the answer cannot be stored: {error}"
-                        self.refused.append((write, UnreadableAnswer(text)))
+                    self._refuse(write, str(error))
             self.writes = good
             return bool(good) and self._merge(good)
+
+    def refuse(self, why: str) -> None:
+        """Store nothing of it: MongoDB does not take the document."""
+        for write in self.writes:
+            self._refuse(write, why)
+        self.writes = []
+
+    def _refuse(self, write: Write, why: str) -> None:
+        if isinstance(write, Answer):
+            text = f"the answer cannot be stored: {why}"
+            self.refused.append((write, UnstorableAnswer(text)))
 
     def _merge(self, writes: Iterable[Write]) -> bool:
         document, self.past = self.stored, []
@@ -176,13 +247,15 @@ class _Parcel:
         return True
 
 
-def duplicates_in(error: BulkWriteError) -> list[int]:
-    """Which of the inserted documents were there already. Raises `error` if it is anything else."""
-    faults = error.details["writeErrors"]
-    unconfirmed = error.details.get("writeConcernErrors")
-    if unconfirmed or any(each["code"] != DUPLICATE_KEY for each in faults):
-        raise error
-    return [each["index"] for each in faults]
+def _part(error: BulkWriteError, parcels: Sequence[_Parcel]) -> set[_Parcel]:
+    """Refuse those that MongoDB does not take, and return those that were there already.
+
+    Raises `error` if it is about more.
+    """
+    faults = faults_in(error)
+    for index, why in faults.refused.items():
+        parcels[index].refuse(why)
+    return {parcels[index] for index in faults.known}
 
 
 def _merged(document: Document | None, write: Write, recheck: Recheck) -> Merged:

@@ -20,11 +20,15 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Mapping
 
-from pymongo import DESCENDING, UpdateOne
+from pymongo import DESCENDING
 from pymongo.collection import Collection
 
+from service.observe.events import Event
+from service.observe.log import emit
 from service.results.connection import Document, Store
 from service.results.document import clean, stored
+from service.results.names import UNKNOWN_CODES
+from service.results.refused import Refusal, upsert_each
 from tracking.errors import ResultsDown
 
 PERIOD_SECONDS = 5.0
@@ -60,30 +64,31 @@ class CodeCounts:
             return
         try:
             now = dt.datetime.now(dt.UTC)
-            await self._store.run(add, self._store.unknown_codes, counted, now)
+            refused = await self._store.run(add, self._store.unknown_codes, counted, now)
+            for name, why in refused:
+                emit(Event.REFUSED_DOCUMENT, collection=UNKNOWN_CODES, document=name, error=why)
         except ResultsDown:
             self._waiting.update(counted)
 
 
-def add(unknown_codes: Collection[Document], counted: Mapping[Code, int], now: dt.datetime) -> None:
-    """Add to the counts of codes that were given `now` or shortly before."""
+def add(
+    unknown_codes: Collection[Document], counted: Mapping[Code, int], now: dt.datetime
+) -> list[Refusal]:
+    """Add to the counts of codes that were given `now` or shortly before.
+
+    Tells which MongoDB refuses; the others are counted.
+    """
     at = stored(now)
-    unknown_codes.bulk_write(
-        [
-            UpdateOne(
-                {"_id": f"{slug}:{code}"},
-                {
-                    "$inc": {"count": times},
-                    "$set": {"slug": slug, "code": code},
-                    "$min": {"first_seen": at},
-                    "$max": {"last_seen": at},
-                },
-                upsert=True,
-            )
-            for (slug, code), times in counted.items()
-        ],
-        ordered=False,
-    )
+    changes = {
+        f"{slug}:{code}": {
+            "$inc": {"count": times},
+            "$set": {"slug": slug, "code": code},
+            "$min": {"first_seen": at},
+            "$max": {"last_seen": at},
+        }
+        for (slug, code), times in counted.items()
+    }
+    return upsert_each(unknown_codes, changes)
 
 
 def listed(unknown_codes: Collection[Document]) -> list[Document]:

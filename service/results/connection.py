@@ -2,7 +2,8 @@
 
 A write that was not confirmed may have happened: it is ResultsDown, and every write of this package
 may be repeated. While MongoDB is away nobody waits in line for time-outs: everything fails at once
-until a ping succeeds.
+until a majority confirms a write. A ping would not do: a primary whose secondaries are away answers
+it, and confirms nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +22,17 @@ from pymongo.errors import ConnectionFailure, PyMongoError
 from pymongo.topology_description import TopologyDescription
 
 from service.observe.log import emit_unexpected
-from service.results.failure import mongodb_down
+from service.results.failure import mongodb_down, refuses_writes
 from service.results.forgetting import Marks
 from service.results.indexes import indexes_for, make_indexes
-from service.results.names import FORGOTTEN, OPERATIONS, SHIPMENTS, STATISTICS, UNKNOWN_CODES, Names
+from service.results.names import (
+    FORGOTTEN,
+    OPERATIONS,
+    SHIPMENTS,
+    STATISTICS,
+    UNKNOWN_CODES,
+    Names,
+)
 from tracking.errors import ResultsDown
 
 T = TypeVar("T")
@@ -42,7 +50,12 @@ HEARTBEAT_MS = 2_000
 """How often the driver looks at the servers: so soon a process that writes nothing just now sees
 that MongoDB is away."""
 
-PING_SECONDS = 0.5
+LOOK_SECONDS = 0.5
+CONFIRM_SECONDS = 30.0
+"""How long a look waits for a majority, as long as a call may take: members that lag further behind
+than OPERATION_MS must not keep it from ever being seen. Of a server that hangs the driver tells
+sooner, by its own looks."""
+
 END_SECONDS = 1.0
 
 
@@ -55,6 +68,15 @@ def open_client(uri: str, **options: Any) -> MongoClient[Document]:
         return MongoClient(uri, **options)
     except (PyMongoError, ValueError, OSError) as error:
         raise mongodb_down(error) from error
+
+
+def write_nothing(tracking: Collection[Document]) -> None:
+    """Return once a majority has all that was written so far. Raises PyMongoError.
+
+    It fits no document, and is refused where writes are. For a write that changes nothing MongoDB
+    waits until a majority has the newest operation of all.
+    """
+    tracking.update_one({"_id": ""}, {"$set": {"active": False}})
 
 
 class Store:
@@ -86,7 +108,7 @@ class Store:
         self._keeper = ThreadPoolExecutor(1, "store-keeper")
         self._up = asyncio.Event()
         self._up.set()
-        self._pinger: asyncio.Task[None] | None = None
+        self._looker: asyncio.Task[None] | None = None
         self._closed = False
         self._topology: TopologyDescription | None = None
         self.returned: Callable[[], None] = lambda: None
@@ -170,15 +192,16 @@ class Store:
         """Wait while MongoDB is away."""
         return self._up.wait()
 
-    def refused(self, error: PyMongoError) -> None:
-        """It answers, and takes no writes: it is away until it takes one."""
-        self._down(error, self._write_nothing)
+    def failed(self, error: BaseException | None) -> None:
+        """Take it for away if a write failed for more than what was written."""
+        if isinstance(error, PyMongoError) and (_is_away(error) or refuses_writes(error)):
+            self._down(error)
 
     async def close(self) -> None:
         """End the threads and the connections; whatever is asked from now on is ResultsDown."""
         self._closed = True
-        if self._pinger is not None:
-            self._pinger.cancel()
+        if self._looker is not None:
+            self._looker.cancel()
         self._writer.shutdown(wait=False)
         self._reader.shutdown(wait=False)
         self._keeper.shutdown(wait=False)
@@ -191,7 +214,7 @@ class Store:
         try:
             return await loop.run_in_executor(thread, functools.partial(step, *args))
         except PyMongoError as error:
-            if isinstance(error, ConnectionFailure) or error.timeout:
+            if _is_away(error):
                 self._down(error)
             raise mongodb_down(error) from error
 
@@ -209,31 +232,31 @@ class Store:
             write_concern=WriteConcern(w="majority", wtimeout=OPERATION_MS),
         )
 
-    def _ping(self) -> None:
-        # Asked of the primary, so what answers takes writes.
-        self.client.admin.command("ping")
+    def _look_once(self) -> None:
+        with pymongo.timeout(CONFIRM_SECONDS):
+            write_nothing(self.tracking)
 
-    def _write_nothing(self) -> None:
-        """Fits no document, and is refused where writes are."""
-        self.tracking.update_one({"_id": ""}, {"$set": {"active": False}})
-
-    def _down(self, error: PyMongoError, look: Callable[[], None] | None = None) -> None:
+    def _down(self, error: PyMongoError) -> None:
         if self._up.is_set() and not self._closed:
             self._up.clear()
             self._notice(error)
-            self._pinger = asyncio.create_task(self._look(look or self._ping))
+            self._looker = asyncio.create_task(self._look())
 
-    async def _look(self, look: Callable[[], None]) -> None:
-        """Look until it answers; then everybody may go on."""
+    async def _look(self) -> None:
+        """Look until a majority confirms; then everybody may go on."""
         loop = asyncio.get_running_loop()
         while not self._up.is_set():
             try:
-                await loop.run_in_executor(self._reader, look)
+                await loop.run_in_executor(self._reader, self._look_once)
             except Exception as error:  # noqa: BLE001 - everybody waits for the end of this
                 if not isinstance(error, PyMongoError):
                     emit_unexpected(error, server="mongodb")
-                await asyncio.sleep(PING_SECONDS)
+                await asyncio.sleep(LOOK_SECONDS)
             else:
                 self._up.set()
                 self._notice(None)
                 self.returned()
+
+
+def _is_away(error: PyMongoError) -> bool:
+    return isinstance(error, ConnectionFailure) or error.timeout

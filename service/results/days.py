@@ -19,28 +19,26 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pymongo import UpdateOne
 from pymongo.collection import Collection
 
 from service.results.connection import Document
+from service.results.refused import Refusal, upsert_each
 from tracking.tally import Day, Histogram, Tally
 
 HISTOGRAMS = ("waited", "took")
 
 
-def save_days(statistics: Collection[Document], days: Sequence[Day]) -> None:
-    """Store the figures of days; a figure that is stored already only grows."""
-    changes = [
-        UpdateOne(
-            {"_id": _name(day.at, day.slug)},
-            {"$max": figures, "$setOnInsert": _members(day)},
-            upsert=True,
-        )
+def save_days(statistics: Collection[Document], days: Sequence[Day]) -> list[Refusal]:
+    """Store the figures of days; a figure that is stored already only grows.
+
+    Tells which MongoDB refuses; the others are stored.
+    """
+    changes = {
+        _name(day.at, day.slug): {"$max": figures, "$setOnInsert": _members(day)}
         for day in days
         if (figures := dict(_figures(day.tally)))
-    ]
-    if changes:
-        statistics.bulk_write(changes, ordered=False)
+    }
+    return upsert_each(statistics, changes)
 
 
 def read_days(statistics: Collection[Document], slug: str, days: Sequence[int]) -> dict[int, Tally]:

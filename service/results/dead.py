@@ -5,18 +5,20 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
 from pymongo import ASCENDING, DESCENDING
 from pymongo.collection import Collection
-from pymongo.errors import BulkWriteError
 
+from service.observe.events import Event
+from service.observe.log import emit
 from service.results.batches import Batches
-from service.results.bulk import duplicates_in
 from service.results.connection import Document, Store
 from service.results.document import clean
 from service.results.forgetting import NEVER, Marks
+from service.results.refused import Refusal, insert_each
 from tracking.account import MAIN, NAME, Account
 from tracking.call import DeadLetter
 
@@ -35,6 +37,7 @@ class Dead:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._records: Batches[Sequence[DeadLetter], None] = Batches(self._record)
+        self._doubted = False
 
     async def record(self, letters: Sequence[DeadLetter]) -> None:
         """Record letters; one that is there already stays as it is. Raises ResultsDown."""
@@ -42,7 +45,11 @@ class Dead:
 
     async def _record(self, batch: Sequence[Sequence[DeadLetter]]) -> list[None]:
         letters = list(chain.from_iterable(batch))
-        await self._store.run(record, self._store.dead, letters)
+        doubted, self._doubted = self._doubted, True
+        store = partial(record, self._store.dead, letters, doubted=doubted)
+        for name, why in await self._store.run(store):
+            emit(Event.REFUSED_DOCUMENT, collection=self._store.dead.name, document=name, error=why)
+        self._doubted = False
         await self._store.run(withdraw, self._store.dead, self._store.forgotten, letters)
         return [None] * len(batch)
 
@@ -97,15 +104,12 @@ def _of_account(account: Account) -> dict[str, Any]:
     return {"$or": [named, {"operations": {"$in": [None, []]}}]}
 
 
-def record(dead: Collection[Document], letters: Iterable[DeadLetter]) -> None:
-    """Insert letters, by their ids once."""
+def record(
+    dead: Collection[Document], letters: Iterable[DeadLetter], *, doubted: bool = False
+) -> list[Refusal]:
+    """Insert letters, by their ids once; as `insert_each`."""
     documents = [document_of(letter) for letter in letters]
-    if not documents:
-        return
-    try:
-        dead.insert_many(documents, ordered=False)
-    except BulkWriteError as error:
-        duplicates_in(error)
+    return insert_each(dead, documents, doubted=doubted)
 
 
 def withdraw(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from pymongo.errors import (
     BulkWriteError,
@@ -11,6 +12,7 @@ from pymongo.errors import (
     NotPrimaryError,
     OperationFailure,
     PyMongoError,
+    WTimeoutError,
 )
 
 from tracking.errors import ResultsDown
@@ -39,12 +41,17 @@ _REFUSING = {
 }
 """Codes of MongoDB for what is refused whatever is written."""
 
+DUPLICATE_KEY = 11000
+_OF_ID = {"_id": 1}
+
 _LOGIN = (
     "mongodb.uri (USER:PASSWORD@ before the hosts, signs like @ written as %40; "
     "?authSource=DATABASE names the database that knows the user)"
 )
+_MEMBERS = "Start its members that are away, or look why they lag."
 _FAILURES: tuple[tuple[type[Exception], str, str], ...] = (
     (NotPrimaryError, "takes no writes (it is not the primary)", ""),
+    (WTimeoutError, "has no majority that confirms writes in time", _MEMBERS),
     (ConfigurationError, "cannot be asked at its address ({text})", "Correct mongodb.uri."),
     (ConnectionFailure, "does not answer ({text})", "Start it, or correct mongodb.uri."),
     (PyMongoError, "did not do what it was asked ({text})", ""),
@@ -66,6 +73,8 @@ def mongodb_down(error: Exception) -> ResultsDown:
         return ResultsDown(f"MongoDB forbids a command ({text})", fix)
     if "response id" in text:
         return ResultsDown("MongoDB is not what answers there", "Correct mongodb.uri.")
+    if isinstance(error, BulkWriteError) and error.timeout:
+        error = WTimeoutError(text)
     for kind, what, fix in _FAILURES:
         if isinstance(error, kind):
             return ResultsDown(f"MongoDB {what.format(text=text)}", fix)
@@ -82,6 +91,30 @@ def refuses_writes(error: BaseException | None) -> bool:
     if isinstance(error, BulkWriteError):
         return any(each.get("code") in _REFUSING for each in error.details["writeErrors"])
     return isinstance(error, OperationFailure) and error.code in _REFUSING
+
+
+class Faults(NamedTuple):
+    """What became of a bulk's documents that were not written, each by its index.
+
+    `known` were there already. `refused` are never taken as they are, by the reason: a validator,
+    or another document with the same values of a unique index.
+    """
+
+    known: list[int]
+    refused: dict[int, str]
+
+
+def faults_in(error: BulkWriteError) -> Faults:
+    """Part the faults of single documents. Raises `error` if more than these were not written."""
+    if error.details.get("writeConcernErrors") or refuses_writes(error):
+        raise error
+    faults = Faults([], {})
+    for each in error.details["writeErrors"]:
+        if each["code"] == DUPLICATE_KEY and each.get("keyPattern", _OF_ID) == _OF_ID:
+            faults.known.append(each["index"])
+        else:
+            faults.refused[each["index"]] = f"MongoDB refuses it: {each['errmsg']}"
+    return faults
 
 
 def _without_appendices(text: str) -> str:

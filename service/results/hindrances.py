@@ -27,7 +27,7 @@ from pymongo.errors import OperationFailure
 from service.results.dead import document_of
 from service.results.document import Document, begun, content_of, with_attempt
 from service.results.indexes import Index, Spec, indexes_for
-from service.results.names import ACCOUNTS, FORGOTTEN, UNKNOWN_CODES, Names
+from service.results.names import ACCOUNTS, FORGOTTEN, REFUSED, UNKNOWN_CODES, Names
 from tracking.call import Attempt, DeadLetter
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.request import Number, Slug, TrackingRequest
@@ -74,7 +74,7 @@ def _needs(names: Names) -> dict[str, tuple[Sequence[Index], frozenset[str]]]:
         names.unreadable: frozenset({"slug", "number"}),
         UNKNOWN_CODES: frozenset({"slug", "code"}),
     }
-    indexes = {**indexes_for(names), FORGOTTEN: ()}
+    indexes = {**indexes_for(names), FORGOTTEN: (), REFUSED: ()}
     return {name: (indexes[name], identities.get(name, frozenset({ID}))) for name in indexes}
 
 

@@ -34,19 +34,15 @@ from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 from pymongo import DESCENDING
 from pymongo.collection import Collection
-from pymongo.errors import BulkWriteError
 
 from limits.archive import BRIEF_MS, DAY_MS, Archived, Ended
 from limits.operations import LISTED_MOST, Made, Operation, iso, own_attempts
-from service.results.bulk import duplicates_in
 from service.results.connection import Document
 from service.results.forgetting import NEVER, Marks
+from service.results.refused import Refusal, insert_each
 from tracking.account import MAIN, Account, account_and_id
 from tracking.operation import ENDS
 from tracking.request import Origin
-
-Refused = tuple[str, str]
-"""The id of an operation that cannot be stored, and why."""
 
 
 class Unreadable(Exception):
@@ -135,28 +131,30 @@ def told(document: Document) -> Operation:
 
 
 def keep(
-    operations: Collection[Document], forgotten: Collection[Document], documents: Iterable[Document]
-) -> list[Refused]:
-    """Store operations; those that are there stay as they are. Raises PyMongoError.
+    operations: Collection[Document],
+    forgotten: Collection[Document],
+    documents: Iterable[Document],
+    *,
+    doubted: bool = False,
+) -> tuple[list[Refusal], list[Refusal]]:
+    """Store operations, as `insert_each`. Raises PyMongoError.
 
-    Returns which cannot be stored at all, and why.
+    Returns which cannot be stored at all, and which MongoDB refuses.
     """
     written: list[Document] = []
     encoded: list[RawBSONDocument] = []
-    refused: list[Refused] = []
+    unstorable: list[Refusal] = []
     for each in documents:
         try:
             encoded.append(RawBSONDocument(bson.encode(each)))
             written.append(each)
         except (BSONError, OverflowError, UnicodeError) as error:
-            refused.append((each["id"], str(error)))
-    if encoded:
-        try:
-            operations.insert_many(encoded, ordered=False)
-        except BulkWriteError as error:
-            duplicates_in(error)
-        _withdraw(operations, forgotten, written)
-    return refused
+            unstorable.append((each["id"], str(error)))
+    if not encoded:
+        return unstorable, []
+    aside = insert_each(operations, encoded, doubted=doubted)
+    _withdraw(operations, forgotten, written)
+    return unstorable, aside
 
 
 def _withdraw(

@@ -11,6 +11,7 @@ from pymongo.collection import Collection
 from service.results.connection import Document
 from service.results.indexes import EPOCH
 from service.results.own_documents import document_id
+from service.results.refused import Refusal, change_each
 from tracking.account import MAIN, Account
 from tracking.request import Number, Slug
 
@@ -33,29 +34,39 @@ def due_slugs(now: dt.datetime) -> list[Document]:
 
 
 def due_for_check(
-    tracking: Collection[Document], slug: object, now: dt.datetime, limit: int
+    tracking: Collection[Document],
+    slug: object,
+    now: dt.datetime,
+    limit: int,
+    but: Sequence[str] = (),
 ) -> list[Document]:
-    """Active parcels of a slug whose next check is due, the longest due first."""
+    """Active parcels of a slug whose next check is due, the longest due first.
+
+    `but`: the documents of these names are left out.
+    """
     names = ("slug", "tracking_number", "fields", "account", "next_check_at")
-    wanted = _due(now) | {"slug": {"$eq": slug}}
+    wanted = _due(now) | {"slug": {"$eq": slug}} | ({"_id": {"$nin": but}} if but else {})
     order = [("next_check_at", ASCENDING)]
     return list(tracking.find(wanted, names, sort=order, limit=limit, batch_size=limit))
 
 
 def put_off_checks(
     tracking: Collection[Document], names: Sequence[str], now: dt.datetime, until: dt.datetime
-) -> None:
-    """Move checks that were put on the tube; only those that nobody has moved on since `now`."""
+) -> list[Refusal]:
+    """Move checks that were put on the tube; only those that nobody has moved on since `now`.
+
+    Tells which documents MongoDB refuses: these stay due.
+    """
     wanted = {"_id": {"$in": names}, "next_check_at": {"$lte": now}}
-    tracking.update_many(wanted, {"$set": {"next_check_at": until}})
+    return change_each(tracking, wanted, {"$set": {"next_check_at": until}})[1]
 
 
 def end_checks(
     tracking: Collection[Document], names: Sequence[str], now: dt.datetime | None = None
-) -> None:
+) -> list[Refusal]:
     """End the checks of parcels, until somebody asks again; with `now` as `put_off_checks` does."""
     wanted: Document = {"_id": {"$in": names}} | ({"next_check_at": {"$lte": now}} if now else {})
-    tracking.update_many(wanted, {"$set": {"next_check_at": None}})
+    return change_each(tracking, wanted, {"$set": {"next_check_at": None}})[1]
 
 
 def give_up_check(tracking: Collection[Document], name: object, now: dt.datetime, why: str) -> None:

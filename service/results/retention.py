@@ -18,7 +18,7 @@ busy with nothing else for minutes.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -28,6 +28,7 @@ from pymongo.collection import Collection
 from service.results.connection import Document
 from service.results.indexes import HAS_EXCERPT
 from service.results.names import Names
+from service.results.refused import change_each
 
 TOGETHER_MOST = 500
 """Documents of one batch: MongoDB is busy with them for some ten milliseconds."""
@@ -68,7 +69,7 @@ class Kind:
     collection: Collection[Document]
     old: Document
     change: Document | None = None
-    filters: Sequence[Mapping[str, Any]] = field(default=())
+    filters: list[Mapping[str, Any]] = field(default_factory=list)
 
 
 def kinds(stores: Stores, names: Names, now: dt.datetime) -> Iterator[Kind]:
@@ -94,7 +95,7 @@ def _excerpts(collection: Collection[Document], before: dt.datetime) -> Kind:
     old = {"at": {"$lt": before}, "excerpt": {"$gt": ""}}
     # A writer that read the document before must see that somebody has changed it: `revision`.
     change = {"$set": {"attempts.$[old].excerpt": ""}, "$inc": {"revision": 1}}
-    filters = [{"old.at": {"$lt": before}}]
+    filters: list[Mapping[str, Any]] = [{"old.at": {"$lt": before}}]
     wanted = {**HAS_EXCERPT, "attempts": {"$elemMatch": old}}
     return Kind("excerpts", collection, wanted, change, filters)
 
@@ -111,11 +112,9 @@ def purge_some(kind: Kind) -> tuple[int, bool]:
     if kind.change is None:
         count = kind.collection.delete_many(wanted, hint="_id_").deleted_count
     else:
-        done = kind.collection.update_many(
-            wanted, kind.change, array_filters=kind.filters, hint="_id_"
-        )
-        count = done.modified_count
-    return count, len(names) == TOGETHER_MOST
+        count, _ = change_each(kind.collection, wanted, kind.change, kind.filters or None)
+    # None of them: they are refused, and would be found again at once.
+    return count, count > 0 and len(names) == TOGETHER_MOST
 
 
 def count_old(kind: Kind) -> int:

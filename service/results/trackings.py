@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Iterator, Sequence
+from functools import partial
 
-from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
+from service.observe.events import Event
+from service.observe.log import emit
 from service.results.batches import Batches
 from service.results.bulk import BulkWriter, RecheckOf, Write
 from service.results.connection import Document, Store
 from service.results.document import Answer, Failure, id_of, tracking_in
-from service.results.failure import refuses_writes
 from service.results.own_documents import document_id, fields_in
 from service.results.queries import end_checks
 from service.results.unreadable import Kept, keep, past_call
@@ -27,6 +28,10 @@ from tracking.summary import output_of, summary
 CLOCKS_APART = 5.0
 """Seconds that Redis' clock may be ahead of this machine's. An answer from further ahead has an age
 that nobody can know."""
+
+DOUBTED_SECONDS = 60.0
+"""For so long after a write that was not confirmed each answer is looked for before it is written:
+an answer in hand is tried for no longer than a call may take."""
 
 _FRESH = {
     "tag": 1,
@@ -44,6 +49,7 @@ class Trackings:
         self._recheck_of = recheck_of
         self._writes: Batches[Write, None] = Batches(self._write)
         self._unread: Batches[Kept, None] = Batches(self._keep)
+        self._doubted_until = float("-inf")
 
     @property
     def is_available(self) -> bool:
@@ -55,7 +61,7 @@ class Trackings:
         return self._store.available()
 
     def save(self, call: Call, tracking: Tracking, attempt: Attempt) -> Awaitable[None]:
-        """Store an answer. ResultsDown: repeat it; UnreadableAnswer: it cannot be stored."""
+        """Store an answer. ResultsDown: repeat it; UnstorableAnswer: it cannot be stored."""
         if len(call.accounts) == 1:
             return self._writes.submit(Answer(call, tracking, attempt))
         return self._save_for_each(call, tracking, attempt)
@@ -125,19 +131,29 @@ class Trackings:
         return durable.find_one(wanted, members)
 
     async def _keep(self, kept: Sequence[Kept]) -> list[None]:
-        await self._store.run(keep, self._store.unreadable, kept, self._store.marks)
+        unreadable = self._store.unreadable
+        for name, why in await self._store.run(keep, unreadable, kept, self._store.marks):
+            emit(Event.REFUSED_DOCUMENT, collection=unreadable.name, document=name, error=why)
         return [None] * len(kept)
 
     async def _write(self, writes: Sequence[Write]) -> list[TrackingError | None]:
         store = self._store
         writer = BulkWriter(store.tracking, store.past, store.marks, self._recheck_of)
+        doubted = time.monotonic() < self._doubted_until
+        write = partial(writer.write, writes, doubted=doubted)
         try:
-            return await store.run(writer.write, writes)
+            told = await store.run(write)
         except ResultsDown as error:
-            cause = error.__cause__
-            if isinstance(cause, PyMongoError) and refuses_writes(cause):
-                store.refused(cause)
+            self._doubt(error)
             raise
+        failed = next((each for each in told if isinstance(each, ResultsDown)), None)
+        if failed is not None:
+            self._doubt(failed)
+        return told
+
+    def _doubt(self, error: ResultsDown) -> None:
+        self._doubted_until = time.monotonic() + DOUBTED_SECONDS
+        self._store.failed(error.__cause__)
 
 
 def _for_each(call: Call) -> Iterator[Call]:

@@ -27,9 +27,10 @@ from pymongo import ASCENDING, UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
-from service.results.bulk import BulkWriter, duplicates_in
+from service.results.bulk import BulkWriter
 from service.results.connection import Document
 from service.results.document import Answer, clean, granted_at, name_of, stored
+from service.results.failure import faults_in
 from service.results.forgetting import Marks
 from service.results.own_documents import fields_in, whose
 from tracking.account import MAIN, Account
@@ -52,18 +53,25 @@ class Kept:
     message: str
 
 
-def keep(unreadable: Collection[Document], answers: Sequence[Kept], marks: Marks) -> None:
+def keep(
+    unreadable: Collection[Document], answers: Sequence[Kept], marks: Marks
+) -> list[tuple[str, str]]:
     """Keep answers, each unless a newer one about its number is kept. May be repeated.
 
-    What was asked before its parcel was forgotten is dropped.
+    What was asked before its parcel was forgotten is dropped, and so is what MongoDB refuses: the
+    `_id` of that is returned, and why. Its attempt keeps the beginning.
     """
-    writes = [UpdateOne(*_newest(each), upsert=True) for each in marks.left_of(answers)]
-    if not writes:
-        return
+    kept = marks.left_of(answers)
+    if not kept:
+        return []
     try:
+        writes = [UpdateOne(*_newest(each), upsert=True) for each in kept]
         unreadable.bulk_write(writes, ordered=False)
     except BulkWriteError as error:
-        duplicates_in(error)  # a newer one is there, which the filter did not find
+        # Of one that is known a newer one is there, which the filter did not find.
+        refused = faults_in(error).refused
+        return [(name_of(kept[index].call), why) for index, why in refused.items()]
+    return []
 
 
 def each(unreadable: Collection[Document], slug: str | None = None) -> Iterator[Document]:

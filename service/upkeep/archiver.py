@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from functools import partial
 
 from limits.archive import DAY_MS, Archived, Ended, ToArchive
 from service.observe.events import Event
 from service.observe.log import emit
 from service.results.connection import Document, Store
-from service.results.operations import Refused, Unreadable, keep, read_ended
+from service.results.names import OPERATIONS
+from service.results.operations import Unreadable, keep, read_ended
+from service.results.refused import Refusal
 from tracking.errors import ResultsDown, StoreError
 
 PERIOD_SECONDS = 5.0
@@ -32,6 +35,7 @@ class Archiver:
         self._to_archive = to_archive
         self._store = store
         self._reported: Sequence[Archived] = ()
+        self._doubted = False
         self.works = False
         """Whether this process is the one that archives."""
 
@@ -63,26 +67,37 @@ class Archiver:
             return given + random.uniform(0.0, 1.0)
         if not given:
             return None
-        reported, refused = await self._store.keep(self._archive, given)
-        for identity, why in refused:
+        doubted, self._doubted = self._doubted, True
+        archive = partial(self._archive, given, doubted=doubted)
+        reported, unstorable, aside = await self._store.keep(archive)
+        self._doubted = False
+        for identity, why in unstorable:
             emit(Event.NOT_ARCHIVED, operation=identity, error=why)
+        for name, why in aside:
+            emit(Event.REFUSED_DOCUMENT, collection=OPERATIONS, document=name, error=why)
         self._reported = reported
         return None if len(given) < TOGETHER_MOST else -1.0
 
-    def _archive(self, given: Sequence[Ended]) -> tuple[list[Archived], list[Refused]]:
-        """Store what is given; tells what to report, and why some cannot be stored at all."""
+    def _archive(
+        self, given: Sequence[Ended], *, doubted: bool
+    ) -> tuple[list[Archived], list[Refusal], list[Refusal]]:
+        """Store what is given.
+
+        Tells what to report, and why some cannot be stored at all, or are refused and kept aside.
+        """
         documents: list[Document] = []
         reported: list[Archived] = []
-        refused: list[Refused] = []
+        unstorable: list[Refusal] = []
         for each in given:
             try:
                 document, archived = read_ended(each)
             except Unreadable as error:
                 # Nobody can do anything with it; it must not hold up the others for ever.
                 document, archived = None, Archived(each, DAY_MS)
-                refused.append((each.id, str(error)))
+                unstorable.append((each.id, str(error)))
             reported.append(archived)
             if document is not None:
                 documents.append(document)
-        refused += keep(self._store.operations, self._store.forgotten, documents)
-        return reported, refused
+        store = self._store
+        more, aside = keep(store.operations, store.forgotten, documents, doubted=doubted)
+        return reported, unstorable + more, aside

@@ -19,6 +19,7 @@ from pymongo.collection import Collection
 from service.results.connection import Document, Store
 from service.results.dead import is_about, records_of
 from service.results.names import Names
+from service.results.refused import try_again
 from service.results.retention import REST, kinds, purge_some
 from service.tubes.burials import delete_old
 from tracking.errors import StoreError, TubesDown
@@ -50,7 +51,13 @@ class Purge:
                     await self.look()
 
     async def look(self) -> None:
-        """Purge all documents that are old, and some jobs. Raises ResultsDown."""
+        """Purge all documents that are old, and some jobs. Raises ResultsDown.
+
+        First what MongoDB refused is tried again: it may take it by now.
+        """
+        store = self._store
+        for home in (store.operations, store.dead):
+            await store.keep(try_again, home, store.forgotten)
         for kind in kinds(self._store, self._names, dt.datetime.now(dt.UTC)):
             more = True
             while more:

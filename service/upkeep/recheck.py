@@ -62,6 +62,8 @@ class Recheck:
         self._store = store
         self._putter = putter
         self._slugs = slugs
+        self._refused: dict[str, dt.datetime] = {}
+        """Documents that cannot be put off, by when they are due again."""
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -83,9 +85,10 @@ class Recheck:
         # A slug that is no text is no courier that is gone, but a document to be reported.
         ours = [slug for slug in slugs if not isinstance(slug, str) or slug in self._slugs]
         share = max(SHARE_LEAST, ROUND_MOST // max(1, len(ours)))
-        found = []
+        self._refused = {each: due for each, due in self._refused.items() if due > moment}
+        found, but = [], list(self._refused)
         for slug in ours:
-            found += await self._store.read(_due_checks, self._store, slug, moment, share)
+            found += await self._store.read(_due_checks, self._store, slug, moment, share, but)
         return found
 
     async def _put(self, documents: Sequence[dict[str, Any]], moment: dt.datetime) -> int:
@@ -101,9 +104,12 @@ class Recheck:
                 await self._give_up(document["_id"], moment, error)
         await self._putter.put_rechecks(requests)
         tracking = self._store.tracking
-        await self._store.run(put_off_checks, tracking, names, moment, moment + PUT_OFF)
+        stay = await self._store.run(put_off_checks, tracking, names, moment, moment + PUT_OFF)
         if ended:
-            await self._store.run(end_checks, tracking, ended, moment)
+            stay += await self._store.run(end_checks, tracking, ended, moment)
+        for name, why in stay:
+            self._refused[name] = moment + PUT_OFF
+            emit(Event.REFUSED_DOCUMENT, collection=tracking.name, document=name, error=why)
         return len(names)
 
     async def _give_up(self, name: object, moment: dt.datetime, error: Exception) -> None:
@@ -112,9 +118,11 @@ class Recheck:
         emit(Event.BAD_DOCUMENT, document=str(name), error=why)
 
 
-def _due_checks(store: Store, slug: object, moment: dt.datetime, most: int) -> list[dict[str, Any]]:
+def _due_checks(
+    store: Store, slug: object, moment: dt.datetime, most: int, but: Sequence[str]
+) -> list[dict[str, Any]]:
     """Find checks that are due; `let_go` says whether nobody follows the parcel any more."""
-    found = due_for_check(store.tracking, slug, moment, most)
+    found = due_for_check(store.tracking, slug, moment, most, but)
     names = [each["_id"] for each in found if isinstance(each["_id"], str)]
     gone = let_go(store.shipments, store.operations, names) if names else []
     return [each | {"let_go": each["_id"] in gone} for each in found]

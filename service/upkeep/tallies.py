@@ -10,8 +10,11 @@ import random
 from contextlib import suppress
 
 from limits.tallies import Tallies
+from service.observe.events import Event
+from service.observe.log import emit
 from service.results.connection import Store
 from service.results.days import save_days
+from service.results.names import STATISTICS
 from tracking.errors import LimitsDown, StoreError
 
 PERIOD_SECONDS = 10.0
@@ -55,5 +58,7 @@ class Tallying:
         """Make the spans of now and of all since the last time. Raises LimitsDown, ResultsDown."""
         made = await self._tallies.make_spans()
         if made.days:
-            await self._store.keep(save_days, self._store.statistics, made.days)
+            refused = await self._store.keep(save_days, self._store.statistics, made.days)
+            for name, why in refused:
+                emit(Event.REFUSED_DOCUMENT, collection=STATISTICS, document=name, error=why)
             await self._tallies.kept(made)

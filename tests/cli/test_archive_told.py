@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 import redis
@@ -36,6 +37,20 @@ def test_doctor_names_what_waits_for_too_long(run: Run, store: redis.Redis) -> N
 
     assert told(run).startswith("note  archive: 1 operations")
     assert "The oldest: 7,2" in told(run)
+
+
+def test_doctor_names_what_mongodb_refuses_and_what_to_do(run: Run, collections: Any) -> None:
+    for name in ("a", "b"):
+        collections.refused.insert_one(
+            {"_id": f"operations:{name}", "collection": "operations", "why": "Document failed"}
+        )
+
+    done = run("doctor")
+
+    (at,) = [n for n, line in enumerate(done.lines) if "refuses 2 documents" in line]
+    assert done.lines[at].startswith("note  MongoDB: refuses 2 documents of ")
+    assert done.lines[at].endswith(".refused. Document failed")
+    assert 'runCommand({collMod: "operations", validator: {}})' in done.lines[at + 1]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ COLLECTIONS = (
     "operations",
     "shipments",
     "links",
+    "refused",
 )
 
 
@@ -44,6 +45,7 @@ def store_all(collections: Any, store: redis.Redis, number: str, **dead: Any) ->
     shipment = {"parcel": name, "words": {"customers": [{"name": "J. Doe"}]}, "created_at": AT}
     collections.shipments.insert_one(shipment | {"_id": name})
     collections.links.insert_one({"_id": name, "slug": "usps", "number": number})
+    collections.refused.insert_one({"_id": name, "document": {"slug": "usps", "number": number}})
     record = {"since": 1, "newest": [f"waits-{number}"], "ids": 1}
     store.hset("wait_requests:usps", number, json.dumps(record))
     waiting = {"status": "WAITING", "tracking": name, "at": 1}
@@ -102,8 +104,8 @@ def test_it_is_told_what_was_there_and_what_is_not_reached(
     done = run("forget", "usps", NUMBER, "--yes")
 
     counted = (
-        "tracking 1, tracking_past 1, unreadable 1, operations 1, shipments 1, links 1, dead 1,"
-        " outputs 2"
+        "tracking 1, tracking_past 1, unreadable 1, operations 1, shipments 1, links 1, refused 1,"
+        " dead 1, outputs 2"
     )
     assert done.lines[0] == f"forgot usps {NUMBER}: cancelled 1, answers 1, {counted}"
     for what in ("in the tubes", "append-only file", "backups", "oplog"):

@@ -36,6 +36,7 @@ from tracking.errors import (
     RateLimited,
     RequestRefused,
     UnreadableAnswer,
+    UnstorableAnswer,
     WrongNumber,
 )
 from tracking.line import TRACKING
@@ -203,6 +204,7 @@ async def test_a_module_that_breaks_is_an_answer_that_cannot_be_read() -> None:
         (AuthFailed("not accepted (401)", http_status=401), "credentials were refused"),
         (NoCredentials("not set: api_key"), "credentials are missing"),
         (UnreadableAnswer("a web page", http_status=200), "answer cannot be read"),
+        (UnstorableAnswer("refused", http_status=200), "answer cannot be stored"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )

@@ -15,9 +15,13 @@ from flow_ports import TRACKING, USPS, Job, Permit, Scene, away, call
 
 from service.flow import keep_trying
 from service.flow.call_room import CallRoom
+from service.flow.failure_policy import DAY_SECONDS
 from tracking.call import NO_ROOM, Call, Granted, Swept, Turn
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, InvalidNumber, NotStarted, RateLimited, ResultsDown
+
+FINAL = "note final failure"
+DIES = ["retry", "record 1", "finish"]
 
 pytestmark = pytest.mark.usefixtures("unread_log")
 
@@ -94,6 +98,49 @@ async def test_a_courier_that_wants_a_pause_has_it_before_the_lease_ends() -> No
 
     assert steps[-2:] == ["retry", "delete"]
     assert [setback.why for setback in scene.limits.setbacks] == ["rate_limited"]
+
+
+async def test_who_stops_with_an_outcome_that_is_not_stored_hands_the_request_back() -> None:
+    """Its grace ends before the call's deadline, and MongoDB is away."""
+    for track, step in ((lambda _: TRACKING, "save"), (failing(InvalidNumber("never")), FINAL)):
+        scene = Scene(Granted(call()))
+        scene.track = track
+        scene.results.is_available = False
+        scene.journal.fail(step, *away(ResultsDown, 100_000))
+        scene.tasks.start(scene.handler.handle(Job(scene.journal)))
+
+        assert await scene.tasks.stop(0.1) == 1
+
+        assert scene.journal.steps[-2:] == ["hand back", "delete"]
+        assert scene.limits.setbacks == []
+
+
+@pytest.mark.parametrize(("used_up", "ends"), [(False, ["retry"]), (True, DIES)])
+async def test_an_answer_that_a_mongodb_which_is_there_does_not_take_has_an_end(
+    *, used_up: bool, ends: list[str]
+) -> None:
+    scene = Scene(Granted(call(permit=Permit(deadline=time.monotonic() + 0.01))))
+    scene.limits.used_up = used_up
+    scene.journal.fail("save", *away(ResultsDown, 100))
+
+    steps = await scene.handle()
+
+    assert [each for each in steps if each in {"retry", *DIES}] == ends
+    ((setback, *_),) = (scene.limits.setbacks,)
+    assert (setback.why, setback.charged, setback.attempts) == ("results_down", True, 5)
+    assert [each.reason for each in scene.dead.letters] == ["results_down"] * used_up
+
+
+async def test_one_that_mongodb_does_not_take_for_days_is_dead() -> None:
+    failing_since = time.time() - 8 * DAY_SECONDS
+    permit = Permit(deadline=time.monotonic() + 0.01)
+    scene = Scene(Granted(call(permit=permit, failing_since=failing_since)))
+    scene.journal.fail("save", *away(ResultsDown, 100))
+
+    steps = await scene.handle()
+
+    assert "retry" not in steps
+    assert [each.reason for each in scene.dead.letters] == ["results_down"]
 
 
 async def test_the_sweep_goes_on_and_finds_the_dying_again_when_they_can_be_recorded() -> None:

@@ -7,16 +7,21 @@ fixture      is
 `hasty`      the same, but it waits a second where the real one waits five
 `notices`    what the store said of MongoDB: an error when it went, None when back
 `trackings`  the port `Results` on `store`
+`members`    a MongoDB of three, whole again for each test (`devstack.members.Members`)
+`on_members` a `hasty` store on it
 ============ =====================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import uuid
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from store_parcels import recheck_of
 
+from devstack.members import Members
+from devstack.members import members as running_members
 from service.results import connection
 from service.results.connection import Store
 from service.results.names import Names
@@ -38,15 +43,41 @@ async def store(
 
 
 @pytest.fixture
-async def hasty(
-    mongo_uri: str,
-    database: str,
-    notices: list[Exception | None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> AsyncIterator[Store]:
+def haste(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "OPERATION_MS", 1000)
     monkeypatch.setattr(connection, "SELECTION_MS", 500)
     monkeypatch.setattr(connection, "HEARTBEAT_MS", 500)
+
+
+@pytest.fixture(scope="session")
+def three_servers() -> Iterator[Members]:
+    with running_members() as started:
+        yield started
+
+
+@pytest.fixture
+def members(three_servers: Members) -> Members:
+    three_servers.mend()
+    return three_servers
+
+
+@pytest.fixture
+async def on_members(
+    members: Members, notices: list[Exception | None], haste: object
+) -> AsyncIterator[Store]:
+    assert haste is None
+    opened = Store(Names(members.url, f"test_{uuid.uuid4().hex[:12]}"), notices.append)
+    await opened.prepare()
+    yield opened
+    members.mend()
+    await opened.close()
+
+
+@pytest.fixture
+async def hasty(
+    mongo_uri: str, database: str, notices: list[Exception | None], haste: object
+) -> AsyncIterator[Store]:
+    assert haste is None
     opened = Store(Names(mongo_uri, database), notices.append)
     yield opened
     await opened.close()

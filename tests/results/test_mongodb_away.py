@@ -192,8 +192,8 @@ async def test_a_defect_in_the_look_for_it_does_not_end_the_look(
         if breaks:
             raise breaks.pop()
 
-    monkeypatch.setattr(hasty, "_write_nothing", look)
-    hasty.refused(ConnectionFailure("takes no writes"))
+    monkeypatch.setattr(hasty, "_look_once", look)
+    hasty.failed(ConnectionFailure("takes no writes"))
 
     await asyncio.wait_for(hasty.available(), SOON)
 

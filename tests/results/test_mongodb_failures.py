@@ -22,7 +22,7 @@ from store_parcels import attempt, call, on_its_way, recheck_of, scan
 
 from devstack.kinds import MONGODB, Durability
 from devstack.servers import Server, running
-from service.results.connection import PING_SECONDS, Store
+from service.results.connection import LOOK_SECONDS, Store
 from service.results.failure import mongodb_down, refuses_writes
 from service.results.names import Names
 from service.results.trackings import Trackings
@@ -128,7 +128,7 @@ async def test_a_real_mongod_that_takes_no_results_is_away_until_it_takes_them(
             await trackings.save(of, answer, attempt(of))
         assert not trackings.is_available
         waiting = asyncio.create_task(trackings.available())
-        await asyncio.sleep(2 * PING_SECONDS)
+        await asyncio.sleep(2 * LOOK_SECONDS)
         assert not waiting.done(), "a ping is no write"
 
         client.admin.command(login)

@@ -26,7 +26,7 @@ from service.results.connection import Store
 from service.results.names import Names
 from service.results.trackings import Trackings
 from tracking.checkpoint import NOT_FOUND_YET
-from tracking.errors import CourierDown, UnreadableAnswer
+from tracking.errors import CourierDown, UnreadableAnswer, UnstorableAnswer
 from tracking.request import Origin
 
 FIRST = scanned("2026-02-27T08:00:00", "Accepted")
@@ -262,7 +262,7 @@ async def test_only_the_bad_one_of_two_answers_about_a_number_is_refused(
         return_exceptions=True,
     )
 
-    assert [type(each) for each in results] == [UnreadableAnswer, type(None)]
+    assert [type(each) for each in results] == [UnstorableAnswer, type(None)]
     assert found(store)["tracked_count"] == 1
 
 
@@ -281,7 +281,7 @@ async def test_a_document_that_no_worker_wrote_stops_only_its_own_number(
     failed = call(hours(1))
     await trackings.fail(failed, CourierDown("?"), attempt(failed), final=True)
 
-    assert [type(each) for each in results] == [UnreadableAnswer, type(None)]
+    assert [type(each) for each in results] == [UnstorableAnswer, type(None)]
     assert found(store) == {"_id": NAME} | foreign
 
 

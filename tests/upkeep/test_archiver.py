@@ -17,7 +17,8 @@ from limits.keys import ARCHIVE_LOCKS, STATUS, TO_ARCHIVE
 from service.observe.events import Event
 from service.results.connection import Document, Store
 from service.results.forgetting import Parcel, clear, mark
-from service.results.names import Names
+from service.results.names import OPERATIONS, REFUSED, Names
+from service.results.refused import try_again
 from service.upkeep import archiver
 from service.upkeep.archiver import TOGETHER_MOST, Archiver
 from tracking.errors import LimitsDown, ResultsDown
@@ -188,7 +189,7 @@ async def test_while_mongodb_is_away_all_stays_in_redis_and_is_archived_later(
     await end(redis)
     one = new(redis, store)
 
-    def away(*_: Any) -> Any:
+    def away(*_: Any, **__: Any) -> Any:
         raise NotPrimaryError("not primary")
 
     with monkeypatch.context() as patched:
@@ -242,6 +243,31 @@ async def test_a_status_that_others_wrote_holds_up_nobody_and_is_told(
     assert [each["id"] for each in stored(store)] == ["order-1"]
     assert await redis.zcard(TO_ARCHIVE) == 0
     assert [fields["operation"] for _, fields in told] == ["order-0"]
+
+
+async def test_what_mongodb_refuses_is_kept_aside_and_the_others_are_archived(
+    redis: Redis, store: Store, told: Told
+) -> None:
+    database = store.operations.database
+    database.command("collMod", OPERATIONS, validator={"number": {"$ne": "POISON01"}})
+    await end(redis, "poison", ENDED_MS - 1, tracking="usps:POISON01")
+    for n in range(TOGETHER_MOST + 1):
+        await end(redis, f"order-{n:04}")
+    one = new(redis, store)
+
+    for _ in range(3):
+        await one.step()
+
+    assert await redis.zcard(TO_ARCHIVE) == 0
+    assert len(stored(store)) == TOGETHER_MOST + 1
+    ((event, fields),) = told
+    assert (event, fields["document"]) == (Event.REFUSED_DOCUMENT, f"poison@{ADMITTED_MS}")
+    aside = database[REFUSED].find_one({})
+    assert aside is not None
+    assert aside["document"]["number"] == "POISON01"
+    database.command("collMod", OPERATIONS, validator={})
+    assert try_again(store.operations, store.forgotten) == 1
+    assert len(stored(store)) == TOGETHER_MOST + 2
 
 
 async def test_a_forgotten_parcel_is_not_archived_and_what_is_archived_of_it_goes(

@@ -30,9 +30,9 @@ MUTANTS = (
         name="a batch is reported before it is stored",
         breaks="I1",
         where="service/upkeep/archiver.py",
-        old="        reported, refused = await self._store.keep(self._archive, given)\n",
+        old="        archive = partial(",
         new="        self._reported = [Archived(each, DAY_MS) for each in given]\n"
-        "        reported, refused = await self._store.keep(self._archive, given)\n",
+        "        archive = partial(",
         tests=(MONGODB + "test_while_mongodb_is_away_all_stays_in_redis_and_is_archived_later",),
     ),
     Mutant(

@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 DUTY = "flow/test_drains_and_sweeps.py::"
 ORDER = "flow/test_order_of_steps.py::"
 FLAWS = "acceptance/test_flaws_of_the_original.py::"
+AWAY = "flow/test_results_away.py::"
 FAILED = "flow/test_failed_calls.py::"
 
 MUTANTS = (
@@ -146,5 +147,21 @@ MUTANTS = (
         old="    return longest * draw()",
         new="    return longest",
         tests=(FAILED + "test_requests_that_failed_together_do_not_come_back_together",),
+    ),
+    Mutant(
+        name="an answer that MongoDB never takes is asked for for ever",
+        breaks="I9",
+        where="service/flow/call.py",
+        old="charged=True, attempts=self._retry.attempts",
+        new="charged=True",
+        tests=(AWAY + "test_an_answer_that_a_mongodb_which_is_there_does_not_take_has_an_end",),
+    ),
+    Mutant(
+        name="who stops with an outcome in hand that cannot be stored lets go of it",
+        breaks="I4",
+        where="service/flow/call.py",
+        old="_ask_and_keep(call)\n        except asyncio.CancelledError:",
+        new="_ask_and_keep(call)\n        except ZeroDivisionError:",
+        tests=(AWAY + "test_who_stops_with_an_outcome_that_is_not_stored_hands_the_request_back",),
     ),
 )

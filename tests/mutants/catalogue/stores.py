@@ -7,6 +7,8 @@ from mutants.mutant import Mutant
 MERGE = "results/test_merge.py::"
 FIELDS = "results/test_merge_fields.py::"
 SAVING = "results/test_saving.py::"
+MAJORITY = "results/test_no_majority.py::"
+REFUSED = "results/test_refused_documents.py::"
 
 MUTANTS = (
     Mutant(
@@ -46,8 +48,8 @@ MUTANTS = (
         name="an answer about a known parcel is dropped when its insert fails",
         breaks="I1 I8",
         where="service/results/bulk.py",
-        old="            return [parcels[index] for index in duplicates_in(error)]",
-        new="            duplicates_in(error)",
+        old="            known = _part(error, parcels)\n        for each",
+        new="            _part(error, parcels)\n        for each",
         tests=(SAVING + "test_a_newer_answer_replaces_an_older_one_and_never_the_reverse",),
     ),
     Mutant(
@@ -125,9 +127,44 @@ MUTANTS = (
     Mutant(
         name="a request that is recorded as dead again stops the others",
         breaks="I9",
-        where="service/results/dead.py",
-        old="        duplicates_in(error)",
-        new="        raise",
+        where="service/results/refused.py",
+        old="        return faults_in(error).refused\n    return {}",
+        new="        raise\n    return {}",
         tests=("results/test_dead_letters.py::test_recording_twice_is_recording_once",),
+    ),
+    Mutant(
+        name="a ping shows that MongoDB is back",
+        breaks="I1",
+        where="service/results/connection.py",
+        old="            write_nothing(self.tracking)",
+        new='            self.client.admin.command("ping")',
+        tests=(MAJORITY + "test_it_is_away_until_a_majority_confirms_though_it_answers",),
+    ),
+    Mutant(
+        name="what a try finds of its own unconfirmed write is taken for stored",
+        breaks="I1",
+        where="service/results/bulk.py",
+        old="            each.is_stored = not each.merge()\n",
+        new="            each.is_stored = True\n",
+        tests=(MAJORITY + "test_a_try_that_finds_its_own_unconfirmed_write_has_not_stored_it",),
+    ),
+    Mutant(
+        name="one answer that is refused stands for all of its batch",
+        breaks="I1 I9",
+        where="service/results/failure.py",
+        old='    if error.details.get("writeConcernErrors") or refuses_writes(error):\n',
+        new="    if error.details:\n",
+        tests=(REFUSED + "test_one_answer_that_is_refused_leaves_the_others_to_be_stored",),
+    ),
+    Mutant(
+        name="a record that is refused is let go",
+        breaks="I1",
+        where="service/results/refused.py",
+        old="        _inserted(refused, [_kept(",
+        new="        list([_kept(",
+        tests=(
+            REFUSED
+            + "test_a_record_of_a_dead_request_that_is_refused_is_kept_aside_until_it_is_taken",
+        ),
     ),
 )

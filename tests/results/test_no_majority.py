@@ -1,0 +1,132 @@
+"""A primary that answers, reads and takes writes, and has no majority to confirm them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from pymongo.read_concern import ReadConcern
+from store_parcels import answer, attempt, call, delivered, hours, on_its_way, recheck_of, scan
+
+from devstack.members import Members
+from service.flow.keep_trying import keep_trying
+from service.results.bulk import BulkWriter
+from service.results.connection import LOOK_SECONDS, Store
+from service.results.dead import Dead
+from service.results.refused import insert_each
+from service.results.trackings import Trackings
+from tracking.call import DeadLetter
+from tracking.errors import ResultsDown
+from tracking.request import Origin
+
+FIRST = scan("2026-02-27T08:00:00", "Accepted")
+SOON = 20.0
+LAG_SECONDS = 2
+"""Longer than one operation of these tests may take."""
+
+
+def confirmed(store: Store) -> list[dict[str, Any]]:
+    """What a majority has."""
+    return list(store.tracking.with_options(read_concern=ReadConcern("majority")).find())
+
+
+def writer(store: Store) -> BulkWriter:
+    return BulkWriter(store.tracking, store.past, store.marks, recheck_of)
+
+
+async def test_it_is_away_until_a_majority_confirms_though_it_answers(
+    members: Members, on_members: Store, notices: list[Exception | None]
+) -> None:
+    trackings, of = Trackings(on_members, recheck_of), call()
+    members.secondary.pause()
+    with pytest.raises(ResultsDown, match="MongoDB"):
+        await trackings.save(of, on_its_way(FIRST), attempt(of))
+
+    on_members.client.admin.command("ping")
+    waiting = asyncio.ensure_future(trackings.available())
+    await asyncio.sleep(3 * LOOK_SECONDS)
+    assert not waiting.done()
+    assert not trackings.is_available
+    members.secondary.resume()
+    await asyncio.wait_for(waiting, SOON)
+    await trackings.save(of, on_its_way(FIRST), attempt(of))
+
+    assert [each["tag"] for each in confirmed(on_members)] == ["InTransit"]
+    assert [each is None for each in notices] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "origin", [Origin.AUTOMATIC, pytest.param(Origin.MANUAL, marks=pytest.mark.prove)]
+)
+async def test_a_try_that_finds_its_own_unconfirmed_write_has_not_stored_it(
+    members: Members, on_members: Store, origin: Origin
+) -> None:
+    trackings, first = Trackings(on_members, recheck_of), call()
+    await trackings.save(first, on_its_way(FIRST), attempt(first))
+    members.secondary.pause()
+    later = answer(call(hours(1), origin=origin), delivered(FIRST))
+
+    told = [
+        await asyncio.to_thread(writer(on_members).write, [later], doubted=doubted)
+        for doubted in (False, False, True)
+    ]
+
+    assert [type(each) for (each,) in told] == [ResultsDown] * 3
+    assert [each["tag"] for each in on_members.tracking.find()] == ["Delivered"], "it is written"
+    assert [each["tag"] for each in confirmed(on_members)] == ["InTransit"]
+    members.secondary.resume()
+    await keep_trying_to_write(on_members, later)
+    assert [each["tag"] for each in confirmed(on_members)] == ["Delivered"]
+
+
+async def keep_trying_to_write(store: Store, later: Any) -> None:
+    async def write() -> None:
+        for error in await asyncio.to_thread(writer(store).write, [later], doubted=True):
+            if error is not None:
+                raise error
+
+    await keep_trying(write, until=time.monotonic() + SOON)
+
+
+@pytest.mark.prove
+async def test_a_majority_that_lags_behind_more_than_an_operation_may_take_confirms_all_the_same(
+    members: Members, on_members: Store
+) -> None:
+    members.lag(LAG_SECONDS)
+    trackings, dead = Trackings(on_members, recheck_of), Dead(on_members)
+    stop = asyncio.Event()
+
+    async def others() -> None:
+        """There is always something newer than what is waited for."""
+        while not stop.is_set():
+            await asyncio.to_thread(on_members.client["others"]["others"].insert_one, {})
+            await asyncio.sleep(0.05)
+
+    async def store(number: str) -> None:
+        of = call(number=number)
+        until = time.monotonic() + SOON
+        await keep_trying(lambda: trackings.save(of, on_its_way(FIRST), attempt(of)), until)
+
+    async def record(name: str) -> None:
+        letter = DeadLetter(name, "courier_down", "502", b"{}")
+        await keep_trying(lambda: dead.record([letter]), until=time.monotonic() + SOON)
+
+    writing = asyncio.create_task(others())
+    try:
+        await asyncio.gather(*(store(f"NUMBER{n}") for n in range(30)), record("k1"))
+    finally:
+        stop.set()
+        await writing
+
+    assert len(confirmed(on_members)) == 30
+
+
+async def test_what_a_majority_has_is_not_written_again_by_a_try_after_one_that_was_not_confirmed(
+    members: Members, on_members: Store
+) -> None:
+    insert_each(on_members.operations, [{"_id": "there"}])
+    members.secondary.pause()
+
+    assert insert_each(on_members.operations, [{"_id": "there"}], doubted=True) == []

@@ -7,6 +7,7 @@ import datetime as dt
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from service.results.document import Answer, Document, Failure, id_of
@@ -157,10 +158,13 @@ class Documents:
         ((name, _),) = how.get("sort") or [("_id", 1)]
         return sorted(found, key=lambda document: document[name])[: limit or None]
 
-    def update_many(self, wanted: Mapping[str, Any], change: Mapping[str, Any]) -> None:
-        for name, document in self._documents.items():
-            if _fits(document, wanted):
-                self._documents[name] = document | change["$set"]
+    def update_many(
+        self, wanted: Mapping[str, Any], change: Mapping[str, Any], **_: object
+    ) -> SimpleNamespace:
+        fits = [name for name, each in self._documents.items() if _fits(each, wanted)]
+        for name in fits:
+            self._documents[name] = self._documents[name] | change["$set"]
+        return SimpleNamespace(modified_count=len(fits))
 
 
 COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -168,6 +172,7 @@ COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
     "$gt": operator.gt,
     "$lte": operator.le,
     "$in": lambda found, wanted: found in wanted,
+    "$nin": lambda found, wanted: found not in wanted,
 }
 
 

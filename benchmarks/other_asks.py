@@ -131,7 +131,7 @@ async def _all_couriers(line: LongLine) -> None:
     async with of(f"survey: {len(KNOWN):,} couriers"):
         for _ in range(TIMES):
             asked = " ".join(KNOWN), "who", 20_000
-            await line.pipeline.run("survey", [keys.LINES, keys.WORKERS], asked)
+            await line.pipeline.run("survey", [keys.LINES, keys.WORKERS, keys.COURIERS], asked)
     seconds, _ = await redis.time()
     at = seconds - seconds % TEN_MINUTES
     pipeline = redis.pipeline(transaction=False)

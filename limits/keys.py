@@ -30,6 +30,8 @@ calls_day:<line>              string starts since the daily reset       the dail
 tracking:counts:<line>        hash   what happened so far               never
 wait_slugs                    set    lines the sweeper looks at         empty
 tracking:workers              zset   worker process, JSON → until, ms   20 s after the last look
+tracking:couriers             zset   line → until, ms: some worker knows 20 s after the last look
+                                     it
 tracking:measured             stream sends and ends of calls, measured  never; it holds 3 s
 tracking:epoch                string "<name> <quiet until, µs>"         never
 tracking:server               string which Redis wrote here last         never
@@ -65,6 +67,7 @@ SERVER = "tracking:server"
 SECRET = "tracking:secret"  # noqa: S105 - the name of a key
 LINES = "wait_slugs"
 WORKERS = "tracking:workers"
+COURIERS = "tracking:couriers"
 TO_ARCHIVE = "tracking:to_archive"
 ARCHIVE_LOCKS = ("tracking:archive_lock1", "tracking:archive_lock2")
 EVENTS = "tracking:events"

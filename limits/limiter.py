@@ -94,11 +94,14 @@ class Limiter:
         self._written: dict[Line, tuple[Rules, str, bytes]] = {}
         self._reports = Reports(self._started)
 
-    async def start(self) -> None:
-        """Agree on the epoch; needed once before anything else. Raises LimitsDown."""
+    async def start(self, lines: Sequence[Line] = ()) -> None:
+        """Agree on the epoch; needed once before anything else. Raises LimitsDown.
+
+        `lines`: all that this worker knows.
+        """
         await self._epoch.agree()
         if self._policy.who:
-            await self._survey((), LIVES_SECONDS)
+            await self._survey(lines, LIVES_SECONDS)
 
     async def close(self) -> None:
         """Let what is under way arrive."""
@@ -210,7 +213,7 @@ class Limiter:
         who, found = self._policy.who, dict[str, None]()
         told = (introduction(who, self.token), round(lives_seconds * 1000)) if who else ()
         for part in _parts(lines or [Line("")], SURVEYED_AT_ONCE):
-            asked = [keys.LINES, keys.WORKERS], (" ".join(part), *told)
+            asked = [keys.LINES, keys.WORKERS, keys.COURIERS], (" ".join(part), *told)
             found |= dict.fromkeys(await self._pipeline.run("survey", *asked))
         return [line for line in map(Line, found) if kind_of(line)]
 

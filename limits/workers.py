@@ -16,6 +16,7 @@ from pathlib import Path
 from redis.asyncio import Redis
 
 from limits import keys
+from limits.failure import redis_asked
 from tracking.line import Line
 
 LIVES_SECONDS = 20.0
@@ -97,6 +98,18 @@ async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
         for token, each in found.items()
     ]
     return sorted(workers, key=lambda each: (each.host, each.since, each.pid))
+
+
+async def is_known(redis: Redis, slug: str) -> bool:
+    """Whether a worker that lives knows this courier. Raises LimitsDown."""
+    pipeline = redis.pipeline(transaction=False)
+    pipeline.time()
+    pipeline.zscore(keys.COURIERS, slug)
+    with redis_asked():
+        (seconds, micro), until_ms = await pipeline.execute()
+    left_ms = float(until_ms or 0) - seconds * 1000 - micro / 1000
+    # What lies further ahead was noted before Redis' clock stepped back.
+    return bool(0 < left_ms <= LIVES_SECONDS * 1000)
 
 
 def token_of(call_id: str) -> str:

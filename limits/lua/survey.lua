@@ -1,9 +1,10 @@
 --[[
 survey: which lines have work? One cheap script for all of them. It also notes that the worker that
-asks lives, because a script of its own for that would be as dear as the rest.
+asks lives, and which lines it knows, because a script of its own for that would be as dear as the rest.
 
 KEYS[1]  wait_slugs   set of lines with something waiting or in flight
 KEYS[2]  tracking:workers   zset of workers that live: who → until, ms
+KEYS[3]  tracking:couriers  zset of the lines that some of these know: line → until, ms
 ARGV[1]  the lines that this worker knows, with a blank between two; a number pushed by hand is in a
          list but not in the set. Their lists are named from them, as in limits/keys.py
 ARGV[2]  who asks, as in limits/workers.py; absent: nobody who is to be noted
@@ -20,6 +21,16 @@ if ARGV[2] then
   redis.pcall('ZADD', KEYS[2], now_ms + ARGV[3], ARGV[2])
   redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_ms)
   if ARGV[3] ~= '0' then redis.pcall('PEXPIRE', KEYS[2], ARGV[3]) end
+  local known = {}
+  for name in string.gmatch(ARGV[1], '%S+') do
+    table.insert(known, now_ms + ARGV[3])
+    table.insert(known, name)
+  end
+  if #known > 0 then
+    redis.pcall('ZADD', KEYS[3], unpack(known))
+    redis.pcall('ZREMRANGEBYSCORE', KEYS[3], '-inf', now_ms)
+    redis.pcall('PEXPIRE', KEYS[3], ARGV[3])
+  end
 end
 
 local found, lines = {}, redis.call('SMEMBERS', KEYS[1])

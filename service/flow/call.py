@@ -53,6 +53,8 @@ class Stores:
     codes: CodeCounts
     defects: Defects
     malformed: MalformedCounts
+    knows: Callable[[str], Awaitable[bool]]
+    """Whether a worker process that lives knows a courier of this slug. Raises LimitsDown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,10 @@ from tracking.request import Origin, TrackingRequest
 Decode = Callable[[Job], Awaitable[TrackingRequest]]
 """Reads a job. Raises MalformedJob, or TubesDown when the job is not ours any more."""
 
+LEFT_AFTER_SECONDS = 1.0
+"""How long a job is kept that is for other workers: it may come back, again and again, while the
+process that knows its courier is busy."""
+
 HELD_FIRST, HELD_MOST = 0.5, 4.0
 """Seconds between looks whether the call of a job that came back goes on; doubled each time."""
 
@@ -66,6 +70,7 @@ class Handler:
         self._dead, self._defects = stores.dead, stores.defects
         self._results = stores.results
         self._malformed = stores.malformed
+        self._knows = stores.knows
         self._admitter = Admitter(stores.limits, stores.results, asker.room)
         self._dispatcher = dispatcher
         self._reach = reach
@@ -155,8 +160,22 @@ class Handler:
         if request.origin is Origin.AUTOMATIC:
             await keep_trying(lambda: self._results.end_checks(request))
 
+    async def leave(self, job: Job, slug: str) -> bool:
+        """Leave a job to others that know its courier; False: nobody does.
+
+        While workers are restarted one by one, those of before do not know what the new ones do.
+        """
+        if not await keep_trying(lambda: self._knows(slug)):
+            return False
+        emit(Event.UNKNOWN_SLUG, job=job.id, server=job.server, slug=slug)
+        await asyncio.sleep(LEFT_AFTER_SECONDS)
+        await job.release()
+        return True
+
     async def set_aside(self, job: Job, error: MalformedJob) -> None:
         """Record and bury. No record, no bury: until it is durable the job stays ours, touched."""
+        if error.reason == "unknown_slug" and await self.leave(job, error.slug or ""):
+            return
         letter = letter_of_malformed(job, error)
         await keep_trying(lambda: self._dead.record([letter]))
         self._reach(FailPoint.AFTER_DEAD)

@@ -58,6 +58,8 @@ class Receiver:
         try:
             line = self._decode_drain(job)
         except UnknownLine as error:
+            if await self._handler.leave(job, error.line):
+                return
             emit(Event.UNKNOWN_LINE, job=job.id, server=job.server, line=error.line)
             await job.delete()
             return

@@ -50,6 +50,7 @@ class Event(StrEnum):
     NO_MEMORY = "redis is full"
     SWEPT = "sweeper repaired"
     UNKNOWN_LINE = "line is unknown"
+    UNKNOWN_SLUG = "courier is unknown here"
     NOT_ARCHIVED = "operations are not archived"
 
     DOOR_OPEN = "door is open"
@@ -109,6 +110,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.NO_MEMORY: "error",
         Event.SWEPT: "warning",
         Event.UNKNOWN_LINE: "warning",
+        Event.UNKNOWN_SLUG: "warning",
         Event.NOT_ARCHIVED: "error",
         Event.DOOR_OPEN: "info",
         Event.KEYS_STALE: "warning",
@@ -167,6 +169,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.NO_MEMORY: "Redis is at its `maxmemory`: new jobs stay in beanstalkd meanwhile.",
         Event.SWEPT: "What a vanished worker held was taken up again.",
         Event.UNKNOWN_LINE: "A drain job for `line`, which this worker does not know: it waits.",
+        Event.UNKNOWN_SLUG: "A job for `slug`, which only other workers know: left to them.",
         Event.NOT_ARCHIVED: "MongoDB refuses them (`error`): tried again, but one `operation`.",
         Event.DOOR_OPEN: "Requests are taken over HTTP at `server`.",
         Event.KEYS_STALE: "Those known count on; a new or revoked key shows no effect meanwhile.",

@@ -114,7 +114,8 @@ def assemble(config: Config, parts: Parts) -> Worker:
     tasks, room = Tasks(), CallRoom(config.worker.concurrency, lambda: results.is_available)
     codes = CodeCounts(parts.store)
     tallying = Tallying(parts.tallies, parts.store)
-    stores = Stores(parts.limiter, results, Dead(parts.store), codes, parts.defects, tallying)
+    dead, knows = Dead(parts.store), parts.knows
+    stores = Stores(parts.limiter, results, dead, codes, parts.defects, tallying, knows)
     tracker = Tracker(parts.registry, parts.http)
     asker = Asker(tracker.track, stores, _retry(config), encode_request, Spare(room, reach))
     drainer = Drainer(parts.limiter, room, reach)

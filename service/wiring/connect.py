@@ -9,7 +9,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 import aiohttp
@@ -27,7 +27,7 @@ from limits.failure import redis_down
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
 from limits.tallies import Tallies
-from limits.workers import Who
+from limits.workers import Who, is_known
 from service import VERSION
 from service.config.call_budget import kept_below
 from service.config.handover import courier_settings, redis_address, rules_for
@@ -43,7 +43,7 @@ from service.results.names import names_of
 from service.tubes.putter import Putter
 from service.wiring.changed_credentials import marks_of, resume_where_changed
 from tracking.errors import ResultsDown, StoreError
-from tracking.line import Line
+from tracking.line import Line, courier_line
 
 LOOK_SECONDS = 0.5
 """How often a worker looks for servers that are not up yet."""
@@ -62,6 +62,7 @@ class Parts:
     who: Who
     defects: Defects
     tallies: Tallies
+    knows: Callable[[str], Awaitable[bool]]
 
 
 async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
@@ -81,7 +82,8 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     brakes = Brakes(redis, rules_of)
     limiter = _limiter(config, redis, who, marks_of(registry), _vetting(config))
     closing.push_async_callback(limiter.close)
-    await keep_trying(limiter.start)
+    lines = [courier_line(slug) for slug in registry.slugs]
+    await keep_trying(lambda: limiter.start(lines))
     await keep_trying(lambda: resume_where_changed(brakes, registry))
     secret = await keep_trying(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
     await keep_trying(lambda: _prepared(store))
@@ -99,6 +101,7 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
         who,
         Defects(redis, config.retry.deaths),
         Tallies(redis),
+        functools.partial(is_known, redis),
     )
 
 

@@ -157,3 +157,17 @@ def test_a_line_claimed_while_a_worker_stops_is_left_with_one_drain_job(plant: P
 
     assert plant.calls(slug), "the claim was granted calls"
     assert plant.producer.jobs("wait_list")["ready"] == 1
+
+
+def test_while_workers_are_restarted_a_new_couriers_requests_are_left_to_the_newer_ones(
+    plant: Plant,
+) -> None:
+    plant.hire().ready()
+    slug = plant.courier(per_second=20)
+    plant.hire().ready()
+    for number in range(30):
+        plant.producer.put(slug, f"AB0000{number:02d}")
+    plant.endings.come(20.0)
+
+    assert len(plant.calls(slug)) == 30
+    assert plant.dead.count_documents({}) == 0

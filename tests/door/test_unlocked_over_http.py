@@ -54,7 +54,7 @@ class Flow:
         self.calls: list[dict[str, str]] = []
         results = Trackings(store, lambda _: Recheck())
         counts = SimpleNamespace(count=lambda *_: None)
-        stores = Stores(worker.limiter, results, counts, counts, counts, counts)
+        stores = Stores(worker.limiter, results, counts, counts, counts, counts, counts)
         spare = Spare(CallRoom(5), lambda _: None)
         self._admitter = Admitter(worker.limiter, results, spare.room)
         self._asker = Asker(self._track, stores, RetryRules(), lambda _: b"", spare)

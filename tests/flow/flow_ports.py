@@ -213,8 +213,10 @@ class Scene:
         self.decode: Callable[[object], TrackingRequest] = lambda _: REQUEST
         self.drains: Callable[[object], Slug] = lambda _: USPS
         self.defects = Defects(self.journal)
+        self.known: frozenset[str] = frozenset()
         self.dead, self.malformed = Dead(self.journal), Malformed()
-        stores = Stores(self.limits, self.results, self.dead, Codes(), self.defects, self.malformed)
+        own = (self.limits, self.results, self.dead, Codes(), self.defects, self.malformed)
+        stores = Stores(*own, self._knows)
         reach: Callable[[object], None] = lambda _: None  # noqa: E731 - does nothing
         self.asker = Asker(
             self._track, stores, RetryRules(), lambda _: b"{}", Spare(self.room, reach)
@@ -233,6 +235,10 @@ class Scene:
             self.handler, self.drainer, self.dispatcher, self.tasks, self._drains
         )
         self.sweeper = Sweeper(self.limits, self.dispatcher, [USPS], reach)
+
+    async def _knows(self, slug: str) -> bool:
+        self.journal.note(f"does anybody know {slug}")
+        return slug in self.known
 
     async def handle(self) -> list[str]:
         """Carry one job to its outcome; the steps that were taken."""

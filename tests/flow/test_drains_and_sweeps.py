@@ -8,7 +8,7 @@ import time
 import pytest
 from flow_ports import USPS, Job, Scene, away, call
 
-from service.flow import drain, receive
+from service.flow import drain, handle, receive
 from service.upkeep import sweeper
 from tracking.call import Swept, Turn
 from tracking.errors import LimitsDown, MalformedJob, UnknownLine
@@ -52,9 +52,14 @@ async def test_a_full_process_hands_its_drain_job_to_others() -> None:
     assert await scene.all_ended() == ["take", "release"]
 
 
-async def test_a_drain_job_for_a_line_that_is_not_known_is_deleted_and_recorded_nowhere() -> None:
+@pytest.mark.parametrize(("known", "then"), [("usps@acme", "release"), ("other", "delete")])
+async def test_a_drain_job_for_a_line_that_is_not_known_is_left_to_others_or_recorded_nowhere(
+    monkeypatch: pytest.MonkeyPatch, known: str, then: str
+) -> None:
     """What waits there stays in Redis; a worker that knows the line puts the job again."""
+    monkeypatch.setattr(handle, "LEFT_AFTER_SECONDS", 0.0)
     scene = Scene()
+    scene.known = frozenset({known})
 
     def refuse(_: object) -> Slug:
         raise UnknownLine("usps@acme")
@@ -62,7 +67,7 @@ async def test_a_drain_job_for_a_line_that_is_not_known_is_deleted_and_recorded_
     scene.drains = refuse
     scene.receiver.on_drains([Job(scene.journal)])
 
-    assert await scene.all_ended() == ["delete"]
+    assert await scene.all_ended() == ["does anybody know usps@acme", then]
 
 
 async def test_a_drain_job_that_cannot_be_read_is_recorded_and_buried() -> None:

@@ -6,9 +6,9 @@ import asyncio
 import time
 
 import pytest
-from flow_ports import REQUEST, Job, Journal, Permit, Scene, away, call
+from flow_ports import ENDED, REQUEST, Job, Journal, Permit, Scene, away, call
 
-from service.flow import keep_trying
+from service.flow import handle, keep_trying
 from service.flow.dead_letters import letter_of_refused
 from tracking.call import Admission, Dying, Ended, Full, Granted, Parked, Reused, TooLate
 from tracking.checkpoint import Tracking
@@ -124,6 +124,29 @@ async def test_a_malformed_job_is_recorded_and_then_buried() -> None:
 
     assert steps == ["record 1"] * 4 + ["bury"]
     assert scene.malformed.counted == 1
+
+
+@pytest.mark.parametrize(
+    ("known", "then"), [("new-courier", ["release"]), ("other", ["record 1", "bury"])]
+)
+async def test_a_job_whose_courier_others_know_is_left_to_them(
+    monkeypatch: pytest.MonkeyPatch, known: str, then: list[str]
+) -> None:
+    monkeypatch.setattr(handle, "LEFT_AFTER_SECONDS", 0.0)
+    scene = Scene(ENDED)
+    scene.known = frozenset({known})
+
+    def refuse(_: object) -> TrackingRequest:
+        error = MalformedJob("unknown_slug", "no courier has it")
+        error.slug = "new-courier"
+        raise error
+
+    scene.decode = refuse
+    scene.journal.fail("does anybody know new-courier", *away(LimitsDown, 2))
+
+    steps = await scene.handle()
+
+    assert steps == ["does anybody know new-courier"] * 3 + then
 
 
 async def test_a_request_that_finds_the_list_full_is_recorded_first() -> None:

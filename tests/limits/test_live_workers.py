@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
+import pytest
 from limits_bench import FAST, USPS, Hire, Worker, redis_us, the_lease_ends
 from redis.asyncio import Redis
 
@@ -11,7 +12,8 @@ from limits import keys
 from limits.limiter import Policy
 from limits.rules import Rules
 from limits.view import View
-from limits.workers import LIVES_SECONDS, LiveWorker, Who
+from limits.workers import LIVES_SECONDS, LiveWorker, Who, is_known
+from tracking.line import Line
 
 LIVES_MS = LIVES_SECONDS * 1000
 ONE = Who("host-1", 11, "0.1.0", since=1_000.0)
@@ -28,8 +30,9 @@ async def hired(hire: Hire, who: Who, rules: Rules = FAST) -> Worker:
 
 async def silent_for(redis: Redis, ms: float) -> None:
     """Nobody was heard of for so long."""
-    for member, until_ms in await redis.zrange(keys.WORKERS, 0, -1, withscores=True):
-        await redis.zadd(keys.WORKERS, {member: until_ms - ms})
+    for key in (keys.WORKERS, keys.COURIERS):
+        for member, until_ms in await redis.zrange(key, 0, -1, withscores=True):
+            await redis.zadd(key, {member: until_ms - ms})
 
 
 async def test_a_worker_is_known_from_its_start(hire: Hire, redis: Redis) -> None:
@@ -114,9 +117,11 @@ async def test_slugs_are_surveyed_also_when_the_worker_cannot_be_told(
     worker = await hired(hire, ONE, replace(FAST, lease_seconds=60.0))
     lost = await worker.granted("N001")
     await redis.zadd(f"calls_leases:{USPS}", {lost.id: await redis_us(redis) - 1})
-    await redis.set(keys.WORKERS, "text")
+    await redis.mset({keys.WORKERS: "text", keys.COURIERS: "text"})
 
-    found = await worker.pipeline.run("survey", [keys.LINES, keys.WORKERS], ["", "who", 1000])
+    found = await worker.pipeline.run(
+        "survey", [keys.LINES, keys.WORKERS, keys.COURIERS], ["usps", "who", 1000]
+    )
 
     assert found == [USPS]
 
@@ -125,3 +130,27 @@ async def test_who_has_nothing_to_tell_of_itself_is_in_no_key(worker: Worker, re
     await worker.limiter.sweep([USPS])
 
     assert await redis.exists(keys.WORKERS) == 0
+
+
+async def test_what_a_worker_knows_is_known_from_its_start(hire: Hire, redis: Redis) -> None:
+    one = await hired(hire, ONE)
+    assert not await is_known(redis, "new-courier")
+
+    await one.limiter.start([Line("new-courier"), USPS])
+
+    assert [await is_known(redis, name) for name in ("new-courier", "another")] == [True, False]
+    assert 0 < await redis.pttl(keys.COURIERS) <= LIVES_MS
+
+
+@pytest.mark.parametrize("ms", [LIVES_MS + 1, -3_600_000])
+async def test_what_a_worker_knew_is_forgotten_with_it(hire: Hire, redis: Redis, ms: float) -> None:
+    """Also where the clock was ahead."""
+    worker = await hired(hire, ONE)
+    await worker.limiter.start([Line("new-courier")])
+
+    await silent_for(redis, ms)
+    await redis.persist(keys.COURIERS)
+
+    assert not await is_known(redis, "new-courier")
+    await worker.limiter.sweep([Line("new-courier")])
+    assert await is_known(redis, "new-courier")

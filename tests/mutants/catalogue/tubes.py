@@ -28,6 +28,24 @@ MUTANTS = (
         tests=("tubes/test_touching.py::test_settled_jobs_of_a_long_ttr_are_let_go_of",),
     ),
     Mutant(
+        name="a courier that only newer workers know is nobody's",
+        breaks="I1",
+        where="service/flow/handle.py",
+        old='if error.reason == "unknown_slug" and await',
+        new='if error.reason == "unknown" and await',
+        tests=(
+            "flow/test_order_of_steps.py::test_a_job_whose_courier_others_know_is_left_to_them",
+        ),
+    ),
+    Mutant(
+        name="what a worker knew that vanished is known for ever",
+        breaks="I1",
+        where="limits/workers.py",
+        old="    return bool(0 < left_ms <= LIVES_SECONDS * 1000)\n",
+        new="    return until_ms is not None\n",
+        tests=("limits/test_live_workers.py::test_what_a_worker_knew_is_forgotten_with_it",),
+    ),
+    Mutant(
         name="a job's handle outlives its connection",
         breaks="I8",
         where="service/tubes/client.py",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from limits.connect import RedisAddress, open_redis
 from limits.defects import Defects
 from limits.tallies import Tallies
-from limits.workers import Who
+from limits.workers import Who, is_known
 from service.config import schema
 from service.flow.keep_trying import keep_trying
 from service.wiring.assemble import assemble
@@ -81,6 +82,7 @@ async def run_worker(
         who,
         defects,
         Tallies(redis),
+        partial(is_known, redis),
     )
     worker = assemble(config, parts)
     worker.requests.start()

@@ -84,7 +84,7 @@ class ClientConnection(RequestHandler):
         if self._request_count != begun:
             self._in_time()
         elif self._slow is None and self._current_request is None:
-            self._slow = self._loop.call_later(HEADER_SECONDS, self.force_close)
+            self._slow = self._loop.call_later(HEADER_SECONDS, self._too_late)
 
     def handle_error(
         self,
@@ -103,8 +103,14 @@ class ClientConnection(RequestHandler):
         finish(response, name_of(request))
         return response
 
+    def _too_late(self) -> None:
+        self._slow = None
+        # Of a request whose headers are here, its body came before somebody took it up.
+        if self._current_request is None and not self._messages:
+            self.force_close()
+
     def _in_time(self) -> None:
-        if self._slow:
+        if self._slow is not None:
             self._slow.cancel()
             self._slow = None
 

@@ -74,7 +74,9 @@ class StartedCheck(msgspec.Struct):
 class Listing(msgspec.Struct, forbid_unknown_fields=True):
     """Which links are listed."""
 
-    after: Annotated[str, Meta(description="the id of a link: list later ones")] = ""
+    after: Annotated[
+        str, Meta(pattern="^([0-9a-f]{24})?$", description="the id of a link: list later ones")
+    ] = ""
     limit: Annotated[int, Meta(ge=1, le=1_000, description="how many, from 1 to 1000")] = 100
 
 

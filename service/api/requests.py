@@ -96,6 +96,7 @@ class Requests:
     async def post(self, request: web.Request) -> web.Response:
         """Take requests; 202 once each is durable. Raises Problem."""
         account = self._callers.account(request, Scope.INGEST)
+        self._door.insist_on_pace()  # before its body is read: that takes time, too
         skip_bad = flag(request, "skip_bad")
         posted, many = await _posted(request, self._callers)
         traceparent = request.headers.get("traceparent")

@@ -129,6 +129,8 @@ def add_key(
     if signing:
         target["signature"] = kind_of(signing)
     with _recorded(stores, "key add", **target) as outcome:
+        if Scope.ADMIN in scopes and account != MAIN:
+            raise NotDone(f"{Scope.ADMIN} is for keys of {MAIN}: with another one it opens nothing")
         _insist(stores, account)
         made = _add_key(stores, account, scopes, signing)
         outcome["key"] = prefix = made.text[:PREFIX_CHARACTERS]

@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
@@ -48,6 +49,9 @@ T = TypeVar("T")
 PATIENCE = Patience(connect=1.0, reply=2.0)
 """Short: what a server that hangs does not take soon is safe in the spool."""
 
+LATE_SECONDS = 3.0
+"""Seconds: where a request waits for longer to be durable, no other one is taken meanwhile."""
+
 LOOK_SECONDS = 1.0
 """How often the door looks whether the spool holds something that can be put."""
 
@@ -62,6 +66,10 @@ PLACING = Placing()
 
 Note = Callable[[Sequence[Sendable]], None]
 """Hears of requests that are durable."""
+
+
+class TooSlow(StoreError):
+    """More is asked for than becomes durable in time: come again later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +119,8 @@ class Door:
         self._keeping: Batches[_NotTaken, None] = Batches(
             self._keep, SYNCED_MOST, lambda each: len(each.bodies)
         )
+        self._taking: dict[object, float] = {}
+        """Since when those wait that are not durable yet, the longest first."""
         self._after = 0
         self._put: dict[int, None] = {}
         """What is put and stands in the spool still, in its order."""
@@ -121,6 +131,21 @@ class Door:
         Raises SpoolDown: some of them are durable nowhere. Others may be put; with their ids they
         may be given again.
         """
+        waits = object()
+        self._taking[waits] = time.monotonic()
+        try:
+            return await self._take(requests)
+        finally:
+            del self._taking[waits]
+
+    def insist_on_pace(self) -> None:
+        """Raises TooSlow where a request would wait for long: better told so than kept waiting."""
+        for since in self._taking.values():
+            if time.monotonic() - since > LATE_SECONDS:
+                raise TooSlow(f"requests wait for more than {LATE_SECONDS:g} s to be durable")
+            return
+
+    async def _take(self, requests: Sequence[Sendable]) -> Sequence[bool]:
         bodies = [each.body for each in requests]
         spooled = [False] * len(bodies)
         try:

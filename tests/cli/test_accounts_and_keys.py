@@ -205,6 +205,17 @@ def test_a_name_that_no_host_may_have_is_refused(offline: Run, name: str) -> Non
     assert "1 to 20 of a-z and 0-9" in done.err
 
 
+def test_operators_keys_are_of_main_alone(run: Run, collections: Any) -> None:
+    run("account", "add", "shop")
+
+    for scopes in ("admin", "read,admin"):
+        done = run("key", "add", "shop", "--scope", scopes)
+        assert (done.code, "admin is for keys of main" in done.err) == (2, True)
+
+    assert collections.keys.count_documents({}) == 0
+    assert run("key", "add", "main", "--scope", "admin").code == 0
+
+
 def test_an_unknown_scope_is_refused(offline: Run) -> None:
     done = offline("key", "add", "main", "--scope", "ingest,write")
 

@@ -7,7 +7,7 @@ import contextlib
 import json
 import re
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, Self
@@ -30,7 +30,9 @@ from devstack.servers import free_port
 from service.api import connection as connection_module
 from service.api.callers import Callers
 from service.api.serve import application, listening
+from service.client.door import Door
 from service.client.keys import Scope
+from service.client.put import Sendable
 
 MOST = 3
 POST = b"POST /v1/requests HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -129,6 +131,20 @@ async def test_a_body_may_take_longer_than_headers(port: int) -> None:
         await asyncio.sleep(0.3)
 
         assert (await slow.says(body[:10], body[10:]))[0] == 202
+
+
+@pytest.mark.usefixtures("haste")
+async def test_nor_is_a_large_body_taken_for_headers_that_do_not_end(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def slow(_: Door, requests: Sequence[Sendable]) -> Sequence[bool]:
+        await asyncio.sleep(0.5)
+        return [False] * len(requests)
+
+    monkeypatch.setattr(Door, "take", slow)
+    body = json.dumps(USPS | {"x": "y" * 1_000_000}).encode()
+    async with Raw(port) as large:
+        assert (await large.says(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body))[0] == 202
 
 
 async def test_more_connections_than_are_allowed_are_refused_in_words(port: int) -> None:

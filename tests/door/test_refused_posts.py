@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from devstack.servers import Server
 from service.api import bodies
 from service.api import requests as requests_module
 from service.api.problems import BODY_MOST
+from service.client import door as door_module
 
 
 async def test_an_idempotency_key_beside_another_id_or_of_several_is_refused(
@@ -110,6 +112,25 @@ async def test_an_id_that_another_parcel_has_is_a_conflict(
 )
 async def test_what_is_no_json_is_refused(client: Client, body: bytes, reason: str) -> None:
     assert (await refused(await post(client, body), 400))["reason"] == reason
+
+
+async def test_a_post_is_refused_at_once_where_another_waits_for_seconds(
+    client: Client, beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door_module, "LATE_SECONDS", 0.2)
+    beanstalkd.pause()
+    waits = asyncio.create_task(post(client, USPS))
+    try:
+        deadline = time.monotonic() + 10
+        while (late := await post(client, b"is not read")).status != 503:
+            assert time.monotonic() < deadline
+        assert late.headers["Retry-After"] == "5"
+        assert "wait" in (await refused(late, 503))["detail"]
+    finally:
+        beanstalkd.resume()
+
+    assert (await waits).status == 202
+    assert (await post(client, USPS)).status == 202
 
 
 async def test_what_is_too_much_is_refused(

@@ -240,6 +240,14 @@ async def test_a_link_that_could_start_nothing_is_refused(
     assert kept.links.count_documents({}) == 0
 
 
+@pytest.mark.parametrize("after", ["x", "6740", "zz40f0a1b2c3d4e5f6a7b8c9", "%FF", "_"])
+async def test_a_mangled_cursor_is_no_empty_page(whole: Client, after: str) -> None:
+    await made(whole)
+
+    assert "after" in (await refused(await whole.get(f"/v1/links?after={after}"), 400))["detail"]
+    assert len((await listed(whole, "?after="))["links"]) == 1
+
+
 async def test_an_account_has_only_so_many(whole: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "LINKS_MOST", 1)
     await made(whole)

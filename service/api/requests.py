@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -26,11 +27,17 @@ from service.client.posted import (
     sendables_of,
 )
 from service.client.put import Sendable
-from tracking.account import account_and_id, operation_id
+from tracking.account import Account, account_and_id, operation_id
 from tracking.errors import SpoolDown
 
 REQUESTS_MOST = 1_000
 """Requests of one POST."""
+
+READ_MOST = 8 << 20
+"""Bytes of bodies in hand: so many are read, judged and put within 3 s or so."""
+
+UNTOLD_BYTES = 16_384
+"""What a body counts whose length is not told."""
 
 NAMED_MOST = 100
 """Requests that a problem names."""
@@ -76,6 +83,7 @@ class Requests:
         self._catalogue = catalogue
         self._callers = callers
         self._known = KnownIds()
+        self._reading = 0
 
     def routes(self) -> list[Route]:
         """Name it."""
@@ -96,7 +104,26 @@ class Requests:
     async def post(self, request: web.Request) -> web.Response:
         """Take requests; 202 once each is durable. Raises Problem."""
         account = self._callers.account(request, Scope.INGEST)
-        self._door.insist_on_pace()  # before its body is read: that takes time, too
+        self._door.insist_on_pace()
+        with self._room(request):
+            return await self._take(request, account)
+
+    @contextlib.contextmanager
+    def _room(self, request: web.Request) -> Iterator[None]:
+        """Hold room for a body before it is read, as that takes time, too. Raises Problem."""
+        length = request.content_length
+        size = UNTOLD_BYTES if length is None else length
+        if self._reading and self._reading + size > READ_MOST:
+            why = f"{READ_MOST} bytes are posted just now, more than which take too long"
+            later = {"Retry-After": str(RETRY_SECONDS)}
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later)
+        self._reading += size
+        try:
+            yield
+        finally:
+            self._reading -= size
+
+    async def _take(self, request: web.Request, account: Account) -> web.Response:
         skip_bad = flag(request, "skip_bad")
         posted, many = await _posted(request, self._callers)
         traceparent = request.headers.get("traceparent")

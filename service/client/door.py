@@ -52,6 +52,9 @@ PATIENCE = Patience(connect=1.0, reply=2.0)
 LATE_SECONDS = 3.0
 """Seconds: where a request waits for longer to be durable, no other one is taken meanwhile."""
 
+TAKEN_MOST = 20_000
+"""Requests that wait to be durable, in all: a beanstalkd that syncs each takes them in 2 or 3 s."""
+
 LOOK_SECONDS = 1.0
 """How often the door looks whether the spool holds something that can be put."""
 
@@ -121,6 +124,7 @@ class Door:
         )
         self._taking: dict[object, float] = {}
         """Since when those wait that are not durable yet, the longest first."""
+        self._waiting = 0
         self._after = 0
         self._put: dict[int, None] = {}
         """What is put and stands in the spool still, in its order."""
@@ -129,14 +133,18 @@ class Door:
         """Make requests durable; tells of each whether it is in the spool.
 
         Raises SpoolDown: some of them are durable nowhere. Others may be put; with their ids they
-        may be given again.
+        may be given again. Raises TooSlow: none is put.
         """
+        if self._waiting and self._waiting + len(requests) > TAKEN_MOST:
+            raise TooSlow(f"{self._waiting} requests wait to be durable, {TAKEN_MOST} at most may")
         waits = object()
         self._taking[waits] = time.monotonic()
+        self._waiting += len(requests)
         try:
             return await self._take(requests)
         finally:
             del self._taking[waits]
+            self._waiting -= len(requests)
 
     def insist_on_pace(self) -> None:
         """Raises TooSlow where a request would wait for long: better told so than kept waiting."""

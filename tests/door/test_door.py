@@ -17,7 +17,7 @@ from door_ground import Lines, jobs, jobs_in, open_door, until
 from devstack.kinds import BEANSTALKD, Durability
 from devstack.servers import Server, running
 from service.client import door as door_module
-from service.client.door import Door
+from service.client.door import Door, TooSlow
 from service.client.spool import SPARE_BYTES, Spool
 from service.observe.background import Background
 from service.tubes import outlets as outlets_module
@@ -242,6 +242,20 @@ async def test_a_door_without_a_server_is_not_ready_where_the_disk_has_no_room(
     assert "is full" in standing.spool
     assert standing.spooled == 1
     assert spooled(path) == [b"1"]
+
+
+async def test_only_so_many_requests_wait_to_be_durable(
+    path: Path, beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door_module, "TAKEN_MOST", 3)
+    async with open_door(path, beanstalkd) as door:
+        taken = await asyncio.gather(
+            *(door.take(jobs(b"%d" % each, b"x")) for each in range(3)), return_exceptions=True
+        )
+        assert [isinstance(each, TooSlow) for each in taken] == [False, True, True]
+        assert await door.take(jobs(*(b"%d" % each for each in range(5)))) == [False] * 5
+
+    assert len(jobs_in(beanstalkd)) == 2 + 5
 
 
 async def test_of_posts_that_share_a_batch_only_those_fail_that_are_not_durable(

@@ -133,6 +133,22 @@ async def test_a_post_is_refused_at_once_where_another_waits_for_seconds(
     assert (await post(client, USPS)).status == 202
 
 
+async def test_only_so_much_is_posted_at_once(
+    client: Client, beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests_module, "READ_MOST", 100)
+    beanstalkd.pause()
+    try:
+        some = await asyncio.gather(*(post(client, [USPS] * 2) for _ in range(3)))
+    finally:
+        beanstalkd.resume()
+
+    late = [each for each in some if each.status == 503]
+    assert len(late) == 2
+    assert {each.headers["Retry-After"] for each in late} == {"5"}
+    assert (await post(client, [USPS] * 2)).status == 202
+
+
 async def test_what_is_too_much_is_refused(
     client: Client, beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, NotRequired, TypedDict, cast
 
 import msgspec
 from aiohttp import web
@@ -69,10 +69,25 @@ class Chosen(Meant):
     all: Annotated[bool, Meta(description="true for every record, and then by itself")] = False
 
 
+class DeadRequest(TypedDict):
+    """A record of a request that got no answer; null is what its job did not name."""
+
+    _id: str
+    slug: NotRequired[str | None]
+    number: NotRequired[str | None]
+    operations: NotRequired[list[str]]
+    reason: NotRequired[str]
+    detail: NotRequired[str]
+    body: NotRequired[Annotated[str | None, Meta(description="its job, as far as it is kept")]]
+    server: NotRequired[Annotated[str | None, Meta(description="where its job is buried")]]
+    job: NotRequired[int | None]
+    at: NotRequired[dt.datetime | None]
+
+
 class Page(msgspec.Struct):
     """Dead requests, the newest first; `cursor` is null where no more follow."""
 
-    dead: list[dict[str, Any]]
+    dead: list[DeadRequest]
     cursor: str | None
 
 
@@ -127,7 +142,7 @@ class DeadRoutes:
         chosen = self._filter(wanted, (), HTTPStatus.BAD_REQUEST)
         found = await self._operators.dead(chosen, wanted.limit)
         more = behind(found[-1]) if len(found) == wanted.limit else None
-        return answer(Page(list(map(shown, found)), more))
+        return answer(Page([cast("DeadRequest", shown(each)) for each in found], more))
 
     async def one(self, request: web.Request) -> web.Response:
         """Tell all of one. Raises Problem, StoreError."""
@@ -195,7 +210,7 @@ def _rest_of(acted: Acted) -> tuple[int, list[NotDone], str | None]:
 _LIST = About(
     "List dead requests, the newest first.", Scope.ADMIN, {200: Page}, (404,), parameters_of(Listed)
 )
-_ONE = About("Tell all of a dead request.", Scope.ADMIN, {200: dict[str, Any]}, (404,))
+_ONE = About("Tell all of a dead request.", Scope.ADMIN, {200: DeadRequest}, (404,))
 _KICK = About(
     "Put dead requests again, as new operations, and delete their records.",
     Scope.ADMIN,

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from service.api.operations import OperationRoutes, own_id
+from service.api.operations import OperationRoutes, Output, own_id
 from service.api.problems import REQUEST_ID, RETRY_SECONDS, Problem, finish
 from service.api.requests import FLAG, flag
 from service.api.routes import About, Parameter, Route
@@ -57,7 +57,7 @@ class EndedOperation(NamedOperation):
 
     status: str
     finished_at: str | None
-    output: dict[str, Any] | None
+    output: Output | None
 
 
 class OperationProgress(NamedOperation):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, TypedDict, cast
 
 import msgspec
 from aiohttp import web
@@ -56,10 +57,78 @@ class WasPaused(msgspec.Struct):
     why: str
 
 
+class LineNow(TypedDict):
+    """A line at this moment, as `info` shows it; null: nobody waits, or nothing binds."""
+
+    slug: str
+    running: int
+    concurrent: int
+    started_last_second: int
+    per_second: int
+    waiting_manual: int
+    waiting_automatic: int
+    waiting_later: Annotated[int, Meta(description="retries that are not due yet")]
+    oldest_age_seconds: float | None
+    bound_by: Annotated[str, Meta(description="what keeps those who wait: rate, concurrency …")]
+    until_seconds: Annotated[float | None, Meta(description="when that ends")]
+    last_starts_seconds: Annotated[
+        float | None, Meta(description="until the call is expected to start of the last that waits")
+    ]
+    paused_why: Annotated[str, Meta(description="by_hand, or the code of an error")]
+    paused_note: Annotated[str, Meta(description="what the person wrote who paused it")]
+    counts: dict[str, int]
+
+
+class Times(TypedDict):
+    """Seconds that a share of the times do not exceed; null without any."""
+
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class Figures(TypedDict):
+    """What happened: operations by their ends, calls that ended none, requests that became none."""
+
+    operations: int
+    calls: int
+    CANCELLED: int
+    ERROR: int
+    SUCCESS: int
+    repeated: int
+    handed_back: int
+    lost: int
+    idle: int
+    merged: int
+    full: int
+    id_reused: int
+    too_late: int
+    malformed: int
+    waited: Times
+    took: Times
+
+
+class Span(Figures):
+    """What happened in one of the spans, which begins `at` this time."""
+
+    at: dt.datetime
+
+
+class Statistics(TypedDict):
+    """What happened since a time, in spans of `each_seconds`; slug null: to all together."""
+
+    slug: str | None
+    since: dt.datetime
+    until: dt.datetime
+    each_seconds: int
+    total: Figures
+    spans: list[Span]
+
+
 class AllLines(msgspec.Struct):
     """All lines that anybody ever asked; `worries` do not pass by themselves."""
 
-    lines: list[dict[str, Any]]
+    lines: list[LineNow]
     worries: list[str]
 
 
@@ -92,7 +161,8 @@ class LineRoutes:
         """Tell of all lines. Raises Problem, StoreError."""
         self._callers.operator(request)
         found = await self._operators.lines(self._catalogue.slugs)
-        return answer(AllLines(list(map(line_members, found.told)), list(found.worries)))
+        told = [cast("LineNow", line_members(each)) for each in found.told]
+        return answer(AllLines(told, list(found.worries)))
 
     async def line(self, request: web.Request) -> web.Response:
         """Tell of one line. Raises Problem, StoreError."""
@@ -143,7 +213,7 @@ def _unknown(error: MalformedJob) -> Problem:
 _LINES = About(
     "Tell of all lines: what runs, waits and binds.", Scope.ADMIN, {200: AllLines}, (404,)
 )
-_LINE = About("Tell of one line.", Scope.ADMIN, {200: dict[str, Any]}, (404,))
+_LINE = About("Tell of one line.", Scope.ADMIN, {200: LineNow}, (404,))
 _PAUSE = About(
     "Let nobody call a courier, for a time or until it is resumed.",
     Scope.ADMIN,
@@ -155,7 +225,7 @@ _RESUME = About("Let a courier be called again.", Scope.ADMIN, {200: WasPaused},
 _STATS = About(
     "Tell what happened lately, in spans of equal length.",
     Scope.ADMIN,
-    {200: dict[str, Any]},
+    {200: Statistics},
     (404,),
     parameters_of(Lately),
 )

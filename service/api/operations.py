@@ -50,6 +50,17 @@ class CallMade(TypedDict):
     ms: float
 
 
+class Output(TypedDict, total=False):
+    """What came of an operation: the first four after SUCCESS, else the last two."""
+
+    tag: str
+    subtag: str
+    delivered: bool
+    checkpoints: Annotated[int, Meta(description="how many there are")]
+    code: str
+    message: str
+
+
 class Operation(msgspec.Struct, rename="camel"):
     """What became of a request. `slug` and `number` are null where its parcel was forgotten."""
 
@@ -60,7 +71,7 @@ class Operation(msgspec.Struct, rename="camel"):
     started_at: Annotated[Instant | None, Meta(description="when its call began")]
     finished_at: Instant | None
     output: Annotated[
-        dict[str, Any] | None,
+        Output | None,
         Meta(
             description="null before the end; `tag`, `subtag`, `delivered` and the number of "
             "`checkpoints` after SUCCESS, else `code` and `message`"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,15 @@ from door_ground import NOWHERE, Client, FixedKeys, refused, serving
 from operations_ground import serving_all
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
+from limits.view import LineView
+from service.api import lines
 from service.api.callers import Callers
+from service.api.lines import LineNow
 from service.api.openapi import document
 from service.api.routes import NOT_IN_THE_DOCUMENT, About, Route
 from service.client.keys import Scope
+from service.client.statistics import Statistics, members
+from tracking.tally import Tally
 
 OF_AFTERSHIP = "/tracking/"
 """It documents its own routes."""
@@ -68,6 +75,35 @@ async def test_the_document_is_openapi_and_its_schemas_are_json_schema(api: Clie
         found.validator({"$ref": f"#/components/schemas/{name}"})  # whatever it refers to is there
     with pytest.raises(jsonschema_rs.ValidationError, match="does not exist"):
         found.validator({"$ref": "#/components/schemas/Nothing"})
+
+
+def untyped(part: Any, path: str = "") -> Iterator[str]:
+    """Where the document says no more of a value than that it is an object, or not even that."""
+    if isinstance(part, list):
+        for index, each in enumerate(part):
+            yield from untyped(each, f"{path}/{index}")
+    elif isinstance(part, dict):
+        says = part.get("properties") or isinstance(part.get("additionalProperties"), dict)
+        if part == {} or (part.get("type") == "object" and not says):
+            yield path
+        for name, each in part.items():
+            yield from untyped(each, f"{path}/{name}")
+
+
+async def test_every_object_is_described_by_its_members(api: Client) -> None:
+    found = await (await api.get("/openapi.json")).json()
+
+    of_the_document = "/paths//openapi.json/"  # OpenAPI describes that
+    assert [each for each in untyped(found) if not each.startswith(of_the_document)] == []
+
+
+def test_the_members_of_lines_and_statistics_are_those_that_are_told() -> None:
+    told = {"slug"} | {each.name for each in dataclasses.fields(LineView)} - {"line"}
+    assert set(LineNow.__annotations__) == told
+
+    kept = members(Statistics("", 0, 60, 60, [Tally()]))
+    assert set(lines.Statistics.__annotations__) == set(kept)
+    assert set(lines.Span.__annotations__) == set(kept["spans"][0])
 
 
 async def test_a_route_wants_a_key_with_the_scope_that_stands_in_the_document(

@@ -131,7 +131,7 @@ class OperationRoutes:
         """Tell where it stands; with `wait`, once it has ended. Raises Problem, StoreError."""
         identity = self._identity(request, Scope.READ)
         seconds = seconds_of(request, "wait", WAIT_MOST)
-        marks = flag(request, "mark_replied")
+        marks = flag(request, "mark_replied") and request.method != "HEAD"
         if seconds is None:
             found = await self._operations.find(identity)
         else:

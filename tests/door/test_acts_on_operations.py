@@ -71,6 +71,7 @@ async def test_the_first_reply_that_tells_the_end_is_noted_where_that_is_asked_f
     early = await (await api.get(f"{path}?mark_replied=1")).json()
     await worker.finish(call)
     await redis.pexpire("tracking:status:a", 90_000)
+    assert (await api.head(f"{path}?mark_replied=1")).status == 200  # it tells nobody the end
 
     plain, first, again, later = [
         (await (await api.get(f"{path}{query}")).json()).get("repliedAt")

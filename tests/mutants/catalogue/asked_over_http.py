@@ -13,6 +13,7 @@ PARCELS = "door/test_parcels_over_http.py"
 OPERATORS = "door/test_operators.py"
 SIGNATURES = "door/test_signed_requests.py"
 HELD = "door/test_held_replies.py"
+HOSTILE = "door/test_hostile_clients.py"
 SIGNED = "door/test_signed_requests.py"
 SHIPMENTS = "door/test_aftership_lists.py"
 LET_GO = "results/test_parcels_let_go.py"
@@ -184,7 +185,7 @@ MUTANTS = (
         where="service/api/serve.py",
         old="auto_decompress=False",
         new="auto_decompress=True",
-        tests=("door/test_hostile_clients.py::test_a_body_is_unpacked_for_nobody",),
+        tests=(f"{HOSTILE}::test_a_body_is_unpacked_for_nobody",),
     ),
     Mutant(
         name="a shipment that somebody else changed is changed as it was read",
@@ -213,5 +214,21 @@ MUTANTS = (
         tests=(
             f"{SIGNED}::test_an_idempotency_key_that_no_signature_covers_says_no_more_than_the_body",
         ),
+    ),
+    Mutant(
+        name="a large body is taken for headers that do not end",
+        breaks="I1",
+        where="service/api/connection.py",
+        old="if self._current_request is None and not self._messages:",
+        new="if self._loop:",
+        tests=(f"{HOSTILE}::test_nor_is_a_large_body_taken_for_headers_that_do_not_end",),
+    ),
+    Mutant(
+        name="as much waits to be durable as anybody posts",
+        breaks="F18",
+        where="service/client/door.py",
+        old="if self._waiting and self._waiting + len(requests) > TAKEN_MOST:",
+        new="if self._waiting < 0:",
+        tests=("door/test_door.py::test_only_so_many_requests_wait_to_be_durable",),
     ),
 )

@@ -3,7 +3,8 @@
 A number that nobody knows is answered like a parcel without events. Events are listed oldest first
 and have an offset. Chronopost publishes no list of its event codes: what is known of them is in
 CODES, and a partner that delivers abroad may use the same code for something else, so the words
-beside a delivery may deny it.
+beside a delivery may deny it. Of a parcel in the depot that delivers it, only the words tell
+whether it waits there.
 """
 
 from __future__ import annotations
@@ -45,20 +46,25 @@ AUTH = "none"
 CREDENTIALS_FROM = "none needed"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
+    form(r"(?:PZ|X[A-Z])\d{9}FR", s10_checks),
     # In the form of the posts; letters at the end that are no country are Chronopost's own.
-    form(r"(?:PZ|X[A-Z])\d{9}(?:FR|JF|TS)", s10_checks),
+    form(r"[A-Z]{2}\d{9}(?:JB|JF|TS)", s10_checks),
     form(r"\d{14}[0-9A-Z]", mod_37_36),
 )
 QUOTA = "none published"
 VERIFIED = (
     "the types of Chronopost's service description; the codes of a delivery as Chronopost's own "
-    "shop module has them, the others as users of the service tell; never run against the live site"
+    "shop module has them, the others as users of the service tell and as recorded answers have "
+    "them; never run against the live site"
 )
 
 CODES: dict[str, Status] = {
     "DC": statuses.INFO_RECEIVED,
     "EA": statuses.INFO_RECEIVED,
     "DB": statuses.ACCEPTED,
+    "DY": statuses.ACCEPTED,
+    "PC": statuses.ACCEPTED,
+    "EC": statuses.IN_TRANSIT,
     "SC": statuses.IN_TRANSIT,
     "TS": statuses.IN_TRANSIT,
     "O": statuses.IN_TRANSIT,
@@ -66,11 +72,14 @@ CODES: dict[str, Status] = {
     "TT": statuses.IN_TRANSIT,
     "T": statuses.ARRIVED,
     "EI": statuses.ARRIVED_ABROAD,
+    "SJ": statuses.PROBLEM_SOLVED,
     "A2": statuses.PROBLEM,
+    "AT": statuses.PROBLEM,
     "IS": statuses.IN_TRANSIT,
-    "SD": statuses.PROBLEM,
+    "SD": statuses.IN_TRANSIT,
     "IA": statuses.PROBLEM,
     "SK": statuses.PROBLEM,
+    "R": statuses.RETURNING,
     "RB": statuses.IN_TRANSIT,
     "TA": statuses.OUT_FOR_DELIVERY,
     "P": statuses.NOBODY_THERE,
@@ -84,10 +93,14 @@ CODES: dict[str, Status] = {
 }
 """`code` of an event, as far as it is known; else the words tell."""
 
-SILENT = frozenset({"SM"})
-"""The addressee was sent a message."""
+SILENT = frozenset({"CL", "SM"})
+"""The addressee said where to; the addressee was sent a message."""
+
+_REFINED = frozenset({"SD"})
+"""Codes of which the words may say more: sorted there, or kept there for a day."""
 
 _FINE = "0"
+_SYSTEM_ERROR = "1"
 _QUESTION = (
     '<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/"><soap:Body>'
     '<t:trackSkybillV2 xmlns:t="http://cxf.tracking.soap.chronopost.fr/">'
@@ -118,6 +131,8 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
         raise unexpected(status, "no result of trackSkybillV2")
     if code != _FINE:
         said = result.text("errorMessage") or "no reason given"
+        if code == _SYSTEM_ERROR:
+            raise CourierDown(f"error 1: {said}")
         raise UnreadableAnswer(f"an error without a known meaning: {code[:40]}: {said}")
     parcel = root.first("listEventInfoComp")
     if parcel is None:
@@ -145,4 +160,6 @@ def _known(code: str | None, said: str | None) -> Status | None:
     if code in SILENT:
         return None
     known = CODES.get(code or "")
-    return unless_denied(known, said or "") if known else recognise(said or "")
+    if known is None or code in _REFINED:
+        return recognise(said or "") or known
+    return unless_denied(known, said or "")

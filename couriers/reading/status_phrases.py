@@ -61,7 +61,7 @@ _RULES: tuple[tuple[str, Status], ...] = (
     (r"(?:incorrect|insufficient|wrong|incomplete) address", WRONG_ADDRESS),
     (r"address (?:is|was) (?:incorrect|insufficient|wrong|incomplete)", WRONG_ADDRESS),
     (
-        r"cancelled|canceled|\bdelay|\bunable to\b|\bproblem\b|exception|\bon hold\b",
+        r"cancelled|canceled|\bdelay|\bpostponed|\bunable to\b|\bproblem\b|exception|\bon hold\b",
         PROBLEM,
     ),
     (

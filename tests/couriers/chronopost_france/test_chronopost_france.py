@@ -85,9 +85,19 @@ def test_a_parcel_under_way() -> None:
         ("D1", "", "Delivered_001"),
         ("D3", "Delivered to the parcel shop", "AvailableForPickup_001"),
         ("D", "Delivered to sender", "Exception_011"),
-        # Its own shop module takes it for a delivery; nobody says of what.
+        # Nearly every parcel is sorted in the depot that delivers it; some stay there for a day.
+        ("SD", "Sorted at delivery location", "InTransit_001"),
+        ("SD", "", "InTransit_001"),
+        ("SD", "Delivery postponed by 24 hours", "Exception_001"),
+        ("EC", "Sorted at departure location", "InTransit_001"),
+        ("DY", "Parcel Registered by the post office", "InTransit_002"),
+        ("PC", "", "InTransit_002"),
+        ("AT", "", "Exception_001"),
+        ("SJ", "", "InTransit_008"),
+        # Its own shop module takes it for a delivery; its words say that the way back begins.
         ("R", "Returned to sender", "Exception_010"),
-        ("R", "Delivered", "InTransit_001"),
+        ("R", "Delivered", "Exception_010"),
+        ("ZZ", "Delivered", "InTransit_001"),
         ("ZZ", "Out for delivery", "OutForDelivery_001"),
     ],
 )
@@ -95,11 +105,20 @@ def test_what_its_codes_mean(code: str, what: str, subtag: str) -> None:
     told = parse(answer(event(code, "2026-01-14T08:00:00", what)))
 
     assert told.subtag == subtag
-    assert told.unknown_codes == ((code,) if code in ("R", "ZZ") else ())
+    assert told.unknown_codes == ((code,) if code == "ZZ" else ())
 
 
-def test_a_message_after_a_delivery_does_not_undo_it() -> None:
-    assert parse(answer(DELIVERED, event("SM", "2026-01-15T08:00:00"))).delivered
+def test_a_parcel_in_the_depot_that_delivers_it_has_no_problem() -> None:
+    sorted_there = event("SD", "2026-01-14T02:44:00", "Sorted at delivery location")
+    told = parse(answer(ANNOUNCED, HANDED_IN, SORTED, sorted_there))
+
+    assert told.tag is Tag.IN_TRANSIT
+    assert Tag.EXCEPTION not in {point.tag for point in told.checkpoints}
+
+
+@pytest.mark.parametrize("code", sorted(SILENT))
+def test_a_message_after_a_delivery_does_not_undo_it(code: str) -> None:
+    assert parse(answer(DELIVERED, event(code, "2026-01-15T08:00:00"))).delivered
 
 
 def test_a_parcel_without_events_is_not_found_yet() -> None:
@@ -122,6 +141,8 @@ FAULT = (
         (200, FAULT, CourierDown),
         (503, b"", CourierDown),
         (200, answer(code="3"), UnreadableAnswer),
+        # "System error": the courier's, to be asked again.
+        (200, answer(code="1"), CourierDown),
         (200, b"<return><errorCode>0</errorCode></return>", UnreadableAnswer),
         (200, b"<html><body>Just a moment</body></html>", UnreadableAnswer),
         (200, b"{}", UnreadableAnswer),

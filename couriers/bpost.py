@@ -1,8 +1,8 @@
 """bpost's TrackingInfo, for customers of its parcel service: one parcel, in XML.
 
-States are listed oldest first. bpost publishes no list of their codes: only those of a delivery are
-known, all others are read by their words. An unknown parcel is an answer without states, or an
-exception that says so.
+States are listed oldest first. bpost publishes no list of their codes: few are known, all others
+are read by their words. An unknown parcel is an answer without states, an exception that says so,
+or a 404 that is one line of text.
 """
 
 from __future__ import annotations
@@ -50,10 +50,13 @@ PATTERNS: tuple[NumberForm, ...] = (form(r"3232\d{20}"), s10("BE"))
 QUOTA = "none published"
 VERIFIED = (
     "bpost's XML schema; of its state codes only those of a delivery are known, as users of the "
-    "service tell; no recorded answer was found; never run against the live site"
+    "service tell, and two more of a recorded answer; never run against the live site"
 )
 
-CODES: dict[str, Status] = {f"U0{number}": statuses.DELIVERED for number in range(9)}
+CODES: dict[str, Status] = {f"U0{number}": statuses.DELIVERED for number in range(9)} | {
+    "T00": statuses.IN_TRANSIT,
+    "L00": statuses.OUT_FOR_DELIVERY,
+}
 """`stateCode`, as far as it is known; else the words tell."""
 
 SENTENCES: dict[str, Status] = {
@@ -69,8 +72,11 @@ SENTENCES: dict[str, Status] = {
 """`stateDescription`, as its users read it in English; none of them is a delivery."""
 
 _UNKNOWN = re.compile(
-    r"not (?:be )?found|does not exist|(?:unknown|no such) (?:item|parcel|barcode)", re.IGNORECASE
+    r"not (?:be )?found|does not exist|(?:unknown|no such) (?:item|parcel|barcode)|no item found",
+    re.IGNORECASE,
 )
+_NO_ITEM = re.compile(rb"\s*no item found\b", re.IGNORECASE)
+"""How the text of a 404 begins; a page of a gateway that says "not found" is no such answer."""
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
@@ -87,6 +93,8 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
     """Read the parcel, or the exception that stands in its place."""
     refuse(status, headers, body, TELLING)
+    if status == HTTPStatus.NOT_FOUND and _NO_ITEM.match(body):
+        return NOT_FOUND_YET
     root = read_xml(body)
     if broken := root.first("systemException"):
         raise CourierDown(broken.text("message") or "a system exception without a reason")

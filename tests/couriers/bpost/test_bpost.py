@@ -101,6 +101,9 @@ def test_a_parcel_under_way_and_when_it_is_expected() -> None:
         ("B06", "Address is incomplete", "Exception_007"),
         ("X99", "Returned to sender", "Exception_010"),
         ("X99", "Item delivered", "InTransit_001"),
+        ("T00", "Sorted - sorted_out", "InTransit_001"),
+        ("L00", "BoundToRound - out_for_distribution", "OutForDelivery_001"),
+        ("U01", "DistributedNormally - regular", "Delivered_001"),
     ],
 )
 def test_what_its_states_mean(code: str, what: str, subtag: str) -> None:
@@ -116,6 +119,9 @@ def test_what_its_states_mean(code: str, what: str, subtag: str) -> None:
         (200, answer()),
         (404, exception("business", "The item could not be found")),
         (400, exception("business", "Unknown barcode")),
+        (404, exception("business", "No item found for this barcode")),
+        (404, b"No item found for this barcode"),
+        (404, b" no item found for this barcode: 323200000000000000000017\n"),
     ],
 )
 def test_nothing_known_is_not_found_yet(status: int, body: bytes) -> None:
@@ -133,6 +139,9 @@ def test_nothing_known_is_not_found_yet(status: int, body: bytes) -> None:
         (200, exception("business", "Unknown account"), UnreadableAnswer),
         (404, b"<html/>", UnreadableAnswer),
         (404, b"no such page", UnreadableAnswer),
+        (404, b"404 page not found", UnreadableAnswer),
+        (200, b"No item found for this barcode", UnreadableAnswer),
+        (404, b"<html>No item found for this barcode</html>", UnreadableAnswer),
         (200, b"<html/>", UnreadableAnswer),
         (200, b"{}", UnreadableAnswer),
         (200, answer(state("U01", "14/01/2026")), UnreadableAnswer),
@@ -148,7 +157,8 @@ def test_what_is_no_answer(status: int, body: bytes, error: type[CourierError]) 
 
 def test_no_sentence_means_delivered() -> None:
     assert Tag.DELIVERED not in {told.tag for told in SENTENCES.values()}
-    assert {told.tag for told in CODES.values()} == {Tag.DELIVERED}
+    delivered = {code for code, told in CODES.items() if told.tag is Tag.DELIVERED}
+    assert delivered == {f"U0{number}" for number in range(9)}
 
 
 REQUEST = TrackingRequest(Slug("bpost"), Number(NUMBER), NUMBER)

@@ -31,7 +31,7 @@ from couriers.reading.checkpoints import (
     tracking_of,
     unknown_codes,
 )
-from couriers.reading.countries import country
+from couriers.reading.countries import country, country_in_portuguese
 from couriers.reading.number_forms import NumberForm, s10
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_iso
@@ -202,11 +202,11 @@ def _known(event: _Event) -> Status | None:
 
 
 def _place(unit: _Unit | None) -> Place:
-    """Read a post's unit; abroad it is a country, by its name."""
+    """Read a post's unit; abroad it is a country, by its name in Portuguese."""
     if unit is None:
         return NOWHERE
     address = unit.address or _Address()
-    abroad = None if text(address.state) else country(text(unit.name))
+    abroad = None if text(address.state) else country_in_portuguese(text(unit.name))
     return Place(
         country("BRA") if text(address.state) else abroad,
         address.city,

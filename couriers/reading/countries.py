@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gettext
+import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 ALIASES = {
@@ -56,6 +59,38 @@ ALIASES = {
 }
 """Names that couriers write and ISO 3166 does not know, in upper case."""
 
+_IN_PORTUGUESE = {
+    "COREIA DO SUL": "KOR",
+    "ESLOVAQUIA REPUBLICA": "SVK",
+    "ESTADOS UNIDOS DA AMERICA": "USA",
+    "EUA": "USA",
+    "GRA BRETANHA": "GBR",
+    "HOLANDA": "NLD",
+    "INGLATERRA": "GBR",
+    "IRA": "IRN",
+    "KOSOVO": "XKX",
+    "LAOS": "LAO",
+    "MACEDONIA": "MKD",
+    "MOLDAVIA": "MDA",
+    "MOLDOVA": "MDA",
+    "PALESTINA": "PSE",
+    "POLONIA": "POL",
+    "REPUBLICA DA COREIA": "KOR",
+    "REPUBLICA POPULAR DA CHINA": "CHN",
+    "REPUBLICA TCHECA": "CZE",
+    "RUSSIA": "RUS",
+    "SINGAPURA": "SGP",
+    "SIRIA": "SYR",
+    "TAIWAN": "TWN",
+    "TANZANIA": "TZA",
+    "TCHEQUIA": "CZE",
+    "VATICANO": "VAT",
+    "VENEZUELA": "VEN",
+    "VIETNA": "VNM",
+    "VIETNAME": "VNM",
+}
+"""Names that ISO 3166 does not have in Brazil's Portuguese, in capitals without accents."""
+
 _OWN = {"XKX": "Kosovo", "XK": "Kosovo", "KOSOVO": "Kosovo", "REPUBLIC OF KOSOVO": "Kosovo"}
 """Kosovo has no ISO 3166 code; XKX is what the European Union and most couriers use."""
 
@@ -94,3 +129,24 @@ def country(text: str | None) -> Country | None:
     if found is None:
         return Country(words, None)
     return Country(getattr(found, "common_name", found.name), found.alpha_3)
+
+
+def country_in_portuguese(text: str | None) -> Country | None:
+    """Recognise a country by its name in Portuguese, accents or not, else as `country` does."""
+    return country(_portuguese().get(_plain(text or ""), text))
+
+
+@functools.cache
+def _portuguese() -> Mapping[str, str]:
+    import pycountry  # noqa: PLC0415 - as above
+
+    locales = pycountry.LOCALES_DIR
+    translated = gettext.translation("iso3166-1", locales, languages=["pt_BR"], fallback=True)
+    named = {_plain(translated.gettext(each.name)): each.alpha_3 for each in pycountry.countries}
+    return named | _IN_PORTUGUESE
+
+
+def _plain(name: str) -> str:
+    """Write a name in capitals without accents: it is found with and without them."""
+    apart = unicodedata.normalize("NFD", name.upper().replace("-", " "))
+    return " ".join("".join(each for each in apart if not unicodedata.combining(each)).split())

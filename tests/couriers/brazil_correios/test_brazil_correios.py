@@ -111,6 +111,8 @@ def test_an_object_under_way(newest: Json, tag: Tag) -> None:
         ("BDE-67", "Delivered_005"),
         ("PAR-15", "InTransit_004"),
         ("PAR-11", "Exception_006"),
+        ("PAR-17", "Exception_006"),
+        ("PAR-31", "InTransit_005"),
         ("OEC-09", "Exception_010"),
         ("BDE-23", "Exception_011"),
     ],
@@ -149,11 +151,39 @@ def test_a_code_that_nobody_knows_is_in_transit_whatever_it_says() -> None:
     assert (told.tag, told.unknown_codes) == (Tag.IN_TRANSIT, ("BDE-79",))
 
 
-def test_an_event_abroad_names_its_country() -> None:
-    abroad = {"tipo": "País", "nome": "CHINA", "endereco": {}}
+@pytest.mark.parametrize(
+    ("name", "iso3"),
+    [
+        ("CHINA", "CHN"),
+        ("ESTADOS UNIDOS", "USA"),
+        ("Reino Unido", "GBR"),
+        ("PAISES BAIXOS", "NLD"),
+        ("Países Baixos", "NLD"),
+        ("HOLANDA", "NLD"),
+        ("JAPÃO", "JPN"),
+        ("ALEMANHA", "DEU"),
+        ("CORÉIA DO SUL", "KOR"),
+        ("COREIA DO SUL", "KOR"),
+        ("SINGAPURA", "SGP"),
+        ("Suecia", "SWE"),
+        ("TAIWAN", "TWN"),
+        ("RÚSSIA", "RUS"),
+        ("HONG KONG", "HKG"),
+        ("Unidade Internacional", None),
+    ],
+)
+def test_an_event_abroad_names_its_country(name: str, iso3: str | None) -> None:
+    abroad = {"tipo": "País", "nome": name, "endereco": {}}
     [point] = parse(reply(event("2026-01-20T12:00:00", "PO-01", unidade=abroad))).checkpoints
 
-    assert (point.country_iso3, point.state, point.location) == ("CHN", None, None)
+    assert (point.country_iso3, point.state, point.location) == (iso3, None, None)
+
+
+def test_a_country_has_one_name_in_whatever_language_it_was_said() -> None:
+    abroad = {"tipo": "País", "nome": "JAPÃO", "endereco": {}}
+    [point] = parse(reply(event("2026-01-20T12:00:00", "PO-01", unidade=abroad))).checkpoints
+
+    assert point.country_name == "Japan"
 
 
 def test_an_unknown_number_may_become_known() -> None:

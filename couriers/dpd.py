@@ -51,14 +51,14 @@ AUTH = "a token inside the XML, of about a day, for a login"
 CREDENTIALS_FROM = "DPD's contact for customers in your country: a DELIS id for its web services"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
-    form(r"\d{27}[0-9A-Z]", mod_37_36),
-    form(r"\d{14}[0-9A-Z]", mod_37_36),
     form(r"\d{14}", loose=True),
+    form(r"\d{14}[0-9A-Z]", mod_37_36),
+    form(r"\d{27}[0-9A-Z]", mod_37_36),
 )
 QUOTA = "none published"
 VERIFIED = (
     "the types and the list of steps in DPD's service descriptions; the statuses of single scans "
-    "as users of the service tell; never run against the live site"
+    "as users of the service tell and a recorded answer has them; never run against the live site"
 )
 
 STEPS: dict[str, Status] = {
@@ -69,7 +69,10 @@ STEPS: dict[str, Status] = {
     "atdeliverydepot": statuses.ARRIVED,
     "delivered": statuses.DELIVERED,
     # Of single scans, where they are listed.
+    "pickedup": statuses.ACCEPTED,
     "intransit": statuses.IN_TRANSIT,
+    "betweendepots": statuses.IN_TRANSIT,
+    "depot": statuses.ARRIVED,
     "courier": statuses.OUT_FOR_DELIVERY,
     "parcelshop": statuses.FOR_PICKUP,
     "deliveryfailure": statuses.ATTEMPTED,

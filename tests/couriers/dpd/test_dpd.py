@@ -132,6 +132,9 @@ def test_a_parcel_that_was_only_announced_has_a_current_step_and_none_reached() 
         ("ParcelShop", "", "", "AvailableForPickup_001"),
         ("DeliveryFailure", "Nobody was there", "", "AttemptFail_001"),
         ("Delivered", "", "", "Delivered_001"),
+        ("PickedUp", "DPD has received your parcel.", "", "InTransit_002"),
+        ("Depot", "At parcel delivery centre.", "", "InTransit_003"),
+        ("BetweenDepots", "The parcel is at the parcel dispatch centre.", "", "InTransit_001"),
         ("Drone", "Delivered by a drone", "", "InTransit_001"),
     ],
 )

@@ -49,6 +49,8 @@ CREDENTIALS_FROM = "none needed"
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
     form(r"[01]\d{13}[0-9A-Z]", mod_37_36),
+    # By the number of the depot.
+    form(r"15\d{12}", loose=True),
     form(r"[01]\d{13}", loose=True),
 )
 QUOTA = "none known"

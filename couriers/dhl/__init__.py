@@ -47,6 +47,8 @@ CREDENTIALS_FROM = (
 REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (
     form(r"\d{10,11}", mod_7),
+    # 01 is Express among the companies of DHL that number their pieces so.
+    form(r"JJ?D01\d{14,18}", loose=True),
     form(r"JJ?D\d{16,20}", loose=True),
     # Last, because three letters and nine digits are Purolator's first of all.
     form(r"J[A-Z]{2,3}\d{9,10}"),

@@ -79,6 +79,7 @@ PATTERNS: tuple[NumberForm, ...] = (
     form(r"(?:00)?34\d{16}", gs1),
     s10("DE"),
     form(r"\d{12}", weights_4_and_9),
+    form(r"JJ?D0003\d{12,16}", loose=True),
     form(r"JJ?D\d{16,20}", loose=True),
 )
 QUOTA = "1,000 a day and 3 calls a second to begin with (reported by users)"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from string import ascii_uppercase
+from string import digits as DIGITS  # noqa: N812 - a constant, which `string` writes small
 from typing import NamedTuple
 
 from couriers.reading.check_digits import s10_checks
@@ -19,6 +21,19 @@ class NumberForm(NamedTuple):
     pattern: re.Pattern[str]
     check: Callable[[str], bool] | None = None
     loose: bool = False
+
+    def own(self, number: str) -> int:
+        """Count the characters of a number that fits which the form allows no other one for.
+
+        The more there are, the less a number of somebody else has this form by chance.
+        """
+        return sum(not self._takes_another(number, place) for place in range(len(number)))
+
+    def _takes_another(self, number: str, place: int) -> bool:
+        was = number[place]
+        kind = DIGITS if was in DIGITS else ascii_uppercase
+        changed = (f"{number[:place]}{each}{number[place + 1 :]}" for each in kind if each != was)
+        return any(self.pattern.fullmatch(each) for each in changed)
 
     @property
     def is_s10(self) -> bool:

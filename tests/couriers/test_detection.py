@@ -44,6 +44,8 @@ def s10(prefix: str, digits: str, country: str) -> str:
         (s10("CX", "00000001", "AU"), "australia-post"),
         ("15502370264989N", "dpd-uk"),
         (gs1("700000000000001"), "canada-post"),
+        (s10("XY", "12345678", "JB"), "chronopost-france"),
+        (s10("EE", "00000001", "JB"), "chronopost-france"),
     ],
 )
 def test_form_and_check_digit_put_a_courier_first(number: str, slug: str) -> None:
@@ -140,6 +142,49 @@ def test_a_published_example_of_a_wrong_number_never_passes_for_its_couriers(
     number: str, slug: str
 ) -> None:
     assert signs(number).get(slug, Sign.CHECK_FAILED) is Sign.CHECK_FAILED
+
+
+@pytest.mark.parametrize(
+    ("number", "slugs"),
+    [
+        # Pieces of DHL Express, with and without the J that only the barcode has.
+        ("JD014600004790042206", ["dhl", "dhl-germany", "australia-post"]),
+        ("JJD014600004790042206", ["dhl", "dhl-germany", "australia-post"]),
+        ("JD000390000012345678", ["dhl-germany", "dhl", "australia-post"]),
+        ("JJD000390000012345678", ["dhl-germany", "dhl", "australia-post"]),
+        # Depots of DPD: in Belgium, in Germany; and in Britain.
+        ("05308801410058", ["dpd", "hermes-de", "dpd-uk"]),
+        ("01234567890123", ["dpd", "hermes-de", "dpd-uk"]),
+        ("15502370264989", ["dpd-uk", "dpd", "hermes-de"]),
+    ],
+)
+def test_a_loose_form_ranks_by_how_much_of_it_is_the_couriers_own(
+    number: str, slugs: list[str]
+) -> None:
+    ranked = [each.slug for each in detect(number, REGISTRY)]
+
+    assert ranked[0] == slugs[0]
+    assert [slug for slug in ranked if slug in slugs] == slugs
+
+
+def one_more(number: str) -> str:
+    return number[:-1] + str((int(number[-1]) + 1) % 10)
+
+
+@pytest.mark.parametrize("digits", [f"003404341610940425{each:02}"[:19] for each in range(100)])
+def test_a_slip_in_a_number_of_dhl_paket_is_no_number_of_somebody_else(digits: str) -> None:
+    number = gs1(digits)
+    right, wrong = detect(number, REGISTRY), detect(one_more(number), REGISTRY)
+
+    assert (right[0].slug, right[0].sign) == ("dhl-germany", Sign.CHECKED)
+    assert (wrong[0].slug, wrong[0].sign) == ("dhl-germany", Sign.CHECK_FAILED)
+
+
+def test_digits_alone_that_pass_a_check_still_stand_above_digits_alone_that_fail_one() -> None:
+    ranked = detect("986578788855", REGISTRY)
+
+    assert (ranked[0].slug, ranked[0].sign) == ("fedex", Sign.CHECKED)
+    assert Sign.CHECK_FAILED in {each.sign for each in ranked}
 
 
 def test_a_form_that_many_share_stands_below_one_that_is_a_couriers_own() -> None:

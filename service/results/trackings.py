@@ -22,7 +22,7 @@ from tracking.call import Attempt, Call, Lent, Verdict
 from tracking.checkpoint import Tag, Tracking
 from tracking.errors import CourierError, ResultsDown, TrackingError, UnreadableAnswer
 from tracking.operation import State
-from tracking.request import TrackingRequest, account_of
+from tracking.request import Origin, TrackingRequest, account_of
 from tracking.summary import output_of, summary
 
 CLOCKS_APART = 5.0
@@ -80,9 +80,12 @@ class Trackings:
     async def fresh(self, request: TrackingRequest, max_age: float) -> Verdict | None:
         """The stored answer, if the courier was asked for it at most `max_age` seconds ago.
 
-        None also when the last operation failed since. Raises ResultsDown.
+        None also when the last operation failed since, or the request names a field that the
+        courier was not asked with. Raises ResultsDown.
         """
         now = time.time()
+        # A re-check names what was stored when it was put: somebody may know better since.
+        named = {} if request.origin is Origin.AUTOMATIC else request.fields
         wanted = {
             "_id": document_id(id_of(request), account_of(request)),
             "observed_us": {
@@ -90,6 +93,7 @@ class Trackings:
                 "$lte": int((now + CLOCKS_APART) * 1_000_000),
             },
             "error": None,
+            **{f"fields.{name}": text for name, text in named.items()},
         }
         found = await self._store.read(self._find, wanted, _FRESH) if max_age > 0 else None
         if found is None:

@@ -61,7 +61,7 @@ async def test_accounts_that_say_the_same_share_a_call_and_its_answer(
 
     await worker.finish(call._replace(accounts=("main", "shop")))
     assert await states(redis, "a", "shop/a", "other/a") == ["SUCCESS", "SUCCESS", "WAITING"]
-    assert await worker.ended(id="shop/b", fields=THEIRS) is State.SUCCESS
+    assert await worker.ended(id="shop/b", fields=MINE) is State.SUCCESS
 
 
 async def test_who_says_something_else_waits_behind_the_call_for_one_of_its_own(

@@ -24,6 +24,7 @@ from redis.asyncio import Redis
 from limits.limiter import Policy
 from tracking.call import Ended, Granted, Parked, Verdict
 from tracking.operation import State
+from tracking.request import Origin
 
 ANSWER = f"{KEYS.answer}N001"
 
@@ -130,6 +131,44 @@ async def test_a_dead_call_is_no_answer_for_others(worker: Worker) -> None:
     await worker.finish(await worker.granted(), DEAD)
 
     assert isinstance(await worker.admit(), Granted)
+
+
+MISTYPED, CORRECTED = {"tracking_postal_code": "99999"}, {"tracking_postal_code": "10115"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_asked"),
+    [({}, False), (MISTYPED, False), (CORRECTED, True), ({**MISTYPED, "tracking_key": "k"}, True)],
+    ids=["none", "the same", "another value", "one more"],
+)
+async def test_an_answer_is_fresh_for_who_names_no_field_that_the_courier_was_not_asked_with(
+    worker: Worker, fields: dict[str, str], *, is_asked: bool
+) -> None:
+    await worker.finish(await worker.granted(fields=MISTYPED))
+
+    admission = await worker.admit(fields=fields)
+
+    assert isinstance(admission, Granted) is is_asked
+
+
+async def test_a_re_check_with_the_fields_of_before_takes_an_answer_to_newer_ones(
+    worker: Worker,
+) -> None:
+    await worker.finish(await worker.granted(fields=CORRECTED))
+
+    assert await worker.ended(fields=MISTYPED, origin=Origin.AUTOMATIC) is State.SUCCESS
+
+
+async def test_who_names_another_field_while_its_number_runs_is_called_after_it(
+    worker: Worker, redis: Redis
+) -> None:
+    call = await worker.granted(fields=MISTYPED)
+    await next_millisecond(redis)
+    await worker.parked(id="corrected", fields=CORRECTED)
+
+    (second,) = (await worker.finish(call, ANSWERED, 5)).calls
+
+    assert (second.operations, second.request.fields) == (("corrected",), CORRECTED)
 
 
 async def test_while_its_number_runs_a_request_waits_and_has_the_answer_of_that_call(

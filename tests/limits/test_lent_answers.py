@@ -27,7 +27,7 @@ async def test_an_answer_is_fresh_for_the_account_that_asked_and_lent_to_those_w
     await worker.finish(first)
 
     assert await worker.ended(id="shop/b") is State.SUCCESS
-    assert await worker.ended(id="shop/c", fields=THEIRS) is State.SUCCESS
+    assert await worker.ended(id="shop/c", fields=MINE) is State.SUCCESS
     told = await lent(worker, id="other/a", fields=MINE)
     assert told == ("shop", first.granted_us // 1000)
     assert await state(redis, "other/a") is None
@@ -62,7 +62,7 @@ async def test_the_answer_of_a_call_that_was_shared_is_that_of_each_account(
     await free.finish(await free.taken())
 
     assert await free.ended(id="shop/b") is State.SUCCESS
-    assert await free.ended(id="other/b", fields=THEIRS) is State.SUCCESS
+    assert await free.ended(id="other/b", fields=MINE) is State.SUCCESS
 
 
 async def test_what_an_account_unlocked_is_not_fresh_for_plain_requests(worker: Worker) -> None:

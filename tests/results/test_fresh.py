@@ -12,6 +12,7 @@ from tracking.call import Call, Verdict
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown
 from tracking.operation import State
+from tracking.request import Origin
 from tracking.summary import output_of
 
 ARRIVED = delivered(scan("2026-02-27T08:00:00"), scan("2026-02-28T08:00:00"))
@@ -63,6 +64,22 @@ async def test_a_failure_after_the_answer_makes_it_stale(trackings: Trackings) -
     await trackings.fail(later, CourierDown("?"), attempt(later), final=True)
 
     assert await trackings.fresh(of.request, 30) is None
+
+
+async def test_a_field_that_the_courier_was_not_asked_with_makes_an_answer_stale(
+    trackings: Trackings,
+) -> None:
+    of = call_of(20)
+    mistyped = of.request._replace(fields={"tracking_postal_code": "99999"})
+    corrected = of.request._replace(fields={"tracking_postal_code": "10115"})
+    of = of._replace(request=mistyped)
+    await trackings.save(of, ARRIVED, attempt(of))
+
+    assert await trackings.fresh(corrected, 30) is None
+    assert await trackings.fresh(mistyped, 30) is not None
+    assert await trackings.fresh(of.request._replace(fields={}), 30) is not None
+    re_check = corrected._replace(origin=Origin.AUTOMATIC)
+    assert await trackings.fresh(re_check, 30) is not None
 
 
 async def test_a_document_made_by_a_failure_holds_no_answer(

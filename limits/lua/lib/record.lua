@@ -48,15 +48,16 @@ local asks_for, whose_is, take_fields, ask_with, keep_accounts
 do
   local ONLY_MAIN = { 'main' }
 
-  local function equal(fields, others)
-    fields, others = fields or {}, others or {}
-    for name, value in pairs(fields) do
-      if others[name] ~= value then return false end
-    end
-    for name in pairs(others) do
-      if not fields[name] then return false end
+  -- Whether `fields` say all that `others` say.
+  local function cover(fields, others)
+    for name, value in pairs(others or {}) do
+      if not fields or fields[name] ~= value then return false end
     end
     return true
+  end
+
+  local function equal(fields, others)
+    return cover(fields, others) and cover(others, fields)
   end
 
   -- What an account that waits asks with. One that a record does not name was there before records named
@@ -71,13 +72,15 @@ do
     return not record.accounts or equal(fields_of(record, account_of(id)), record.fields)
   end
 
-  -- What an answer is to an account: 'own', stored for it; 'alike', stored for others, who asked as it asks;
-  -- nil: nothing. asked: its request, or the record that it waits on.
+  -- What an answer is to an account: 'own', stored for it, and asked with all fields that it names, where they
+  -- are not only a re-check's; 'alike', stored for others, who asked as it asks; nil: nothing. asked: its
+  -- request, or the record that it waits on.
   function whose_is(answer, account, asked)
+    local fields = fields_of(asked, account)
     for _, each in ipairs(answer.accounts or ONLY_MAIN) do
-      if each == account then return 'own' end
+      if each == account then return (asked.auto or cover(answer.fields, fields)) and 'own' or nil end
     end
-    return equal(answer.fields, fields_of(asked, account)) and 'alike' or nil
+    return equal(answer.fields, fields) and 'alike' or nil
   end
 
   -- A re-check knows only what was stored when it was put: somebody may know better since.

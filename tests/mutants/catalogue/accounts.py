@@ -33,10 +33,20 @@ MUTANTS = (
         name="an answer is lent to who asks with something else",
         breaks="F18",
         where="limits/lua/lib/record.lua",
-        old="return equal(answer.fields, fields_of(asked, account)) and 'alike' or nil",
+        old="return equal(answer.fields, fields) and 'alike' or nil",
         new="return 'alike'",
         tests=(
             f"{LENT}::test_an_answer_is_fresh_for_the_account_that_asked_and_lent_to_those_who_say_the_same",
+        ),
+    ),
+    Mutant(
+        name="an answer is fresh for who names a field that it was not asked with",
+        breaks="I8",
+        where="limits/lua/lib/record.lua",
+        old="return (asked.auto or cover(answer.fields, fields)) and 'own' or nil",
+        new="return 'own'",
+        tests=(
+            "limits/test_freshness.py::test_who_names_another_field_while_its_number_runs_is_called_after_it",
         ),
     ),
     Mutant(

@@ -40,7 +40,7 @@ from service.client.shipments import Shipments
 from service.config.address import host_and_port, is_loopback
 from service.config.schema import Config, Http
 from service.observe.background import Background
-from service.observe.collector import calm_the_collector
+from service.observe.collector import calm_the_collector, give_large_blocks_back
 from service.observe.events import Event
 from service.observe.log import emit
 from tracking.errors import ResultsDown
@@ -100,6 +100,7 @@ async def until_stopped(config: Config, listen: str, beside: Path, *, door_alone
         await closing.enter_async_context(background.beside("keys", keyring.keep_fresh))
         standing = await door.standing()
         calm_the_collector()
+        give_large_blocks_back()
         emit(Event.DOOR_OPEN, server=listen, spooled=standing.spooled)
         await _either(stopped, background.unfit)
     emit(Event.DOOR_CLOSED, server=listen)

@@ -33,11 +33,8 @@ from tracking.errors import SpoolDown
 REQUESTS_MOST = 1_000
 """Requests of one POST."""
 
-READ_MOST = 8 << 20
-"""Bytes of bodies in hand: so many are read, judged and put within 3 s or so."""
-
-UNTOLD_BYTES = 16_384
-"""What a body counts whose length is not told."""
+IN_HAND_MOST = 4 << 20
+"""Bytes of bodies in hand: so many are judged and put within 3 s or so."""
 
 NAMED_MOST = 100
 """Requests that a problem names."""
@@ -83,7 +80,7 @@ class Requests:
         self._catalogue = catalogue
         self._callers = callers
         self._known = KnownIds()
-        self._reading = 0
+        self._in_hand = 0
 
     def routes(self) -> list[Route]:
         """Name it."""
@@ -105,35 +102,18 @@ class Requests:
         """Take requests; 202 once each is durable. Raises Problem."""
         account = self._callers.account(request, Scope.INGEST)
         self._door.insist_on_pace()
-        with self._room(request):
-            return await self._take(request, account)
-
-    @contextlib.contextmanager
-    def _room(self, request: web.Request) -> Iterator[None]:
-        """Hold room for a body before it is read, as that takes time, too. Raises Problem."""
-        length = request.content_length
-        size = UNTOLD_BYTES if length is None else length
-        if self._reading and self._reading + size > READ_MOST:
-            why = f"{READ_MOST} bytes are posted just now, more than which take too long"
-            later = {"Retry-After": str(RETRY_SECONDS)}
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later)
-        self._reading += size
-        try:
-            yield
-        finally:
-            self._reading -= size
-
-    async def _take(self, request: web.Request, account: Account) -> web.Response:
         skip_bad = flag(request, "skip_bad")
-        posted, many = await _posted(request, self._callers)
-        traceparent = request.headers.get("traceparent")
-        good, refused = sendables_of(posted, self._catalogue, self._known, traceparent, account)
-        if refused and (not skip_bad or not good):
-            raise _refused(refused, many=many)
-        try:
-            spooled = await self._door.take(good)
-        except SpoolDown as error:
-            raise _nowhere(good, error) from error
+        lines = insist_on_json(request, *LINES) in LINES
+        body = await body_of(request)
+        with self._room(len(body)):  # only now: who sends slowly keeps nobody out
+            posted, many = _posted(request, body, self._callers, lines=lines)
+            good, refused = self._judged(request, posted, account)
+            if refused and (not skip_bad or not good):
+                raise _refused(refused, many=many)
+            try:
+                spooled = await self._door.take(good)
+            except SpoolDown as error:
+                raise _nowhere(good, error) from error
         self._known.remember(good)
         whose = operation_id(account, "")
         taken = [
@@ -142,17 +122,32 @@ class Requests:
         ]
         left_out = [Left(each.index, each.reason, each.detail) for each in refused]
         said = ManyTaken(taken, left_out) if many else taken[0]
-        return web.Response(
-            status=HTTPStatus.ACCEPTED,
-            body=_encode(said),
-            headers=_JSON,
-        )
+        return web.Response(status=HTTPStatus.ACCEPTED, body=_encode(said), headers=_JSON)
+
+    def _judged(
+        self, request: web.Request, posted: Sequence[object], account: Account
+    ) -> tuple[list[Sendable], list[Refusal]]:
+        traced = request.headers.get("traceparent")
+        return sendables_of(posted, self._catalogue, self._known, traced, account)
+
+    @contextlib.contextmanager
+    def _room(self, size: int) -> Iterator[None]:
+        """Hold room for a body of so many bytes. Raises Problem."""
+        if self._in_hand and self._in_hand + size > IN_HAND_MOST:
+            why = f"{self._in_hand} bytes are in hand, {IN_HAND_MOST} at most: come again later"
+            later = {"Retry-After": str(RETRY_SECONDS)}
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later)
+        self._in_hand += size
+        try:
+            yield
+        finally:
+            self._in_hand -= size
 
 
-async def _posted(request: web.Request, callers: Callers) -> tuple[Sequence[object], bool]:
+def _posted(
+    request: web.Request, body: bytes, callers: Callers, *, lines: bool
+) -> tuple[Sequence[object], bool]:
     """Read the requests of a body, and whether it may hold several. Raises Problem."""
-    lines = insist_on_json(request, *LINES) in LINES
-    body = await body_of(request)
     key = request.headers.get("Idempotency-Key")
     if lines:
         posted: Sequence[object] = [line for line in body.splitlines() if line.strip()]

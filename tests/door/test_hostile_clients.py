@@ -28,6 +28,7 @@ from door_ground import (
 
 from devstack.servers import free_port
 from service.api import connection as connection_module
+from service.api import requests as requests_module
 from service.api.callers import Callers
 from service.api.serve import application, listening
 from service.client.door import Door
@@ -145,6 +146,21 @@ async def test_nor_is_a_large_body_taken_for_headers_that_do_not_end(
     body = json.dumps(USPS | {"x": "y" * 1_000_000}).encode()
     async with Raw(port) as large:
         assert (await large.says(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body))[0] == 202
+
+
+async def test_who_sends_slowly_keeps_nobody_out(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = json.dumps(USPS).encode()
+    said = POST + b"Content-Length: %d\r\n\r\n" % len(body)
+    monkeypatch.setattr(requests_module, "IN_HAND_MOST", len(body))
+    async with Raw(port) as slow, Raw(port) as quick:
+        slow.writer.write(said + body[:-1])
+        await slow.writer.drain()
+        await asyncio.sleep(0.05)
+
+        assert (await quick.says(said + body))[0] == 202
+        assert (await slow.says(body[-1:]))[0] == 202
 
 
 async def test_more_connections_than_are_allowed_are_refused_in_words(port: int) -> None:

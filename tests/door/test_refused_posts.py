@@ -136,7 +136,7 @@ async def test_a_post_is_refused_at_once_where_another_waits_for_seconds(
 async def test_only_so_much_is_posted_at_once(
     client: Client, beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requests_module, "READ_MOST", 100)
+    monkeypatch.setattr(requests_module, "IN_HAND_MOST", 100)
     beanstalkd.pause()
     try:
         some = await asyncio.gather(*(post(client, [USPS] * 2) for _ in range(3)))

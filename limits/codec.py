@@ -218,6 +218,7 @@ def write_rules(rules: Rules, common: Mapping[str, object]) -> bytes:
         "concurrent": rules.concurrent,
         "per_second": rules.per_second,
         "window_us": rules.window_us,
+        "lane_us": rules.reach_us[1],
         "late_us": round(LATE_SECONDS * 1_000_000),
         "ahead_us": round(AHEAD_SECONDS * 1_000_000),
         "lease_us": round(rules.lease_seconds * 1_000_000),

@@ -33,6 +33,7 @@ from limits.permit import CallPermit
 from limits.pipeline import Pipeline
 from limits.reports import Reports, encode
 from limits.rules import Rules, RulesOf, answer_keep_seconds
+from limits.scatter import Scatter
 from limits.workers import LIVES_SECONDS, Who, introduction, is_gone
 from tracking.call import (
     Asked,
@@ -87,7 +88,8 @@ class Limiter:
         self._pipeline = pipeline
         self._clock = clock
         self._epoch = epoch
-        self._rules_of = rules_of
+        self._scatter = Scatter(rules_of)
+        self._rules_of = self._scatter.rules_of
         self._policy = policy
         self.max_age, self.remembers_seconds = policy.max_age, answer_keep_seconds(policy.max_age)
         self.ids: Iterator[str] = map(f"{self.token}-{{}}".format, itertools.count(1))
@@ -211,6 +213,8 @@ class Limiter:
 
     async def _survey(self, lines: Sequence[Line], lives_seconds: float) -> list[Line]:
         who, found = self._policy.who, dict[str, None]()
+        if who:
+            who.guards = self._scatter.fits()
         told = (introduction(who, self.token), round(lives_seconds * 1000)) if who else ()
         for part in _parts(lines or [Line("")], SURVEYED_AT_ONCE):
             asked = [keys.LINES, keys.WORKERS, keys.COURIERS], (" ".join(part), *told)
@@ -284,6 +288,7 @@ class Limiter:
             self._clock,
             partial(self._reports.add, line),
         )
+        permit.timed_by(partial(self._scatter.note, line))
         permit.renewed_by(partial(self._again, line, call_id))
         return codec.read_call(line, grant, permit)
 

@@ -16,6 +16,9 @@ from tracking.errors import NotStarted
 Report = Callable[[str, int], None]
 """Takes a start id and the upper bound of its send on Redis' clock, in µs."""
 
+Note = Callable[[float], None]
+"""Takes how many seconds after its send the answer to a call's first request began to arrive."""
+
 Again = Callable[[str], Awaitable[int]]
 """Asks for one further start under the given start id; returns its instant in µs."""
 
@@ -28,8 +31,10 @@ class CallPermit:
         "_at",
         "_clock",
         "_id",
+        "_note",
         "_report",
         "_requests",
+        "_sent",
         "_steps",
         "_used",
         "deadline",
@@ -43,6 +48,8 @@ class CallPermit:
         self._at = at_us / MICRO
         self._clock = clock
         self._report = report
+        self._note: Note = lambda _: None
+        self._sent: float | None = None
         self._again: Again | None = None
         self._requests = 0
         self._used = False
@@ -51,6 +58,11 @@ class CallPermit:
     def renewed_by(self, again: Again) -> CallPermit:
         """Set how further requests are asked for; once, right after construction."""
         self._again = again
+        return self
+
+    def timed_by(self, note: Note) -> CallPermit:
+        """Set who hears how long the answer took; once, right after construction."""
+        self._note = note
         return self
 
     @property
@@ -92,5 +104,12 @@ class CallPermit:
 
     def after_send(self) -> None:
         """Stamp the send: the upper bound, because an earlier one could free the lane too soon."""
-        latest = time.monotonic() + self._clock.high
-        self._report(self._start_id, round(latest * MICRO))
+        now = time.monotonic()
+        self._report(self._start_id, round((now + self._clock.high) * MICRO))
+        self._sent = now if self._requests == 1 else None
+
+    def answered(self, ago: float) -> None:
+        """Note how long the first answer took; of further requests each may take its own time."""
+        if self._sent is not None:
+            self._note(max(0.0, time.monotonic() - ago - self._sent))
+            self._sent = None

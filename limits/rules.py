@@ -27,13 +27,15 @@ class Rules:
     """The limits of one line, over all workers: `[limits]` and `[limits.slugs.<slug>]`.
 
     `guard_ms` covers the jitter between the courier and us: starts of one lane are at least
-    1 s + guard apart. `per_hour` holds in any 3,600 s; `per_day` between two resets, at
+    1 s + guard apart. Where more is measured a process widens it by itself, up to `guard_most_ms`
+    (limits/scatter.py). `per_hour` holds in any 3,600 s; `per_day` between two resets, at
     `day_resets_at_seconds` after midnight UTC.
     """
 
     concurrent: int = 20
     per_second: int = 2
     guard_ms: int = 20
+    guard_most_ms: int = 0
     call_timeout_seconds: float = 30.0
     lease_seconds: float = 60.0
     max_waiting: int = 1_000_000
@@ -49,8 +51,8 @@ class Rules:
     @property
     def reach_us(self) -> tuple[int, int]:
         """How far ahead of Redis' clock a lease, and a lane, can end; in microseconds."""
-        lane = AHEAD_SECONDS + LATE_SECONDS
-        return round(self.lease_seconds * 1e6), round(lane * 1e6) + self.window_us
+        lane = 1.0 + AHEAD_SECONDS + LATE_SECONDS + max(self.guard_ms, self.guard_most_ms) / 1000
+        return round(self.lease_seconds * 1e6), round(lane * 1e6)
 
 
 RulesOf = Callable[[Line], Rules]

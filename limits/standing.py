@@ -17,6 +17,7 @@ from limits.failure import redis_asked
 from limits.pipeline import Pipeline
 from limits.rules import NOBODY, Rules, RulesOf
 from limits.view import numbers
+from limits.workers import fitting_guards
 from tracking.line import Line, kind_of
 
 AT_ONCE = 100
@@ -65,6 +66,10 @@ class Standings:
             for begin in range(0, len(lines), AT_ONCE):
                 found += await self._some(lines[begin : begin + AT_ONCE])
             return found
+
+    async def guards(self) -> dict[str, int]:
+        """The guards that would fit, in ms (`workers.fitting_guards`). Raises LimitsDown."""
+        return await fitting_guards(self._redis)
 
     async def _some(self, lines: Sequence[Line]) -> list[Standing]:
         seconds, micros = await self._redis.time()

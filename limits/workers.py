@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from dataclasses import asdict, dataclass, fields
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from redis.asyncio import Redis
@@ -27,7 +28,8 @@ LIVES_SECONDS = 20.0
 class Who:
     """One worker process as it tells itself. `since` is Unix time in seconds.
 
-    `trouble`: which of its background tasks ended last, and how often.
+    `trouble`: which of its background tasks ended last, and how often. `guards`: in ms, of the
+    lines where what it measured wants more than is set (limits/scatter.py).
     """
 
     host: str
@@ -35,6 +37,7 @@ class Who:
     version: str
     since: float
     trouble: str = ""
+    guards: dict[str, int] = field(default_factory=dict)
 
     def report(self, trouble: str) -> None:
         """Have `info` tell of it, from the next look on."""
@@ -50,7 +53,7 @@ class LiveWorker(Who):
 
 def introduction(who: Who, token: str) -> str:
     """Write a worker for the key of all workers; the ids of its calls begin with its token."""
-    told = {name: value for name, value in asdict(who).items() if value != ""}
+    told = {name: value for name, value in asdict(who).items() if value not in ("", {})}
     if who.pid == os.getpid():
         told["space"] = process_space()
     return json.dumps({"token": token, **told}, separators=(",", ":"))
@@ -92,7 +95,7 @@ async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
     found = {each["token"]: each for each in (json.loads(str(text)) for text in told)}
     calls = await _calls(redis, now_ms) if found else Counter[str]()
     # Of a worker of another version only what is known here.
-    names = {field.name for field in fields(Who)}
+    names = {each.name for each in fields(Who)}
     workers = [
         LiveWorker(calls=calls[token], **{name: each[name] for name in names & each.keys()})
         for token, each in found.items()
@@ -122,6 +125,22 @@ async def names_of_workers(redis: Redis, now_ms: int) -> dict[str, str]:
     live = await redis.zrangebyscore(keys.WORKERS, f"({now_ms}", "+inf")
     told = [json.loads(str(text)) for text in live]
     return {each["token"]: f"{each['host']} {each['pid']}" for each in told}
+
+
+async def fitting_guards(redis: Redis) -> dict[str, int]:
+    """The guards, in ms, that would be enough where the one that is set is not. Raises LimitsDown.
+
+    By line, the widest that any worker measured which lives.
+    """
+    with redis_asked():
+        seconds, _ = await redis.time()
+        live = await redis.zrangebyscore(keys.WORKERS, f"({seconds * 1000}", "+inf")
+    found: dict[str, int] = {}
+    for text in live:
+        with suppress(ValueError, AttributeError):  # a person may have put anything there
+            for line, guard_ms in json.loads(str(text)).get("guards", {}).items():
+                found[line] = max(int(guard_ms), found.get(line, 0))
+    return found
 
 
 async def _calls(redis: Redis, now_ms: int) -> Counter[str]:

@@ -33,3 +33,6 @@ class Permit(Protocol):
 
     def after_send(self) -> None:
         """Stamp the instant at which the request left; called right after the write."""
+
+    def answered(self, ago: float) -> None:
+        """Note that its answer began to arrive, so many seconds ago."""

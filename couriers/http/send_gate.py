@@ -6,6 +6,7 @@ the request object; the session's `request_class` opens it with the connection i
 
 from __future__ import annotations
 
+import socket
 import sys
 from typing import ClassVar
 
@@ -16,6 +17,10 @@ from aiohttp.connector import Connection
 from tracking.errors import CourierDown, NotStarted
 from tracking.network import network_reason
 from tracking.permit import Permit
+
+_TCP_INFO: int | None = getattr(socket, "TCP_INFO", None)
+_LAST_DATA_RECEIVED = 52
+"""Where tcpi_last_data_recv stands in Linux' struct tcp_info: 32 bits, in ms."""
 
 
 def courier_down(host: str | None, broken: Exception) -> CourierDown:
@@ -35,6 +40,7 @@ class Gate:
     def __init__(self, permit: Permit) -> None:
         self._permit = permit
         self._opened = False
+        self._socket: socket.socket | None = None
 
     async def __call__(
         self, request: aiohttp.ClientRequest, handler: ClientHandlerType
@@ -44,9 +50,11 @@ class Gate:
             raise TypeError("the session must come from couriers.http.session.open_session")
         request.gate = self
         try:
-            return await handler(request)
+            response = await handler(request)
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as broken:
             raise courier_down(request.url.host, broken) from broken
+        self._permit.answered(_silent_for(self._socket))
+        return response
 
     async def open(self, connection: Connection) -> None:
         """Wait for the permitted instant. Raises NotStarted, and then no byte has left."""
@@ -67,6 +75,7 @@ class Gate:
         counts as used at the last permitted instant, which is safe, while an early stamp is not.
         """
         transport = connection.transport
+        self._socket = transport.get_extra_info("socket") if transport else None
         if transport is None or not transport.get_write_buffer_size():
             self._permit.after_send()
 
@@ -91,6 +100,20 @@ class GatedRequest(aiohttp.ClientRequest):
         await self.close()
         self.gate.stamp(conn)
         return response
+
+
+def _silent_for(connected: socket.socket | None) -> float:
+    """Seconds since the kernel took the last bytes, 0 where it does not say.
+
+    A busy event loop reads an answer late, and that is not the courier's.
+    """
+    if connected is None or _TCP_INFO is None:
+        return 0.0
+    try:
+        told = connected.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _LAST_DATA_RECEIVED + 4)
+    except OSError:
+        return 0.0  # closed with the answer
+    return int.from_bytes(told[_LAST_DATA_RECEIVED:], sys.byteorder) / 1000
 
 
 def _descriptor(connection: Connection) -> int:

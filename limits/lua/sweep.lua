@@ -223,7 +223,7 @@ end
 return function(who)
   -- A clock that stepped back must not keep a dead worker's slot for the length of its step.
   clamp(LEASES, now + rules.lease_us)
-  clamp(STARTS, now + rules.ahead_us + rules.late_us + rules.window_us)
+  clamp(STARTS, now + rules.lane_us)
   drop_ended(LEASES)
   drop_ended(STARTS)
   local swept, dying, more = 0, {}, false

@@ -11,6 +11,7 @@ from service.client.door import Door
 from service.observe.counts import Key
 from service.observe.metrics import (
     BOUND,
+    GUARD,
     HELD,
     OLDEST,
     QUOTA,
@@ -43,12 +44,13 @@ async def figures_of_lines(standings: Standings, couriers: Sequence[Slug]) -> di
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             lines = await standings.read(map(courier_line, couriers))
+            guards = await standings.guards()
     except (LimitsDown, TimeoutError):
         return {(REDIS.name,): 0}
     figures: dict[Key, float] = {(REDIS.name,): 1}
     for line in lines:
         figures |= _of_line(line)
-    return figures
+    return figures | {(GUARD.name, slug): ms / 1000 for slug, ms in guards.items()}
 
 
 def figures_of_violations(violations: Violations) -> dict[Key, float]:

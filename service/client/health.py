@@ -11,6 +11,7 @@ from importlib.metadata import version
 from couriers.http.settings import environment_name
 from couriers.registry import MODULES, wanted_credentials
 from limits.archive import MARK_BYTES, waiting_of
+from limits.workers import fitting_guards
 from service.client.catalogue import Catalogue
 from service.client.connections import collections_of, redis_of
 from service.config.call_budget import call_budget
@@ -35,6 +36,7 @@ __all__ = [
     "environment_name",
     "findings_here",
     "findings_of",
+    "guard_findings",
     "refused_findings",
     "worries_of",
 ]
@@ -87,6 +89,34 @@ def archive_finding(
         return Finding("archive", Grade.FINE, what)
     fix = 'Look whether a worker runs, and in its log for "operations are not archived".'
     return Finding("archive", Grade.UNSURE, f"{what}. The oldest: {oldest_seconds:,.0f} s", fix)
+
+
+async def guard_findings(config: Config) -> list[Finding]:
+    """Say which guards would fit what workers measured; nothing where Redis does not answer."""
+    try:
+        async with redis_of(config) as redis:
+            return [guard_finding(config, await fitting_guards(redis))]
+    except LimitsDown:
+        return []
+
+
+def guard_finding(config: Config, guards: Mapping[str, int]) -> Finding:
+    """Say whose answers scatter by more than `guard_ms`, and which guard, in ms, would fit."""
+    if not guards:
+        what = "no courier's answers scatter by more than its guard_ms, as far as workers measured"
+        return Finding("pacing", Grade.FINE, what)
+    words, short = [], False
+    for slug, fits in sorted(guards.items()):
+        limits = limits_for(config, slug)
+        kept = max(limits.guard_ms, min(fits, limits.guard_most_ms))
+        words.append(f"{slug} {fits} ms" + (f" (kept: {kept})" if kept < fits else ""))
+        short |= kept < fits
+    what = f"the guard that fits the scatter of answers: {', '.join(words)}"
+    if not short:
+        return Finding("pacing", Grade.FINE, f"{what}. Workers keep it by themselves")
+    fix = "Where the way there scatters so, raise its guard_most_ms in [limits.slugs.SLUG]; where "
+    fix += "only its answers take varied times, guard_most_ms = 0 gives it its whole rate."
+    return Finding("pacing", Grade.UNSURE, what, fix)
 
 
 def refused_findings(config: Config) -> list[Finding]:

@@ -20,6 +20,7 @@ def rules_for(config: Config, line: Line) -> Rules:
         concurrent=limits.concurrent,
         per_second=limits.per_second,
         guard_ms=limits.guard_ms,
+        guard_most_ms=limits.guard_most_ms,
         call_timeout_seconds=limits.call_timeout_seconds,
         lease_seconds=limits.lease_seconds,
         max_waiting=limits.max_waiting,

@@ -179,6 +179,13 @@ QUOTA = _gauge(
     "slug quota",
     "Calls that `per_hour` or `per_day` leaves: `hour`, `day`. Only where there is such a quota.",
 )
+GUARD = _gauge(
+    By.API,
+    "tracker_fitting_guard_seconds",
+    "slug",
+    "The guard that the measured scatter of a courier's answers asks for. Only where that is more "
+    "than its `guard_ms`; workers keep as much of it as `guard_most_ms` allows.",
+)
 VIOLATIONS = _counter(
     By.API,
     "tracker_limit_violations_total",
@@ -210,5 +217,6 @@ METRICS = (
     UNUSED,
     BOUND,
     QUOTA,
+    GUARD,
     VIOLATIONS,
 )

@@ -166,3 +166,6 @@ class _Spent:
 
     def after_send(self) -> None:
         """Nothing is sent."""
+
+    def answered(self, ago: float) -> None:
+        """Nothing is answered."""

@@ -277,3 +277,24 @@ def test_config_show_tells_where_each_value_was_set(offline: Run, tmp_path: Path
     assert plain.code == 0
     assert "calls in flight per process on this machine: bound by" in plain.out
     assert "hunter22" not in plain.out
+
+
+@pytest.mark.parametrize(
+    ("guards", "grade", "words"),
+    [
+        ({}, "ok", "no courier's answers scatter by more than its guard_ms"),
+        ({"usps": 80}, "ok", "usps 80 ms. Workers keep it by themselves"),
+        ({"usps": 80, "gls": 520}, "note", "gls 520 ms (kept: 100), usps 80 ms"),
+    ],
+)
+def test_doctor_names_the_guard_that_fits(
+    run: Run, store: redis.Redis, guards: dict[str, int], grade: str, words: str
+) -> None:
+    for worker, told in (("a", guards), ("b", dict.fromkeys(guards, 30))):
+        who = json.dumps({"token": worker, "guards": told})
+        store.zadd("tracking:workers", {who: time.time() * 1000 + 10_000, "no worker": 9e15})
+
+    (line,) = [line for line in run("doctor").lines if "pacing:" in line]
+
+    assert line.startswith(f"{grade:<5} pacing: ")
+    assert words in line

@@ -31,6 +31,7 @@ class RecordingPermit:
         self.stale = False
         self.hold: asyncio.Event | None = None
         self.at_the_gate = asyncio.Event()
+        self.silent: list[float] = []
         self.when_sent: Callable[[], None] = lambda: None
         self._spent = False
 
@@ -54,6 +55,9 @@ class RecordingPermit:
     def after_send(self) -> None:
         self.steps.append("after_send")
         self.when_sent()
+
+    def answered(self, ago: float) -> None:
+        self.silent.append(ago)
 
 
 async def request_of(reader: asyncio.StreamReader) -> bytes:

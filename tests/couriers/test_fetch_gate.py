@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from asyncio import StreamReader, StreamWriter
 from contextlib import suppress
 
@@ -262,6 +263,9 @@ class UnsentTransport:
     def __init__(self, unsent: int) -> None:
         self.unsent = unsent
 
+    def get_extra_info(self, _: str) -> None:
+        """There is no socket."""
+
     def get_write_buffer_size(self) -> int:
         return self.unsent
 
@@ -287,3 +291,20 @@ async def test_a_gate_opens_once(permit: RecordingPermit) -> None:
         await gate.open(Line(None))  # type: ignore[arg-type]  # not read
 
     assert permit.steps == ["before_send"]
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="this kernel does not say")
+async def test_an_answer_is_timed_by_when_the_kernel_took_it(
+    wire: Wire, fetch_for: FetchFor, permit: RecordingPermit
+) -> None:
+    """A busy event loop reads it late, and that says nothing of the way to the courier."""
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        await request_of(reader)
+        writer.write(OK)
+        time.sleep(0.3)  # noqa: ASYNC251 - nothing else turns in this loop meanwhile
+
+    await fetch_for(await wire(serve)).get(["a"])
+
+    (silent,) = permit.silent
+    assert 0.2 < silent < 10

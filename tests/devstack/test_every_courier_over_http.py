@@ -63,6 +63,9 @@ class Leave:
     def after_send(self) -> None:
         self.sends += 1
 
+    def answered(self, ago: float) -> None:
+        """Nobody asks when."""
+
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:

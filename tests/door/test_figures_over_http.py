@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from door_ground import USPS, Client, post
 from limits_bench import Worker
 from operations_ground import serving_all
+from redis.asyncio import Redis
 
 from limits.rules import Rules
 from limits.violations import Violations
@@ -40,6 +42,17 @@ async def test_redis_tells_how_the_lines_stand(api: Client, worker: Worker) -> N
     assert told['tracker_waiting_requests{list="automatic",slug="usps"}'] == 0
     assert told['tracker_waiting_oldest_seconds{slug="usps"}'] >= 0
     assert told['tracker_unused_starts_per_second{slug="usps"}'] == 0
+
+
+async def test_the_guard_that_fits_is_told_of_lines_whose_answers_scatter(
+    api: Client, redis: Redis
+) -> None:
+    who = json.dumps({"token": "t", "guards": {"usps": 80}})
+    await redis.zadd("tracking:workers", {who: 9e15})
+
+    told = await figures(api)
+
+    assert told['tracker_fitting_guard_seconds{slug="usps"}'] == 0.08
 
 
 async def test_without_redis_it_tells_just_that(disk: Path, settings: dict[str, str]) -> None:

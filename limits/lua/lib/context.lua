@@ -8,8 +8,8 @@ KEYS     wait_list:<line>, one for each line; the line's other keys are named fr
          limits/keys.py.
 
 What a step works with:
-rules    of the line: epoch, token (of this process), concurrent, per_second, window_us, late_us,
-         ahead_us, lease_us, max_waiting, max_age_ms, answer_ms, deaths, per_hour, per_day,
+rules    of the line: epoch, token (of this process), concurrent, per_second, window_us, lane_us (how
+         far ahead a lane can lie, of whatever process), late_us, ahead_us, lease_us, max_waiting, max_age_ms, answer_ms, deaths, per_hour, per_day,
          day_resets_at_us
 known    what is known of the line: lib/memory.lua alone reads and writes it
 budget   what is left of this script's time

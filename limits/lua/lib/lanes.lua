@@ -52,8 +52,7 @@ do
   function free_lane()
     local why, ask = quota()
     if why then return nil, why, ask end
-    local reach = now + rules.ahead_us + rules.late_us + rules.window_us
-    local free, lane = frees(STARTS, rules.per_second, reach)
+    local free, lane = frees(STARTS, rules.per_second, now + rules.lane_us)
     if not free then return now, nil end
     if free <= now + rules.ahead_us then return math.max(now, free), lane end
     ask = free - rules.ahead_us

@@ -9,8 +9,39 @@ FLAWS = "limits/test_original_flaws.py::"
 PACE = "limits/test_pace.py::"
 PERMIT = "limits/test_call_permit.py::"
 VIOLATIONS = "limits/test_violations.py::"
+SCATTER = "limits/test_scatter.py::"
 
 MUTANTS = (
+    Mutant(
+        name="the guard is what is set, however answers scatter",
+        breaks="I3",
+        where="limits/scatter.py",
+        old="        guard = max(rules.guard_ms, min(guard, rules.guard_most_ms))\n",
+        new="        guard = rules.guard_ms\n",
+        tests=(
+            SCATTER + "test_a_scatter_beyond_the_guard_is_covered_with_the_guard_beside_it",
+            SCATTER + "test_a_send_holds_its_lane_for_the_guard_that_was_measured",
+        ),
+    ),
+    Mutant(
+        name="what was not measured is taken to be even",
+        breaks="I3",
+        where="limits/scatter.py",
+        old="or rules.guard_most_ms\n",
+        new="or rules.guard_ms\n",
+        tests=(SCATTER + "test_what_is_not_measured_yet_has_the_widest_guard",),
+    ),
+    Mutant(
+        name="a lane of a wider guard is cut short by another worker",
+        breaks="I3",
+        where="limits/rules.py",
+        old="max(self.guard_ms, self.guard_most_ms)",
+        new="self.guard_ms",
+        tests=(
+            SCATTER
+            + "test_a_lane_of_a_wider_guard_is_not_taken_for_one_of_a_clock_that_stepped_back",
+        ),
+    ),
     Mutant(
         name="who waited is taken whatever the limits say",
         breaks="I2 I3 F5",
@@ -165,8 +196,8 @@ MUTANTS = (
         name="a send is stamped with the earliest instant it can have had",
         breaks="I3",
         where="limits/permit.py",
-        old="latest = time.monotonic() + self._clock.high",
-        new="latest = time.monotonic() + self._clock.low",
+        old="round((now + self._clock.high) * MICRO)",
+        new="round((now + self._clock.low) * MICRO)",
         tests=(PERMIT + "test_a_send_is_stamped_with_the_latest_instant_it_can_have_had",),
     ),
     Mutant(

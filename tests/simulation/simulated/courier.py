@@ -97,9 +97,11 @@ class Couriers:
         call.permit.after_send()
         around.trace.add(process.name, f"courier < {visit.slug} {visit.number} ({call.id})")
         try:
-            return await answer
+            tracking = await answer
         finally:
             self._end(visit)
+        call.permit.answered(0.0)
+        return tracking
 
     def hang_up(self, process: Process) -> None:
         """A process died: its connections ended."""

@@ -146,15 +146,16 @@ async def test_what_was_not_kept_is_made_again(redis: Redis, tallies: Tallies) -
 async def test_a_sum_does_not_shrink_when_its_parts_are_gone(
     redis: Redis, tallies: Tallies
 ) -> None:
-    today = await now(redis, DAY)
-    await happens(redis, "usps", today)
-    await happens(redis, "usps", today + TEN_MINUTES)
+    # Not of today, which may just have begun.
+    yesterday = await now(redis, DAY) - DAY
+    await happens(redis, "usps", yesterday)
+    await happens(redis, "usps", yesterday + TEN_MINUTES)
     await tallies.make_spans()
-    await redis.delete(keys.ten_minutes(today, "usps"))
+    await redis.delete(keys.ten_minutes(yesterday, "usps"))
 
     await tallies.make_spans()
 
-    assert await successes(redis, keys.day(today, "usps")) == 18
+    assert await successes(redis, keys.day(yesterday, "usps")) == 18
 
 
 async def test_jobs_that_were_no_requests_are_of_all_slugs(redis: Redis, tallies: Tallies) -> None:

@@ -118,12 +118,13 @@ do
     return true
   end
 
-  -- Leaves on a record, of several accounts, those that are asked for together (`asked`), or all others.
+  -- Leaves on a record, of several accounts, those that are asked for together (`asked`), or all others,
+  -- of whom the last by name is asked for next: the order of `pairs` is another in each Redis.
   function keep_accounts(record, fields, asked)
     local left, last = 0, nil
     for account, its in pairs(record.accounts) do
       if equal(its, fields) == asked then
-        left, last = left + 1, account
+        left, last = left + 1, (last or '') > account and last or account
       else
         record.accounts[account] = nil
       end

@@ -21,8 +21,8 @@ demo: $(READY) ## see it work: real servers, made-up couriers, a proof at the en
 # the tests of a file stay together.
 PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 3 --no-loadscope-reorder
 
-test: $(READY) ## run the tests, on real servers: always the same, in under six minutes
-	@$(PYTEST) -m "not prove"
+test: $(READY) ## run the tests, on real servers, in under six minutes (ONLY="tests/limits": these alone)
+	@$(PYTEST) -m "not prove" $(ONLY)
 
 prove: $(READY) ## then the longer proofs: faults, random walks, worlds, mutants, fuzz; always the same
 	@PORTION=3 $(PYTEST) -m "prove or portion"

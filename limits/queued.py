@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 from limits import keys
 from limits.beside import stopped
 from limits.failure import redis_asked
-from tracking.errors import LimitsDown
+from tracking.errors import LimitsBroken, LimitsDown
 from tracking.operation import State
 
 KEPT_MS = 86_400_000
@@ -53,7 +53,7 @@ class Queued:
         try:
             while self._pending:
                 some = [self._pending.popleft() for _ in self._some()]
-                with suppress(LimitsDown), redis_asked():
+                with suppress(LimitsBroken, LimitsDown), redis_asked():
                     await self._set(some)
         finally:
             self._task = None

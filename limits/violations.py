@@ -32,7 +32,7 @@ from limits.beside import Beside
 from limits.clock import MICRO
 from limits.failure import redis_asked
 from limits.rules import Rules, RulesOf
-from tracking.errors import LimitsDown
+from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import Line, kind_of
 
 EXEMPT_US = 60 * MICRO
@@ -160,7 +160,7 @@ async def _judge_on(redis: Redis, violations: Violations) -> None:
     """Judge once a second; never returns."""
     after = ANY
     while True:
-        with contextlib.suppress(LimitsDown):
+        with contextlib.suppress(LimitsBroken, LimitsDown):
             after = await look(redis, violations, after)
         await asyncio.sleep(PERIOD_SECONDS)
 

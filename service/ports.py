@@ -78,6 +78,9 @@ class Drains(Protocol):
 class Limits(Protocol):
     """Who may call, who waits. Every method is one step that either happened whole or not at all.
 
+    All of them raise LimitsBroken where what Redis holds of the line cannot be worked with: the
+    line rests then.
+
     All of them raise LimitsDown when Redis is silent, and may be repeated then as they are: what
     was granted by one whose answer was lost is granted again. `ids` are for that: who admits or
     takes draws one, and another one only for another question.

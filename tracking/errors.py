@@ -23,7 +23,11 @@
         ├── TubesDown         beanstalkd
         ├── LimitsDown        Redis
         ├── ResultsDown       MongoDB
-        └── SpoolDown         the file for requests that no beanstalkd takes
+        ├── SpoolDown         the file for requests that no beanstalkd takes
+        └── LimitsBroken      Redis answers, but holds what cannot be worked with: a defect
+
+AWAY is the closed list of what is tried for as long as it lasts. Whatever else goes wrong is a
+defect: it is logged, and ends.
 """
 
 from __future__ import annotations
@@ -227,3 +231,15 @@ class ResultsDown(StoreError):
 
 class SpoolDown(StoreError):
     """The spool did not confirm a write, or cannot be read: what it was given is not durable."""
+
+
+class LimitsBroken(StoreError):
+    """Redis answers, but a key or a record is not what it should be, or a script has a defect.
+
+    Only a person can mend that. The line or the job rests meanwhile, and is tried again now and
+    then; all others go on.
+    """
+
+
+AWAY = (TubesDown, LimitsDown, ResultsDown, SpoolDown)
+"""What passes by itself, or once a server is back: tried again for as long as it lasts."""

@@ -114,10 +114,14 @@ local function go_on(id, request, old, record)
   end
   local number = request.number
   local at, lane = opening_for(request)
-  call('HDEL', INFLIGHT, old, '=' .. number)
   wait_again(record)
-  if at then return { now, 'granted', grant(id, number, record, at, lane) } end
+  if at then
+    local granted = grant(id, number, record, at, lane)
+    call('HDEL', INFLIGHT, old)
+    return { now, 'granted', granted }
+  end
   put_head(number, record)
+  call('HDEL', INFLIGHT, old, '=' .. number)
   return parked(id, lane)
 end
 

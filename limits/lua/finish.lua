@@ -13,11 +13,11 @@ ARGV     behind the reports, see lib/batch.lua:
   base     of the calls that are taken next, as in take.lua
   room     as in take.lua
 
-Uses     context: note_measured
+Uses     context: decoded, note_measured
          memory: average_time, drop_ended, expect_no_calm, set_average
          lists: nobody_waits
          tallies: call_is_over, tally_call
-         record: account_of, asks_for, keep_accounts, waiting_record, whose_is, write_record
+         record: account_of, asks_for, keep_accounts, record_in, waiting_record, whose_is, write_record
          operations: end_where, everyone, nobody_left
          brake: note_answer, note_failure
          waiting: put_head, put_tail, unlist
@@ -104,8 +104,9 @@ end
 
 -- An answer that comes late, for a call that was taken over, must not replace a newer one.
 local function remember(number, verdict, text, late)
-  local known = late and call('GET', ANSWER .. number)
-  if known and cjson.decode(known).observed >= verdict.observed then return end
+  local text_before = late and call('GET', ANSWER .. number)
+  local before = text_before and decoded(text_before)
+  if before and before.observed >= verdict.observed then return end
   call('SET', ANSWER .. number, text, 'PX', rules.answer_ms)
 end
 
@@ -128,7 +129,7 @@ return function(id, text, number, base, room)
   local verdict = cjson.decode(text)
   verdict.started = verdict.observed
   local flying = call('HMGET', INFLIGHT, id, '=' .. number)
-  local record, runs = flying[1] and cjson.decode(flying[1]) or nil, flying[2]
+  local record, runs = record_in(INFLIGHT, id, flying[1]), flying[2]
   verdict.attempts = calls_made(record, verdict)
   -- Others mostly wait where this one came from: no need to ask first whether all is calm.
   if record and not record.job then expect_no_calm() end
@@ -149,9 +150,11 @@ return function(id, text, number, base, room)
     return { now, 1, {}, 'more', 0, 0 }
   end
   note_measured(id)
-  local leased, granted = land(id, record, runs), record and tonumber(record.granted)
+  local granted, flew = record and tonumber(record.granted), record and { n = record.n }
   if record and verdict.setback then note_failure(number, granted, verdict.setback) end
+  -- Before the call's record goes: should a list not be what it must be, nobody is lost.
   if record and not nobody_left(record) then others_go_on(number, record) end
+  local leased = land(id, flew, runs)
   if leased and record and not nobody_waits() then
     count_time(granted)
     if not lifted and is_in_hand(tonumber(room)) then return { now, 0, {}, 'named', 0, 0 } end

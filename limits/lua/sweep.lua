@@ -8,12 +8,11 @@ ARGV     behind the reports, see lib/batch.lua:
 Uses     memory: clamp, count, drop_ended, entries, later, members, nothing_is_open, order
          lists: list_of, nobody_waits, stands, waits
          tallies: tally_call
-         record: asks_for, rest_of, write_record
+         record: asks_for, record_in, rest_of, write_record
          state: open_among
-         operations: wait_again
          brake: patience_ends
          waiting: move_due, next_number, put_behind, put_head, put_tail
-         flight: go_on_without, granted_before, land, put_in_flight, running
+         flight: granted_before, land_to_wait, put_in_flight, running
          draining: at_rest, call_drainer, raise_flag
          taking: wanted
 
@@ -40,8 +39,8 @@ local function lost_calls()
     if string.sub(id, 1, 1) == '=' then
       if call('HEXISTS', INFLIGHT, text) == 0 then call('HDEL', INFLIGHT, id) end
     elseif not call('ZSCORE', LEASES, id) then
-      local record = cjson.decode(text)
-      if not is_claimed(record.dying) then table.insert(lost, { id = id, record = record }) end
+      local record = record_in(INFLIGHT, id, text)
+      if record and not is_claimed(record.dying) then table.insert(lost, { id = id, record = record }) end
       if #lost == AT_ONCE then break end
     end
   end
@@ -64,7 +63,7 @@ local function relist()
   local ahead, fields, is_cut = reply[1], reply[2], false
   for i = 1, #fields, 2 do
     local number = fields[i]
-    local record = number ~= '!relist' and cjson.decode(fields[i + 1])
+    local record = number ~= '!relist' and record_in(REQUESTS, number, fields[i + 1])
     budget.left = budget.left - 0.3
     if record and not is_placed(number, record) then
       is_cut = relisted and budget.left <= 0
@@ -126,8 +125,9 @@ local function find_lost()
   local reply = call('HSCAN', REQUESTS, from, 'COUNT', LOOK_AT_FIELDS)
   local ahead, fields = reply[1], reply[2]
   for i = 1, #fields, 2 do
-    local number, record = fields[i], cjson.decode(fields[i + 1])
-    local is_lost = not seen[number] and not is_placed(number, record)
+    local number = fields[i]
+    local record = not seen[number] and record_in(REQUESTS, number, fields[i + 1])
+    local is_lost = record and not is_placed(number, record)
     budget.left = budget.left - (is_lost and 3 or 1)
     if is_lost and budget.left <= 0 then
       ahead, is_cut = from, true
@@ -238,16 +238,12 @@ return function(who)
       if not record.dying then record.deaths = (record.deaths or 0) + 1 end
       record.dying = record.dying or record.deaths > rules.deaths or nil
       if record.forgotten then
-        land(id, record)
-        go_on_without(record.n)
+        land_to_wait(id, record)
       elseif record.dying then
         table.insert(dying, dying_grant(id, record))
       else
-        local number = record.n
-        land(id, record)
-        wait_again(record)
         tally_call('lost', record.at)
-        put_head(number, record)
+        land_to_wait(id, record, put_head)
         count('swept')
         swept = swept + 1
       end

@@ -28,7 +28,7 @@ from service.client.look import (
     with_archived,
 )
 from service.config.schema import Config
-from tracking.errors import LimitsDown
+from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import slug_of
 from tracking.operation import State
 from tracking.request import FIELDS_PREFIX
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         found = asyncio.run(parcel_of(setting.config, slug, number))
         place, seen, operations = found.place, found.seen, found.operations
-    except LimitsDown as error:
+    except (LimitsBroken, LimitsDown) as error:
         # What is stored is worth showing all the same.
         away = error
     operations = with_archived(setting.config, slug, number, operations)

@@ -22,7 +22,7 @@ from service.observe.metrics import (
     VIOLATIONS,
     WAITING,
 )
-from tracking.errors import LimitsDown
+from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import courier_line
 from tracking.request import Slug
 
@@ -45,7 +45,7 @@ async def figures_of_lines(standings: Standings, couriers: Sequence[Slug]) -> di
         async with asyncio.timeout(PATIENCE_SECONDS):
             lines = await standings.read(map(courier_line, couriers))
             guards = await standings.guards()
-    except (LimitsDown, TimeoutError):
+    except (LimitsBroken, LimitsDown, TimeoutError):
         return {(REDIS.name,): 0}
     figures: dict[Key, float] = {(REDIS.name,): 1}
     for line in lines:

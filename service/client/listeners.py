@@ -28,8 +28,9 @@ from limits.beside import Beside
 from limits.events import NO_EVENT, End, EndStream, EventId
 from service.client.event_ids import EventIds
 from service.client.known import Known
+from service.observe.log import emit_unexpected
 from tracking.account import Account, account_and_id
-from tracking.errors import LimitsDown
+from tracking.errors import LimitsBroken, LimitsDown
 
 __all__ = ["EventId", "EventIds", "Kind", "Listener", "Listeners", "Told", "listening"]
 
@@ -174,6 +175,9 @@ class Listeners:
             await self._any.wait()
             try:
                 await self._tell_more()
+            except LimitsBroken as error:
+                emit_unexpected(error)
+                await asyncio.sleep(AGAIN_SECONDS)
             except LimitsDown:
                 await asyncio.sleep(AGAIN_SECONDS)
 
@@ -207,7 +211,7 @@ class Listeners:
         listeners, self._at = list(self._all), ends[-1].at  # who joins now reads these by itself
         try:
             told = await self._told(ends, {each.account for each in listeners})
-        except LimitsDown:
+        except (LimitsBroken, LimitsDown):
             if self._at == ends[-1].at:
                 self._at = at
             raise

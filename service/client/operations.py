@@ -26,7 +26,7 @@ from service.config.handover import rules_for
 from service.config.schema import Config
 from service.results.batches import Batches
 from tracking.account import Account, account_and_id
-from tracking.errors import LimitsDown, TrackingError
+from tracking.errors import LimitsBroken, LimitsDown, TrackingError
 from tracking.operation import State
 from tracking.request import Number, Slug
 
@@ -102,7 +102,7 @@ class Operations:
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self._reads.submit("")
-        except LimitsDown as error:
+        except (LimitsBroken, LimitsDown) as error:
             return f"{error}"
         except TimeoutError:
             return f"Redis does not answer within {PATIENCE_SECONDS:g} s"

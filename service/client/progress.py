@@ -16,7 +16,7 @@ from limits.view import View
 from service.client.known import Known, known_of, placed
 from service.client.listeners import Kind, Listener, Told
 from tracking.account import Account
-from tracking.errors import LimitsDown
+from tracking.errors import LimitsBroken, LimitsDown
 from tracking.operation import State
 
 LOOK_SECONDS = 1.0
@@ -72,7 +72,7 @@ class Progress:
         """Look every `LOOK_SECONDS` while somebody listens; runs until it is cancelled."""
         while True:
             await self._any.wait()
-            with contextlib.suppress(LimitsDown):  # they hear more when it is back
+            with contextlib.suppress(LimitsBroken, LimitsDown):  # they hear more when it is back
                 await self._look()
             await asyncio.sleep(LOOK_SECONDS)
 

@@ -26,6 +26,7 @@ from tracking.errors import (
     CourierDown,
     CourierError,
     GivenUp,
+    LimitsBroken,
     NotStarted,
     ResultsDown,
     UnreadableAnswer,
@@ -34,6 +35,9 @@ from tracking.errors import (
 from tracking.operation import State
 from tracking.request import TrackingRequest
 from tracking.summary import output_of
+
+BROKEN_AGAIN_SECONDS = 5.0
+"""When the end of a call is tried again for which a key of its line was found broken."""
 
 Track = Callable[[Call], Awaitable[Tracking]]
 """Asks the courier of a call. Raises CourierError or NotStarted."""
@@ -156,7 +160,7 @@ class Asker:
 
     async def hand_back(self, call: Call) -> Turn:
         """Give a call up unanswered, because this worker stops: others go on with it at once."""
-        turn = await keep_trying(lambda: self._limits.hand_back(call, 0))
+        turn = await _in_redis(call, lambda: self._limits.hand_back(call, 0))
         self._reach(FailPoint.AFTER_HAND_BACK)
         emit(Event.HANDED_BACK, **_names(call))
         return turn
@@ -235,7 +239,7 @@ class Asker:
 
     async def _repeat(self, call: Call, setback: Setback, said: dict[str, str | int]) -> Turn:
         room = self.room.take_to_follow()
-        turn = await keep_trying(lambda: self._limits.retry(call, setback, room))
+        turn = await _in_redis(call, lambda: self._limits.retry(call, setback, room))
         self._reach(FailPoint.AFTER_RETRY)
         if turn.used_up:
             return turn
@@ -253,7 +257,7 @@ class Asker:
 
     async def _back_to_head(self, call: Call, why: Exception) -> Turn:
         room = self.room.take_to_follow()
-        turn = await keep_trying(lambda: self._limits.hand_back(call, room))
+        turn = await _in_redis(call, lambda: self._limits.hand_back(call, room))
         emit(Event.HANDED_BACK, **_names(call), why=str(why))
         return turn
 
@@ -268,9 +272,24 @@ class Asker:
 
     async def _finish(self, call: Call, verdict: Verdict) -> Turn:
         room = self.room.take_to_follow()
-        turn = await keep_trying(lambda: self._limits.finish(call, verdict, room))
+        turn = await _in_redis(call, lambda: self._limits.finish(call, verdict, room))
         self._reach(FailPoint.AFTER_FINISH)
         return turn
+
+
+async def _in_redis(call: Call, step: Callable[[], Awaitable[Turn]]) -> Turn:
+    """End a call there. Over a broken key that is tried until the call's time is over.
+
+    Then LimitsBroken is raised, and the sweeper finds the call once its lease has ended.
+    """
+    while True:
+        try:
+            return await keep_trying(step)
+        except LimitsBroken as error:
+            if time.monotonic() + BROKEN_AGAIN_SECONDS > call.permit.deadline:
+                raise
+            emit_unexpected(error, **_names(call))
+        await asyncio.sleep(BROKEN_AGAIN_SECONDS)
 
 
 _PAUSES = {

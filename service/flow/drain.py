@@ -31,7 +31,7 @@ from service.observe.failpoints import FailPoint
 from service.observe.log import emit_unexpected
 from service.ports import Job, Limits
 from tracking.call import NO_ROOM, Turn
-from tracking.errors import StoreError
+from tracking.errors import AWAY
 from tracking.line import Line
 
 SHARE_AFTER_SECONDS = 60.0
@@ -131,8 +131,10 @@ class Drainer:
             try:
                 turn = await self._limits.take(next(self._limits.ids), line, 0)
                 await self._go_on(line, turn, dispatcher)
-            except StoreError:
+            except AWAY:
                 return  # the jobs go back with their connections
+            except Exception as error:  # noqa: BLE001 - the other lines are to be handed over too
+                emit_unexpected(error, slug=line)
             self._reach(FailPoint.AFTER_HAND_OVER)
 
     def _pop_called_in(self) -> Iterator[Line]:
@@ -159,7 +161,7 @@ class Drainer:
         try:
             await self._ask_for(line, dispatcher, called_in=called_in)
         except Exception as error:  # noqa: BLE001 - a defect over one line must not stop the others
-            emit_unexpected(error, line=line)
+            emit_unexpected(error, slug=line)
             self.look_again(line, time.monotonic() + AFTER_DEFECT_SECONDS)
         finally:
             self.look_again(line, self._asked.pop(line))

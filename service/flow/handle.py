@@ -24,7 +24,7 @@ from service.flow.dispatch import Dispatcher
 from service.flow.keep_trying import keep_trying
 from service.observe.events import Event
 from service.observe.failpoints import FailPoint
-from service.observe.log import emit
+from service.observe.log import emit, emit_unexpected
 from service.ports import Job
 from tracking.call import (
     Admission,
@@ -39,7 +39,7 @@ from tracking.call import (
     TooLate,
     Turn,
 )
-from tracking.errors import LimitsDown, MalformedJob, TubesDown
+from tracking.errors import LimitsBroken, LimitsDown, MalformedJob, TubesDown
 from tracking.line import line_of
 from tracking.operation import State, id_of
 from tracking.request import Origin, TrackingRequest
@@ -144,12 +144,20 @@ class Handler:
                 return False
         except LimitsDown:
             return False  # it comes back, and is counted then
+        except LimitsBroken as broken:
+            # Nobody can count it, so this is its end.
+            emit_unexpected(broken, job=job.id, server=job.server)
+        await self.end(job, error)
+        return True
+
+    async def end(self, job: Job, error: Exception) -> None:
+        """Record and bury a job over which a defect came up; `dead kick` puts it again."""
         letter = letter_of_defect(job, error)
         await keep_trying(lambda: self._dead.record([letter]))
-        await self._end_checks(job)
+        if not isinstance(error, LimitsBroken):
+            await self._end_checks(job)
         await job.bury()
         emit(Event.DEAD, job=job.id, server=job.server, error=letter.reason, detail=letter.detail)
-        return True
 
     async def _end_checks(self, job: Job) -> None:
         """Plan no more re-checks like this one: each hour's would be one more job to bury."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from tracking.errors import StoreError
+from tracking.errors import AWAY
 
 T = TypeVar("T")
 
@@ -18,15 +18,16 @@ LONGEST_WAIT_SECONDS = 2.0
 
 
 async def keep_trying(step: Callable[[], Awaitable[T]], until: float = float("inf")) -> T:
-    """Repeat `step` while it raises StoreError. Every step of the flow may be repeated.
+    """Repeat `step` while a server is away. Every step of the flow may be repeated.
 
-    `until` is on the clock of `time.monotonic()`; after it the last StoreError is raised.
+    `until` is on the clock of `time.monotonic()`; after it the last error is raised. Any other
+    error, as that of a script, is a defect: it is raised at once.
     """
     wait = FIRST_WAIT_SECONDS
     while True:
         try:
             return await step()
-        except StoreError:
+        except AWAY:
             if time.monotonic() + wait > until:
                 raise
         await asyncio.sleep(wait * (0.5 + random.random() / 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Sequence
 
 from service.flow.dispatch import Dispatcher
@@ -12,11 +13,20 @@ from service.flow.tasks import Tasks
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.ports import Job
-from tracking.errors import MalformedJob, UnknownLine
+from tracking.errors import LimitsBroken, MalformedJob, UnknownLine
 from tracking.line import Line
 
 AFTER_DEFECT_SECONDS = 1.0
 """A job that our own defect threw out comes back; not so fast that it fills the log."""
+
+REST_SECONDS = 5.0
+"""How soon a job is tried again over which a key of its line was found broken."""
+
+TRIED_A_SECOND = 100
+"""Where many rest they are tried again more slowly: so many of them together."""
+
+AT_REST_MOST = 10_000
+"""Jobs that one process holds for broken lines: some 20 MB, and 250 touches a second."""
 
 
 class Receiver:
@@ -50,9 +60,29 @@ class Receiver:
     async def _request(self, job: Job) -> None:
         try:
             await self._handler.handle(job)
+        except LimitsBroken as error:
+            emit_unexpected(error, job=job.id, server=job.server)
+            await self._set_to_rest(job, error)
         except Exception as error:  # noqa: BLE001 - a defect in the code must not keep the job
             emit_unexpected(error, job=job.id, server=job.server)
             await self._after_defect(job, error)
+
+    async def _set_to_rest(self, job: Job, error: LimitsBroken) -> None:
+        """Hold the job without the places that it had; a task of its own has none of them.
+
+        beanstalkd is to hear of no delay: its binlog keeps a record of each as long as the job.
+        """
+        if self._tasks.resting < AT_REST_MOST:
+            job.admitted()
+            self._tasks.rest(self._rest(job))
+        else:
+            await self._handler.end(job, error)
+
+    async def _rest(self, job: Job) -> None:
+        seconds = max(REST_SECONDS, self._tasks.resting / TRIED_A_SECOND)
+        await asyncio.sleep(seconds * random.uniform(0.8, 1.2))
+        if not job.lost:
+            self._tasks.start(self._request(job))
 
     async def _drain(self, job: Job) -> None:
         try:

@@ -15,6 +15,7 @@ class Tasks:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._resting: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Begin a task. What it raises is a defect, logged with its traceback."""
@@ -23,9 +24,22 @@ class Tasks:
         task.add_done_callback(self._ended)
         return task
 
+    @property
+    def resting(self) -> int:
+        """How many tasks rest."""
+        return len(self._resting)
+
+    def rest(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin a task that only waits for a better time, so that a stop does not wait for it."""
+        task = self.start(work)
+        self._resting.add(task)
+        task.add_done_callback(self._resting.discard)
+
     async def stop(self, grace_seconds: float) -> int:
         """Let what runs end, hand the rest back. Returns how many that were."""
         until = self._loop.time() + grace_seconds
+        for task in self._resting:
+            task.cancel()
         while self._tasks and (left := until - self._loop.time()) > 0:
             await asyncio.wait(self._tasks, timeout=left)
         cut_off = list(self._tasks)

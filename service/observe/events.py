@@ -48,6 +48,7 @@ class Event(StrEnum):
     DURABILITY = "server may lose work"
     STATE_LOST = "redis lost its state"
     NO_MEMORY = "redis is full"
+    KEY_BROKEN = "redis key is broken"
     SWEPT = "sweeper repaired"
     UNKNOWN_LINE = "line is unknown"
     UNKNOWN_SLUG = "courier is unknown here"
@@ -108,6 +109,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.DURABILITY: "warning",
         Event.STATE_LOST: "error",
         Event.NO_MEMORY: "error",
+        Event.KEY_BROKEN: "error",
         Event.SWEPT: "warning",
         Event.UNKNOWN_LINE: "warning",
         Event.UNKNOWN_SLUG: "warning",
@@ -167,6 +169,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.DURABILITY: "A server may lose work (`allow_loss`), takes none, or its clock is off.",
         Event.STATE_LOST: "Redis lost what it knew, or may have (`why`); nobody calls for a while.",
         Event.NO_MEMORY: "Redis is at its `maxmemory`: new jobs stay in beanstalkd meanwhile.",
+        Event.KEY_BROKEN: "The line or job rests until a person has done what `fix` says.",
         Event.SWEPT: "What a vanished worker held was taken up again.",
         Event.UNKNOWN_LINE: "A drain job for `line`, which this worker does not know: it waits.",
         Event.UNKNOWN_SLUG: "A job for `slug`, which only other workers know: left to them.",

@@ -14,6 +14,7 @@ from typing import Any
 from service.observe.events import Event, Level
 from service.observe.redact import traceback_of
 from service.observe.writer import Counting, Emit, Lines, emitter, lines
+from tracking.errors import LimitsBroken
 
 
 def set_up(level: Level, lines: Lines, counting: Counting = MappingProxyType({})) -> None:
@@ -28,7 +29,10 @@ def emit(event: Event, **fields: Any) -> None:
 
 
 def emit_unexpected(error: BaseException, **fields: Any) -> None:
-    """Log a defect of this program with its traceback."""
+    """Log a defect of this program with its traceback; of what Redis holds, the fix."""
+    if isinstance(error, LimitsBroken):
+        emit(Event.KEY_BROKEN, error=error.message, fix=error.fix, **fields)
+        return
     emit(Event.UNEXPECTED, error=error, traceback=traceback_of(error), **fields)
 
 

@@ -14,12 +14,12 @@ from functools import partial
 
 from limits.archive import DAY_MS, Archived, Ended, ToArchive
 from service.observe.events import Event
-from service.observe.log import emit
+from service.observe.log import emit, emit_unexpected
 from service.results.connection import Document, Store
 from service.results.names import OPERATIONS
 from service.results.operations import Unreadable, keep, read_ended
 from service.results.refused import Refusal
-from tracking.errors import ResultsDown, StoreError
+from tracking.errors import AWAY, LimitsBroken, ResultsDown
 
 PERIOD_SECONDS = 5.0
 """How soon to look again when less than a batch was there: a third of the first lock's time."""
@@ -49,7 +49,9 @@ class Archiver:
                 # That MongoDB is away is said elsewhere; it may also refuse these documents.
                 if self._store.is_available:
                     emit(Event.NOT_ARCHIVED, error=error.message, fix=error.fix)
-            except StoreError:
+            except LimitsBroken as error:
+                emit_unexpected(error)
+            except AWAY:
                 pass  # said elsewhere
             if seconds > 0:
                 await asyncio.sleep(seconds)

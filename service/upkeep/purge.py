@@ -22,7 +22,7 @@ from service.results.names import Names
 from service.results.refused import try_again
 from service.results.retention import REST, kinds, purge_some
 from service.tubes.burials import delete_old
-from tracking.errors import StoreError, TubesDown
+from tracking.errors import AWAY, TubesDown
 
 PERIOD_SECONDS = 600.0
 DAY_SECONDS = 86_400
@@ -47,7 +47,7 @@ class Purge:
         while True:
             await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
             if self._is_ours():
-                with suppress(StoreError):  # said elsewhere; what is old stays old
+                with suppress(*AWAY):  # said elsewhere; what is old stays old
                     await self.look()
 
     async def look(self) -> None:

@@ -31,7 +31,7 @@ from service.results.shipments import let_go
 from service.tubes.envelope import decode_request, encode_request
 from service.tubes.putter import Putter
 from tracking.account import MAIN, operation_id, parse_account
-from tracking.errors import MalformedJob, StoreError
+from tracking.errors import AWAY, MalformedJob
 from tracking.request import FIELDS, Origin, Slug, TrackingRequest
 
 PERIOD_SECONDS = 30.0
@@ -69,7 +69,7 @@ class Recheck:
         """Look until cancelled."""
         while True:
             await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
-            with suppress(StoreError):  # said elsewhere; what is due stays due
+            with suppress(*AWAY):  # said elsewhere; what is due stays due
                 await self.look()
 
     async def look(self, now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)) -> int:

@@ -16,7 +16,7 @@ from service.observe.failpoints import FailPoint
 from service.observe.log import emit, emit_unexpected
 from service.ports import Limits
 from tracking.call import Swept, Turn
-from tracking.errors import StoreError
+from tracking.errors import AWAY, LimitsBroken
 from tracking.line import courier_line
 from tracking.request import Slug
 
@@ -46,19 +46,24 @@ class Sweeper:
             await asyncio.sleep(PERIOD_SECONDS + jitter)
             try:
                 await self.sweep()
-            except StoreError:
+            except AWAY:
                 continue  # said elsewhere; the next sweep comes soon enough
+            except LimitsBroken as error:
+                emit_unexpected(error)
 
     async def sweep(self) -> None:
-        """Sweep once. Raises LimitsDown, or ResultsDown while a dead one cannot be recorded."""
+        """Sweep once. Raises LimitsDown, or ResultsDown while a dead one cannot be recorded.
+
+        Raises LimitsBroken where no line can be looked at; a defect over one line is logged.
+        """
         for swept in await self._limits.sweep(self._lines):
             self._reach(FailPoint.AFTER_SWEEP)
             try:
                 await self._put_right(swept)
-            except StoreError:
+            except AWAY:
                 raise
             except Exception as error:  # noqa: BLE001 - the other lines are to be put right too
-                emit_unexpected(error, line=swept.line)
+                emit_unexpected(error, slug=swept.line)
 
     async def _put_right(self, swept: Swept) -> None:
         if swept.swept or swept.put_drain or swept.dying:
@@ -70,7 +75,10 @@ class Sweeper:
                 dying=len(swept.dying),
             )
         for call in swept.dying:
-            await self._dispatcher.die(call)
+            try:
+                await self._dispatcher.die(call)
+            except LimitsBroken as error:  # the other calls of the line may end all the same
+                emit_unexpected(error, slug=swept.line, number=call.request.number)
         await self._dispatcher.go_on(swept.line, Turn(put_drain=swept.put_drain))
-        if swept.error is not None and not isinstance(swept.error, StoreError):
-            emit_unexpected(swept.error, line=swept.line)
+        if swept.error is not None and not isinstance(swept.error, AWAY):
+            emit_unexpected(swept.error, slug=swept.line)

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import suppress
 
 from limits.tallies import Tallies
 from service.observe.events import Event
-from service.observe.log import emit
+from service.observe.log import emit, emit_unexpected
 from service.results.connection import Store
 from service.results.days import save_days
 from service.results.names import STATISTICS
-from tracking.errors import LimitsDown, StoreError
+from tracking.errors import AWAY, LimitsBroken, LimitsDown
 
 PERIOD_SECONDS = 10.0
 """The shortest span in which anything is counted."""
@@ -42,8 +41,12 @@ class Tallying:
             for _ in range(SPANS_EVERY):
                 await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.8, 1.2))
                 await self.write()
-            with suppress(StoreError):  # said elsewhere; what was not made is made the next time
+            try:
                 await self.make_spans()
+            except LimitsBroken as error:
+                emit_unexpected(error)
+            except AWAY:
+                continue  # said elsewhere; what was not made is made the next time
 
     async def write(self) -> None:
         """Write what was counted; while Redis is away it goes on waiting."""
@@ -51,7 +54,7 @@ class Tallying:
         try:
             if counted:
                 await self._tallies.count_malformed(counted)
-        except LimitsDown:
+        except (LimitsBroken, LimitsDown):
             self._malformed += counted
 
     async def make_spans(self) -> None:

@@ -144,7 +144,7 @@ async def test_what_hindered_the_sweep_of_one_line_is_told_and_the_others_are_pu
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[object] = []
-    monkeypatch.setattr(sweeper, "emit_unexpected", lambda _, line: told.append(line))
+    monkeypatch.setattr(sweeper, "emit_unexpected", lambda _, slug: told.append(slug))
     scene = Scene()
     scene.limits.swept = (
         Swept(USPS, put_drain=True, error=KeyError("a defect")),

@@ -14,7 +14,7 @@ from devstack.stack import Stack
 from limits.connect import RedisAddress, answers, open_redis, shared_secret
 from limits.pipeline import MOST_AT_ONCE, Pipeline, _Step, _together
 from tracking.call import Granted
-from tracking.errors import LimitsDown
+from tracking.errors import LimitsBroken, LimitsDown
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ async def test_what_cannot_be_done_for_one_courier_is_done_for_all_others_as_eve
     )
 
     assert isinstance(first, Granted)
-    assert isinstance(second, LimitsDown)
+    assert isinstance(second, LimitsBroken)
     assert isinstance(third, Granted)
     for slug in ("before", "after"):
         assert await redis.hgetall(f"tracking:counts:{slug}") == {"calls": "1"}

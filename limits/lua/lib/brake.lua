@@ -40,7 +40,7 @@ do
 
   local function brake()
     local text = signs()[BRAKES]
-    return text and cjson.decode(text) or {}
+    return text and decoded(text) or {}
   end
 
   -- Whether one call alone may run, until an answer comes.

@@ -23,9 +23,16 @@ Of a step's cost most is what Lua throws away, and each redis.call: so names and
 and nothing is asked twice.
 ]]
 local call = redis.call
+
+-- What a JSON object says; nil for a text that is none, which somebody else must have written.
+local function decoded(text)
+  local done, found = pcall(cjson.decode, text)
+  return done and type(found) == 'table' and found or nil
+end
+
 local CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER
 local REQUESTS, INFLIGHT, DRAINER, FLAG, PAUSED, HELD, BRAKE, HOUR, DAY
-local COUNTS, ORDER, OPERATIONS, ANSWER
+local COUNTS, ORDER, OPERATIONS, ANSWER, UNREADABLE
 local LINES, STATUS = 'wait_slugs', 'tracking:status:'
 local FORGOTTEN, HISTORY = 'tracking:forgotten:', 'tracking:operations:'
 local line, slug, rules, known
@@ -72,7 +79,7 @@ do
       'calls_paused:' .. line, 'calls_held:' .. line, 'calls_brake:' .. line,
       'calls_hour:' .. line, 'calls_day:' .. line,
       'tracking:counts:' .. line, 'wait_order:' .. line, 'wait_operations:' .. line .. ':',
-      'tracking:answer:' .. slug .. ':',
+      'tracking:answer:' .. slug .. ':', 'wait_unreadable:' .. line,
     }
   end
 
@@ -96,7 +103,7 @@ do
     end
     line, slug = known.line, known.slug
     CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER, REQUESTS, INFLIGHT, DRAINER, FLAG,
-      PAUSED, HELD, BRAKE, HOUR, DAY, COUNTS, ORDER, OPERATIONS, ANSWER = unpack(known.names)
+      PAUSED, HELD, BRAKE, HOUR, DAY, COUNTS, ORDER, OPERATIONS, ANSWER, UNREADABLE = unpack(known.names)
   end
 end
 

@@ -92,13 +92,13 @@ do
   -- A grant that was made before: the reply was lost and the script is sent again.
   function granted_before(id)
     local text = call('HGET', INFLIGHT, id)
-    if not text then return nil end
-    local record = cjson.decode(text)
-    return reply_of(id, record, text)
+    local record = record_in(INFLIGHT, id, text)
+    return record and reply_of(id, record, text)
   end
 end
 
--- Takes a call out of flight. `runs`: its number's call, if that is known. Returns whether its lease
+-- Takes a call out of flight. `runs`: its number's call, if that is known; of `record` its number is read
+-- only. Returns whether its lease
 -- was still there.
 local function land(id, record, runs)
   local leased = end_lease(id)
@@ -117,12 +117,20 @@ local function go_on_without(number)
   if behind and behind.state == 'behind' then put_tail(number, behind) end
 end
 
--- The same for a call that goes back to wait. Returns its number and record, or nil when it is not
--- ours (any more).
-local function land_to_wait(id)
-  local record = read_record(INFLIGHT, id)
-  land(id, record)
-  if not record then return nil end
-  if record.forgotten then return go_on_without(record.n) end
-  return record.n, record
+-- The same for a call that goes back to wait where `put_back` puts it. That comes first: should a key not be
+-- what it must be, the call's record is still there. Returns its number, or nil when it is not ours (any
+-- more).
+local function land_to_wait(id, record, put_back)
+  if not record then
+    land(id)
+    return nil
+  end
+  local number, goes_on = record.n, not record.forgotten
+  if goes_on then
+    wait_again(record)
+    put_back(number, record)
+  end
+  land(id, { n = number })
+  if not goes_on then return go_on_without(number) end
+  return number
 end

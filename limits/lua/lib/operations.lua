@@ -7,7 +7,7 @@ local AT_ONCE = 100
 -- The answer in `text`, if it is at most `age` ms old (nil: the default); one of the future is of before a
 -- step back of the clock.
 local function fresh(text, age)
-  local answer = text and text ~= '' and cjson.decode(text)
+  local answer = text and text ~= '' and decoded(text)
   local old = answer and now_ms - answer.observed
   local is_young = old and old >= 0 and old < (age or rules.max_age_ms)
   return is_young and answer or nil

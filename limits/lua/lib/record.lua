@@ -25,9 +25,19 @@ record: everybody who waits for one number, as one JSON value.
   position  while listed: of its number, see lib/lists.lua
   n, at, granted                 while in flight: number, start and grant in µs (as text)
 ]]
+-- The record in `text`, of this field. One that cannot be read is set aside for a person, and everything
+-- goes on without it: else it would stop all that its line does.
+local function record_in(key, field, text)
+  local record = text and decoded(text)
+  if not text or record then return record or nil end
+  call('HSET', UNREADABLE, key .. ' ' .. field, text)
+  call('HDEL', key, field)
+  count('unreadable')
+  return nil
+end
+
 local function read_record(key, field)
-  local text = call('HGET', key, field)
-  return text and cjson.decode(text) or nil
+  return record_in(key, field, call('HGET', key, field))
 end
 
 -- The record of a number that waits. While all is calm there is none.

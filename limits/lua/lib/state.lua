@@ -114,7 +114,9 @@ do
   -- in the number's record: a key more for each of a million would be dear.
   local function note_of_parcel(id, operation)
     local key = HISTORY .. operation.tracking
-    call('ZADD', key, now_ms, id)
+    -- It only shows: a key of another type, which `check` tells, must keep nobody from being called.
+    local noted = redis.pcall('ZADD', key, now_ms, id)
+    if type(noted) == 'table' then return end
     if trimmed[key] then return end
     trimmed[key] = true
     -- Mostly a parcel is asked for once a day: with no end yet, the list holds nothing but this entry.
@@ -127,7 +129,7 @@ do
 
   -- For those who hear of all ends: limits/events.py. What else is to be known stands in the status.
   local function tell_of_end(id, state)
-    call('XADD', EVENTS, 'MAXLEN', '~', EVENTS_MOST, '*', state, id)
+    redis.pcall('XADD', EVENTS, 'MAXLEN', '~', EVENTS_MOST, '*', state, id)
     if expires then return end
     expires = true
     call('PEXPIRE', EVENTS, EVENTS_MS)
@@ -137,7 +139,7 @@ do
   -- Its status gets an end of its own when it is archived: archive.lua.
   local function note_end(id, operation, was, verdict)
     call('SET', STATUS .. id, written(operation, verdict.state, verdict))
-    call('ZADD', TO_ARCHIVE, now_ms, id)
+    redis.pcall('ZADD', TO_ARCHIVE, now_ms, id) -- who archives tells of a key of another type
     count(verdict.state)
     tally_end(operation, verdict)
     tell_of_end(id, verdict.state)
@@ -171,7 +173,7 @@ end
 -- The operation in `text`; nil when there is none. What a door wrote, or anybody else, is none: an open
 -- one has its parcel and its time.
 local function operation_in(text)
-  local operation = text and cjson.decode(text)
+  local operation = text and decoded(text)
   if not operation or not ENDED[operation.status] and not operation.at then return nil end
   return operation
 end
@@ -205,6 +207,10 @@ local function open_among(ids, number)
   local texts = #ids > 0 and call('MGET', unpack(keys)) or {}
   for i = 1, #ids do
     local operation = operation_in(texts[i])
+    -- A record carries it and its status cannot be read: it has not ended, as far as is known.
+    if texts[i] and not decoded(texts[i]) then
+      operation = { status = 'WAITING', tracking = parcel, at = now_ms }
+    end
     if operation and not ENDED[operation.status] and operation.tracking == parcel then
       found[i] = operation
     end

@@ -33,6 +33,18 @@ do
     return not nobody_left(record) and record or nil, runs
   end
 
+  -- Returns the grant for the next in line, or nil; and why nobody more can be looked at now, or nil.
+  local function grant_next(base, index, at, lane)
+    local number = next_number()
+    if not number then return nil, 'empty' end
+    if number == '' then return nil, 'more' end
+    local record, runs = wanted(number, base)
+    if record == false then return nil, 'more' end
+    if not record then return nil end
+    if runs then return put_behind(number, record) end
+    return grant(base .. ':' .. index, number, record, at, lane)
+  end
+
   -- Grants up to `room` waiting requests, calls named base:1, base:2, …
   -- Returns the grants, and when nobody more may start: why and when to look again. A full process
   -- (room -1) is to come by itself as soon as it has room, and to say before long that it still waits.
@@ -46,16 +58,14 @@ do
       if #grants == room then return grants, 'more', now end
       if room < 0 and waits() > 0 then return grants, 'full', now + ASK_AT_LEAST_US end
       if budget.left <= 0 then return grants, 'more', now end
-      local number = next_number()
-      if not number then return grants, 'empty', nil end
-      if number == '' then return grants, 'more', now end
-      local record, runs = wanted(number, base)
-      if record == false then return grants, 'more', now end
-      if record and runs then
-        put_behind(number, record)
-      elseif record then
-        table.insert(grants, grant(base .. ':' .. (#grants + 1), number, record, at, lane))
-      end
+      local done, granted, why = pcall(grant_next, base, #grants + 1, at, lane)
+      -- A key of this number is not what it should be: a sweep puts it back into line. The worker
+      -- is to hear of those that were granted before it.
+      if not done and #grants == 0 then error(granted, 0) end
+      if not done then return grants, 'more', now end
+      if why == 'empty' then return grants, why, nil end
+      if why then return grants, why, now end
+      if granted then table.insert(grants, granted) end
     end
     return grants, 'more', now
   end
@@ -105,11 +115,7 @@ end
 local function end_unanswered(id, base, room, put_back)
   drop_ended(LEASES)
   note_measured(id)
-  local number, record = land_to_wait(id)
-  if number then
-    wait_again(record)
-    put_back(number, record)
-  end
+  local number = land_to_wait(id, read_record(INFLIGHT, id), put_back)
   local grants, why, ask, put = turn(base, room, false, number ~= nil)
   return { now, grants, why, ask, put }
 end

@@ -29,8 +29,8 @@ MUTANTS = (
         name="a failed call of a forgotten parcel is repeated",
         breaks="I8",
         where="limits/lua/lib/flight.lua",
-        old="  if record.forgotten then return go_on_without(record.n) end\n",
-        new="",
+        old="  local number, goes_on = record.n, not record.forgotten\n",
+        new="  local number, goes_on = record.n, true\n",
         tests=(REDIS + "test_a_running_call_that_fails_is_not_repeated",),
     ),
     Mutant(

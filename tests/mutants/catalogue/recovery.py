@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
+BROKEN = "limits/test_broken_keys.py::"
 DEMOTED = "limits/test_demoted_redis.py::"
 DRAINER = "limits/test_drainer.py::"
 FORGETS = "limits/test_redis_forgets.py::"
 INSPECTION = "limits/test_inspection.py::"
 LINES = "limits/test_lines_of_limits.py::"
+LINES_BROKEN = "flow/test_broken_lines.py::"
 RECOVERY = "limits/test_recovery.py::"
 STRANDED = "limits/test_stranded_calls.py"
 REPLIES = "limits/test_lost_replies.py::"
@@ -16,6 +18,59 @@ TAKEOVERS = "limits/test_takeovers.py::"
 SENDS = "limits/test_send_reports.py::"
 
 MUTANTS = (
+    Mutant(
+        name="a call's record goes before its next copy is written",
+        breaks="I1",
+        where="limits/lua/lib/flight.lua",
+        old="  local number, goes_on = record.n, not record.forgotten\n",
+        new="  local number, goes_on = record.n, not record.forgotten\n  land(id, record)\n",
+        tests=(BROKEN + "test_a_call_that_cannot_go_back_into_line_stays_in_flight",),
+    ),
+    Mutant(
+        name="a record that cannot be read stops its line",
+        breaks="I7",
+        where="limits/lua/lib/record.lua",
+        old="  local record = text and decoded(text)\n",
+        new="  local record = text and cjson.decode(text)\n",
+        tests=(
+            BROKEN + "test_a_waiting_record_that_cannot_be_read_is_set_aside_and_its_line_goes_on",
+        ),
+    ),
+    Mutant(
+        name="a number with a broken key hides what was granted before it",
+        breaks="I4",
+        where="limits/lua/lib/taking.lua",
+        old="      if not done and #grants == 0 then error(granted, 0) end\n",
+        new="      if not done then error(granted, 0) end\n",
+        tests=(BROKEN + "test_what_is_granted_before_a_number_with_a_broken_key_is_told",),
+    ),
+    Mutant(
+        name="a script's own error is taken for a Redis that is away",
+        breaks="I7",
+        where="limits/failure.py",
+        old="    return LimitsBroken(f",
+        new="    return LimitsDown(f",
+        tests=(BROKEN + "test_a_scripts_own_error_is_never_redis_away",),
+    ),
+    Mutant(
+        name="whatever our own servers say is tried for ever",
+        breaks="I7 I9",
+        where="service/flow/keep_trying.py",
+        old="        except AWAY:\n",
+        new="        except Exception:\n",
+        tests=(LINES_BROKEN + "test_only_what_passes_by_itself_is_tried_for_ever",),
+    ),
+    Mutant(
+        name="the jobs of a broken line hold the places of all",
+        breaks="I7",
+        where="service/flow/receive.py",
+        old="            job.admitted()\n            self._tasks.rest",
+        new="            self._tasks.rest",
+        tests=(
+            LINES_BROKEN
+            + "test_a_job_of_a_broken_line_rests_without_a_place_and_goes_on_when_it_is_mended",
+        ),
+    ),
     Mutant(
         name="what the end of a call took is lost with the reply",
         breaks="I4 I9",

@@ -55,9 +55,8 @@ MUTANTS = (
         name="a call to be repeated keeps its slot",
         breaks="I4 F13",
         where="limits/lua/lib/flight.lua",
-        old="  local record = read_record(INFLIGHT, id)\n  land(id, record)\n",
-        new="  local record = read_record(INFLIGHT, id)\n"
-        "  if record then call('HDEL', INFLIGHT, id, '=' .. record.n) end\n",
+        old="  land(id, { n = number })\n",
+        new="  call('HDEL', INFLIGHT, id, '=' .. number)\n",
         tests=(FLAWS + "test_a_call_that_failed_in_any_way_gives_its_slot_back",),
     ),
     Mutant(

@@ -21,11 +21,11 @@ from couriers.reading.check_digits import luhn
 from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of, unknown_codes
 from couriers.reading.multi_piece import latest
 from couriers.reading.number_forms import NumberForm, form
-from couriers.reading.status_phrases import recognise, unless_denied
+from couriers.reading.status_phrases import recognise, unless_denied, whole
 from couriers.reading.statuses import Status
 from couriers.reading.times import read_digits
 from couriers.reading.xml import Element, read_xml
-from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
+from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
 
@@ -43,8 +43,8 @@ REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[NumberForm, ...] = (form(r"[0-5]\d{11}", luhn), form(r"[A-Z]{3}\d{9}"))
 QUOTA = "none published"
 VERIFIED = (
-    "Purolator's WSDL and its example; few of the words of its scans are public; never run "
-    "against the live site"
+    "Purolator's WSDL and its example; the words of its scans as users of the service have seen "
+    "them; never run against the live site"
 )
 
 CODES: dict[str, Status] = {
@@ -55,6 +55,19 @@ CODES: dict[str, Status] = {
     "Delivery": statuses.DELIVERED,
 }
 """`ScanType`, by the names of the schema's types."""
+
+SENTENCES: dict[str, Status] = {
+    "label information electronically submitted": statuses.INFO_RECEIVED,
+    "transferring to shipping centre - please wait for further instructions": statuses.IN_TRANSIT,
+    "shipment redirected": statuses.FORWARDED,
+    "resolution complete - shipment redirected": statuses.FORWARDED,
+    "item available for receiver to pick up at post office": statuses.FOR_PICKUP,
+    "receiver advised they will pick up shipment": statuses.FOR_PICKUP,
+}
+"""`Description`, as its users have seen it beside types that mean something else."""
+
+FROM_A_LOCKER = "delivered to customer by locker"
+"""`Description` of a delivery out of a locker, where the phrases see one into it."""
 
 WORDED = frozenset({"Other"})
 """Types of scans of which only the words tell."""
@@ -164,12 +177,17 @@ def _said(event: Element) -> str:
 
 
 def _known(event: Element) -> Status | None:
-    """Read a status by the type of the scan; its words say why it was undeliverable."""
+    """Read a status by the type of the scan; its words correct it.
+
+    "Undeliverable" stands beside whatever keeps a parcel from its addressee for now, its way to the
+    depot among it, and "Delivery" beside one delivery that is none.
+    """
     said, known = _said(event), CODES.get(_kind(event))
-    if known is None:
-        return recognise(said)
-    if known == statuses.ATTEMPTED:
-        why = recognise(said)
-        tells = (Tag.ATTEMPT_FAIL, Tag.EXCEPTION, Tag.AVAILABLE_FOR_PICKUP)
-        return why if why and why.tag in tells else known
-    return unless_denied(known, said)
+    if known is statuses.DELIVERED and whole(said) == FROM_A_LOCKER:
+        return statuses.COLLECTED
+    if whole(said) == FROM_A_LOCKER:
+        return known
+    by_words = SENTENCES.get(whole(said))
+    if by_words or known is None:
+        return by_words or recognise(said)
+    return recognise(said) or known if known == statuses.ATTEMPTED else unless_denied(known, said)

@@ -67,12 +67,16 @@ PATTERNS: tuple[NumberForm, ...] = (
     form(r"(?:00)?[37]\d{17}", gs1),
 )
 QUOTA = "by plan"
-VERIFIED = "PostNord's OpenAPI text; no recorded answer was found; never run against the live site"
+VERIFIED = (
+    "PostNord's OpenAPI text, and an answer described after a recorded one, which has a status "
+    "more; never run against the live site"
+)
 
 CODES: dict[str, Status] = {
     "CREATED": statuses.INFO_RECEIVED,
     "INFORMED": statuses.INFO_RECEIVED,
     "EN_ROUTE": statuses.IN_TRANSIT,
+    "DELIVERY": statuses.OUT_FOR_DELIVERY,
     "AVAILABLE_FOR_DELIVERY": statuses.FOR_PICKUP,
     "AVAILABLE_FOR_DELIVERY_PAR_LOC": statuses.FOR_PICKUP,
     "DELIVERED": statuses.DELIVERED,

@@ -99,6 +99,15 @@ def test_a_delivered_item_with_its_text_message() -> None:
     assert told.checkpoints[-1].raw_tag == "OTHER"
 
 
+def test_an_item_on_its_round_has_a_status_that_only_recorded_answers_have() -> None:
+    on_round = event("2026-02-04T08:46:00Z", "DELIVERY", "Out for delivery")
+    told = parse(reply(item("DELIVERY", on_round, SORTED, INFORMED)))
+
+    assert (told.tag, told.unknown_codes) == (Tag.OUT_FOR_DELIVERY, ())
+    assert parse(reply(item("DELIVERY"))).tag is Tag.OUT_FOR_DELIVERY
+    assert parse(reply(item("DELIVERED", DELIVERED, on_round))).delivered
+
+
 def test_events_come_out_the_same_in_either_order() -> None:
     assert parse(reply(item("EN_ROUTE", INFORMED, SORTED, ON_BOARD))) == parse(
         reply(item("EN_ROUTE", ON_BOARD, SORTED, INFORMED))

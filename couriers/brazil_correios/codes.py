@@ -16,20 +16,20 @@ _ROUND_ENDS: dict[Status, str] = {
     statuses.FOR_PICKUP: "24 68",
     statuses.NOBODY_THERE: "02 18 20",
     statuses.BUSINESS_CLOSED: "25",
-    statuses.ATTEMPTED: "30 35 46 47",
-    statuses.CUSTOMS_BEGUN: "55 58 59 60 77",
+    statuses.ATTEMPTED: "33 35 46",
+    statuses.CUSTOMS_BEGUN: "55 58 59 77",
     statuses.CUSTOMS_DONE: "57",
-    statuses.CUSTOMS_DELAY: "44 81 83",
+    statuses.CUSTOMS_DELAY: "40 44 56 81 83",
     statuses.PAYMENT_DUE: "54",
     statuses.FORWARDED: "87",
-    statuses.PROBLEM: "03 09 12 29 38 39 41 43 61 69 71 72 73 74 75 76 84 85",
+    statuses.PROBLEM: "03 09 12 29 30 38 39 41 43 47 60 61 69 71 72 73 74 75 76 84 85",
     statuses.REFUSED: "04",
-    statuses.WRONG_ADDRESS: "06 07 08 19 34",
+    statuses.WRONG_ADDRESS: "06 07 08 19 34 82",
     statuses.MOVED: "10",
     statuses.PICKUP_MISSED: "26",
     statuses.DAMAGED: "13 28 37 86",
     statuses.LOST: "50 51 52 80 98",
-    statuses.RETURNING: "05 14 21 33 36 40 42 48 49 56 62 89",
+    statuses.RETURNING: "05 14 21 36 42 48 49 62 89",
     statuses.RETURNED: "23",
 }
 """The types of BDE, BDI and BDR: how a round of deliveries ended for an object."""
@@ -46,8 +46,9 @@ _OTHERS: dict[Status, str] = {
         "PAR-12 PAR-14 PAR-21 PAR-22 PAR-27 PAR-32 FC-12 FC-13 FC-19 FC-24 FC-26 FC-27 FC-31 "
         "FC-32 FC-33 FC-34 FC-35 FC-37"
     ),
-    statuses.CUSTOMS_DONE: "PAR-10 PAR-19 PAR-28 PAR-31 PAR-34 PAR-42",
+    statuses.CUSTOMS_DONE: "PAR-10 PAR-19 PAR-28 PAR-31 PAR-34 PAR-42 BDR-31",
     statuses.CUSTOMS_DELAY: "PAR-25 FC-41",
+    statuses.PROBLEM_SOLVED: "BLQ-44 BLQ-54 BLQ-61",
     statuses.PAYMENT_DUE: "PAR-11 PAR-17 PAR-30 PAR-33",
     statuses.OUT_FOR_DELIVERY: "OEC-00 OEC-01",
     statuses.FOR_PICKUP: "LDI-00 LDI-01 LDI-02 LDI-03 LDI-04 LDI-14",
@@ -56,7 +57,7 @@ _OTHERS: dict[Status, str] = {
     statuses.REFUSED: "PAR-26",
     statuses.PROBLEM: (
         "BLQ-01 BLQ-02 BLQ-05 BLQ-11 BLQ-21 BLQ-22 BLQ-51 CO-06 CO-09 CO-10 CO-13 FC-03 FC-09 "
-        "FC-29 FC-42 PAR-20 PAR-41"
+        "FC-29 FC-42 PAR-20 PAR-41 BDR-63"
     ),
     statuses.DAMAGED: "FC-11",
     statuses.LOST: "BLQ-31 FC-51 IDC-01 IDC-02 IDC-03 IDC-04 IDC-05 IDC-06 IDC-07",

@@ -75,6 +75,8 @@ REASONS: dict[tuple[str, str], Status] = {
     ("DLVRD", "NGHBR"): statuses.AT_NEIGHBOUR,
     # Handed to customs "for inspection and delivery": the addressee does not have it.
     ("DLVRD", "CUSTM"): statuses.CUSTOMS_BEGUN,
+    # Likewise: handed to another carrier.
+    ("DLVRD", "HNDTC"): statuses.FORWARDED,
     ("DLVRF", "DMGED"): statuses.DAMAGED,
     ("DLVRF", "TRPMT"): statuses.PAYMENT_DUE,
     ("DMGDS", "LDMGD"): statuses.IN_TRANSIT,
@@ -135,7 +137,15 @@ STRETCHES = frozenset({"AA", "AE", "EE", "ES", "PO"})
 
 SILENT = frozenset({"ADVIS", "PMTCR", "PMTCS"})
 SILENT_STANDARD = frozenset({"DD", "GT"})
-SILENT_REASONS = frozenset({("ALERT", "DLVTM"), ("DLVRD", "CODAR"), ("DLVRD", "CODRP")})
+SILENT_REASONS = frozenset(
+    {
+        ("ALERT", "DLVTM"),
+        ("DLVRD", "CODAR"),
+        ("DLVRD", "CODRP"),
+        ("PURCR", "REJCT"),
+        ("PURCR", "SECPL"),
+    }
+)
 """Wishes and notices, and the way of the money of a parcel that was paid on delivery."""
 
 NOT_YET = frozenset({"100", "200"})

@@ -18,8 +18,8 @@ _MEANINGS: dict[Status, str] = {
     statuses.FOR_PICKUP: "17 40 100 106 108 143 144 161",
     statuses.ATTEMPTED: "22 23 24 60 61 62 66 145",
     statuses.DELIVERED: "11 26",
-    statuses.PROBLEM: "7 13 29 30 43 49 69 76 83 93 129 130 139 140 142 147 148 149",
-    statuses.OUTSIDE_CAUSE: "32 46 48 51 52 53 55 86 90 132 154",
+    statuses.PROBLEM: "7 13 29 30 43 49 69 76 83 93 129 130 139 140 142 147 149",
+    statuses.OUTSIDE_CAUSE: "32 46 48 51 52 53 55 86 90 132",
     statuses.CUSTOMS_DELAY: "58 124 125 141",
     statuses.PAYMENT_DUE: "85",
     statuses.WRONG_ADDRESS: "50",
@@ -37,7 +37,7 @@ STATUS_CODES: dict[str, Status] = {
 
 _NO_PLACE = (
     "0 18 19 20 27 41 42 54 56 65 82 88 95 97 98 99 101 102 103 104 105 107 109 110 111 112 "
-    "113 114 115 116 117 120 121 122 131 133 135 136 150 151 152 153 155 163"
+    "113 114 115 116 117 120 121 122 131 133 135 136 148 150 151 152 153 154 155 163"
 )
 SILENT = frozenset(f"{int(code):03}" for code in _NO_PLACE.split())
 """Codes of the same list that say nothing of where a parcel is: requests by the addressee, changed

@@ -113,6 +113,17 @@ def test_an_object_under_way(newest: Json, tag: Tag) -> None:
         ("PAR-11", "Exception_006"),
         ("PAR-17", "Exception_006"),
         ("PAR-31", "InTransit_005"),
+        # The carrier has not set out; it waits to be scrapped; it was freed.
+        ("BDE-30", "Exception_001"),
+        ("BDR-47", "Exception_001"),
+        # No paper was shown; the customs' refusal may lead to a return, and is none yet.
+        ("BDE-33", "AttemptFail_001"),
+        ("BDE-40", "Exception_004"),
+        ("BDE-56", "Exception_004"),
+        ("BDI-60", "Exception_001"),
+        ("BDE-82", "Exception_007"),
+        ("BDR-63", "Exception_001"),
+        ("BLQ-61", "InTransit_008"),
         ("OEC-09", "Exception_010"),
         ("BDE-23", "Exception_011"),
     ],

@@ -136,6 +136,8 @@ def test_a_signature_before_a_second_delivery_decides_nothing() -> None:
         ("1496", "Item successfully returned to sender", "Exception_011"),
         ("0174", "Item being returned to sender is out for delivery", "Exception_010"),
         ("0810", "Item held by Customs", "Exception_004"),
+        ("2601", "Item is en route to Canadian Customs", "InTransit_006"),
+        ("1444", "Delivery scheduled for next business day", "InTransit_001"),
         ("9999", "Delivered by a drone", "InTransit_001"),
         ("9999", "Item out for delivery", "OutForDelivery_001"),
     ],

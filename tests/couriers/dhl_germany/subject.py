@@ -33,7 +33,8 @@ def answer(events: list[Event]) -> object:
         {
             "event-timestamp": f"{at[8:10]}.{at[5:7]}.{at[:4]} {at[11:]}",
             "event-status": what,
-            "ice": code,
+            "ice": code.partition("/")[0],
+            "ric": code.partition("/")[2],
         }
         for at, what, code in events
     ]

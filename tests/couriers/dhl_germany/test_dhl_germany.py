@@ -112,6 +112,7 @@ def test_a_parcel_under_way() -> None:
         ("DLVRD NGHBR ZU", "", "Delivered_005"),
         ("DLVRD OTHER ZU", "Delivered to the parcel shop", "AvailableForPickup_001"),
         ("DLVRD CUSTM ZU", "", "InTransit_006"),
+        ("DLVRD HNDTC ZU", "", "InTransit_009"),
         ("NTDEL NHOME ZN", "", "AttemptFail_002"),
         ("NTDEL BDADD ZN", "", "Exception_007"),
         ("NTDEL WRGPN ZN", "", "AttemptFail_001"),

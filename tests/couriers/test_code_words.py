@@ -1,0 +1,167 @@
+"""A code's tag and the courier's own words for it agree, or somebody has said which is right."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from code_words import by_words, differences, is_known, said, tag_of
+
+from couriers import (
+    australia_post,
+    bpost,
+    brazil_correios,
+    bring,
+    canada_post,
+    chronopost_france,
+    dpd,
+    fedex,
+    gls,
+    inpost_paczkomaty,
+    la_poste_colissimo,
+    new_zealand_post,
+    postnl,
+    postnord,
+    purolator,
+    royal_mail,
+    ups,
+    usps,
+)
+from couriers.dhl import express
+from couriers.dhl_germany import codes as dhl_germany
+from couriers.hermes_de import codes as hermes_de
+from couriers.reading import statuses
+from couriers.reading.status_phrases import recognise_end, status_from_words
+from couriers.reading.statuses import Status
+from tracking.checkpoint import Tag
+
+Key = tuple[str, str, str, str]
+
+TABLES: Mapping[str, set[str]] = {
+    "bpost": set(bpost.CODES),
+    "brazil-correios": set(brazil_correios.CODES),
+    "bring": set(bring.CODES),
+    "canada-post": set(canada_post.CODES),
+    "chronopost-france": set(chronopost_france.CODES),
+    "dhl": set(express.CODES),
+    "dhl-germany": set(dhl_germany.EVENTS),
+    "dpd": set(dpd.STEPS),
+    "fedex": set(fedex.CODES),
+    "gls": set(gls.CODES),
+    "hermes-de": set(hermes_de.EVENTS),
+    "inpost-paczkomaty": set(inpost_paczkomaty.CODES),
+    "la-poste-colissimo": set(la_poste_colissimo.CODES),
+    "new-zealand-post": set(new_zealand_post.CODES),
+    "postnl": set(postnl.EVENTS),
+    "postnord": set(postnord.CODES),
+    "purolator": set(purolator.CODES),
+    "royal-mail": set(royal_mail.CODES),
+    "ups": set(ups.STATUS_CODES),
+    "usps": set(usps.EVENTS),
+}
+"""The codes of events, table by table."""
+
+
+def verdicts() -> dict[Key, str]:
+    path = Path(__file__).parent / "code_verdicts.tsv"
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return {
+            (row["courier"], row["code"], row["tag"], row["by_words"]): row["verdict"]
+            for row in rows
+        }
+
+
+def test_every_difference_has_a_verdict_and_every_verdict_a_difference() -> None:
+    found = {tuple(each[:4]): each.words for each in differences()}
+    judged = verdicts()
+
+    assert {key: words for key, words in found.items() if key not in judged} == {}
+    assert judged.keys() - found.keys() == set()
+    assert min(map(len, judged.values())) > 10
+
+
+def test_no_code_of_a_table_is_left_out() -> None:
+    path = Path(__file__).parent / "code_words.tsv"
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+    listed = {(row["courier"], bare(row["courier"], row["code"])) for row in rows}
+    listed |= {(each.slug, bare(each.slug, each.code)) for each in said()}
+
+    for slug, table in TABLES.items():
+        assert {code for code in table if (slug, bare(slug, code)) not in listed} == set()
+
+
+def bare(slug: str, code: str) -> str:
+    """Write a code as its table has it, without what only makes it more exact."""
+    rules = {
+        "canada-post": (r"^0+", ""),
+        "dhl-germany": (r"/.*", ""),
+        "hermes-de": (r"(?<=^...).*", ""),
+        "postnl": (r"^(\d\d)([A-Z])$", r"\2\1"),
+        "brazil-correios": (r"^BD[IR]", "BDE"),
+        "dpd": (r"_", ""),
+    }
+    found = re.sub(*rules[slug], code) if slug in rules else code
+    return found.lower() if slug == "dpd" else found
+
+
+def test_a_wrong_code_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(chronopost_france.CODES, "SD", statuses.PROBLEM)
+    monkeypatch.setitem(bpost.CODES, "T00", statuses.OUT_FOR_DELIVERY)
+    tag_of.cache_clear()
+    found = {each[:4] for each in differences()} - verdicts().keys()
+    tag_of.cache_clear()
+
+    assert found == {
+        ("chronopost-france", "SD", "Exception", "InTransit"),
+        ("bpost", "T00", "OutForDelivery", "InTransit"),
+    }
+
+
+WORDED: Mapping[str, Mapping[str, Status]] = {
+    "usps": usps.CATEGORIES,
+    "australia-post": australia_post.STATUSES,
+    "royal-mail": {name.lower(): status for name, status in royal_mail.CATEGORIES.items()},
+    "bpost": bpost.SENTENCES,
+}
+"""Tables of which the keys are words."""
+
+RIGHT = {
+    "delivered to agent": "somebody else has it, who is not the addressee",
+    "alert": "something is wrong, in a word that no phrase knows",
+    "created": "announced, in a word that no phrase knows",
+    "initiated": "announced, in a word that no phrase knows",
+    "sealed": "announced, in a word that no phrase knows",
+    "item available at pick-up point": "waits to be fetched",
+    "held by courier": "held: something is wrong",
+    "unsuccessful pickup": "still at the sender's, where nobody could collect it",
+    "cannot be delivered": "its address is wrong, says the table",
+    "final shortage": "a part is missing for good",
+    "on board for delivery": "on its round, in words that no phrase knows",
+    "to be re-delivered": "an attempt failed before, says the table",
+    "confirmation of preparation of the shipment received": "announced by the sender",
+    "item is announced / landmark global (bpost) received the information": "announced",
+    "the postman's delivery round for your item has started": "on its round",
+}
+"""Words that differ from what the phrases make of them, and why they are right."""
+
+
+def test_tables_of_words_agree_with_the_phrases_or_have_a_verdict() -> None:
+    differing = {
+        words
+        for table in WORDED.values()
+        for words, status in table.items()
+        if status.tag is not (recognise_end(words) or status_from_words(words)).tag
+    }
+
+    assert differing == RIGHT.keys()
+
+
+def test_what_words_alone_may_end_is_the_same_for_both_opinions() -> None:
+    assert by_words("ups", "Delivered") == Tag.DELIVERED
+    assert by_words("brazil-correios", "Objeto entregue ao remetente") == "Exception_011"
+    assert (is_known("ups", "011"), is_known("ups", "999")) == (True, False)

@@ -75,7 +75,8 @@ TRACKING = Kind(
             "courier_down": Brake(after=3, first_seconds=1.0, cap_seconds=300.0),
             "unreadable_answer": _CHANGED,
             "wrong_number": _CHANGED,
-            "unstorable_answer": _CHANGED,
+            # It is MongoDB that refuses, perhaps these numbers only: others are tried soon.
+            "unstorable_answer": Brake(after=3, first_seconds=1.0, cap_seconds=300.0),
             "request_refused": _CHANGED,
             "auth_failed": Brake(after=1, first_seconds=60.0, cap_seconds=3_600.0),
             "rate_limited": Brake(after=1, first_seconds=60.0, cap_seconds=3_600.0),

@@ -47,6 +47,14 @@ Store = Callable[[Call], Awaitable[None]]
 """Stores what came of a call for its accounts. Raises ResultsDown, UnreadableAnswer."""
 
 
+STORED_SECONDS = 5.0
+"""How long it is tried to store an answer that came at its call's deadline."""
+
+
+class _Overdue(ResultsDown):
+    """What is written may yet be confirmed, but the call's lease ends."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stores:
     """Where a call's outcome goes."""
@@ -104,7 +112,7 @@ class Asker:
             return await self._ask(call)
         except ResultsDown as error:
             # The lease ends soon, and an outcome that is not durable is none: ask again later.
-            if not self._results.is_available:
+            if isinstance(error, _Overdue) or not self._results.is_available:
                 return await self._back_to_head(call, error)
             return await self._unstored(call, GivenUp("results_down", error.message))
 
@@ -183,7 +191,7 @@ class Asker:
             return self._results.save(of, tracking, attempt)
 
         try:
-            await keep_trying(lambda: store(call), until=call.permit.deadline)
+            await self._durably(call, lambda: store(call))
             self._reach(FailPoint.AFTER_STORE)
             verdict = Verdict(State.SUCCESS, output_of(tracking), attempt=attempt)
             turn = await self._end(call, verdict, store)
@@ -231,11 +239,17 @@ class Asker:
     async def _note(
         self, call: Call, error: CourierError, attempt: Attempt, *, final: bool
     ) -> None:
-        await keep_trying(
-            lambda: self._results.fail(call, error, attempt, final=final),
-            until=call.permit.deadline,
-        )
+        await self._durably(call, lambda: self._results.fail(call, error, attempt, final=final))
         self._reach(FailPoint.AFTER_FAILURE_STORED)
+
+    async def _durably(self, call: Call, store: Callable[[], Awaitable[None]]) -> None:
+        """Store what came of a call until its deadline, or once. Raises ResultsDown."""
+        deadline = call.permit.deadline
+        until = max(deadline, time.monotonic() + STORED_SECONDS)
+        try:
+            await self._deadlines.hold(until, keep_trying(store, until=deadline))
+        except TimeoutError as error:
+            raise _Overdue("MongoDB has not confirmed it by the call's deadline") from error
 
     async def _repeat(self, call: Call, setback: Setback, said: dict[str, str | int]) -> Turn:
         room = self.room.take_to_follow()
@@ -267,7 +281,7 @@ class Asker:
         if not turn.owed:
             return turn
         others = call._replace(accounts=turn.owed)
-        await keep_trying(lambda: store(others), until=call.permit.deadline)
+        await self._durably(call, lambda: store(others))
         return await self._end(call._replace(accounts=call.accounts + turn.owed), verdict, store)
 
     async def _finish(self, call: Call, verdict: Verdict) -> Turn:

@@ -11,6 +11,7 @@ CourierDown                         Repeat; after a few numbers where others are
                                     in a row the line stops
 RequestRefused, UnreadableAnswer,   the same, more slowly       where others are answered
 WrongNumber
+UnstorableAnswer                    the same, as slowly         always
 =================================== =========================== ====================================
 
 Whose fault an error is, the number's or the courier's, the others tell: it is charged to a number
@@ -37,6 +38,7 @@ from tracking.errors import (
     NoCredentials,
     RateLimited,
     UnreadableAnswer,
+    UnstorableAnswer,
 )
 from tracking.line import TRACKING, kind_of
 
@@ -119,7 +121,8 @@ def _setback(
         why=error.code,
         delay=delay(call.tries + 1, rules.first_seconds * slower, rules.cap_seconds, draw),
         charged=not firm,
-        spares=kind.spares,
+        # MongoDB refuses this document: that others are answered or not says nothing of it.
+        spares=kind.spares and not isinstance(error, UnstorableAnswer),
         attempts=rules.attempts,
         brake=kind.brakes.get(error.code, kind.brakes[CourierDown.code]),
         named=_named_pause(error),

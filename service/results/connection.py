@@ -18,7 +18,7 @@ import pymongo
 from bson.codec_options import CodecOptions, DatetimeConversion
 from pymongo import MongoClient, WriteConcern
 from pymongo.collection import Collection
-from pymongo.errors import ConnectionFailure, PyMongoError
+from pymongo.errors import ConnectionFailure, PyMongoError, WTimeoutError
 from pymongo.topology_description import TopologyDescription
 
 from service.observe.log import emit_unexpected
@@ -52,9 +52,9 @@ that MongoDB is away."""
 
 LOOK_SECONDS = 0.5
 CONFIRM_SECONDS = 30.0
-"""How long a look waits for a majority, as long as a call may take: members that lag further behind
-than OPERATION_MS must not keep it from ever being seen. Of a server that hangs the driver tells
-sooner, by its own looks."""
+"""How long an answer, and a look, wait for a majority, as long as a call may take: members that lag
+further behind than OPERATION_MS must not keep all answers from ever being stored. Of a server that
+hangs the driver tells sooner, by its own looks."""
 
 END_SECONDS = 1.0
 
@@ -77,6 +77,12 @@ def write_nothing(tracking: Collection[Document]) -> None:
     waits until a majority has the newest operation of all.
     """
     tracking.update_one({"_id": ""}, {"$set": {"active": False}})
+
+
+def patiently(seconds: float, step: Callable[[], T]) -> T:
+    """Let what a step asks of MongoDB take so long, all together."""
+    with pymongo.timeout(seconds):
+        return step()
 
 
 class Store:
@@ -162,13 +168,22 @@ class Store:
         return self._collection(STATISTICS)
 
     async def prepare(self) -> None:
-        """Make the indexes; repeating it changes nothing. Raises ResultsDown."""
+        """Make the indexes, and see that a majority confirms. Raises ResultsDown: repeat it."""
         for name, wanted in indexes_for(self._names).items():
             await self.run(make_indexes, self._collection(name), wanted)
+        await self.run(write_nothing, self.tracking)
 
     async def run(self, step: Callable[..., T], *args: Any) -> T:
         """Run `step` after those before it. Raises ResultsDown; it may have happened then."""
         return await self._run(self._writer, step, *args)
+
+    async def write(self, step: Callable[[], T], confirmed: Callable[[T], bool]) -> T:
+        """Run `step` as `run`, and let it wait for a majority that lags behind.
+
+        Where that takes long, MongoDB is away until the step ends; `confirmed` tells of what it
+        returned whether it is back then.
+        """
+        return await self._run(self._writer, patiently, CONFIRM_SECONDS, step, confirmed=confirmed)
 
     async def read(self, step: Callable[..., T], *args: Any) -> T:
         """Run `step` without waiting for a write that is under way. Raises ResultsDown."""
@@ -207,16 +222,38 @@ class Store:
         self._keeper.shutdown(wait=False)
         await asyncio.to_thread(self._end)
 
-    async def _run(self, thread: ThreadPoolExecutor, step: Callable[..., T], *args: Any) -> T:
+    async def _run(
+        self,
+        thread: ThreadPoolExecutor,
+        step: Callable[..., T],
+        *args: Any,
+        confirmed: Callable[[T], bool] | None = None,
+    ) -> T:
         if self._closed or not self._up.is_set():
             raise ResultsDown("the store is closed" if self._closed else "MongoDB is away")
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(thread, functools.partial(step, *args))
+            running = loop.run_in_executor(thread, functools.partial(step, *args))
+            if confirmed is not None:
+                await self._watch(running, confirmed)
+            return await running
         except PyMongoError as error:
             if _is_away(error):
                 self._down(error)
             raise mongodb_down(error) from error
+
+    async def _watch(self, running: asyncio.Future[T], confirmed: Callable[[T], bool]) -> None:
+        """Wait for a write; while it takes long nobody is to begin what ends with another one."""
+        done, _ = await asyncio.wait({running}, timeout=OPERATION_MS / 1000)
+        if done:
+            return
+        slow = WTimeoutError("a write is not confirmed yet")
+        self._stop(slow)
+        await asyncio.wait({running})
+        if running.exception() is None and confirmed(running.result()):
+            self._back()
+        else:
+            self._down(slow)
 
     def _end(self) -> None:
         with pymongo.timeout(END_SECONDS):
@@ -233,14 +270,24 @@ class Store:
         )
 
     def _look_once(self) -> None:
-        with pymongo.timeout(CONFIRM_SECONDS):
-            write_nothing(self.tracking)
+        patiently(CONFIRM_SECONDS, functools.partial(write_nothing, self.tracking))
 
-    def _down(self, error: PyMongoError) -> None:
-        if self._up.is_set() and not self._closed:
+    def _stop(self, error: PyMongoError) -> None:
+        if self._up.is_set():
             self._up.clear()
             self._notice(error)
-            self._looker = asyncio.create_task(self._look())
+
+    def _back(self) -> None:
+        if not self._up.is_set():
+            self._up.set()
+            self._notice(None)
+            self.returned()
+
+    def _down(self, error: PyMongoError) -> None:
+        if not self._closed:
+            self._stop(error)
+            if self._looker is None or self._looker.done():
+                self._looker = asyncio.create_task(self._look())
 
     async def _look(self) -> None:
         """Look until a majority confirms; then everybody may go on."""
@@ -253,9 +300,7 @@ class Store:
                     emit_unexpected(error, server="mongodb")
                 await asyncio.sleep(LOOK_SECONDS)
             else:
-                self._up.set()
-                self._notice(None)
-                self.returned()
+                self._back()
 
 
 def _is_away(error: PyMongoError) -> bool:

@@ -15,7 +15,7 @@ from pymongo.collection import Collection
 from service.observe.events import Event
 from service.observe.log import emit
 from service.results.batches import Batches
-from service.results.connection import Document, Store
+from service.results.connection import CONFIRM_SECONDS, Document, Store, patiently
 from service.results.document import clean
 from service.results.forgetting import NEVER, Marks
 from service.results.refused import Refusal, insert_each
@@ -46,8 +46,8 @@ class Dead:
     async def _record(self, batch: Sequence[Sequence[DeadLetter]]) -> list[None]:
         letters = list(chain.from_iterable(batch))
         doubted, self._doubted = self._doubted, True
-        store = partial(record, self._store.dead, letters, doubted=doubted)
-        for name, why in await self._store.run(store):
+        step = partial(record, self._store.dead, letters, doubted=doubted)
+        for name, why in await self._store.run(patiently, CONFIRM_SECONDS, step):
             emit(Event.REFUSED_DOCUMENT, collection=self._store.dead.name, document=name, error=why)
         self._doubted = False
         await self._store.run(withdraw, self._store.dead, self._store.forgotten, letters)

@@ -34,7 +34,8 @@ LOOK_SECONDS = 1.0
 """How often a writer that saw no mark looks again: each look costs a call to MongoDB."""
 
 SEEN_SECONDS = 7.0
-"""After so long every writer knows a mark: it looked before, and wrote for at most OPERATION_MS."""
+"""After so long every writer knows a mark: it looked before, and wrote for at most OPERATION_MS.
+What it then waits for is a majority, which the mark has."""
 
 NEVER = -1
 

@@ -146,7 +146,7 @@ class Trackings:
         doubted = time.monotonic() < self._doubted_until
         write = partial(writer.write, writes, doubted=doubted)
         try:
-            told = await store.run(write)
+            told = await store.write(write, _is_confirmed)
         except ResultsDown as error:
             self._doubt(error)
             raise
@@ -158,6 +158,10 @@ class Trackings:
     def _doubt(self, error: ResultsDown) -> None:
         self._doubted_until = time.monotonic() + DOUBTED_SECONDS
         self._store.failed(error.__cause__)
+
+
+def _is_confirmed(told: Sequence[TrackingError | None]) -> bool:
+    return not any(isinstance(each, ResultsDown) for each in told)
 
 
 def _for_each(call: Call) -> Iterator[Call]:

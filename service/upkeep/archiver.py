@@ -15,7 +15,7 @@ from functools import partial
 from limits.archive import DAY_MS, Archived, Ended, ToArchive
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
-from service.results.connection import Document, Store
+from service.results.connection import Document, Store, patiently
 from service.results.names import OPERATIONS
 from service.results.operations import Unreadable, keep, read_ended
 from service.results.refused import Refusal
@@ -23,6 +23,9 @@ from tracking.errors import AWAY, LimitsBroken, ResultsDown
 
 PERIOD_SECONDS = 5.0
 """How soon to look again when less than a batch was there: a third of the first lock's time."""
+
+CONFIRM_SECONDS = 12.0
+"""How long a batch waits for a majority that lags: shorter than the first lock lives."""
 
 TOGETHER_MOST = 300
 """Operations of one batch: Redis is busy with them for three milliseconds, MongoDB for ten."""
@@ -71,7 +74,8 @@ class Archiver:
             return None
         doubted, self._doubted = self._doubted, True
         archive = partial(self._archive, given, doubted=doubted)
-        reported, unstorable, aside = await self._store.keep(archive)
+        told = await self._store.keep(patiently, CONFIRM_SECONDS, archive)
+        reported, unstorable, aside = told
         self._doubted = False
         for identity, why in unstorable:
             emit(Event.NOT_ARCHIVED, operation=identity, error=why)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 from plant import Plant
@@ -55,6 +56,29 @@ def test_calls_beyond_the_grace_are_handed_back_and_asked_for_once_by_the_next_w
     plant.endings.come(30.0)
     assert len(plant.calls(slug)) == 6
     plant.held_to_limits()
+
+
+def test_an_answer_that_cannot_be_stored_is_handed_back_at_the_end_of_the_grace(
+    plant: Plant,
+) -> None:
+    mongodb = plant.own_mongodb()
+    plant.settings |= SLOW | {"worker.grace_seconds": 0.5}
+    slug = plant.courier(latency=0.5)
+    stopping = plant.hire().ready()
+    plant.producer.put(slug, "AB000001", id="order-1")
+    until(lambda: plant.calls(slug), 5.0, "the call arrives")
+    mongodb.kill()
+    until(lambda: plant.calls(slug)[0].status == 200, 5.0, "it is answered")
+    assert stopping.stop() == 0
+    assert len(stopping.events("request handed back")) == 1
+    (record,) = map(json.loads, plant.redis.hvals(f"wait_requests:{slug}"))
+    assert (record.get("attempts", 0), record.get("deaths", 0)) == (0, 0)
+
+    mongodb.start()
+    plant.hire().ready()
+    # Its slot came back with the hand-back: nobody waits for a lease of 60 s.
+    plant.endings.come(30.0)
+    assert [call.status for call in plant.calls(slug)] == [200, 200]
 
 
 def test_what_waits_goes_on_with_the_next_worker_at_once(plant: Plant) -> None:

@@ -77,6 +77,13 @@ def test_what_is_done_about_an_error_follows_the_table() -> None:
         Setback(error.code, 10.0 * UNREADABLE_FACTOR, brake=BRAKES[error.code], **charged)
         for error in IN_A_NEW_FORM
     ]
+    unstorable = UnstorableAnswer("refused by MongoDB")
+    assert setback(unstorable) == Setback(
+        unstorable.code,
+        10.0 * UNREADABLE_FACTOR,
+        brake=BRAKES[unstorable.code],
+        **charged | {"spares": False},
+    )
     assert [setback(error) for error in REFUSALS] == [
         Setback(
             error.code,

@@ -13,6 +13,7 @@ from typing import NoReturn
 import pytest
 from flow_ports import TRACKING, USPS, Job, Permit, Scene, away, call
 
+from service.flow import call as call_module
 from service.flow import keep_trying
 from service.flow.call_room import CallRoom
 from service.flow.failure_policy import DAY_SECONDS
@@ -113,6 +114,23 @@ async def test_who_stops_with_an_outcome_that_is_not_stored_hands_the_request_ba
 
         assert scene.journal.steps[-2:] == ["hand back", "delete"]
         assert scene.limits.setbacks == []
+
+
+async def test_an_answer_that_waits_for_a_majority_for_too_long_is_not_charged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(call_module, "STORED_SECONDS", 0.01)
+    scene = Scene(Granted(call(permit=Permit(deadline=time.monotonic()))))
+
+    async def waits(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(scene.results, "save", waits)
+
+    steps = await scene.handle()
+
+    assert steps[-2:] == ["hand back", "delete"]
+    assert scene.limits.setbacks == []
 
 
 @pytest.mark.parametrize(("used_up", "ends"), [(False, ["retry"]), (True, DIES)])

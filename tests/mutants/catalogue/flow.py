@@ -33,10 +33,9 @@ MUTANTS = (
         name="a call ends before its answer is stored",
         breaks="I1 I8",
         where="service/flow/call.py",
-        old="            await keep_trying(lambda: store(call), until=call.permit.deadline)\n"
-        "            self._reach",
+        old="            await self._durably(call, lambda: store(call))\n            self._reach",
         new="            await self._finish(call, Verdict(State.SUCCESS, output_of(tracking)))\n"
-        "            await keep_trying(lambda: store(call), until=call.permit.deadline)\n"
+        "            await self._durably(call, lambda: store(call))\n"
         "            self._reach",
         tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
         daily=True,
@@ -163,5 +162,21 @@ MUTANTS = (
         old="_ask_and_keep(call)\n        except asyncio.CancelledError:",
         new="_ask_and_keep(call)\n        except ZeroDivisionError:",
         tests=(AWAY + "test_who_stops_with_an_outcome_that_is_not_stored_hands_the_request_back",),
+    ),
+    Mutant(
+        name="an answer that MongoDB refuses is asked for as long as nobody else is answered",
+        breaks="I9",
+        where="service/flow/failure_policy.py",
+        old="spares=kind.spares and not isinstance(error, UnstorableAnswer)",
+        new="spares=kind.spares",
+        tests=(FAILED + "test_what_is_done_about_an_error_follows_the_table",),
+    ),
+    Mutant(
+        name="a request whose answer a majority confirms too late is charged",
+        breaks="I9",
+        where="service/flow/call.py",
+        old="            if isinstance(error, _Overdue) or not",
+        new="            if not",
+        tests=(AWAY + "test_an_answer_that_waits_for_a_majority_for_too_long_is_not_charged",),
     ),
 )

@@ -136,8 +136,8 @@ MUTANTS = (
         name="a ping shows that MongoDB is back",
         breaks="I1",
         where="service/results/connection.py",
-        old="            write_nothing(self.tracking)",
-        new='            self.client.admin.command("ping")',
+        old="functools.partial(write_nothing, self.tracking))",
+        new='functools.partial(self.client.admin.command, "ping"))',
         tests=(MAJORITY + "test_it_is_away_until_a_majority_confirms_though_it_answers",),
     ),
     Mutant(

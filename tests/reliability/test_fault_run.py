@@ -15,7 +15,7 @@ WANTED = frozenset(
     {
         *("swept", "drains", "retried"),
         *("server is away", "server is back", "process died", "job is malformed"),
-        "answer lost",
+        *("answer lost", "answer cannot be stored", "document is refused"),
     }
 )
 

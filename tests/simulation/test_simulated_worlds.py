@@ -69,7 +69,7 @@ def test_where_nothing_breaks_nothing_is_repaired() -> None:
     scripting = Scripting()
 
     for seed in range(1, 9):
-        calm = replace(plan_for(seed), rates={}, poison=0)
+        calm = replace(plan_for(seed), rates={}, poison=0, refused="")
 
         outcome = live_through(calm, scripting)
 

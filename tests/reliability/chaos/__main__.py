@@ -21,6 +21,7 @@ WANTED = frozenset(
         *("request will be tried again", "courier is paused", "job is malformed"),
         *("process died", "process was silent and is killed", "worker refuses to start"),
         *("answer lost", "cancelled by hand", "wait list is full"),
+        *("answer cannot be stored", "document is refused"),
     }
 )
 """What every long run must have seen at least once."""
@@ -68,6 +69,7 @@ def _scale(asked: argparse.Namespace) -> Scale:
         forget_redis=asked.forget_redis,
         step_clock=asked.step_clock,
         sentinels=asked.sentinels,
+        members=asked.members,
         away_seconds=asked.away,
     )
 
@@ -96,6 +98,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--sentinels", action="store_true", help="two Redis servers under three Sentinels"
     )
+    parser.add_argument("--members", action="store_true", help="a MongoDB of three members")
     return parser
 
 

@@ -20,10 +20,20 @@ from chaos.disk import SmallDisk, small_disk
 from chaos.network import Network, network
 from chaos.producer import Producer, Put
 from chaos.proxy import HOST
-from chaos.scale import JITTER, LATENCY, Scale, settings
+from chaos.scale import (
+    JITTER,
+    LATENCY,
+    REFUSED_ANSWERS,
+    REFUSED_ENDS,
+    REFUSED_RECORDS,
+    Scale,
+    settings,
+)
 from chaos.workers import Worker
 from devstack.folder import private_folder
 from devstack.kinds import BEANSTALKD, MONGODB, REDIS, Kind
+from devstack.members import Members
+from devstack.members import members as running_members
 from devstack.nursery import Nursery
 from devstack.sentinels import PASSWORD, SERVICE, Watched
 from devstack.sentinels import watched as running_watched
@@ -59,6 +69,7 @@ class Arena:
     clock: SteppedClock | None
     environment: Mapping[str, str]
     watched: Watched | None = None
+    members: Members | None = None
     pushed: list[Put] = field(default_factory=list)
     marks: Counter[str] = field(default_factory=Counter)
     forgotten: set[str] = field(default_factory=set)
@@ -85,7 +96,8 @@ class Arena:
     def bucket(self) -> Iterator[Any]:
         """Connect to the results, past the proxies."""
         client: pymongo.MongoClient[dict[str, Any]]
-        with pymongo.MongoClient(self.servers["mongodb"].url, tz_aware=True) as client:
+        url = self.servers["mongodb"].url
+        with pymongo.MongoClient(url, tz_aware=True, directConnection=True) as client:
             yield client["bucket"]
 
 
@@ -99,7 +111,11 @@ def arena(scale: Scale) -> Iterator[Arena]:
         site = closing.enter_context(CourierSite.start())
         clock = SteppedClock(folder) if scale.step_clock else None
         watched = closing.enter_context(running_watched()) if scale.sentinels else None
+        members = closing.enter_context(running_members()) if scale.members else None
         servers = _servers(folder, nursery, disk)
+        servers["mongodb"] = (
+            members.primary if members else start_server(_ours(MONGODB), folder, nursery)
+        )
         kind = clock.preloaded(REDIS) if clock else REDIS
         servers["redis"] = (
             watched.servers[0] if watched else start_server(_ours(kind), folder, nursery)
@@ -107,6 +123,7 @@ def arena(scale: Scale) -> Iterator[Arena]:
         for server in servers.values():
             closing.callback(server.kill)
             server.wait_ready()
+        _refuse_documents(servers["mongodb"])
         net = closing.enter_context(network([*scale.names, PRODUCER], servers))
         for courier in scale.couriers:
             site.behave(courier.slug, latency=LATENCY, jitter=JITTER)
@@ -124,6 +141,7 @@ def arena(scale: Scale) -> Iterator[Arena]:
         world = Arena(
             *(scale, folder, site, servers, net, workers, producer, disk, clock, straight),
             watched=watched,
+            members=members,
         )
         for worker in workers.values():
             closing.callback(worker.end)
@@ -135,10 +153,23 @@ def _servers(folder: Path, nursery: Nursery, disk: SmallDisk) -> dict[str, Serve
     second = disk.under(BEANSTALKD, "-s", str(BINLOG_BYTES))
     (folder / "second").mkdir()
     return {
-        "mongodb": start_server(_ours(MONGODB), folder, nursery),
         FIRST: start_server(_ours(BEANSTALKD), folder, nursery),
         SECOND: start_server(_ours(second), folder / "second", nursery),
     }
+
+
+def _refuse_documents(mongodb: Server) -> None:
+    """Have MongoDB refuse some numbers' documents, as a validator of an operator's may."""
+    refused = {
+        "tracking": ("tracking_number", REFUSED_ANSWERS),
+        "operations": ("number", REFUSED_ENDS),
+        "dead": ("number", REFUSED_RECORDS),
+    }
+    client: pymongo.MongoClient[dict[str, Any]]
+    with pymongo.MongoClient(mongodb.url, directConnection=True) as client:
+        for name, (member, numbers) in refused.items():
+            valid = {member: {"$not": {"$regex": numbers}}}
+            client["bucket"].create_collection(name, validator=valid)
 
 
 def _ours(kind: Kind) -> Kind:
@@ -165,5 +196,6 @@ def _environment(
         "TRACKER_METRICS__LISTEN": "",
         "TRACKER_BEANSTALKD__SERVERS": json.dumps(tubes),
         "TRACKER_REDIS__URL": f"redis://{HOST}:{port_of('redis')}/0",
-        "TRACKER_MONGODB__URI": f"mongodb://{HOST}:{port_of('mongodb')}",
+        # Else the driver would go to the members of a replica set itself, past the links.
+        "TRACKER_MONGODB__URI": f"mongodb://{HOST}:{port_of('mongodb')}/?directConnection=true",
     }

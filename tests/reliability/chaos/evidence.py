@@ -85,7 +85,7 @@ def gather(
     puts = [*arena.producer.log, *arena.pushed]
     with arena.bucket() as bucket:
         documents = list(bucket["tracking"].find())
-        dead = list(bucket["dead"].find())
+        dead = [*bucket["dead"].find(), *_kept_aside(bucket, "dead")]
     return Evidence(
         scale=arena.scale,
         puts=puts,
@@ -133,9 +133,15 @@ def _counts(arena: Arena) -> dict[str, dict[str, int]]:
 def _archived(arena: Arena) -> dict[str, list[tuple[str, str]]]:
     found: dict[str, list[tuple[str, str]]] = {}
     with arena.bucket() as bucket:
-        for each in bucket["operations"].find({}, {"id": 1, "slug": 1, "state": 1}):
+        ended = bucket["operations"].find({}, {"id": 1, "slug": 1, "state": 1})
+        for each in (*ended, *_kept_aside(bucket, "operations")):
             found.setdefault(each["id"], []).append((each["slug"], each["state"]))
     return found
+
+
+def _kept_aside(bucket: Any, collection: str) -> list[Document]:
+    """What MongoDB refuses to have where it belongs."""
+    return [each["document"] for each in bucket["refused"].find({"collection": collection})]
 
 
 def _calls(arena: Arena) -> list[Judged]:

@@ -24,6 +24,9 @@ CONCURRENCY = 60
 STEP_SECONDS = 120.0
 """How far Redis' clock is stepped in runs that ask for it."""
 
+REFUSED_ANSWERS, REFUSED_ENDS, REFUSED_RECORDS = "77$", "88$", "[05]77$"
+"""Which numbers MongoDB refuses: a document of `tracking`, of `operations`, of `dead`."""
+
 LATENCY, JITTER = 0.02, 0.5
 """Seconds a courier takes for an answer when it behaves."""
 
@@ -85,7 +88,8 @@ class Scale:
     what the `couriers` were made up with. `fail_points` are among the cards of each deal.
     `disk_fills` only where a small disk can be mounted. `forget_redis` and `step_clock` are judged
     as docs/reliability.md says: less is promised. MongoDB is away for `away_seconds`, once. With
-    `sentinels` Redis is a pair of servers that three Sentinels watch.
+    `sentinels` Redis is a pair of servers that three Sentinels watch, with `members` MongoDB is
+    one of three, whose majority goes and comes.
     """
 
     seed: int = 1
@@ -101,6 +105,7 @@ class Scale:
     is_short: bool = False
     away_seconds: float = 0.0
     sentinels: bool = False
+    members: bool = False
 
     @classmethod
     def short(cls, seed: int) -> Scale:
@@ -131,6 +136,7 @@ class Scale:
                 ("FORGET", self.forget_redis),
                 ("STEP", self.step_clock),
                 ("SENTINELS", self.sentinels),
+                ("MEMBERS", self.members),
             )
             if asked
         )

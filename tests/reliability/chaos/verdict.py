@@ -19,6 +19,7 @@ I12       that every kind of fault came, and every repair was needed
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,11 +28,12 @@ from itertools import chain
 from chaos import outage, recovery
 from chaos.evidence import Document, Evidence
 from chaos.producer import Outcome, Put
-from chaos.scale import LEASE, MAX_AGE, STEP_SECONDS
+from chaos.scale import LEASE, MAX_AGE, REFUSED_ANSWERS, STEP_SECONDS
 from chaos.tallies import TOTALS
 from chaos.wishes import Kind, Wish
 from devstack import judge
 from devstack.site.shapes import parcel
+from tracking.errors import UnstorableAnswer
 
 ENDS = ("SUCCESS", "ERROR", "CANCELLED")
 CLOCK_SLACK = 2.0
@@ -179,6 +181,10 @@ def _records(found: Evidence) -> Iterator[Breach]:
     for each in found.dead:
         if not each["reason"]:
             yield Breach("I9", f"{each['_id']} is dead without a reason")
+        if each["reason"] == UnstorableAnswer.code and not re.search(
+            REFUSED_ANSWERS, each["number"]
+        ):
+            yield Breach("I9", f"{each['_id']} is dead of what others' documents were refused for")
 
 
 def _unexpected(found: Evidence) -> Iterator[Breach]:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from simulated.plan import KINDS, OUTAGES, Plan, plan_for
+from simulated.plan import KINDS, OUTAGES, REFUSED_DOCUMENT, Plan, plan_for
 from simulated.scripting import Scripting
 from simulated.world import UNBROKEN, Breakage, World
 
@@ -38,7 +38,7 @@ REPAIRS = (
 )
 """Every kind of repair that some seed of a batch must need: else the batch proves little."""
 
-FAULTS = (*KINDS, *OUTAGES, "poison", "time to run is over")
+FAULTS = (*KINDS, *OUTAGES, REFUSED_DOCUMENT, "poison", "time to run is over")
 
 
 @dataclass(frozen=True, slots=True)

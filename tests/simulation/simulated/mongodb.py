@@ -14,10 +14,11 @@ from service.results.document import Answer, Document, Failure, id_of
 from service.results.merge import merge
 from service.results.queries import end_checks
 from simulated.exchange import Port
+from simulated.plan import REFUSED_DOCUMENT
 from simulated.trace import Trace
 from tracking.call import Attempt, Call, DeadLetter, Verdict
 from tracking.checkpoint import Tag, Tracking
-from tracking.errors import CourierError
+from tracking.errors import CourierError, UnstorableAnswer
 from tracking.operation import State
 from tracking.request import TrackingRequest
 from tracking.summary import summary
@@ -31,9 +32,14 @@ class Collections:
     tracking: dict[str, Document] = field(default_factory=dict)
     dead: dict[str, DeadLetter] = field(default_factory=dict)
     newest: dict[str, tuple[int, str]] = field(default_factory=dict)
+    refused: str = ""
 
-    def write(self, change: Answer | Failure) -> None:
+    def write(self, change: Answer | Failure) -> UnstorableAnswer | None:
+        """Store it; an answer that is refused is returned as the error that it is."""
         name = id_of(change.call.request)
+        if change.call.request.number == self.refused:
+            self.trace.fault(REFUSED_DOCUMENT, "mongodb", name)
+            return UnstorableAnswer("refused") if isinstance(change, Answer) else None
         old = self.tracking.get(name)
         document = merge(old, change).document
         if old is not None and document["observed_us"] < old["observed_us"]:
@@ -46,6 +52,7 @@ class Collections:
             # Of two that were asked for at once, the first stays.
             if change.call.granted_us > self.newest.get(name, (0, ""))[0]:
                 self.newest[name] = (change.call.granted_us, mark)
+        return None
 
     def bury(self, letters: Sequence[DeadLetter]) -> None:
         for letter in letters:
@@ -106,7 +113,9 @@ class SimulatedResults:
         await self._write(f"fail {call.request.number} {error.code}", change)
 
     async def _write(self, what: str, change: Answer | Failure) -> None:
-        await self._store.port.ask(what, lambda: self._store.collections.write(change))
+        refused = await self._store.port.ask(what, lambda: self._store.collections.write(change))
+        if refused is not None:
+            raise refused
 
     async def fresh(self, request: TrackingRequest, max_age: float) -> Verdict | None:
         return await self._store.port.ask(

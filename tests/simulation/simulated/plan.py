@@ -58,6 +58,9 @@ LENGTHS = {30.0: 90, 120.0: 80, 900.0: 20, 7_200.0: 4, 21_600.0: 1}
 PROMOTED = "redis replica promoted"
 """In worlds that have it Redis has a replica, and confirms by it."""
 BY_HAND = "number pushed by hand"
+PLAIN, OFTEN = "N", 8
+"""How ordinary numbers begin, and how many are asked for again and again."""
+
 SLUGS = ("usps", "ups", "dhl", "gls")
 RARE = {"killed before", "killed after", "paused"}
 LONG = "mongodb away for long"
@@ -71,6 +74,7 @@ KINDS = (
     *IN_A_WORKER,
     PROMOTED,
 )
+REFUSED_DOCUMENT = "mongodb refuses a number's document"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,8 @@ class Plan:
     rates: Mapping[str, float]
     clock_ahead: float
     outage: Outage | None = None
+    refused: str = ""
+    """The number whose documents MongoDB refuses, also when all else is mended."""
 
 
 def plan_for(seed: int) -> Plan:
@@ -140,6 +146,7 @@ def plan_for(seed: int) -> Plan:
         rates=_rates(draw),
         clock_ahead=draw.uniform(-0.4, 0.4),
         outage=_outage(Random(f"outage {seed}"), slugs, producing),
+        refused=f"{PLAIN}{seed % OFTEN:05}" if seed % 3 == 0 else "",
     )
     return replace(plan, faulty=plan.faulty + LONG_SECONDS) if LONG in plan.rates else plan
 

@@ -9,7 +9,7 @@ from typing import Any
 from service.tubes.envelope import REQUESTS_TUBE
 from simulated.courier import POISON, REFUSED
 from simulated.exchange import Surroundings
-from simulated.plan import Plan
+from simulated.plan import OFTEN, PLAIN, Plan
 from simulated.stumbling import STUMBLED_OVER
 from simulated.tubes import TubeServer
 
@@ -103,8 +103,8 @@ class Producer:
         draw = self.around.chance.draw
         if draw.random() < 0.03:
             return f"{REFUSED}{draw.randrange(3)}"
-        most = 8 if draw.random() < 0.5 else 10_000
-        return f"N{draw.randrange(most):05}"
+        most = OFTEN if draw.random() < 0.5 else 10_000
+        return f"{PLAIN}{draw.randrange(most):05}"
 
     def _malformed(self) -> Asked:
         body = self.around.chance.draw.choice(MALFORMED)

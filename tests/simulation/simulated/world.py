@@ -76,7 +76,7 @@ class World:
         slugs = {each.slug: each for each in plan.slugs}
         self.couriers = Couriers(self._around, slugs, plan.lease, plan.concurrency, plan.outage)
         self.mended_at = max(plan.faulty, plan.outage.ends if plan.outage else 0.0)
-        self.collections = Collections(self.trace, parcels_under_way(plan))
+        self.collections = Collections(self.trace, parcels_under_way(plan), refused=plan.refused)
         self.producer = Producer(plan, self._around, self.server)
         self._mongodb = Port("mongodb", self._around, ResultsDown)
         self._mongodb_is_back: list[asyncio.Future[None]] = []

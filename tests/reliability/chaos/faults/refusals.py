@@ -1,4 +1,4 @@
-"""Servers that answer, and refuse: full, read-only, busy, locked, draining."""
+"""Servers that answer, and refuse: full, read-only, busy, locked, alone, draining."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ def cards(scale: Scale) -> Iterator[Card]:
     if not scale.sentinels:  # they would promote another one
         yield Card("redis read-only", frozenset({"redis"}), (1.0, 4.0), _read_only)
         yield Card("redis busy", frozenset({"redis"}), (1.0, 4.0), _busy)
+    if scale.members:
+        yield Card("mongodb without a majority", frozenset({"mongodb"}), (1.0, 9.0), _alone)
     yield Card("mongodb locked", frozenset({"mongodb"}), (1.0, 6.0), _locked)
     yield Card("beanstalkd draining", frozenset({FIRST}), (1.0, 4.0), _draining)
 
@@ -82,6 +84,15 @@ def _locked(arena: Arena, _: random.Random) -> Undo:
             bucket.client.admin.command("fsyncUnlock")
 
     return undo
+
+
+def _alone(arena: Arena, _: random.Random) -> Undo:
+    """Leave it without the one who makes its majority: it answers, and confirms nothing."""
+    assert arena.members is not None
+    secondary = arena.members.secondary
+    secondary.pause()
+    arena.reached("no majority")
+    return secondary.resume
 
 
 def _draining(arena: Arena, _: random.Random) -> Undo:

@@ -21,7 +21,9 @@ def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
     """A kill, a short and a long freeze for every server; and what only Redis knows."""
     redis = () if scale.sentinels else ("redis",)  # faults/failovers.py has its own
     for name in ("beanstalkd", *redis, "mongodb"):
-        yield Card(f"{name} killed", frozenset({name}), (0.1, 2.0), _on(name, _kill))
+        # One of several is elected again for seconds after its return.
+        if name != "mongodb" or not scale.members:
+            yield Card(f"{name} killed", frozenset({name}), (0.1, 2.0), _on(name, _kill))
         yield Card(f"{name} frozen", frozenset({name}), (0.5, 3.0), _on(name, _freeze))
     for name in ("beanstalkd", *redis):
         # Longer than the clients' time-out of five seconds.

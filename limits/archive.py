@@ -82,7 +82,8 @@ async def waiting_of(redis: Redis) -> tuple[int, float]:
     Raises LimitsDown.
     """
     with redis_asked():
-        pipeline = redis.pipeline(transaction=True)
+        # No transaction: a full Redis may refuse all of one.
+        pipeline = redis.pipeline(transaction=False)
         pipeline.zcard(keys.TO_ARCHIVE)
         pipeline.zrange(keys.TO_ARCHIVE, 0, 0, withscores=True)
         pipeline.time()

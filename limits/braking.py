@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from redis.asyncio import Redis
 
@@ -13,6 +14,7 @@ from limits import keys
 from limits.clock import Clock
 from limits.codec import write_rules
 from limits.failure import redis_asked
+from limits.memory import HOLD
 from limits.pipeline import Pipeline
 from limits.replicas import done, must_confirm
 from limits.rules import NOBODY, RulesOf
@@ -48,7 +50,8 @@ class Brakes:
         ms = None if seconds is None else round(seconds * 1000)
         with redis_asked():
             pipeline = self._redis.pipeline(transaction=False)
-            pipeline.set(keys.of_line(line).calls_held, told, px=ms)
+            args = (keys.of_line(line).calls_held, told, *(() if ms is None else ("PX", str(ms))))
+            pipeline.eval(HOLD, 1, *args)
             await done(pipeline, confirmed=await must_confirm(self._redis))
 
     async def resume(self, line: Line, *, by_hand: bool = True) -> Resumed:
@@ -67,5 +70,14 @@ class Brakes:
         names = [keys.of_line(line).calls_brake for line in lines]
         with redis_asked():
             texts = await self._redis.mget(names) if names else []
-        found = zip(lines, (json.loads(text) if text else {} for text in texts), strict=True)
+        found = zip(lines, map(_state_in, texts), strict=True)
         return {line: state["mark"] for line, state in found if "mark" in state}
+
+
+def _state_in(text: str | bytes | None) -> dict[str, Any]:
+    """Read calls_brake; one that is no JSON object tells nothing."""
+    try:
+        state = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return state if isinstance(state, dict) else {}

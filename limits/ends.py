@@ -11,7 +11,6 @@ Redis keeps no message for those who are not there, so an end is looked for
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -20,11 +19,12 @@ from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import RedisError, WatchError
+from redis.exceptions import RedisError
 
 from limits import keys
 from limits.beside import Beside, stopped
 from limits.failure import redis_asked
+from limits.memory import REPLACE
 from limits.operations import iso
 from tracking.operation import ENDS
 
@@ -96,18 +96,12 @@ class Ends:
         with redis_asked():
             seconds, micros = await self._redis.time()
             noted = iso(int(seconds) * 1000 + int(micros) // 1000)
-            async with self._redis.pipeline() as pipeline:
-                while True:
-                    await pipeline.watch(key)
-                    text = str(await pipeline.get(key) or "{}")
-                    read = json.loads(text)
-                    if read.get("status") not in ENDS or "repliedAt" in read:
-                        return
-                    pipeline.multi()  # type: ignore[no-untyped-call] # redis-py's
-                    pipeline.set(key, f'{text[:-1]},"repliedAt":"{noted}"}}', keepttl=True)
-                    with contextlib.suppress(WatchError):  # archived or forgotten meanwhile
-                        await pipeline.execute()
-                        return
+            text = str(await self._redis.get(key) or "{}")
+            read = json.loads(text)
+            if read.get("status") in ENDS and "repliedAt" not in read:
+                told = f'{text[:-1]},"repliedAt":"{noted}"}}'
+                # Not where it was archived or forgotten meanwhile.
+                await self._redis.eval(REPLACE, 1, key, text, told)
 
     def release(self) -> None:
         """Let all go who wait now, because the process ends."""

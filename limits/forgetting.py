@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from redis.asyncio import Redis
@@ -16,6 +17,7 @@ from limits import keys
 from limits.clock import Clock
 from limits.codec import write_rules
 from limits.failure import redis_asked
+from limits.memory import REPLACE
 from limits.pipeline import Pipeline
 from limits.pushed_by_hand import NOWHERE, places_of
 from limits.replicas import done, must_confirm
@@ -47,12 +49,20 @@ class Forgotten:
 
 
 class _Operation(msgspec.Struct):
-    status: str
+    status: str | None = None
     startedAt: datetime | None = None  # noqa: N815 - the contract's name
     tracking: str | None = None
 
 
 _read_operation = msgspec.json.Decoder(_Operation).decode
+
+
+def _operation_in(text: Any) -> _Operation | None:
+    """Read a status; None of what is none. One of a request that was just refused says nothing."""
+    try:
+        return _read_operation(str(text)) if text else None
+    except msgspec.MsgspecError:
+        return None
 
 
 class Forgetter:
@@ -84,25 +94,30 @@ class Forgetter:
         with redis_asked():
             return bool(await self._redis.hexists(names.wait_inflight, call))
 
-    async def clear_outputs(self, parcels: Mapping[str, int]) -> Counter[str]:
+    async def clear_outputs(self, parcels: Mapping[str, int]) -> tuple[Counter[str], list[str]]:
         """Empty what ended operations tell of parcels; counts them for each.
 
         `parcels`: for each `_id` the `at_us` of its forget. That an operation ended stays known:
-        its job may come back.
+        its job may come back. Names the keys that cannot be read.
         """
-        cleared: Counter[str] = Counter()
+        cleared, unreadable = Counter[str](), list[str]()
         with redis_asked():
             confirmed = await must_confirm(self._redis)
             async for names in self._operations():
                 pipeline = self._redis.pipeline(transaction=False)
                 for name, text in zip(names, await self._redis.mget(names), strict=True):
-                    operation = _read_operation(str(text)) if text else None
-                    if operation and operation.tracking and _is_told(operation, parcels):
-                        pipeline.set(name, _emptied(name, str(text)), xx=True, keepttl=True)
+                    operation = _operation_in(text)
+                    if operation is None and (text or await self._is_foreign(name)):
+                        unreadable.append(name)
+                    elif operation and operation.tracking and _is_told(operation, parcels):
+                        pipeline.eval(REPLACE, 1, name, str(text), _emptied(name, str(text)))
                         cleared[operation.tracking] += 1
                 if len(pipeline):
                     await done(pipeline, confirmed=confirmed)
-        return cleared
+        return cleared, unreadable
+
+    async def _is_foreign(self, name: str) -> bool:
+        return await self._redis.type(name) not in {"string", "none"}
 
     async def _operations(self) -> AsyncIterator[Sequence[str]]:
         cursor = -1

@@ -9,6 +9,20 @@ from typing import Any
 MEMORY_FIX = "Raise its maxmemory, or look why so much waits (info)."
 """What to do about a Redis that is full."""
 
+HOLD = """
+redis.call('DEL', KEYS[1])
+return redis.call('SET', KEYS[1], unpack(ARGV))
+"""
+"""Sets a key also while Redis is full: it lets a script write that begins with a deletion."""
+
+REPLACE = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('DEL', 'tracking:nothing')
+redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
+return 1
+"""
+"""Replaces a text that is still ARGV[1], also while Redis is full."""
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:

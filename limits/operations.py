@@ -31,6 +31,18 @@ Made = tuple[int, str, int | None, int]
 LISTED_MOST = 1_000
 """Operations of one parcel that are listed: the newest."""
 
+_OF_PARCEL = """
+return { redis.call('HGET', KEYS[1], ARGV[1]), redis.call('LRANGE', KEYS[2], 0, ARGV[2]),
+  redis.call('LRANGE', KEYS[3], 0, ARGV[2]), redis.call('ZREVRANGE', KEYS[4], 0, ARGV[2]) }
+"""
+_BY_ID = """
+local found = { redis.call('MGET', unpack(KEYS)) }
+for i = 1, #ARGV, 2 do found[#found + 1] = redis.call('HGET', ARGV[i], ARGV[i + 1]) end
+return found
+"""
+"""What an operation tells moves between keys, so they are read at one instant; not in a
+transaction, all of which a full Redis may refuse."""
+
 
 async def operations_of(redis: Redis, slug: Slug, number: Number) -> list[Operation]:
     """All operations of a parcel, each with its `id`, the newest first, in two round trips.
@@ -38,14 +50,12 @@ async def operations_of(redis: Redis, slug: Slug, number: Number) -> list[Operat
     Those that wait come first. `status` is None of one that ended, and how is not known any more.
     """
     names = keys.of_line(courier_line(slug))
-    pipeline = redis.pipeline(transaction=True)
-    pipeline.hget(names.wait_requests, number)
-    pipeline.lrange(f"{names.operations}{number}", 0, LISTED_MOST - 1)
     # Of more than 100 that a call is for the others are not noted before they end.
-    pipeline.lrange(f"{names.operations}={number}", 0, LISTED_MOST - 1)
-    pipeline.zrange(f"{names.history}{slug}:{number}", 0, LISTED_MOST - 1, desc=True)
-    text, listed, called, noted = await pipeline.execute()
-    record = json.loads(text or "{}")
+    lists = (f"{names.operations}{number}", f"{names.operations}={number}")
+    asked = (names.wait_requests, *lists, f"{names.history}{slug}:{number}")
+    told = await redis.eval(_OF_PARCEL, len(asked), *asked, number, str(LISTED_MOST - 1))
+    text, listed, called, noted = told
+    record = _read(text)
     anonymous = record.get("anon")
     jobs = [anonymous_id(slug, number, anonymous["id"])] if anonymous else []
     waiting = [*(record.get("newest") or ()), *jobs, *listed]
@@ -54,7 +64,7 @@ async def operations_of(redis: Redis, slug: Slug, number: Number) -> list[Operat
     unknown = {"tracking": f"{slug}:{number}"}
     waits = unknown | {"status": State.WAITING.value}
     return [
-        {"id": each} | _told(json.loads(text) if text else waits if each in jobs else unknown)
+        {"id": each} | _told(_read(text) or (waits if each in jobs else unknown))
         for each, text in zip(ids, texts, strict=True)
     ]
 
@@ -67,18 +77,17 @@ async def operations(
     `about`: the parcel of each id, `<slug>:<number>`; an operation of another parcel is left out.
     """
     named = {each: name for each in ids if (name := anonymous_in(each))}
-    pipeline = redis.pipeline(transaction=bool(named))
-    pipeline.mget([keys.status(each) for each in ids])
+    statuses, records_of = [keys.status(each) for each in ids], list[str]()
     for slug, number, _ in named.values():
-        pipeline.hget(keys.of_line(courier_line(Slug(slug))).wait_requests, number)
-    texts, *records = await pipeline.execute()
-    read = {each: json.loads(text) for each, text in zip(ids, texts, strict=True) if text}
+        records_of += (keys.of_line(courier_line(Slug(slug))).wait_requests, number)
+    texts, *records = await redis.eval(_BY_ID, len(statuses), *statuses, *records_of)
+    read = {each: _read(text) for each, text in zip(ids, texts, strict=True)}
     if about:
         read = {each: told for each, told in read.items() if _is_about(each, told, about[each])}
     # One that was just refused has no status: it is no operation.
     found = {each: _told(operation) for each, operation in read.items() if operation.get("status")}
     for (each, (slug, number, job)), text in zip(named.items(), records, strict=True):
-        if each not in found and text and (json.loads(text).get("anon") or {}).get("id") == job:
+        if each not in found and (_read(text).get("anon") or {}).get("id") == job:
             found[each] = _told({"status": State.WAITING.value, "tracking": f"{slug}:{number}"})
     return found
 
@@ -89,6 +98,15 @@ def _is_about(identity: str, read: Mapping[str, Any], parcel: str) -> bool:
         return str(tracking) == parcel
     own = hashlib.sha1(f"{identity} {parcel}".encode(), usedforsecurity=False).hexdigest()
     return str(read.get("hash", own)) == own
+
+
+def _read(text: str | bytes | None) -> Mapping[str, Any]:
+    """Read a status or a record; of one that is no JSON object nothing is known."""
+    try:
+        read = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return read if isinstance(read, dict) else {}
 
 
 def own_attempts(

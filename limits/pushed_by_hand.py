@@ -22,6 +22,12 @@ Places = tuple[Sequence[int], Sequence[int]]
 
 NOWHERE: Final[Places] = ((), ())
 
+_PAGE = """
+return { redis.call('HGET', KEYS[2], ARGV[1]), redis.call('LLEN', KEYS[1]),
+  redis.call('LRANGE', KEYS[1], ARGV[2], ARGV[3]) }
+"""
+"""At one instant, and not in a transaction: a full Redis may refuse all of one."""
+
 
 async def places_of(redis: Redis, line: Line, numbers: Iterable[Number]) -> Mapping[Number, Places]:
     """Find those of `numbers` that were pushed by hand, and where they stand."""
@@ -53,11 +59,8 @@ async def _positions(
     found: dict[Number, set[int]] = {}
     behind, entries = 0, [""]
     while entries:
-        pipeline = redis.pipeline(transaction=True)
-        pipeline.hget(names.wait_order, field)
-        pipeline.llen(key)
-        pipeline.lrange(key, -behind - READ_AT_ONCE, -behind - 1)
-        first, length, entries = await pipeline.execute()
+        page = (field, str(-behind - READ_AT_ONCE), str(-behind - 1))
+        first, length, entries = await redis.eval(_PAGE, 2, key, names.wait_order, *page)
         begin = int(first or 0) + length - behind - len(entries)
         for position, entry in enumerate(entries, begin):
             if entry in wanted:

@@ -78,7 +78,8 @@ class Place:
 async def waiting(redis: Redis, line: Line) -> tuple[int, int, int]:
     """Count the MANUAL numbers, the AUTOMATIC ones, and those that wait for a retry."""
     names = keys.of_line(line)
-    pipeline = redis.pipeline(transaction=True)
+    # No transaction: a full Redis may refuse all of one.
+    pipeline = redis.pipeline(transaction=False)
     pipeline.llen(names.wait_list)
     pipeline.llen(names.wait_list_automatic)
     pipeline.hmget(names.wait_order, "manual_gaps", "automatic_gaps")

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from limits.forgetting import MARK_SECONDS, Forgetter
@@ -24,7 +24,7 @@ from service.results.dead import Filter, find
 from service.results.forgetting import SEEN_SECONDS, Parcel, clear, mark
 from service.results.refused import forget_refused
 from service.results.shipments import forget_parcel
-from tracking.errors import StoreError
+from tracking.errors import LimitsBroken, StoreError
 from tracking.request import Number, Slug
 
 NOT_REACHED = (
@@ -32,6 +32,11 @@ NOT_REACHED = (
     "Redis' append-only file until it is rewritten, which `redis-cli BGREWRITEAOF` does now",
     "MongoDB's journal and oplog, until they are overwritten",
     "backups, logs, and what other programs have read",
+)
+
+_UNREAD = (
+    "{key} cannot be read and was passed over: look whether it tells of the parcel, "
+    "then delete it (redis-cli DEL)"
 )
 
 POLL_SECONDS = 0.1
@@ -64,9 +69,10 @@ def forget(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:
         for each in found:
             each.counts |= _clear(stores, each.parcel)
             _forget_dead(each, stores, producer)
-        outputs = asyncio.run(_outputs(config, parcels))
+        outputs, unreadable = asyncio.run(_outputs(config, parcels))
         for each in found:
             each.counts["outputs"] = outputs.get(each.parcel.name, 0)
+            each.failed += [_UNREAD.format(key=key) for key in unreadable]
         running = [each for each in found if each.call]
         asyncio.run(_until_over(config, running))
         for each in running:
@@ -86,11 +92,21 @@ async def _in_redis(config: Config, named: Sequence[tuple[Slug, Number]]) -> lis
     found = []
     async with _forgetter_of(config) as forgetter:
         for slug, number in named:
-            forgot = await forgetter.forget(slug, number)
+            try:
+                forgot = await forgetter.forget(slug, number)
+            except LimitsBroken as error:
+                found.append(_out_of_reach(slug, number, error))
+                continue
             counts = {"cancelled": forgot.ended, "calls": int(bool(forgot.call))}
             counts["answers"] = int(forgot.answered)
             found.append(Found(Parcel(slug, number, forgot.at_us), forgot.call, counts))
     return found
+
+
+def _out_of_reach(slug: Slug, number: Number, error: LimitsBroken) -> Found:
+    """A key of its line is broken: what is stored elsewhere goes all the same."""
+    counts = {"cancelled": 0, "calls": 0, "answers": 0}
+    return Found(Parcel(slug, number, time.time_ns() // 1000), "", counts, [f"in Redis: {error}"])
 
 
 def _forget_dead(found: Found, stores: Collections, producer: Producer) -> None:
@@ -104,7 +120,9 @@ def _forget_dead(found: Found, stores: Collections, producer: Producer) -> None:
             found.failed.append(f"{document['_id']} stays in dead: {error}")
 
 
-async def _outputs(config: Config, parcels: Sequence[Parcel]) -> dict[str, int]:
+async def _outputs(
+    config: Config, parcels: Sequence[Parcel]
+) -> tuple[Mapping[str, int], list[str]]:
     async with _forgetter_of(config) as forgetter:
         return await forgetter.clear_outputs({each.name: each.at_us for each in parcels})
 
@@ -116,10 +134,11 @@ async def _until_over(config: Config, running: Sequence[Found]) -> None:
     deadline = time.monotonic() + SEEN_SECONDS
     async with _forgetter_of(config) as forgetter:
         for each in running:
-            while await forgetter.runs(Slug(each.parcel.slug), each.call):
-                if time.monotonic() > deadline:
-                    return
-                await asyncio.sleep(POLL_SECONDS)
+            with suppress(LimitsBroken):  # its answer is recognised by the mark all the same
+                while await forgetter.runs(Slug(each.parcel.slug), each.call):
+                    if time.monotonic() > deadline:
+                        return
+                    await asyncio.sleep(POLL_SECONDS)
 
 
 @asynccontextmanager

@@ -196,3 +196,39 @@ def test_while_mongodb_is_away_it_says_so_and_can_be_repeated(
     assert run("forget", "usps", NUMBER, "--yes").code == 0
 
     assert left(collections) == dict.fromkeys(COLLECTIONS, 0)
+
+
+@pytest.mark.parametrize("text", ['{"status":null}', "{", "5", None])
+def test_a_status_that_says_nothing_keeps_no_parcel_from_being_forgotten(
+    run: Run, collections: Any, store: redis.Redis, text: str | None
+) -> None:
+    """A request that was just refused has a status of null; None: somebody wrote a set."""
+    store_all(collections, store, NUMBER)
+    key = "tracking:status:foreign"
+    store.sadd(key, "x") if text is None else store.set(key, text)
+
+    done = run("forget", "usps", NUMBER, "--yes", "--json")
+
+    (told,) = done.json
+    is_named = text != '{"status":null}'
+    assert (done.code, bool(told["failed"])) == (int(is_named), is_named)
+    assert all(key in why for why in told["failed"])
+    assert told["outputs"] == 2
+    assert json.loads(store.get(f"tracking:status:done-{NUMBER}"))["tracking"] is None
+    assert not any(left(collections).values())
+    store.delete(key)
+
+
+def test_a_parcel_of_a_line_with_a_broken_key_is_forgotten_everywhere_else(
+    run: Run, collections: Any, store: redis.Redis
+) -> None:
+    store_all(collections, store, NUMBER)
+    store.delete("wait_inflight:usps")
+    store.set("wait_inflight:usps", "x")
+
+    done = run("forget", "usps", NUMBER, "--yes", "--json")
+
+    (told,) = done.json
+    assert done.code == 1
+    assert "WRONGTYPE" in told["failed"][0]
+    assert not any(left(collections).values())

@@ -55,7 +55,7 @@ async def test_what_ended_operations_tell_of_it_is_emptied_and_their_ends_stay(
     lives = await redis.pttl(f"{KEYS.status}op-1")
     found = await forget(forgetter)
 
-    cleared = await forgetter.clear_outputs({"usps:N001": found.at_us})
+    cleared, _ = await forgetter.clear_outputs({"usps:N001": found.at_us})
 
     assert cleared == {"usps:N001": 1}
     told = await status(redis, "op-1")
@@ -65,7 +65,7 @@ async def test_what_ended_operations_tell_of_it_is_emptied_and_their_ends_stay(
     assert lives - 5_000 < await redis.pttl(f"{KEYS.status}op-1") <= lives
     assert [await status(redis, name) for name in ("op-2", "op-3")] == others
     assert await worker.ended("N001", id="op-1") is State.SUCCESS
-    assert await forgetter.clear_outputs({"usps:N001": found.at_us}) == {}
+    assert await forgetter.clear_outputs({"usps:N001": found.at_us}) == ({}, [])
 
 
 async def test_the_id_of_a_forgotten_parcel_stays_that_of_one_parcel(
@@ -88,7 +88,7 @@ async def test_what_was_asked_since_then_is_still_told(
     await a_millisecond_goes_by(redis)
     await worker.finish(await worker.granted("N001", id="op-1"), STORED)
 
-    assert await forgetter.clear_outputs({"usps:N001": found.at_us}) == {}
+    assert await forgetter.clear_outputs({"usps:N001": found.at_us}) == ({}, [])
 
     told = await status(redis, "op-1")
     assert told is not None

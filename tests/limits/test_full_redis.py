@@ -6,17 +6,23 @@ from collections.abc import AsyncIterator
 
 import pytest
 from held import look, since
-from limits_bench import KEYS, Hire, Worker, again_in, redis_us, sent, the_lease_ends
+from limits_bench import KEYS, USPS, Hire, Worker, again_in, redis_us, sent, the_lease_ends
 from redis.asyncio import Redis
 from redis.exceptions import OutOfMemoryError
 
+from limits.archive import waiting_of
+from limits.braking import Brakes
 from limits.connect import shared_secret
+from limits.ends import Ends
+from limits.forgetting import Forgetter
 from limits.limiter import Policy
 from limits.memory import MEMORY_FIX, memory_in
+from limits.view import View
 from limits.workers import Who, live_workers
 from tracking.call import Granted, NoMemory
 from tracking.line import Line
 from tracking.operation import State
+from tracking.request import Number
 
 
 class Fill:
@@ -136,6 +142,37 @@ async def test_a_worker_lives_and_starts_while_redis_is_full(
     assert [each.host for each in told] == ["here"]
     await worker.limiter.close()
     assert await live_workers(redis, await redis_us(redis) // 1000) == []
+
+
+async def test_people_see_all_and_may_pause_and_forget_while_redis_is_full(
+    busy: Worker, redis: Redis, fill: Fill
+) -> None:
+    """Redis 7.0 refuses every command of a transaction then."""
+    await busy.parked("N001", id="op-1")
+    await busy.parked("N002")
+    await redis.rpush(KEYS.wait_list, "PUSHED")
+    view, brakes = View(redis, lambda _: busy.rules), Brakes(redis, lambda _: busy.rules)
+    forgetter = Forgetter(redis, lambda _: busy.rules)
+    (waits,) = (each["id"] for each in await view.operations_of(USPS, Number("N002")))
+    await fill.up()
+
+    (seen,) = await view.lines([Line("usps")])
+    found = await view.operations(["op-1", waits])
+    (listed,) = await view.operations_of(USPS, Number("N001"))
+    await brakes.pause(Line("usps"), 60.0, "by a test")
+    paused = await view.line(Line("usps"))
+
+    assert (seen.waiting_manual, set(found), listed["id"]) == (3, {"op-1", waits}, "op-1")
+    assert (paused.paused_why, paused.paused_note) == ("by_hand", "by a test")
+    assert (await brakes.resume(Line("usps"))).by_hand
+    assert (await forgetter.forget(USPS, Number("PUSHED"))).ended == 1
+    forgot = await forgetter.forget(USPS, Number("N001"))
+    cleared, _ = await forgetter.clear_outputs({"usps:N001": forgot.at_us})
+    assert (forgot.ended, cleared) == (1, {"usps:N001": 1})
+    assert (await waiting_of(redis))[0] == 2
+    ends = Ends(redis)
+    await ends.note_reply("op-1")
+    assert (await view.operations(["op-1"]))["op-1"]["repliedAt"]
 
 
 def test_a_redis_is_full_when_what_counts_has_reached_its_maxmemory() -> None:

@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 BROKEN = "limits/test_broken_keys.py::"
 DEMOTED = "limits/test_demoted_redis.py::"
 DRAINER = "limits/test_drainer.py::"
+FULL = "limits/test_full_redis.py::"
 FORGETS = "limits/test_redis_forgets.py::"
 INSPECTION = "limits/test_inspection.py::"
 LINES = "limits/test_lines_of_limits.py::"
@@ -27,13 +28,31 @@ MUTANTS = (
         tests=(BROKEN + "test_a_call_that_cannot_go_back_into_line_stays_in_flight",),
     ),
     Mutant(
-        name="a record that cannot be read stops its line",
-        breaks="I7",
+        name="a record that cannot be read is thrown away",
+        breaks="I1",
         where="limits/lua/lib/record.lua",
-        old="  local record = text and decoded(text)\n",
-        new="  local record = text and cjson.decode(text)\n",
+        old="  call('HSET', UNREADABLE, key .. ' ' .. field, text)\n",
+        new="",
         tests=(
             BROKEN + "test_a_waiting_record_that_cannot_be_read_is_set_aside_and_its_line_goes_on",
+        ),
+    ),
+    Mutant(
+        name="nobody can pause a courier while Redis is full",
+        breaks="I7",
+        where="limits/memory.py",
+        old="redis.call('DEL', KEYS[1])\n",
+        new="",
+        tests=(FULL + "test_people_see_all_and_may_pause_and_forget_while_redis_is_full",),
+    ),
+    Mutant(
+        name="a status that cannot be read ends forget half done",
+        breaks="I8",
+        where="limits/forgetting.py",
+        old="    except msgspec.MsgspecError:\n",
+        new="    except ZeroDivisionError:\n",
+        tests=(
+            "cli/test_forget.py::test_a_status_that_says_nothing_keeps_no_parcel_from_being_forgotten",
         ),
     ),
     Mutant(

@@ -191,7 +191,7 @@ def test_what_waited_in_a_redis_that_was_emptied_may_be_lost() -> None:
 def test_a_broken_limit_is_seen_on_the_couriers_clock(
     calls: Sequence[tuple[float, float]], invariant: str
 ) -> None:
-    seen = tuple(call("PARCEL2", at, ends) for at, ends in calls)
+    seen = tuple(call(f"PARCEL{at}", at, ends) for at, ends in calls)
 
     run = replace(GOOD, calls=seen)
     assert found(run) == unsafe(run) == [invariant]
@@ -214,6 +214,25 @@ def test_breaches_of_the_looks_at_redis_count() -> None:
 
 def test_a_run_that_never_gets_quiet_fails() -> None:
     assert found(replace(GOOD, left=("wait_list:named is not empty",))) == ["I7"]
+
+
+@pytest.mark.parametrize(
+    ("done", "second", "told"),
+    [
+        ((), 0.1, ["I8"]),
+        ((), 0.4, []),
+        ((), 0.6, []),
+        ((Done("link to beanstalkd flapping", 0.0, 0.2),), 0.1, ["I8"]),
+        ((Done("process frozen for a moment", 0.0, 0.2),), 0.1, []),
+        ((Done("link down", 0.0, 0.2, frozenset({"worker-1 to redis"})),), 0.1, []),
+    ],
+)
+def test_a_number_that_a_living_worker_calls_is_called_by_nobody_else(
+    done: tuple[Done, ...], second: float, told: list[str]
+) -> None:
+    calls = (call("PARCEL2", 0.0, 0.5), call("PARCEL2", second, second + 0.5))
+
+    assert found(replace(GOOD, calls=calls, meanwhile=Meanwhile(done=done))) == told
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ I5        every look at Redis while the faults went on
 I7        that quiet came in time, without new requests; and how soon everything went on after a
           `kill -9` or a server's return (recovery.py)
 I8        one document for each number, with the right answer; operations counted once, in Redis, in
-          statistics of each grain and in the archive
+          statistics of each grain and in the archive; no number called twice at once, unless a
+          worker or Redis stood still shortly before
 I9        that every record in `dead` has its reason, and every malformed job a record; that a
           courier that was away cost few calls and no request (outage.py)
 I12       that every kind of fault came, and every repair was needed
@@ -32,6 +33,7 @@ from chaos.scale import LEASE, MAX_AGE, REFUSED_ANSWERS, STEP_SECONDS
 from chaos.tallies import TOTALS
 from chaos.wishes import Kind, Wish
 from devstack import judge
+from devstack.judge import SECOND_NS
 from devstack.site.shapes import parcel
 from tracking.errors import UnstorableAnswer
 
@@ -41,6 +43,13 @@ CLOCK_SLACK = 2.0
 
 LEASE_SLACK = 1.0
 SHOWN = 12
+TWICE_SECONDS = 0.25
+"""Two calls of one number at once count from here on: the courier site sees the end of a killed
+worker's call a little late."""
+
+STOOD_STILL_SECONDS = 30.0
+"""After it a worker that lives may have been taken for dead: its lease is over, or it was not heard
+of for too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,7 @@ def breaches(found: Evidence) -> list[Breach]:
     if not stepped:
         judged += [*_lives(found)]
     if not emptied and not stepped:
-        judged += [*_limits(found), *_counts(found)]
+        judged += [*_limits(found), *_counts(found), *_twice(found)]
         judged += [*_tallies(found), *_archive(found)]
         judged += [*_recoveries(found), *_outages(found)]
     judged += [Breach("I7", f"not quiet: {what}") for what in found.left]
@@ -77,6 +86,27 @@ def _limits(found: Evidence) -> Iterator[Breach]:
         if (most := judge.most_starts_in_any_second(calls)) > courier.per_second:
             text = f"{most} starts of {courier.slug} in a second, not {courier.per_second}"
             yield Breach("I3", text)
+
+
+def _twice(found: Evidence) -> Iterator[Breach]:
+    """Numbers that were called while a call of theirs ran."""
+    running: dict[tuple[str, str], int] = {}
+    for call in sorted((each.call for each in found.calls), key=lambda each: each.arrived_ns):
+        name, arrived = (call.slug, call.number), call.arrived_ns
+        seconds = (min(running.get(name, 0), call.ended_ns or arrived) - arrived) / SECOND_NS
+        if seconds > TWICE_SECONDS and not _stood_still(found, arrived / SECOND_NS):
+            text = f"{call.slug}:{call.number} was called twice at once, for {seconds:.2f} s"
+            yield Breach("I8", text)
+        running[name] = max(running.get(name, 0), call.ended_ns or arrived)
+
+
+def _stood_still(found: Evidence, at: float) -> bool:
+    """Whether a worker or Redis may have missed something by then."""
+    return any(
+        done.began <= at <= done.ended + STOOD_STILL_SECONDS
+        for done in found.meanwhile.done
+        if "frozen" in done.kind or any("redis" in need for need in done.needs)
+    )
 
 
 def _lost(found: Evidence) -> Iterator[Breach]:

@@ -27,8 +27,8 @@ from tracking.errors import (
     UnreadableAnswer,
 )
 
-LEAST_LATENCY, MOST_LATENCY = 0.004, 0.019
-"""Their difference is below the guard of 20 ms."""
+LEAST_LATENCY, MOST_LATENCY = 0.004, 0.064
+"""They differ by more than `guard_ms` and less than `guard_most_ms`: workers measure that."""
 
 POISON = "POISON"
 REFUSED = "REFUSED"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator, Sequence
 
 from chaos.arena import PRODUCER, Arena
@@ -20,6 +21,9 @@ CONDITIONS: tuple[tuple[str, Condition, tuple[float, float]], ...] = (
     ("losing answers", DROP_REPLIES, (0.5, 2.0)),
 )
 
+FLAPS = (0.15, 0.9)
+"""Seconds between two resets of a link that flaps: calls take half a second, more or less."""
+
 
 def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
     """Every condition for the links to every server, of one worker or of all."""
@@ -31,6 +35,8 @@ def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
             yield Card(f"link to {server} {kind}", _needs(links), lasts, _become(links, condition))
         links = _links(scale, server, draw)
         yield Card(f"link to {server} reset", _needs(links), (0.0, 0.0), _reset(links))
+    links = [Link(name, "beanstalkd") for name in scale.names]
+    yield Card("link to beanstalkd flapping", _needs(links), (5.0, 9.0), _flap(links))
 
 
 def _links(scale: Scale, server: str, draw: random.Random) -> Sequence[Link]:
@@ -64,5 +70,27 @@ def _reset(links: Sequence[Link]) -> Do:
     def do(arena: Arena, _: random.Random) -> Undo:
         arena.network.reset(links)
         return nothing
+
+    return do
+
+
+def _flap(links: Sequence[Link]) -> Do:
+    """Reset again and again: jobs of running calls come back, their workers live."""
+
+    def do(arena: Arena, draw: random.Random) -> Undo:
+        over = threading.Event()
+
+        def flap() -> None:
+            while not over.wait(draw.uniform(*FLAPS)):
+                arena.network.reset(links)
+
+        thread = threading.Thread(target=flap, name="flapping links", daemon=True)
+        thread.start()
+
+        def undo() -> None:
+            over.set()
+            thread.join()
+
+        return undo
 
     return do

@@ -26,6 +26,7 @@ from sender import RULES, Reply, Sender, Step
 from walk_answers import borrowed, said_in, verdict_by
 
 from limits.codec import write_request
+from limits.keys import WORKERS
 from tracking.account import MAIN
 from tracking.call import NO_ROOM
 from tracking.request import Origin
@@ -36,6 +37,8 @@ PICK = st.integers(0, 1_000)
 ROOM = st.integers(NO_ROOM, 3)
 SENT = st.sampled_from([1, 1, 2])
 SOONEST_MS = -60_000
+WHO = "w"
+"""Of the process that admits, as the ids of its calls begin."""
 WHY = st.sampled_from(["results_down", "courier_down", "auth_failed"])
 GIVES_DUTIES = {"take", "finish", "retry", "hand_back"}
 
@@ -97,7 +100,7 @@ class Walk(Sender):
             if operation and word not in {"full", "reused", "too_late", "lent"}:
                 self.asked_for.add(operation)
 
-        return Step("admit", (self.new("c"), job[1], stored), then)
+        return Step("admit", (self.new(f"{WHO}-"), job[1], stored), then)
 
     def bury(self, grant: list[str]) -> None:
         call_id, _, granted_us, record, _ = grant
@@ -138,6 +141,17 @@ class Walk(Sender):
     def a_job_comes_again(self, pick: int, sent: int) -> None:
         if self.jobs:
             self.admit(*self.jobs[pick % len(self.jobs)], sent)
+
+    @rule(lives=st.booleans())
+    def who_admits_is_heard_of(self, *, lives: bool) -> None:
+        """While it lives, the job of a call that it makes comes back for nothing."""
+        self.flush()
+        until_ms = self.redis.time()[0] * 1000 + 15_000
+        if lives:
+            self.redis.zadd(WORKERS, {f'{{"token":"{WHO}"}}': until_ms})
+            self.redis.pexpire(WORKERS, 20_000)
+        else:
+            self.redis.delete(WORKERS)
 
     @rule(number=NUMBERS)
     def somebody_pushes_a_number_by_hand(self, number: str) -> None:

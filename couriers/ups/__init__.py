@@ -73,6 +73,9 @@ PATTERNS: tuple[NumberForm, ...] = (
 QUOTA = "none published"
 VERIFIED = "UPS' OpenAPI text and its list of status codes; never run against the live site"
 
+_SUBMITS = re.compile(r"\bto submit your package for clearance\b", re.IGNORECASE)
+"""Words beside the code of a clearance that is done, of one that begins."""
+
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number."""
@@ -221,6 +224,8 @@ def _known(told: Told | None) -> Status | None:
     by_code = STATUS_CODES.get(codes[0]) or STATUS_CODES.get(codes[1]) or own
     if by_code == statuses.DELIVERED and own in (statuses.FOR_PICKUP, statuses.COLLECTED):
         return own
+    if by_code == statuses.CUSTOMS_DONE and _SUBMITS.search(said):
+        return statuses.CUSTOMS_BEGUN
     by_words = recognise(said)
     known = by_code or TYPES.get(text(told.kind) or "") or by_words
     if known is statuses.IN_TRANSIT and by_words and by_words.tag is Tag.IN_TRANSIT:

@@ -38,7 +38,7 @@ def due_for_check(
     slug: object,
     now: dt.datetime,
     limit: int,
-    but: Sequence[str] = (),
+    but: Sequence[object] = (),
 ) -> list[Document]:
     """Active parcels of a slug whose next check is due, the longest due first.
 
@@ -69,11 +69,16 @@ def end_checks(
     return change_each(tracking, wanted, {"$set": {"next_check_at": None}})[1]
 
 
-def give_up_check(tracking: Collection[Document], name: object, now: dt.datetime, why: str) -> None:
-    """Note what is wrong with a document that this service did not write; check it no more."""
+def give_up_check(
+    tracking: Collection[Document], name: object, now: dt.datetime, why: str
+) -> list[Refusal]:
+    """Note what is wrong with a document that this service did not write; check it no more.
+
+    Tells if MongoDB refuses that.
+    """
     error = {"code": "bad_document", "message": why, "at": now}
     change = {"$set": {"next_check_at": None, "error": error}}
-    tracking.update_one({"_id": {"$eq": name}}, change)
+    return change_each(tracking, {"_id": {"$in": [name]}}, change)[1]
 
 
 def _due(now: dt.datetime) -> Document:

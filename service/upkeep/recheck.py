@@ -27,6 +27,7 @@ from service.results.queries import (
     put_off_checks,
     slugs_with_due,
 )
+from service.results.refused import Refusal
 from service.results.shipments import let_go
 from service.tubes.envelope import decode_request, encode_request
 from service.tubes.putter import Putter
@@ -62,8 +63,8 @@ class Recheck:
         self._store = store
         self._putter = putter
         self._slugs = slugs
-        self._refused: dict[str, dt.datetime] = {}
-        """Documents that cannot be put off, by when they are due again."""
+        self._refused: dict[str, tuple[object, dt.datetime]] = {}
+        """The `_id`s of documents that MongoDB lets nobody put off, and when they are due again."""
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -85,8 +86,8 @@ class Recheck:
         # A slug that is no text is no courier that is gone, but a document to be reported.
         ours = [slug for slug in slugs if not isinstance(slug, str) or slug in self._slugs]
         share = max(SHARE_LEAST, ROUND_MOST // max(1, len(ours)))
-        self._refused = {each: due for each, due in self._refused.items() if due > moment}
-        found, but = [], list(self._refused)
+        self._refused = {text: each for text, each in self._refused.items() if each[1] > moment}
+        found, but = [], [name for name, _ in self._refused.values()]
         for slug in ours:
             found += await self._store.read(_due_checks, self._store, slug, moment, share, but)
         return found
@@ -107,19 +108,25 @@ class Recheck:
         stay = await self._store.run(put_off_checks, tracking, names, moment, moment + PUT_OFF)
         if ended:
             stay += await self._store.run(end_checks, tracking, ended, moment)
-        for name, why in stay:
-            self._refused[name] = moment + PUT_OFF
-            emit(Event.REFUSED_DOCUMENT, collection=tracking.name, document=name, error=why)
+        self._leave(stay, moment)
         return len(names)
 
     async def _give_up(self, name: object, moment: dt.datetime, error: Exception) -> None:
         why = error.detail if isinstance(error, MalformedJob) else str(error)
-        await self._store.run(give_up_check, self._store.tracking, name, moment, why)
+        stay = await self._store.run(give_up_check, self._store.tracking, name, moment, why)
         emit(Event.BAD_DOCUMENT, document=str(name), error=why)
+        self._leave(stay, moment)
+
+    def _leave(self, refused: Sequence[Refusal], moment: dt.datetime) -> None:
+        """Pass over for an hour what would else be due at once again."""
+        for name, why in refused:
+            self._refused[str(name)] = (name, moment + PUT_OFF)
+            collection = self._store.tracking.name
+            emit(Event.REFUSED_DOCUMENT, collection=collection, document=str(name), error=why)
 
 
 def _due_checks(
-    store: Store, slug: object, moment: dt.datetime, most: int, but: Sequence[str]
+    store: Store, slug: object, moment: dt.datetime, most: int, but: Sequence[object]
 ) -> list[dict[str, Any]]:
     """Find checks that are due; `let_go` says whether nobody follows the parcel any more."""
     found = due_for_check(store.tracking, slug, moment, most, but)

@@ -260,6 +260,25 @@ async def test_a_document_that_no_worker_wrote_is_recorded_and_passed_over(
     assert why in fields["error"]
 
 
+async def test_what_mongodb_lets_nobody_put_off_holds_up_no_other_and_is_asked_about_hourly(
+    store: Store, putter: Putter, beanstalkd: Server, told: Told
+) -> None:
+    bad = {"_id": 5, "slug": "usps", "active": True, "next_check_at": DUE, "tracking_number": "Z"}
+    store.tracking.insert_many([bad, parcel("usps", "N00001"), parcel("usps", "N00002")])
+    valid = {"tracking_number": {"$nin": ["Z", "N00001"]}}
+    store.tracking.database.command("collMod", store.tracking.name, validator=valid)
+    recheck = Recheck(store, putter, [USPS])
+
+    looks = [await recheck.look(lambda: NOW) for _ in range(2)]
+    later = await recheck.look(lambda: NOW + PUT_OFF)
+
+    assert (looks, later) == ([2, 0], 2)
+    numbers = [payload["number"] for payload in put_on(beanstalkd)]
+    assert sorted(numbers) == ["N00001", "N00001", "N00002", "N00002"]
+    refused = [fields["document"] for event, fields in told if event is Event.REFUSED_DOCUMENT]
+    assert sorted(refused) == ["5", "5", "usps:N00001", "usps:N00001"]
+
+
 async def test_a_date_that_python_cannot_hold_is_passed_over_too(
     store: Store, putter: Putter, told: Told
 ) -> None:

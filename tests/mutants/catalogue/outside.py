@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 HOSTILE = "couriers/test_fetch_hostile.py::"
 JUDGE = "devstack/test_judge.py::"
 SECRETS = "couriers/test_redaction.py::"
+SLIPS = "couriers/test_detection.py::"
 
 MUTANTS = (
     Mutant(
@@ -74,6 +75,30 @@ MUTANTS = (
         old="    if root.getroottree().docinfo.internalDTD is not None:",
         new="    if root is None:",
         tests=("couriers/test_xml_answers.py::test_what_is_no_xml_or_more_than_xml_is_unreadable",),
+    ),
+    Mutant(
+        name="any page that says not found is a parcel that is not known yet",
+        breaks="I8",
+        where="couriers/bpost.py",
+        old="if status == HTTPStatus.NOT_FOUND and _NO_ITEM.match(body):",
+        new="if status == HTTPStatus.NOT_FOUND:",
+        tests=("couriers/bpost/test_bpost.py::test_what_is_no_answer",),
+    ),
+    Mutant(
+        name="a parcel that is handed to the depot is delivered",
+        breaks="I8",
+        where="couriers/purolator.py",
+        old="    if by_words or known is None:",
+        new="    if known is None:",
+        tests=("couriers/purolator/test_purolator.py::test_what_its_types_of_scans_mean",),
+    ),
+    Mutant(
+        name="a check that passes by chance goes before a slip of the pen",
+        breaks="I8",
+        where="couriers/detection.py",
+        old="        return (1, -own)",
+        new="        return (sign + 2, 0)",
+        tests=(SLIPS + "test_a_slip_in_a_number_of_dhl_paket_is_no_number_of_somebody_else",),
     ),
     Mutant(
         name="a number may reach another path of the courier",

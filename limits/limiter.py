@@ -140,8 +140,8 @@ class Limiter:
                 return Granted(call) if word == "granted" else Dying(call)
             case ["parked", why, put]:
                 return Parked(str(why), put_drain=put == 1)
-            case ["ended", state]:
-                return Ended(State(state))
+            case ["ended", state, *why]:
+                return Ended(State(state), *why)
             case ["held", _]:
                 return Held()
             case ["no_memory"]:

@@ -18,7 +18,8 @@ from limits.pipeline import Pipeline
 from limits.rules import NOBODY, Rules, RulesOf
 from limits.view import numbers
 from limits.workers import fitting_guards
-from tracking.line import Line, kind_of
+from tracking.line import Line, courier_line, kind_of
+from tracking.request import Slug
 
 AT_ONCE = 100
 """Lines of one round trip: about a millisecond of Redis' time."""
@@ -70,6 +71,13 @@ class Standings:
     async def guards(self) -> dict[str, int]:
         """The guards that would fit, in ms (`workers.fitting_guards`). Raises LimitsDown."""
         return await fitting_guards(self._redis)
+
+    async def room(self, slug: Slug, most: int, within: float) -> int:
+        """How many re-checks a courier takes that are called in `within` seconds (lua/room.lua)."""
+        line = courier_line(slug)
+        args = (write_rules(self._rules_of(line), NOBODY), b"[]", most, round(within * 1000))
+        _, fit = await self._pipeline.run("room", [keys.wait_list(line)], args)
+        return int(fit)
 
     async def _some(self, lines: Sequence[Line]) -> list[Standing]:
         seconds, micros = await self._redis.time()

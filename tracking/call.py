@@ -66,9 +66,13 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """There is nothing to do: the operation ended before, or a fresh answer was at hand."""
+    """There is nothing to do: the operation ended before, or a fresh answer was at hand.
+
+    `why`: too_late or wait_list_full of an AUTOMATIC request that was not taken, else "".
+    """
 
     state: State
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

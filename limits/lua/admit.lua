@@ -11,11 +11,12 @@ ARGV     behind the reports, see lib/batch.lua:
            request and stored for its account; or empty
 
 Uses     context: digits, quiet_until
-         memory: count, drop_ended, entries, open_operations
+         memory: count, count_open, drop_ended, entries, open_operations
          lists: nobody_waits, numbers, push_last, take_out, turns_before, waits
          tallies: tally, tally_call
          state: anonymous_id, elsewhere, move, new_operation, operation_in
-         record: account_of, join, read_record, waiting_record, whose_is, write_record
+         record: account_of, join, read_record, waiting_record, whose_is, write_record,
+         supersede
          operations: fresh, wait_again
          lanes: opening, starts_at
          waiting: move_due, put_behind, put_head, put_tail
@@ -24,7 +25,8 @@ Uses     context: digits, quiet_until
 
 Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "parked", why, put}      it waits; put 1: put a drain job
-         {now, "ended", state}          it ended before, expired, or a fresh answer was at hand
+         {now, "ended", state, why}     it ended before, expired, or a fresh answer was at hand; why: too_late
+                                        or wait_list_full of an AUTOMATIC one that was not taken, else none
          {now, "lent", account, observed}  a fresh answer, of a call that asked alike, is stored for this account
                                         only: store it for who asks now, too, and send it as `stored`
          {now, "reused", parcel}        its id is that of a request for this other parcel; '' if forgotten
@@ -45,9 +47,9 @@ end
 
 -- Sent again it may have been answered since it was parked: the drain job that it asked for is still
 -- to be put.
-local function ended(id, state)
+local function ended(id, state, why)
   if drainer() == 'tube:' .. id then return parked(id, 'known') end
-  return { now, 'ended', state }
+  return { now, 'ended', state, why }
 end
 
 -- The operation of a request, named; `known`: as it stands, nil for a new one.
@@ -59,7 +61,7 @@ end
 
 local function end_now(id, operation, verdict)
   move(operation.id, operation, verdict.state, verdict)
-  return ended(id, verdict.state)
+  return ended(id, verdict.state, verdict.why)
 end
 
 -- Whether a record carries an open operation. Where none does, somebody deleted it, and the id is as
@@ -67,7 +69,7 @@ end
 local function is_carried(operation, record)
   if record then return true end
   count('reopened')
-  if operation.status == 'WAITING' or operation.status == 'RUNNING' then count('open', -1) end
+  if operation.status == 'WAITING' or operation.status == 'RUNNING' then count_open(operation, -1) end
   return false
 end
 
@@ -125,11 +127,16 @@ local function go_on(id, request, old, record)
   return parked(id, lane)
 end
 
--- At least so many operations wait, or run and may wait again. So that a line that stands still is not
--- filled with gaps, they count from max_waiting on.
-local function operations_waiting()
-  local gaps_too = entries(MANUAL) + entries(AUTOMATIC) - rules.max_waiting
-  return math.max(waits(), open_operations(), gaps_too)
+-- At least so many operations wait, or run and may wait again, before a request: before a MANUAL one only
+-- MANUAL ones count, before an AUTOMATIC one all, so that it takes no room but what the others leave. So
+-- that a line that stands still is not filled with gaps, they count from max_waiting on.
+local function operations_waiting(request)
+  local open, automatic = open_operations()
+  if request.auto then
+    local gaps_too = entries(MANUAL) + entries(AUTOMATIC) - rules.max_waiting
+    return math.max(waits(), open, gaps_too)
+  end
+  return math.max(numbers(MANUAL), open - automatic, entries(MANUAL) - rules.max_waiting)
 end
 
 -- µs at which a new request could be called at the earliest, where nobody wants it any more by then; nil
@@ -148,10 +155,21 @@ local function unqueue(request)
   if request.unknown then call('SET', STATUS .. request.id, '{"status":null}', 'PX', 10000) end
 end
 
-local function full(request)
+-- Nobody asked for a re-check, and the next one is due before long: one that is not taken just ends.
+local NO_ROOM = {
+  state = 'CANCELLED', why = 'wait_list_full',
+  output = '{"code":"wait_list_full","message":"no room was left for a re-check"}',
+}
+local NO_TIME = {
+  state = 'CANCELLED', why = 'too_late',
+  output = '{"code":"too_late","message":"its call could not start before it expires"}',
+}
+
+local function full(id, operation, request)
+  if request.auto then return end_now(id, operation, NO_ROOM) end
   tally('full')
   unqueue(request)
-  return { now, 'full', operations_waiting() }
+  return { now, 'full', operations_waiting(request) }
 end
 
 -- One more that waits. Of those without an id only the record tells, while they wait.
@@ -163,12 +181,15 @@ end
 local function ask_courier(id, operation, request, flying)
   local number = request.number
   local idle = nobody_waits()
-  if not idle and operations_waiting() >= rules.max_waiting then return full(request) end
+  if not idle and operations_waiting(request) >= rules.max_waiting then
+    return full(id, operation, request)
+  end
   if not flying and not idle then
     move_due()
     idle = waits() == 0
   end
   local starts = not flying and too_late(request, idle)
+  if starts and request.auto then return end_now(id, operation, NO_TIME) end
   if starts then
     count('too_late')
     tally('too_late')
@@ -245,8 +266,10 @@ return function(id, asked, stored)
   local is_repeat = request.id and operation and is_carried(operation, record or flying)
   if request.id and not is_repeat then operation = nil end
   if record then
-    if request.id and not is_repeat and operations_waiting() >= rules.max_waiting then
-      return full(request)
+    local is_new = request.id and not is_repeat
+    local replaces = is_new and request.auto and supersede(number, record, request.id)
+    if is_new and not replaces and operations_waiting(request) >= rules.max_waiting then
+      return full(id, operation_of(request, name, operation), request)
     end
     promote(number, record, request)
     if not is_repeat then

@@ -97,10 +97,10 @@ class Handler:
                 emit(Event.PARKED, **_names(request, job), why=why)
                 if put_drain:
                     await self._dispatcher.go_on(line_of(request), Turn(put_drain=True))
-            case Ended(state):
+            case Ended(state, why):
                 self._reach(FailPoint.AFTER_ENDED)
                 event = Event.CANCELLED if state is State.CANCELLED else Event.REUSED
-                emit(event, **_names(request, job))
+                emit(event, **_names(request, job), **({"why": why} if why else {}))
             case Full() | Reused() | TooLate():
                 await self._refuse(job, request, admission)
             case Dying(call):

@@ -4,6 +4,9 @@ Put first, put off afterwards: a worker that vanishes in between leaves the chec
 request's id, made of parcel and due time, keeps a second put from being a second operation.
 Couriers take turns, so that none waits for the parcels of another. A parcel for which nobody but
 shipments asked is checked as long as one of these is active.
+
+A line takes no more of them than it can call before they are put again, and none while it stands:
+what is not put stays due.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import hashlib
 import random
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from service.observe.events import Event
 from service.observe.log import emit
@@ -46,6 +49,9 @@ SHARE_LEAST = 10
 TOGETHER_MOST = 100
 """Checks that are put together: to write them holds the event loop for some milliseconds."""
 
+LOOK_MOST = 100_000
+"""Checks of a courier that one look puts: more than nearly every rate lets start in PUT_OFF."""
+
 PUT_OFF = dt.timedelta(hours=1)
 """When a check is due again whose request found no answer; an answer sets its own time."""
 
@@ -56,13 +62,26 @@ _KEPT = " -"
 """Whatever a courier's numbers keep: how they are stored is how they are asked for."""
 
 
-class Recheck:
-    """Looks every half a minute for parcels whose next check is due."""
+class Lines(Protocol):
+    """What limits the calls to couriers."""
 
-    def __init__(self, store: Store, putter: Putter, slugs: Collection[Slug]) -> None:
+    async def room(self, slug: Slug, most: int, within: float) -> int:
+        """How many re-checks a courier takes that are called in `within` seconds; LimitsDown."""
+
+
+class Recheck:
+    """Looks every half a minute for parcels whose next check is due.
+
+    `lines`: None for couriers that take any number of them.
+    """
+
+    def __init__(
+        self, store: Store, putter: Putter, slugs: Collection[Slug], lines: Lines | None = None
+    ) -> None:
         self._store = store
         self._putter = putter
         self._slugs = slugs
+        self._lines = lines
         self._refused: dict[str, tuple[object, dt.datetime]] = {}
         """The `_id`s of documents that MongoDB lets nobody put off, and when they are due again."""
 
@@ -74,14 +93,18 @@ class Recheck:
                 await self.look()
 
     async def look(self, now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)) -> int:
-        """Put every check that is due. Returns how many. Raises TubesDown, ResultsDown."""
-        count = 0
-        while found := await self._due(moment := now()):
+        """Put every check that is due and that its line takes. Returns how many.
+
+        Raises TubesDown, ResultsDown, LimitsDown.
+        """
+        count, room = 0, dict[str, int]()
+        while found := await self._due(moment := now(), room):
             for start in range(0, len(found), TOGETHER_MOST):
                 count += await self._put(found[start : start + TOGETHER_MOST], moment)
         return count
 
-    async def _due(self, moment: dt.datetime) -> list[dict[str, Any]]:
+    async def _due(self, moment: dt.datetime, room: dict[str, int]) -> list[dict[str, Any]]:
+        """Find those of one round. `room`: what each courier takes yet in this look."""
         slugs = await self._store.read(slugs_with_due, self._store.tracking, moment)
         # A slug that is no text is no courier that is gone, but a document to be reported.
         ours = [slug for slug in slugs if not isinstance(slug, str) or slug in self._slugs]
@@ -89,8 +112,22 @@ class Recheck:
         self._refused = {text: each for text, each in self._refused.items() if each[1] > moment}
         found, but = [], [name for name, _ in self._refused.values()]
         for slug in ours:
-            found += await self._store.read(_due_checks, self._store, slug, moment, share, but)
+            if not isinstance(slug, str):
+                found += await self._store.read(_due_checks, self._store, slug, moment, share, but)
+                continue
+            if slug not in room:
+                room[slug] = await self._room(Slug(slug))
+            if most := min(share, room[slug]):
+                some = await self._store.read(_due_checks, self._store, slug, moment, most, but)
+                room[slug] -= len(some)
+                found += some
         return found
+
+    async def _room(self, slug: Slug) -> int:
+        """How many checks of a courier one look puts."""
+        if self._lines is None:
+            return LOOK_MOST
+        return await self._lines.room(slug, LOOK_MOST, PUT_OFF.total_seconds())
 
     async def _put(self, documents: Sequence[dict[str, Any]], moment: dt.datetime) -> int:
         requests, names, ended = [], [], []

@@ -112,8 +112,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     recheck_of = functools.cache(functools.partial(recheck_for, config))
     results = Trackings(parts.store, recheck_of)
     tasks, room = Tasks(), CallRoom(config.worker.concurrency, lambda: results.is_available)
-    codes = CodeCounts(parts.store)
-    tallying = Tallying(parts.tallies, parts.store)
+    codes, tallying = CodeCounts(parts.store), Tallying(parts.tallies, parts.store)
     dead, knows = Dead(parts.store), parts.knows
     stores = Stores(parts.limiter, results, dead, codes, parts.defects, tallying, knows)
     tracker = Tracker(parts.registry, parts.http)
@@ -132,7 +131,8 @@ def assemble(config: Config, parts: Parts) -> Worker:
     background.start("statistics", tallying.run)
     rechecked = frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled)
     if rechecked:
-        background.start("re-checks", Recheck(parts.store, parts.putter, rechecked).run)
+        recheck = Recheck(parts.store, parts.putter, rechecked, parts.standings)
+        background.start("re-checks", recheck.run)
     return Worker(
         slugs=parts.registry.slugs,
         requests=_intake(config, parts, REQUESTS_TUBE, JOBS_ADMITTED, receiver.on_requests),

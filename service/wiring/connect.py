@@ -26,6 +26,7 @@ from limits.epoch import Epoch, Loss, Vet, take_any
 from limits.failure import redis_down
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
+from limits.standing import Standings
 from limits.tallies import Tallies
 from limits.workers import Who, is_known
 from service import VERSION
@@ -55,6 +56,7 @@ class Parts:
 
     registry: Registry
     limiter: Limiter
+    standings: Standings
     store: Store
     http: aiohttp.ClientSession
     putter: Putter
@@ -94,6 +96,7 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     return Parts(
         registry,
         limiter,
+        Standings(redis, rules_of),
         store,
         http,
         putter,

@@ -239,7 +239,9 @@ def _operations_hang_on_one_record(redis: Redis, seen: Snapshot) -> None:
     assert set(reached.values()) <= {1}
     told = _statuses(redis, [f"{KEYS.status}{operation}" for operation in reached])
     open_now = {name for name, each in told.items() if each["status"] not in ENDS}
-    assert int(redis.hgetall(KEYS.counts).get("open", 0)) == len(open_now)
+    counts = redis.hgetall(KEYS.counts)
+    assert int(counts.get("open", 0)) == len(open_now)
+    assert int(counts.get("open_automatic", 0)) == sum("auto" in told[each] for each in open_now)
     known = _statuses(redis, redis.keys(f"{KEYS.status}*"))
     left = {name for name, each in known.items() if each["status"] not in ENDS} - open_now
     anonymous = {f"{KEYS.status}usps:{each['n']}:" for each in seen.flying.values()}

@@ -5,7 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
-from limits_bench import KEYS, NO_PLACES, USPS, Worker, counted, state
+from limits_bench import (
+    KEYS,
+    NO_PLACES,
+    USPS,
+    Worker,
+    a_millisecond_goes_by,
+    counted,
+    redis_us,
+    state,
+)
 from redis.asyncio import Redis
 
 from limits.cancelling import Canceller, Which
@@ -45,13 +54,16 @@ async def test_the_last_that_leaves_takes_the_number_along(busy: Worker, redis: 
 
 
 async def test_of_hundreds_each_is_looked_at_once(busy: Worker, redis: Redis) -> None:
-    for n in range(250):
-        origin = Origin.AUTOMATIC if n % 2 else Origin.MANUAL
-        await busy.parked(id=f"op-{n}", origin=origin)
+    for n in range(125):
+        await busy.parked(id=f"op-{n}")
+    before_ms = await redis_us(redis) // 1000
+    await a_millisecond_goes_by(redis)
+    for n in range(125, 250):
+        await busy.parked(id=f"op-{n}")
 
     todo, steps, ended = 0, 0, 0
     while steps == 0 or todo:
-        which = json.dumps({"origin": "AUTOMATIC"} | ({"todo": todo} if todo else {}))
+        which = json.dumps({"before": before_ms} | ({"todo": todo} if todo else {}))
         _, count, todo = await busy.raw("cancel_where", "N001", which)
         steps, ended = steps + 1, ended + count
 

@@ -130,7 +130,7 @@ async def test_a_full_list_takes_no_new_operation_but_more_requests_without_an_i
     worker = await hire(replace(ONE, max_waiting=2))
     await worker.granted("BUSY")
     await worker.parked("N001")
-    await worker.parked("N002", origin=AUTOMATIC)
+    await worker.parked("N002")
 
     assert await worker.admit("N003") == Full(2)
     await worker.parked("N001")

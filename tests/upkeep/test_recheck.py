@@ -192,6 +192,32 @@ async def test_the_longest_due_of_a_courier_comes_first(
     assert [each["number"] for each in put_on(beanstalkd)] == ["N00003", "N00002", "N00001"]
 
 
+class Room:
+    """Lines that take so many re-checks."""
+
+    def __init__(self, room: dict[str, int]) -> None:
+        self.room_of = room
+
+    async def room(self, slug: Slug, most: int, within: float) -> int:
+        assert within == PUT_OFF.total_seconds()
+        return min(most, self.room_of[slug])
+
+
+async def test_a_line_is_put_as_many_checks_as_it_takes_and_the_others_stay_due(
+    store: Store, putter: Putter, beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recheck, "ROUND_MOST", 4)
+    store.tracking.insert_many([*parcels("ups", 90), *parcels("usps", 90), *parcels("dhl", 3)])
+    lines = Room({"ups": 25, "usps": 0, "dhl": 100})
+
+    slugs = [UPS, USPS, Slug("dhl")]
+    assert await Recheck(store, putter, slugs, lines).look(lambda: NOW) == 28
+
+    put = [payload["slug"] for payload in put_on(beanstalkd)]
+    assert (put.count("ups"), put.count("usps"), put.count("dhl")) == (25, 0, 3)
+    assert store.tracking.count_documents({"next_check_at": DUE}) == 155
+
+
 class Commands(monitoring.CommandListener):
     """Counts the commands that are sent."""
 

@@ -14,7 +14,7 @@ sizes     of calls_leases, call_starts, calls_hour    ZCARD         …_lease, �
 dropped   what had ended was taken out of the zset    --            holds for the script
 clamped   nothing lies too far ahead in the zset      --            holds for the script
 average   µs of a call                                HGET          set_average
-open      operations with an id, before this script   HGET          -- (counts holds what changed)
+open      operations with an id, before this script   HMGET         -- (counts holds what changed)
 
 and for the end of the script (`close`):
 listed    a list changed, so the flag's time may be another one; moved: its order did
@@ -183,15 +183,24 @@ local function counted(name)
   return known.counts[name] or 0
 end
 
--- How many operations with an id wait or run.
+-- How many operations with an id wait or run, and how many of them are AUTOMATIC.
 local function open_operations()
-  known.open = known.open or tonumber(call('HGET', COUNTS, 'open') or 0)
-  return known.open + counted('open')
+  known.open = known.open or call('HMGET', COUNTS, 'open', 'open_automatic')
+  return tonumber(known.open[1] or 0) + counted('open'),
+    tonumber(known.open[2] or 0) + counted('open_automatic')
+end
+
+-- An operation with an id begins to wait or run (1), or does so no more (-1).
+local function count_open(operation, by)
+  count('open', by)
+  if operation.auto then count('open_automatic', by) end
 end
 
 -- None does: what went astray, because somebody deleted keys, counts no more.
 local function nothing_is_open()
-  if open_operations() ~= 0 then count('open', -open_operations()) end
+  local open, automatic = open_operations()
+  count('open', -open)
+  count('open_automatic', -automatic)
 end
 
 -- Lines for wait_slugs.
@@ -233,6 +242,7 @@ local function close()
     end
   end
   for name, by in pairs(known.counts) do
-    if by ~= 0 then call('HINCRBY', COUNTS, name, by) end
+    -- What builds before this one did not count must not be taken off.
+    if by ~= 0 and call('HINCRBY', COUNTS, name, by) < 0 then call('HDEL', COUNTS, name) end
   end
 end

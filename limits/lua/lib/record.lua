@@ -6,7 +6,8 @@ record: everybody who waits for one number, as one JSON value.
             newest one), count (nil: 1), at (ms, the newest arrival), first (ms, an earlier one, where
             other accounts wait too), age (ms, the strictest max_age), till (ms, the last expiry), auto
             (all of them are AUTOMATIC)
-  newest    ids of the newest operations, at most 16, the newest first
+  newest    ids of the newest operations, at most 16, the newest first; always with `recheck`
+  recheck   id of the newest AUTOMATIC operation that joined
   listed    how many ids more there are, in the list of `rest_of`, the newest first
   ids       how many operations with an id there are, but for those that were cancelled one by one
   job       key of the job that still stands in the tube for this record (granted directly)
@@ -156,9 +157,33 @@ local function carry(number, record, id)
   record.newest = record.newest or {}
   table.insert(record.newest, 1, id)
   if #record.newest <= INLINE then return end
-  call('LPUSH', rest_of(number, record), table.remove(record.newest))
+  local last = #record.newest
+  if record.newest[last] == record.recheck then last = last - 1 end
+  call('LPUSH', rest_of(number, record), table.remove(record.newest, last))
   record.listed = (record.listed or 0) + 1
   record.todo = record.todo and record.todo + 1
+end
+
+local supersede
+do
+  local SUPERSEDED = {
+    state = 'CANCELLED',
+    output = '{"code":"superseded","message":"a newer re-check of its parcel took its place"}',
+  }
+
+  -- An AUTOMATIC operation takes the place of the older ones of its account. Returns whether there was one.
+  function supersede(number, record, id)
+    local newest, left, account = record.newest or {}, {}, account_of(id)
+    local open = open_among(newest, number)
+    for i, each in ipairs(newest) do
+      local is_old = open[i] and open[i].auto and account_of(each) == account
+      if is_old then move(each, open[i], 'CANCELLED', SUPERSEDED) else table.insert(left, each) end
+    end
+    if #left == #newest then return false end
+    record.ids = record.ids - (#newest - #left)
+    record.newest = #left > 0 and left or nil
+    return true
+  end
 end
 
 -- A thousand at once: Lua's stack holds no more than a few thousand.
@@ -175,6 +200,7 @@ end
 -- the caller's to move.
 local function join(record, request)
   if request.id then
+    if request.auto then record.recheck = request.id end
     carry(request.number, record, request.id)
     record.ids = (record.ids or 0) + 1
     record.tills = record.tills or request.till ~= nil or nil
@@ -201,6 +227,9 @@ end
 local function merged(number, old, new)
   local listed = (old.listed or 0) + (new.listed or 0)
   old.listed, old.todo = listed > 0 and listed or nil, nil
+  local again = old.recheck and new.recheck
+  if again and open_among({ again }, number)[1] then supersede(number, old, again) end
+  old.recheck = new.recheck or old.recheck
   for i = #(new.newest or {}), 1, -1 do carry(number, old, new.newest[i]) end
   local ids = (old.ids or 0) + (new.ids or 0)
   old.ids = ids > 0 and ids or nil

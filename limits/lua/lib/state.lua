@@ -144,7 +144,9 @@ do
     tally_end(operation, verdict)
     tell_of_end(id, verdict.state)
     redis.pcall('PUBLISH', STATUS .. id, '') -- a user without channels may not: who waits looks, too
-    if not operation.anonymous and (was == 'WAITING' or was == 'RUNNING') then count('open', -1) end
+    if not operation.anonymous and (was == 'WAITING' or was == 'RUNNING') then
+      count_open(operation, -1)
+    end
   end
 
   -- Brings an operation, as it was read, to another state. verdict: of an end; of RUNNING, `started`.
@@ -162,7 +164,9 @@ do
       call('DEL', STATUS .. id)
     else
       call('SET', STATUS .. id, written(operation, state, verdict))
-      if was ~= 'RUNNING' and was ~= 'WAITING' and not operation.anonymous then count('open') end
+      if was ~= 'RUNNING' and was ~= 'WAITING' and not operation.anonymous then
+        count_open(operation, 1)
+      end
     end
     if state ~= 'WAITING' and was ~= 'RUNNING' then note_of_parcel(id, operation) end
     operation.status = state

@@ -92,8 +92,8 @@ MUTANTS = (
         name="what has ended counts as open",
         breaks="I8",
         where="limits/lua/lib/state.lua",
-        old="then count('open', -1) end",
-        new="then count('open', 0) end",
+        old="then\n      count_open(operation, -1)\n",
+        new="then\n      count_open(operation, 0)\n",
         tests=(STATES + "test_no_move_is_refused_on_the_longest_way",),
     ),
     Mutant(

@@ -14,6 +14,7 @@ FRESH = "limits/test_freshness.py::"
 LINE = "limits/test_line.py::"
 LOST = "limits/test_lost_replies.py::"
 PLACE = "limits/test_place.py::"
+RECHECKS = "limits/test_rechecks.py::"
 
 MUTANTS = (
     Mutant(
@@ -104,8 +105,8 @@ MUTANTS = (
         name="gaps of a line that stands still are counted by nobody",
         breaks="I9",
         where="limits/lua/admit.lua",
-        old="open_operations(), gaps_too)",
-        new="open_operations())",
+        old="open - automatic, entries(MANUAL) - rules.max_waiting)",
+        new="open - automatic)",
         tests=(LEAVING + "test_gaps_of_a_line_that_stands_still_count_from_max_waiting_on",),
     ),
     Mutant(
@@ -133,10 +134,50 @@ MUTANTS = (
         tests=(DRAINER + "test_a_retry_wakes_the_process_that_made_it_when_it_is_due",),
     ),
     Mutant(
+        name="re-checks take the room of customers",
+        breaks="I9",
+        where="limits/lua/admit.lua",
+        old="math.max(numbers(MANUAL), open - automatic,",
+        new="math.max(waits(), open,",
+        tests=(RECHECKS + "test_re_checks_take_the_room_that_customers_leave_and_never_theirs",),
+    ),
+    Mutant(
+        name="a re-check that finds no room is a refused request",
+        breaks="I9",
+        where="limits/lua/admit.lua",
+        old="  if request.auto then return end_now(id, operation, NO_ROOM) end\n",
+        new="",
+        tests=(RECHECKS + "test_re_checks_take_the_room_that_customers_leave_and_never_theirs",),
+    ),
+    Mutant(
+        name="a re-check that comes too late is a refused request",
+        breaks="I9",
+        where="limits/lua/admit.lua",
+        old="  if starts and request.auto then return end_now(id, operation, NO_TIME) end\n",
+        new="",
+        tests=(RECHECKS + "test_a_re_check_that_comes_too_late_ends_and_is_no_refused_request",),
+    ),
+    Mutant(
+        name="re-checks of one parcel wait beside each other",
+        breaks="I9",
+        where="limits/lua/admit.lua",
+        old="is_new and request.auto and supersede(number, record, request.id)",
+        new="false",
+        tests=(RECHECKS + "test_a_re_check_takes_the_place_of_the_older_one_of_its_parcel",),
+    ),
+    Mutant(
+        name="re-checks are put on a line that stands",
+        breaks="I9",
+        where="limits/lua/room.lua",
+        old="if paused_us() > 0 or calls_alone() then",
+        new="if false then",
+        tests=(RECHECKS + "test_a_line_that_stands_takes_no_re_checks",),
+    ),
+    Mutant(
         name="the list may grow without end",
         breaks="I9",
         where="limits/lua/admit.lua",
-        old="not idle and operations_waiting() >= rules.max_waiting",
+        old="not idle and operations_waiting(request) >= rules.max_waiting",
         new="false",
         tests=(LINE + "test_a_full_list_takes_no_new_operation_but_more_requests_without_an_id",),
     ),

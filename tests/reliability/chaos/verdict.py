@@ -179,7 +179,8 @@ class _Ends:
             case "ERROR":
                 return wish.id in self._dead
             case "CANCELLED":
-                return wish.kind is Kind.EXPIRING or wish.id in self._cancelled
+                may_end = wish.kind in {Kind.EXPIRING, Kind.AUTOMATIC}
+                return may_end or wish.id in self._cancelled
         # Too many waited: nothing was begun, and the record says so.
         return self._dead.get(wish.id or "", 0.0) >= put.began - CLOCK_SLACK
 

@@ -27,6 +27,7 @@ class Asked:
     id: str | None = None
     max_age: float = 30.0
     expires: bool = False
+    automatic: bool = False
 
     @property
     def malformed(self) -> bool:
@@ -90,6 +91,7 @@ class Producer:
             payload.get("id"),
             float(payload.get("max_age", 30.0)),
             "expires_in" in payload,
+            "origin" in payload,
         )
         known = draw.random() >= 0.03
         (self.asked if known else self.unacknowledged).append(asked)

@@ -82,6 +82,8 @@ class Judge:
             return is_recorded  # too many waited, another parcel's id, or poison
         cancelled = (asked.slug, asked.number) in self.operator.cancelled
         if asked.id is None:
+            ended = self.watch.ended.get(f"{asked.slug}:{asked.number}:job-{asked.job}")
+            cancelled |= asked.automatic and ended == "CANCELLED"  # no room, or too late
             return asked.expires or cancelled or self._is_stored(asked.slug, asked.number, asked)
         return self._has_ended(asked, cancelled=cancelled)
 
@@ -96,7 +98,8 @@ class Judge:
                 # One operation: it ended by the answer that any of its jobs was content with.
                 return any(self._is_stored(asked.slug, asked.number, each) for each in same)
             case "CANCELLED":
-                return cancelled or any(each.expires for each in same)
+                # A newer AUTOMATIC one supersedes it, and it takes but the room that is left.
+                return cancelled or any(each.expires or each.automatic for each in same)
         ended = asked.id in self.watch.ended
         return ended and self._is_refused(asked.slug, asked.number)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from limits.connect import RedisAddress, open_redis
 from limits.defects import Defects
+from limits.standing import Standings
 from limits.tallies import Tallies
 from limits.workers import Who, is_known
 from service.config import schema
+from service.config.handover import rules_for
 from service.flow.keep_trying import keep_trying
 from service.wiring.assemble import assemble
 from service.wiring.connect import Parts, _limiter
@@ -75,6 +77,7 @@ async def run_worker(
     parts = Parts(
         registry,
         limiter,
+        Standings(redis, cache(partial(rules_for, config))),
         store,
         without_http,
         putter,

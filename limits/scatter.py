@@ -26,8 +26,11 @@ from dataclasses import replace
 from limits.rules import Rules, RulesOf
 from tracking.line import Line
 
-LAST, FEWEST = 128, 8
+LAST, FEWEST = 128, 4
 """Answers that count: at two a second those of a minute, and as few as tell anything."""
+
+LOOK_EVERY = 8
+"""Answers between two looks at many of them: to sort them costs 10 µs."""
 
 OUTLIER = 50
 """One in so many of the slowest answers does not count: it is the courier's, not the way's."""
@@ -48,8 +51,8 @@ class _Answers:
         """Note one; whether the scatter was looked at again."""
         self._last.append(seconds)
         self._count += 1
-        if self._count % FEWEST:
-            return False  # to sort them costs 10 µs
+        if self._count < FEWEST or (self._count > 2 * LOOK_EVERY and self._count % LOOK_EVERY):
+            return False
         told, many = sorted(self._last), len(self._last)
         # Of few the extremes are not seen yet: of n evenly spread ones (n - 1) of (n + 1) parts.
         seen = told[-1 - many // OUTLIER] - told[0]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -131,3 +132,30 @@ async def test_a_step_that_nobody_waits_for_any_more_is_not_sent_again(
 
     assert not isinstance(first, BaseException)
     assert len(NUMBERS) / 2 < await redis.zcard(KEYS.calls_leases) < len(NUMBERS)
+
+
+@pytest.mark.parametrize(("of_the_call", "behind_it"), [(4_000, 60), (60, 4_000), (40, 40)])
+async def test_a_call_that_is_repeated_moves_the_fewer_of_its_operations_and_those_behind_it(
+    busy: Worker, wide: Worker, redis: Redis, of_the_call: int, behind_it: int
+) -> None:
+    ids = [f"op-{n}" for n in range(of_the_call + behind_it)]
+    await asyncio.gather(*(busy.parked(id=each) for each in ids[:of_the_call]))
+    (call,) = (await wide.take(1)).calls
+    await asyncio.gather(*(wide.parked(id=each) for each in ids[of_the_call:]))
+    moved = await moved_in_lists(redis)
+
+    await wide.repeat(call)
+
+    assert await moved_in_lists(redis) - moved <= 1 + min(of_the_call, behind_it) // 1_000
+    waiting = json.loads(await redis.hget(KEYS.wait_requests, "N001"))
+    assert waiting["ids"] == len(ids)
+    listed = await redis.lrange(f"{KEYS.operations}N001", 0, -1)
+    assert len(listed) == waiting["listed"]
+    assert sorted([*waiting["newest"], *listed]) == sorted(ids)
+
+
+async def moved_in_lists(redis: Redis) -> int:
+    """How often ids were taken off the end of a list."""
+    stats = await redis.info("commandstats")
+    pops = (stats.get(f"cmdstat_{name}", {"calls": 0}) for name in ("lpop", "rpop"))
+    return sum(each["calls"] for each in pops)

@@ -186,14 +186,23 @@ do
   end
 end
 
--- A thousand at once: Lua's stack holds no more than a few thousand.
+-- Joins two lists, whose newest stand first: `from` holds the older ones. The shorter one is moved: those of a
+-- call may be a million, and those who came while it ran are mostly few, or the other way round. A thousand at
+-- once: Lua's stack holds no more than a few thousand.
 local function move_rest(from, to)
-  if call('EXISTS', to) == 0 and call('EXISTS', from) == 1 then return call('RENAME', from, to) end
-  local ids = call('LPOP', from, 1000)
-  while ids and #ids > 0 do
-    call('RPUSH', to, unpack(ids))
-    ids = call('LPOP', from, 1000)
+  local older, newer = call('LLEN', from), call('LLEN', to)
+  if older == 0 then return end
+  local is_short = older <= newer
+  while math.min(older, newer) > 0 do
+    if is_short then
+      call('RPUSH', to, unpack(call('LPOP', from, 1000)))
+      older = older - 1000
+    else
+      call('LPUSH', from, unpack(call('RPOP', to, 1000)))
+      newer = newer - 1000
+    end
   end
+  if not is_short then call('RENAME', from, to) end
 end
 
 -- Takes a new request on the record, and on nothing when the same job is there again. Its operation is

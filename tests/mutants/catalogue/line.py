@@ -12,6 +12,7 @@ FLAWS = "limits/test_original_flaws.py::"
 LEAVING = "limits/test_leaving_early.py::"
 FRESH = "limits/test_freshness.py::"
 LINE = "limits/test_line.py::"
+LONG = "limits/test_long_scripts.py::"
 LOST = "limits/test_lost_replies.py::"
 PLACE = "limits/test_place.py::"
 RECHECKS = "limits/test_rechecks.py::"
@@ -132,6 +133,17 @@ MUTANTS = (
         old="    local grants = {}\n    move_due()\n",
         new="    local grants = {}\n",
         tests=(DRAINER + "test_a_retry_wakes_the_process_that_made_it_when_it_is_due",),
+    ),
+    Mutant(
+        name="of two lists of operations the longer one is moved",
+        breaks="I7",
+        where="limits/lua/lib/record.lua",
+        old="local is_short = older <= newer",
+        new="local is_short = newer > 0",
+        tests=(
+            LONG
+            + "test_a_call_that_is_repeated_moves_the_fewer_of_its_operations_and_those_behind_it",
+        ),
     ),
     Mutant(
         name="re-checks take the room of customers",

@@ -120,6 +120,13 @@ def _silent(error: Exception, text: str) -> LimitsDown:
     return LimitsDown(f"Redis does not answer ({reason})", "Start it, or correct redis.url.")
 
 
+def is_broken(error: Exception) -> bool:
+    """Whether what Redis holds is at fault: a key of another type, a text of another form."""
+    if isinstance(error, RedisError | OSError):
+        error = redis_down(error)
+    return isinstance(error, LimitsBroken | ValueError | LookupError | TypeError)
+
+
 @contextmanager
 def redis_asked() -> Iterator[None]:
     """Raise LimitsDown for what redis-py or the network raises in the `with` block."""

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from limits import keys
-from limits.failure import redis_asked
+from limits.failure import is_broken, redis_asked
 from tracking.line import Line
 
 OF_LINE: Mapping[str, str] = {
@@ -47,6 +48,9 @@ OF_ALL: Mapping[str, str] = {
     keys.EVENTS: "stream",
     keys.TALLIED_SLUGS: "set",
 }
+
+BROKEN = "broken"
+"""What binds a line of which a key or a record is not what it should be."""
 
 TOLD_MOST = 10
 """Records of one line that are named."""
@@ -86,6 +90,16 @@ async def flaws_of(redis: Redis, lines: Iterable[Line]) -> list[Flaw]:
         named = [each.key for each in found]
         aside = [(line, key) for line, key, _ in of_line if key.startswith("wait_unreadable:")]
         return found + await _unreadable(redis, [each for each in aside if each[1] not in named])
+
+
+async def busy_lines(redis: Redis) -> set[Line]:
+    """All lines on which something waits or runs; none where that key itself is broken."""
+    try:
+        return {Line(str(name)) for name in await redis.smembers(keys.LINES)}
+    except ResponseError as error:
+        if not is_broken(error):
+            raise
+        return set()
 
 
 def _wrong_type(line: Line, key: str, kind: str, right: str) -> Flaw:

@@ -13,9 +13,10 @@ from redis.asyncio import Redis
 from limits import keys
 from limits.clock import MICRO, Clock
 from limits.codec import write_rules
-from limits.failure import redis_asked
+from limits.failure import is_broken, redis_asked
 from limits.pipeline import Pipeline
 from limits.rules import NOBODY, Rules, RulesOf
+from limits.soundness import BROKEN, busy_lines
 from limits.view import numbers
 from limits.workers import fitting_guards
 from tracking.line import Line, courier_line, kind_of
@@ -60,13 +61,24 @@ class Standings:
     async def read(self, known: Iterable[Line]) -> list[Standing]:
         """All lines on which something waits or runs, and those of `known` that have a quota."""
         with redis_asked():
-            busy = {Line(str(name)) for name in await self._redis.smembers(keys.LINES)}
+            busy = await busy_lines(self._redis)
             quotas = {line for line in known if _has_quota(self._rules_of(line))}
             lines = sorted(line for line in busy | quotas if kind_of(line))
             found: list[Standing] = []
             for begin in range(0, len(lines), AT_ONCE):
-                found += await self._some(lines[begin : begin + AT_ONCE])
+                found += await self._sound(lines[begin : begin + AT_ONCE])
             return found
+
+    async def _sound(self, lines: Sequence[Line]) -> list[Standing]:
+        """As `_some`; where one of them is broken each is read by itself."""
+        try:
+            return await self._some(lines)
+        except Exception as error:
+            if not is_broken(error):
+                raise
+        if len(lines) == 1:
+            return [Standing(lines[0], 0, 0, 0, 0, 0.0, BROKEN, 0, None, None)]
+        return [each for line in lines for each in await self._sound([line])]
 
     async def guards(self) -> dict[str, int]:
         """The guards that would fit, in ms (`workers.fitting_guards`). Raises LimitsDown."""

@@ -12,12 +12,13 @@ from redis.asyncio import Redis
 from limits import keys
 from limits.clock import Clock
 from limits.codec import write_rules
-from limits.failure import redis_asked
+from limits.failure import is_broken, redis_asked
 from limits.memory import Memory, memory_in
 from limits.operations import Operation, operations, operations_of
 from limits.pauses import stop_of
 from limits.pipeline import Pipeline
 from limits.rules import NOBODY, RulesOf
+from limits.soundness import BROKEN, busy_lines
 from limits.workers import LiveWorker, live_workers
 from tracking.line import Line
 from tracking.operation import State
@@ -28,8 +29,9 @@ from tracking.request import Number, Slug
 class LineView:
     """One line at this moment. Times in seconds; None: nobody waits, or nothing binds.
 
-    `bound_by` is one of "", "no_worker", "not_configured", "quiet", "paused", "probing" (after a
-    pause one call alone tries), "per_hour", "per_day", "concurrency", "rate". `paused_why` is
+    `bound_by` is one of "", "broken" (see soundness.py; nothing else is known), "no_worker",
+    "not_configured", "quiet", "paused", "probing" (after a pause one call alone tries),
+    "per_hour", "per_day", "concurrency", "rate". `paused_why` is
     "by_hand" or the code of an error; `paused_note` is what the person wrote who paused it.
     `last_starts_seconds`: until the call is expected to start of the last that waits.
     """
@@ -98,7 +100,7 @@ class View:
     """Reads for people. Every method raises LimitsDown when Redis is silent."""
 
     def __init__(self, redis: Redis, rules_of: RulesOf) -> None:
-        self._redis = redis
+        self.redis = self._redis = redis
         self._pipeline = Pipeline(redis, Clock())
         self._pipeline.confirmed = False  # what is only read waits for no replica
         self._rules_of = rules_of
@@ -106,13 +108,13 @@ class View:
     async def lines(self, known: Iterable[Line] = ()) -> list[LineView]:
         """All lines that Redis holds something of, and all of `known`; by name."""
         with redis_asked():
-            active = {Line(str(name)) for name in await self._redis.smembers(keys.LINES)}
-            return [await self._line(line) for line in sorted(active | set(known))]
+            active = await busy_lines(self._redis)
+            return [await self._sound(line) for line in sorted(active | set(known))]
 
     async def line(self, line: Line) -> LineView:
         """One line, whether Redis holds something of it or not."""
         with redis_asked():
-            return await self._line(line)
+            return await self._sound(line)
 
     async def workers(self) -> list[LiveWorker]:
         """All worker processes that live, by host and age."""
@@ -168,6 +170,17 @@ class View:
         rules = write_rules(self._rules_of(line), NOBODY)
         args = (rules, b"[]", number, itself)
         return list(await self._pipeline.run("place", [keys.wait_list(line)], args))
+
+    async def _sound(self, line: Line) -> LineView:
+        """As `_line`; of one that is broken only that."""
+        try:
+            return await self._line(line)
+        except Exception as error:
+            if not is_broken(error):
+                raise
+        rules, nobody = self._rules_of(line), (0, 0, 0, None)
+        calls = (0, rules.concurrent, 0, rules.per_second)
+        return LineView(line, *calls, *nobody, BROKEN, None, None, "", "", {})
 
     async def _line(self, line: Line) -> LineView:
         names, rules = keys.of_line(line), self._rules_of(line)

@@ -22,6 +22,7 @@ from service.client.health import (
     findings_here,
     findings_of,
     guard_findings,
+    key_findings,
     refused_findings,
     worries_of,
 )
@@ -57,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
 
 async def _asked(config: Config, catalogue: Catalogue) -> list[Finding]:
     servers = await findings_of(config)
+    servers += await key_findings(config, catalogue.slugs)
     servers += await archive_findings(config, catalogue.slugs)
     servers += await guard_findings(config)
     servers += await asyncio.to_thread(refused_findings, config)

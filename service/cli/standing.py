@@ -25,7 +25,10 @@ _PAUSES = {
     "request_refused": "it calls the requests malformed",
 }
 # `stands` says the rest.
-_WORDS = {"no_worker": NOBODY} | dict.fromkeys(("", "queue", "retry", "running"), "")
+_BROKEN = "a key of it in Redis is broken: `python worker.py check` names it"
+_WORDS = {"no_worker": NOBODY, "broken": _BROKEN} | dict.fromkeys(
+    ("", "queue", "retry", "running"), ""
+)
 
 
 def summary(operation: Mapping[str, Any]) -> str:

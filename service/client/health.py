@@ -11,6 +11,7 @@ from importlib.metadata import version
 from couriers.http.settings import environment_name
 from couriers.registry import MODULES, wanted_credentials
 from limits.archive import MARK_BYTES, waiting_of
+from limits.soundness import flaws_of
 from limits.workers import fitting_guards
 from service.client.catalogue import Catalogue
 from service.client.connections import collections_of, redis_of
@@ -24,7 +25,8 @@ from service.config.secret import masked_value
 from service.preflight.judgement import Finding, Grade
 from service.preflight.survey import survey
 from service.results.refused import counted
-from tracking.errors import LimitsDown, ResultsDown
+from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
+from tracking.line import courier_line
 from tracking.request import Slug
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "findings_here",
     "findings_of",
     "guard_findings",
+    "key_findings",
     "refused_findings",
     "worries_of",
 ]
@@ -73,8 +76,18 @@ async def archive_findings(config: Config, slugs: Sequence[Slug]) -> list[Findin
     try:
         async with redis_of(config) as redis:
             return [archive_finding(config, slugs, *await waiting_of(redis))]
-    except LimitsDown:
+    except (LimitsBroken, LimitsDown):
         return []
+
+
+async def key_findings(config: Config, slugs: Sequence[Slug]) -> list[Finding]:
+    """Name keys and records that stop a courier; nothing where Redis does not answer."""
+    try:
+        async with redis_of(config) as redis:
+            flaws = await flaws_of(redis, map(courier_line, slugs))
+    except (LimitsBroken, LimitsDown):
+        return []
+    return [Finding("Redis", Grade.UNSURE, each.what, each.fix) for each in flaws]
 
 
 def archive_finding(
@@ -96,7 +109,7 @@ async def guard_findings(config: Config) -> list[Finding]:
     try:
         async with redis_of(config) as redis:
             return [guard_finding(config, await fitting_guards(redis))]
-    except LimitsDown:
+    except (LimitsBroken, LimitsDown):
         return []
 
 

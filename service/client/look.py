@@ -13,6 +13,7 @@ from typing import Any
 
 from limits.pauses import BY_HAND
 from limits.running import RunningCall, running_calls
+from limits.soundness import flaws_of
 from limits.view import LineView, Place, View
 from limits.workers import LIVES_SECONDS, LiveWorker
 from service.client.archived import kept_operation, with_archived
@@ -24,7 +25,7 @@ from service.results.code_counts import listed
 from service.results.connection import Document
 from service.results.queries import find_tracking
 from tracking.account import Account
-from tracking.errors import LimitsDown, ResultsDown
+from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
 from tracking.line import courier_line
 from tracking.operation import State
 from tracking.request import Number, Slug
@@ -152,7 +153,8 @@ async def lines_of(view: View, known: Sequence[Slug]) -> Lines:
     configured = set(map(courier_line, known))
     views, memory = await asyncio.gather(view.lines(configured), view.memory())
     removed = [each for each in views if each.line not in configured and _waiting(each)]
-    worries = [*map(str, judge_memory(memory)), *map(_removed, removed)]
+    flaws = await flaws_of(view.redis, sorted(configured | {each.line for each in views}))
+    worries = [*map(str, judge_memory(memory)), *map(str, flaws), *map(_removed, removed)]
     told = [_of_nobody(each) if each in removed else each for each in views if _tells(each)]
     return Lines(told, worries)
 
@@ -266,7 +268,7 @@ async def live_workers(config: Config) -> list[LiveWorker] | None:
     try:
         async with view_of(config) as view:
             return await view.workers()
-    except LimitsDown:
+    except (LimitsBroken, LimitsDown):
         return None
 
 

@@ -298,3 +298,26 @@ def test_doctor_names_the_guard_that_fits(
 
     assert line.startswith(f"{grade:<5} pacing: ")
     assert words in line
+
+
+def test_a_broken_key_of_one_courier_is_named_and_all_others_are_shown(
+    run: Run, store: redis.Redis
+) -> None:
+    store.rpush("wait_list:usps", "94000001")
+    store.sadd("wait_list:ups", "1Z1")
+    store.hset("wait_unreadable:usps", "wait_requests:usps 94000002", "{")
+    what = "wait_list:ups is a set, not a list"
+
+    told, check, doctor = run("info"), run("check"), run("doctor")
+    (look,) = run("info", "--json").json
+    (checked,) = run("check", "--json").json
+
+    bound = {each["slug"]: each["bound_by"] for each in look["couriers"]}
+    assert (told.code, bound["ups"], bound["usps"]) == (0, "broken", "no_worker")
+    assert look["worries"][0].partition(". ")[0] == what
+    assert "94000002" in look["worries"][1]
+    assert f"{what}. Look at it, then move it away: redis-cli RENAME" in told.out
+    assert (check.code, what in check.out, what in doctor.out) == (0, True, True)
+    assert what in checked["broken"][0]
+    store.delete("wait_list:ups")
+    assert run("check", "--json").json[0]["broken"] == checked["broken"][1:]

@@ -90,3 +90,16 @@ async def test_lines_beyond_one_round_trip_are_read_too(redis: Redis) -> None:
 
     assert [each.line for each in found] == lines
     assert [each.manual for each in found] == [0] * AT_ONCE + [1]
+
+
+async def test_a_line_with_a_broken_key_leaves_the_others_to_be_told(
+    redis: Redis, hire: Hire
+) -> None:
+    worker = await hire(RULES)
+    await worker.granted("N001", slug="fedex")
+    await redis.sadd(KEYS.wait_list, "N001")
+    await redis.sadd("wait_slugs", "usps")
+
+    [fedex, usps] = await read(redis, RULES)
+
+    assert (fedex.running, usps.running, usps.bound_by) == (1, 0, "broken")

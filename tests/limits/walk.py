@@ -22,7 +22,7 @@ from limits_invariants import (
     setback_of,
     take_snapshot,
 )
-from sender import RULES, Reply, Sender, Step
+from sender import RULES, Reply, Sender, Step, written
 from walk_answers import borrowed, said_in, verdict_by
 
 from limits.codec import write_request
@@ -40,6 +40,12 @@ SOONEST_MS = -60_000
 WHO = "w"
 """Of the process that admits, as the ids of its calls begin."""
 WHY = st.sampled_from(["results_down", "courier_down", "auth_failed"])
+ASIDE = "moved away"
+BREAKABLE = [
+    *(KEYS.wait_list, KEYS.wait_list_automatic, KEYS.wait_later, KEYS.wait_requests),
+    *(KEYS.wait_inflight, KEYS.wait_order, KEYS.calls_leases, KEYS.call_starts),
+]
+"""Not the counters: what happens meanwhile is in none."""
 GIVES_DUTIES = {"take", "finish", "retry", "hand_back"}
 
 
@@ -234,6 +240,52 @@ class Walk(Sender):
     def bury_all(self, reply: Reply) -> None:
         for grant in reply[2]:
             self.bury(grant)
+
+    @rule(
+        key=st.sampled_from(BREAKABLE),
+        steps=st.lists(st.sampled_from(["admit", "take", "finish", "sweep", "back"]), max_size=4),
+        number=NUMBERS,
+    )
+    def a_key_is_of_another_type_for_a_while(self, key: str, steps: list[str], number: str) -> None:
+        """Somebody wrote SADD, and moves that away again; workers vanish meanwhile."""
+        self.flush()
+        self.leap()
+        if self.redis.exists(key):
+            self.redis.rename(key, ASIDE)
+        self.redis.sadd(key, "N001")
+        for step in steps:
+            self._meet(step, number)
+        self.redis.delete(key)
+        if self.redis.exists(ASIDE):
+            self.redis.rename(ASIDE, key)
+        self._heal()
+
+    def _meet(self, step: str, number: str) -> None:
+        """One step whose reply nobody heard: it met the key, or its worker vanished."""
+        call = self.calls[0] if self.calls else ("none", number, 1)
+        dead = verdict(call[2], state="SUCCESS")
+        args: dict[str, tuple[Any, ...]] = {
+            "admit": (self.new("c"), write_request(asking(number, None), self.new("j")), b""),
+            "take": (self.new("t"), 2, 0),
+            "finish": (call[0], dead, call[1], self.new("t"), 1),
+            "sweep": (self.new("s"),),
+            "back": (call[0], 0, self.new("t"), 1),
+        }
+        name = "hand_back" if step == "back" else step
+        self.redis.eval(self.text, *written([Step(name, args[step], print)], "w1"))
+
+    def _heal(self) -> None:
+        """Every lease ends, and sweeps put all back into line; drain jobs come with that."""
+        self.calls.clear()
+        for _ in range(20):
+            self._all_past(KEYS.calls_leases)
+            claims_end(self.redis)
+            self.drain_jobs = 0
+            self.redis.delete(KEYS.wait_drainer)
+            self.sweep(1)
+            self.flush()
+            if not self.calls and self.run("sweep", self.new("s"))[-1] == 0:
+                return
 
     @rule(operation=IDS.filter(bool), number=NUMBERS, sent=SENT)
     def somebody_cancels_an_operation(self, operation: str, number: str, sent: int) -> None:

@@ -47,13 +47,16 @@ class Absence(World):
         super().__init__(plan, Scripting())
         self._seen = seen
         self._store, self.server.put = self.server.put, self._put  # type: ignore[method-assign]
-        self.loop.outside(AWAY, self._cut)
+        self.loop.outside(AWAY, lambda: self._cut(self.couriers.calls))
         for moment in (FOUND_OUT, BACK):
             self.loop.outside(moment, self._count, moment)
         self.loop.outside(BACK, self.nemesis.mongodb_is_back)
 
-    def _cut(self) -> None:
-        self.nemesis.mongodb.away = True
+    def _cut(self, calls: int) -> None:
+        """MongoDB goes when the next call has begun."""
+        self.nemesis.mongodb.away = self.couriers.calls > calls
+        if not self.nemesis.mongodb.away:
+            self.loop.outside(0.01, self._cut, calls)
 
     def _count(self, moment: float) -> None:
         self._seen.calls[moment] = self.couriers.calls

@@ -69,13 +69,19 @@ class Twins:
     def rpush(self, key: str, value: str) -> Any:
         return self._both(self._redis.rpush(key, value), "RPUSH", key, value)
 
+    def pexpire(self, key: str, ms: int) -> Any:
+        return self._both(self._redis.pexpire(key, ms), "PEXPIRE", key, str(ms))
+
     def delete(self, key: str) -> Any:
         return self._both(self._redis.delete(key), "DEL", key)
 
-    def zadd(self, key: str, scores: dict[str, float], *, xx: bool) -> Any:
+    def zadd(self, key: str, scores: dict[str, float], *, xx: bool = False) -> Any:
         ((member, score),) = scores.items()
         reply = self._redis.zadd(key, scores, xx=xx)
-        return self._both(reply, "ZADD", key, "XX", str(score), member)
+        return self._both(reply, "ZADD", key, *["XX"][: int(xx)], str(score), member)
+
+    def hset(self, key: str, field: str, value: str) -> Any:
+        return self._both(self._redis.hset(key, field, value), "HSET", key, field, value)
 
     def eval(self, text: str, count: int, *values: Any) -> Any:
         self._keep_off_the_edges()
@@ -150,7 +156,7 @@ def _stored(value: object, theirs: Any) -> object:
         case Members():
             return set(value)
         case Scores():
-            return [list(each) for each in value.ranked()]
+            return _plain([list(each) for each in value.ranked()])
         case Entries():
             return _told_alike(value, theirs)
     return _plain(value)
@@ -182,7 +188,12 @@ def _plain(value: object) -> object:
 
 
 class TwinWalk(Walk):
-    """The random walk of the limits' tests, with both."""
+    """The random walk of the limits' tests, with both.
+
+    No key is of another type: an error tells no time by which ours could run.
+    """
+
+    a_key_is_of_another_type_for_a_while = None
 
     def __init__(self, url: str, at_once: int) -> None:
         super().__init__(url, at_once)

@@ -42,6 +42,12 @@ def any_library() -> Path:
     return next(path for folder in folders for path in Path("/").glob(f"{folder}/{name}"))
 
 
+@pytest.fixture(autouse=True)
+def _on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all tests run with the project's own servers, these still look on PATH."""
+    monkeypatch.delenv("DEVSTACK_OWN", raising=False)
+
+
 def program(folder: Path, name: str, says: str, code: int = 0) -> Path:
     path = folder / name
     path.write_text(f"#!/bin/sh\necho '{says}'\nexit {code}\n")

@@ -85,7 +85,8 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[str], Command]]:
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Command]]:
+    monkeypatch.delenv("TRACKER_INGEST__SPOOL")  # the demo has one of its own
     started: list[Command] = []
 
     def begin(target: str) -> Command:

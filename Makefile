@@ -37,7 +37,6 @@ check: $(READY) ## static checks: style, types, imports, architecture
 bench: $(READY) ## measure it in twenty minutes; QUICK=1: small, in a few minutes
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
-MINUTES ?= 3
 WALKS ?= 1000
 WORKERS ?= 3
 JUDGED := tests/limits/test_random_walk.py tests/limits/test_paced_permits.py \
@@ -47,7 +46,7 @@ chaos: $(READY) ## break workers and servers by a fresh plan, then judge (SEED=1
 	@$(if $(SHORT),,FRESH=1 TIMES=1 WALKS=$(WALKS) $(BIN)/python -m pytest -q $(JUDGED))
 	@$(if $(SHORT),,PYTHONPATH=.:tests/reliability $(BIN)/python -m door_storm $(if $(SEED),--seed $(SEED)))
 	@PYTHONPATH=.:tests/reliability $(BIN)/python -m chaos \
-	  $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES) --workers $(WORKERS) --couriers $(COURIERS) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) --workers $(WORKERS) --couriers $(COURIERS) \
 	  $(if $(RATE),--rate $(RATE)) $(if $(SHORT),--short) $(if $(FORGET),--forget-redis) \
 	  $(if $(STEP),--step-clock) $(if $(AWAY),--away $(AWAY)) $(if $(OUTAGE),--outage $(OUTAGE)) \
 	  $(if $(SENTINELS),--sentinels) $(if $(MEMBERS),--members) $(if $(DOCS),--write-docs)

@@ -82,6 +82,7 @@ def test_a_courier_whose_operations_are_counted_gets_no_request_without_an_id() 
 def test_without_being_asked_the_couriers_are_the_five() -> None:
     assert couriers() == COURIERS
     assert Scale(seed=7).command == "make chaos SEED=7 MINUTES=3 WORKERS=3"
+    assert Scale.short(7, seconds=120.0).command == "make chaos SEED=7 MINUTES=2 SHORT=1"
 
 
 def test_more_couriers_have_productions_limits_and_names_of_their_own() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from chaos import report, timeline
 from chaos.run import run
-from chaos.scale import COURIERS, Scale, couriers
+from chaos.scale import COURIERS, LONG_SECONDS, SHORT_SECONDS, Scale, couriers
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 WANTED = frozenset(
@@ -26,7 +26,7 @@ WANTED = frozenset(
 )
 """What every long run must have seen at least once."""
 
-LONG_SECONDS = 150.0
+ENOUGH_SECONDS = 150.0
 """A run that calls couriers for a shorter time may miss something by chance."""
 
 
@@ -44,7 +44,7 @@ def main() -> int:
 
     say(scale.command)
     calling = scale.seconds - scale.away_seconds
-    wanted = WANTED if calling >= LONG_SECONDS else frozenset[str]()
+    wanted = WANTED if calling >= ENOUGH_SECONDS else frozenset[str]()
     finished = run(scale, wanted, say)
     sys.stdout.write("\n" + report.text(finished.evidence, finished.breaches))
     if asked.timeline:
@@ -58,12 +58,13 @@ def main() -> int:
 
 
 def _scale(asked: argparse.Namespace) -> Scale:
+    seconds = asked.minutes and asked.minutes * 60
     if asked.short:
-        return Scale.short(asked.seed)
+        return Scale.short(asked.seed, seconds or SHORT_SECONDS)
     return Scale(
         seed=asked.seed,
         workers=asked.workers,
-        seconds=asked.minutes * 60,
+        seconds=seconds or LONG_SECONDS,
         couriers=couriers(asked.couriers, asked.rate, asked.outage),
         rate=asked.rate,
         forget_redis=asked.forget_redis,
@@ -78,7 +79,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     fresh = int(time.time())
     parser.add_argument("--seed", type=int, default=fresh, help="what is drawn (another each time)")
-    parser.add_argument("--minutes", type=float, default=3.0, help="length of the faults (3)")
+    parser.add_argument("--minutes", type=float, help="length of the faults (3; 0.75 with --short)")
     parser.add_argument("--workers", type=int, default=3, help="worker.py run, this often (3)")
     parser.add_argument("--couriers", type=int, default=len(COURIERS), help="how many (5)")
     parser.add_argument("--rate", type=float, help="requests put per second (21 for 5 couriers)")

@@ -31,6 +31,10 @@ LATENCY, JITTER = 0.02, 0.5
 """Seconds a courier takes for an answer when it behaves."""
 
 
+SHORT_SECONDS, LONG_SECONDS = 45.0, 180.0
+"""Of faults, where nobody says how many minutes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Courier:
     """A made-up courier and its limits; `pace` is how many requests per second are put for it.
@@ -108,9 +112,9 @@ class Scale:
     members: bool = False
 
     @classmethod
-    def short(cls, seed: int) -> Scale:
+    def short(cls, seed: int, seconds: float = SHORT_SECONDS) -> Scale:
         """A run of about a minute, for `make prove`: most kinds of faults, close together."""
-        return cls(seed=seed, seconds=45.0, gap=(0.4, 1.0), fail_points=3, is_short=True)
+        return cls(seed=seed, seconds=seconds, gap=(0.4, 1.0), fail_points=3, is_short=True)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -141,7 +145,7 @@ class Scale:
             if asked
         )
         minutes = f"{self.seconds / 60:g}"
-        size = "SHORT=1" if self.is_short else f"MINUTES={minutes} WORKERS={self.workers}"
+        size = f"MINUTES={minutes} " + ("SHORT=1" if self.is_short else f"WORKERS={self.workers}")
         if len(self.present) != len(COURIERS):
             size += f" COURIERS={len(self.present)}"
         if self.rate is not None:

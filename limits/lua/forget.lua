@@ -10,7 +10,7 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Uses     context: digits
          memory: counted
-         state: parcel_of
+         state: delete_history
          record: read_record, write_record
          operations: end_where, everyone
          waiting: end_waiting
@@ -51,7 +51,7 @@ return function(number, keep_ms, places)
     ended = ended + more
     if not looked then return { now, ended, 1, '', 0 } end
   end
-  call('DEL', HISTORY .. parcel_of(number))
+  delete_history(number)
   call('SET', FORGOTTEN .. slug .. ':' .. number, digits(now), 'PX', keep_ms)
   return { now, ended, 0, record and id or '', call('DEL', ANSWER .. number) }
 end

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from limits_bench import (
     ANSWERED,
     KEYS,
     NO_PLACES,
+    Hire,
     Worker,
     a_millisecond_goes_by,
     forget,
@@ -14,6 +17,7 @@ from limits_bench import (
 from redis.asyncio import Redis
 
 from limits.forgetting import Forgetter
+from limits.rules import Rules
 from tracking.call import Reused, Verdict
 from tracking.operation import State
 
@@ -93,3 +97,20 @@ async def test_what_was_asked_since_then_is_still_told(
     told = await status(redis, "op-1")
     assert told is not None
     assert told["tracking"] == "usps:N001"
+
+
+async def test_who_asks_in_the_very_script_that_forgets_is_noted_for_a_day(
+    hire: Hire, redis: Redis
+) -> None:
+    worker = await hire(Rules(concurrent=1))
+    busy = await worker.granted("BUSY")
+    await worker.parked("N001", id="op-1")
+
+    *_, (_, again, _) = await asyncio.gather(
+        worker.finish(busy),
+        worker.raw("forget", "N001", 60_000, NO_PLACES),
+        worker.raw_admit("c", id="op-2"),
+    )
+
+    assert again == "granted"
+    assert 0 < await redis.pttl(f"{KEYS.history}usps:N001") <= 86_400_000

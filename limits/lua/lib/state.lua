@@ -40,7 +40,7 @@ local function new_operation(number, request)
   }
 end
 
-local move
+local move, delete_history
 do
   -- What an operation may become. NONE: no operation is known under its id.
   local MOVES = {
@@ -123,6 +123,13 @@ do
     if call('PEXPIRE', key, DAY_MS, 'NX') == 1 then return end
     call('PEXPIRE', key, DAY_MS)
     call('ZREMRANGEBYSCORE', key, '-inf', now_ms - DAY_MS)
+  end
+
+  -- What is noted of the parcel from now on, perhaps in this script, gets an end of its own again.
+  function delete_history(number)
+    local key = HISTORY .. parcel_of(number)
+    trimmed[key] = nil
+    call('DEL', key)
   end
 
   local expires = false

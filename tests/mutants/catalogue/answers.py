@@ -84,7 +84,7 @@ MUTANTS = (
         name="a forgotten parcel still names its operations",
         breaks="I8",
         where="limits/lua/forget.lua",
-        old="  call('DEL', HISTORY .. parcel_of(number))\n",
+        old="  delete_history(number)\n",
         new="",
         tests=(HISTORY + "test_of_a_forgotten_parcel_nothing_is_listed",),
     ),

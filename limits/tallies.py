@@ -15,7 +15,6 @@ end, however many processes make it, and however often.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,18 +79,15 @@ class Tallies:
         first = max(min(before, current), oldest)
         if not slugs:
             return Made(current, ())
-        await asyncio.gather(
-            *(
-                self._add_up(keys.ten_minutes(at), [keys.ten_minutes(at, s) for s in slugs])
-                for at in range(first, current + 1, TEN_MINUTES)
-            )
-        )
+        # One after the other: a pipeline of a week's scripts would hold up what else asks Redis.
+        for at in range(first, current + 1, TEN_MINUTES):
+            await self._add_up(keys.ten_minutes(at), [keys.ten_minutes(at, s) for s in slugs])
         if before == current:
             return Made(current, ())
         days = range(_from(first, DAY), current + 1, DAY)
         # Those of all slugs are made of what was made just now.
-        made = (self._day(at, slug, current) for at in days for slug in ("", *slugs))
-        return Made(current, await asyncio.gather(*made))
+        made = [await self._day(at, slug, current) for at in days for slug in ("", *slugs)]
+        return Made(current, made)
 
     async def kept(self, made: Made) -> None:
         """The days that were made are safe: only later ones are to be made from now on."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from limits_bench import Worker, redis_us
 from redis.asyncio import Redis
 
 from limits import keys
+from limits.pipeline import Pipeline
 from limits.tallies import DAY, TEN_MINUTES, Tallies
 from tracking.request import Slug
 from tracking.tally import tally_of
@@ -232,3 +235,23 @@ async def test_sums_of_a_portion_are_only_told(worker: Worker, redis: Redis) -> 
 
     assert dict(zip(sums[::2], sums[1::2], strict=True)) == {"full": 5, "SUCCESS": 1}
     assert await redis.exists("whole") == 0
+
+
+async def test_spans_are_made_by_one_script_at_a_time(
+    redis: Redis, tallies: Tallies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many in one pipeline would hold up all others who ask Redis."""
+    await happens(redis, "usps", await now(redis, DAY) - 2 * DAY)
+    asked, at_once = Pipeline.run, [0, 0]
+
+    async def run(pipeline: Pipeline, *args: Any) -> Any:
+        at_once[0] += 1
+        at_once[1] = max(at_once)
+        reply = await asked(pipeline, *args)
+        at_once[0] -= 1
+        return reply
+
+    monkeypatch.setattr(Pipeline, "run", run)
+    await tallies.make_spans()
+
+    assert at_once == [0, 1]

@@ -100,7 +100,7 @@ class View:
     """Reads for people. Every method raises LimitsDown when Redis is silent."""
 
     def __init__(self, redis: Redis, rules_of: RulesOf) -> None:
-        self.redis = self._redis = redis
+        self.redis = redis
         self._pipeline = Pipeline(redis, Clock())
         self._pipeline.confirmed = False  # what is only read waits for no replica
         self._rules_of = rules_of
@@ -108,7 +108,7 @@ class View:
     async def lines(self, known: Iterable[Line] = ()) -> list[LineView]:
         """All lines that Redis holds something of, and all of `known`; by name."""
         with redis_asked():
-            active = await busy_lines(self._redis)
+            active = await busy_lines(self.redis)
             return [await self._sound(line) for line in sorted(active | set(known))]
 
     async def line(self, line: Line) -> LineView:
@@ -119,12 +119,12 @@ class View:
     async def workers(self) -> list[LiveWorker]:
         """All worker processes that live, by host and age."""
         with redis_asked():
-            return await live_workers(self._redis, await self._now_ms())
+            return await live_workers(self.redis, await self._now_ms())
 
     async def memory(self) -> Memory:
         """What Redis uses of the memory that it may use."""
         with redis_asked():
-            return memory_in(await self._redis.info("memory"))
+            return memory_in(await self.redis.info("memory"))
 
     async def operation(self, operation: str) -> Operation | None:
         """Where an operation stands, by its id; None: still in the tube, or unknown."""
@@ -138,12 +138,12 @@ class View:
         `about`: the parcel of each id, `<slug>:<number>`; what is of another one is left out too.
         """
         with redis_asked():
-            return await operations(self._redis, ids, about) if ids else {}
+            return await operations(self.redis, ids, about) if ids else {}
 
     async def operations_of(self, slug: Slug, number: Number) -> list[Operation]:
         """All operations of a parcel, each with its `id`, the newest first."""
         with redis_asked():
-            return await operations_of(self._redis, slug, number)
+            return await operations_of(self.redis, slug, number)
 
     async def place(self, line: Line, number: Number, *, itself: bool = False) -> Place | None:
         """Where a number stands, None when nobody waits for it (lua/place.lua).
@@ -184,7 +184,7 @@ class View:
 
     async def _line(self, line: Line) -> LineView:
         names, rules = keys.of_line(line), self._rules_of(line)
-        pipeline = self._redis.pipeline(transaction=False)
+        pipeline = self.redis.pipeline(transaction=False)
         now_ms = await self._now_ms()
         pipeline.zcount(names.calls_leases, now_ms * 1000, "+inf")
         pipeline.zcount(names.call_starts, now_ms * 1000, "+inf")
@@ -192,10 +192,10 @@ class View:
         pipeline.lindex(names.wait_list_automatic, 0)
         pipeline.hgetall(names.counts)
         running, started, first, first_automatic, counts = await pipeline.execute()
-        manual, automatic, later = await waiting(self._redis, line)
+        manual, automatic, later = await waiting(self.redis, line)
         heads = [number for number in (first, first_automatic) if number]
         oldest = await self._oldest_age(names, heads, now_ms) if heads else None
-        stop = await stop_of(self._redis, names)
+        stop = await stop_of(self.redis, names)
         now_us, _, bound_by, ends, last = await self._ask(line, Number(""), 0)
         return LineView(
             line=line,
@@ -216,12 +216,12 @@ class View:
         )
 
     async def _oldest_age(self, names: keys.LineKeys, heads: list[str], now_ms: int) -> float:
-        texts = await self._redis.hmget(names.wait_requests, heads)
+        texts = await self.redis.hmget(names.wait_requests, heads)
         since = [json.loads(text)["since"] for text in texts if text]
         return max(0.0, (now_ms - min(since, default=now_ms)) / 1000)
 
     async def _now_ms(self) -> int:
-        seconds, micros = await self._redis.time()
+        seconds, micros = await self.redis.time()
         return int(seconds) * 1000 + int(micros) // 1000
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 from collections.abc import Callable, Iterator
 from itertools import cycle, islice
 
+import redis
+
 from chaos.arena import Arena
 from chaos.faults.card import Card, Do, Undo
 from chaos.scale import CALL_TIMEOUT, LEASE, Scale
 from chaos.workers import Worker, wait_until
+from limits import keys
 from service.observe.failpoints import FailPoint
 
 HANGING = "a hanging courier"
@@ -20,6 +24,7 @@ too: that cannot be excluded (docs/reliability.md), so the two never come togeth
 SILENCE = LEASE - CALL_TIMEOUT
 BOOT_PATIENCE = 20.0
 POINT_PATIENCE = 5.0
+LIST_PATIENCE = 10.0
 DIED = "died "
 """Begins the mark of a fail point that killed a worker."""
 
@@ -29,7 +34,6 @@ Treat = Callable[[Worker], Undo]
 def cards(scale: Scale, deal: int, draw: random.Random) -> Iterator[Card]:
     """One card for each way to treat a worker, and for some fail points: others in each deal."""
     ways: list[tuple[str, tuple[float, float], Treat]] = [
-        ("process killed", (0.0, 0.0), _kill_process),
         ("worker killed", (0.2, 1.5), _kill_worker),
         ("worker stopped in order", (0.2, 1.0), _stop_worker),
         ("process frozen until it is killed", (LEASE, LEASE + 2.0), _freeze_process),
@@ -38,6 +42,8 @@ def cards(scale: Scale, deal: int, draw: random.Random) -> Iterator[Card]:
         ("worker frozen whole", (LEASE + 0.5, LEASE + 2.0), _freeze_whole),
         ("log reader stalls, then a stop", (LEASE, LEASE + 2.0), _stall_log_reader),
     ]
+    name = draw.choice(scale.names)
+    yield Card("process killed", frozenset({name}), (0.0, 0.0), _killed(name))
     for kind, lasts, treat in ways:
         name = draw.choice(scale.names)
         needs = {name, HANGING} if treat is _freeze_whole else {name}
@@ -55,16 +61,43 @@ def _on(name: str, treat: Treat) -> Do:
     return do
 
 
-def _kill_process(worker: Worker) -> Undo:
-    # One that is just being started holds nothing yet.
-    wait_until(lambda: worker.serves, BOOT_PATIENCE)
-    worker.signal_children(signal.SIGKILL)
+def _killed(name: str) -> Do:
+    def do(arena: Arena, _: random.Random) -> Undo:
+        worker = arena.workers[name]
+        # One that is just being started holds nothing yet.
+        wait_until(lambda: worker.serves, BOOT_PATIENCE)
+        # Only the sweep finds a call that came from a wait list: no job of it comes back.
+        wait_until(lambda: _has_call_without_job(arena, worker), LIST_PATIENCE)
+        worker.signal_children(signal.SIGKILL)
 
-    def noticed() -> None:
-        # Its parent starts another; one that is killed or stopped next would have noticed nothing.
-        wait_until(lambda: worker.died, POINT_PATIENCE)
+        def noticed() -> None:
+            # Its parent starts another; one killed or stopped next would have noticed nothing.
+            wait_until(lambda: worker.died, POINT_PATIENCE)
 
-    return noticed
+        return noticed
+
+    return do
+
+
+def _has_call_without_job(arena: Arena, worker: Worker) -> bool:
+    """Whether a process of this worker makes a call that it took from a wait list."""
+    pids = worker.children
+    try:
+        with arena.redis() as client:
+            living = [json.loads(told) for told in client.zrange(keys.WORKERS, 0, -1)]
+            tokens = tuple(each["token"] for each in living if each["pid"] in pids)
+            in_flight = [
+                (call, text)
+                for courier in arena.scale.couriers
+                for call, text in client.hgetall(f"wait_inflight:{courier.slug}").items()
+            ]
+    except redis.RedisError:
+        return False  # it is away as well
+    return any(
+        call.startswith(tokens) and "job" not in json.loads(text)
+        for call, text in in_flight
+        if not call.startswith("=")
+    )
 
 
 def _kill_worker(worker: Worker) -> Undo:

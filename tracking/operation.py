@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
-from tracking.request import TrackingRequest
+from tracking.account import Account, account_and_id, operation_id
+from tracking.request import Origin, TrackingRequest
+
+_RECHECK = "recheck-"
+_RECHECK_ID = re.compile(f"{_RECHECK}[0-9a-f]{{32}}")
 
 
 class State(StrEnum):
@@ -48,6 +53,17 @@ which nothing is known may become what QUEUED may. limits/lua/lib/state.lua refu
 def id_of(request: TrackingRequest, job_key: str) -> str:
     """Name the operation of a request, as it can be asked for; `job_key` names its job."""
     return request.id or anonymous_id(request.slug, request.number, job_key)
+
+
+def recheck_id(account: Account, digest: str) -> str:
+    """Name the operation of a re-check, which the schedule of its parcel asks for."""
+    return operation_id(account, f"{_RECHECK}{digest}")
+
+
+def is_recheck(request: TrackingRequest) -> bool:
+    """Tell a re-check from what a producer put."""
+    _, identity = account_and_id(request.id or "")
+    return request.origin is Origin.AUTOMATIC and _RECHECK_ID.fullmatch(identity) is not None
 
 
 def anonymous_id(slug: str, number: str, job_key: str) -> str:

@@ -41,7 +41,7 @@ from tracking.call import (
 )
 from tracking.errors import LimitsBroken, LimitsDown, MalformedJob, TubesDown
 from tracking.line import line_of
-from tracking.operation import State, id_of
+from tracking.operation import State, id_of, is_recheck
 from tracking.request import Origin, TrackingRequest
 
 Decode = Callable[[Job], Awaitable[TrackingRequest]]
@@ -148,6 +148,18 @@ class Handler:
             # Nobody can count it, so this is its end.
             emit_unexpected(broken, job=job.id, server=job.server)
         await self.end(job, error)
+        return True
+
+    async def leave_due(self, job: Job) -> bool:
+        """Let go of a re-check's job, as its parcel is due again in an hour; False: it is none."""
+        try:
+            request = await self._decode(job)
+        except TubesDown:
+            return False  # it is not ours any more
+        if not is_recheck(request):
+            return False
+        emit(Event.CANCELLED, **_names(request, job), why="line_broken")
+        job.delete()
         return True
 
     async def end(self, job: Job, error: Exception) -> None:

@@ -26,7 +26,8 @@ TRIED_A_SECOND = 100
 """Where many rest they are tried again more slowly: so many of them together."""
 
 AT_REST_MOST = 10_000
-"""Jobs that one process holds for broken lines: some 20 MB, and 250 touches a second."""
+"""Jobs that one process holds for broken lines: some 20 MB, and 250 touches a second. Re-checks
+rest in the first half only: the other one is for what people put."""
 
 
 class Receiver:
@@ -72,6 +73,8 @@ class Receiver:
 
         beanstalkd is to hear of no delay: its binlog keeps a record of each as long as the job.
         """
+        if self._tasks.resting >= AT_REST_MOST // 2 and await self._handler.leave_due(job):
+            return
         if self._tasks.resting < AT_REST_MOST:
             job.admitted()
             self._tasks.rest(self._rest(job))

@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from service.observe.events import Event
-from service.observe.log import emit
+from service.observe.log import emit, emit_unexpected
 from service.results.connection import Store
 from service.results.own_documents import fields_in
 from service.results.queries import (
@@ -34,8 +34,9 @@ from service.results.refused import Refusal
 from service.results.shipments import let_go
 from service.tubes.envelope import decode_request, encode_request
 from service.tubes.putter import Putter
-from tracking.account import MAIN, operation_id, parse_account
-from tracking.errors import AWAY, MalformedJob
+from tracking.account import MAIN, parse_account
+from tracking.errors import AWAY, LimitsBroken, MalformedJob
+from tracking.operation import recheck_id
 from tracking.request import FIELDS, Origin, Slug, TrackingRequest
 
 PERIOD_SECONDS = 30.0
@@ -127,7 +128,11 @@ class Recheck:
         """How many checks of a courier one look puts."""
         if self._lines is None:
             return LOOK_MOST
-        return await self._lines.room(slug, LOOK_MOST, PUT_OFF.total_seconds())
+        try:
+            return await self._lines.room(slug, LOOK_MOST, PUT_OFF.total_seconds())
+        except LimitsBroken as error:
+            emit_unexpected(error, slug=slug)
+            return 0
 
     async def _put(self, documents: Sequence[dict[str, Any]], moment: dt.datetime) -> int:
         requests, names, ended = [], [], []
@@ -187,13 +192,13 @@ def check_of(document: dict[str, Any], moment: dt.datetime) -> TrackingRequest:
         if isinstance(document.get(member), bytes):
             raise MalformedJob("bad_document", f"`{member}` is bytes: write a string")
     key = f"{name}@{document['next_check_at'].isoformat()}"
-    identity = f"recheck-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    digest = hashlib.sha256(key.encode()).hexdigest()[:32]
     written = encode_request(
         TrackingRequest(
             slug=slug,
             number=number,
             given=number,
-            id=operation_id(account, identity),
+            id=recheck_id(account, digest),
             origin=Origin.AUTOMATIC,
             expires_at=(moment + EXPIRES_AFTER).timestamp(),
             fields={each: fields[each] for each in FIELDS if each in fields},

@@ -16,8 +16,11 @@ from tracking import errors
 from tracking.call import Granted, Swept, Turn
 from tracking.errors import AWAY, LimitsBroken, LimitsDown, StoreError
 from tracking.line import Line
+from tracking.request import Origin
 
 BROKEN = LimitsBroken("what Redis holds cannot be worked with (WRONGTYPE)", "Mend it.")
+
+RECHECK = REQUEST._replace(origin=Origin.AUTOMATIC, id="shop/recheck-" + 32 * "a")
 
 TRIED_FOR_EVER = {
     "TubesDown": True,
@@ -138,6 +141,32 @@ async def test_more_jobs_than_one_process_may_hold_are_recorded_in_dead(
 
     assert (await until(scene, "bury"))[-2:] == ["record 1", "bury"]
     assert scene.decode(object()) == REQUEST
+
+
+async def test_re_checks_rest_in_half_of_the_room_and_those_beyond_are_no_dead_letters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(receive, "AT_REST_MOST", 4)
+    monkeypatch.setattr(receive, "REST_SECONDS", 3600.0)
+    scene = Scene()
+    scene.journal.fail("admit", *[BROKEN] * 7)
+    scene.decode = lambda _: RECHECK
+    for _ in range(3):
+        scene.receiver.on_requests([Job(scene.journal)])
+    steps = await until(scene, "delete")
+    assert (scene.tasks.resting, "record 1" in steps) == (2, False)
+
+    scene.decode = lambda _: REQUEST._replace(origin=Origin.AUTOMATIC, id="recheck-of-a-producer")
+    for _ in range(2):
+        scene.receiver.on_requests([Job(scene.journal)])
+    deadline = time.monotonic() + 10
+    while scene.tasks.resting < 4:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.005)
+    scene.receiver.on_requests([Job(scene.journal)])
+
+    assert (await until(scene, "bury"))[-2:] == ["record 1", "bury"]
+    assert scene.journal.steps.count("delete") == 1
 
 
 async def test_the_end_of_a_call_is_tried_again_over_a_broken_key() -> None:

@@ -20,7 +20,7 @@ from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.putter import Putter
 from service.upkeep import recheck
 from service.upkeep.recheck import PUT_OFF, Recheck
-from tracking.errors import TubesDown
+from tracking.errors import LimitsBroken, TubesDown
 from tracking.request import Slug
 
 USPS, UPS = Slug("usps"), Slug("ups")
@@ -200,6 +200,8 @@ class Room:
 
     async def room(self, slug: Slug, most: int, within: float) -> int:
         assert within == PUT_OFF.total_seconds()
+        if slug not in self.room_of:
+            raise LimitsBroken("what Redis holds cannot be worked with (WRONGTYPE)", "Mend it.")
         return min(most, self.room_of[slug])
 
 
@@ -216,6 +218,17 @@ async def test_a_line_is_put_as_many_checks_as_it_takes_and_the_others_stay_due(
     put = [payload["slug"] for payload in put_on(beanstalkd)]
     assert (put.count("ups"), put.count("usps"), put.count("dhl")) == (25, 0, 3)
     assert store.tracking.count_documents({"next_check_at": DUE}) == 155
+
+
+async def test_a_line_with_a_broken_key_takes_no_checks_and_the_others_take_theirs(
+    store: Store, putter: Putter, beanstalkd: Server
+) -> None:
+    store.tracking.insert_many([*parcels("ups", 2), *parcels("usps", 2)])
+
+    assert await Recheck(store, putter, [UPS, USPS], Room({"usps": 100})).look(lambda: NOW) == 2
+
+    assert [payload["slug"] for payload in put_on(beanstalkd)] == ["usps", "usps"]
+    assert store.tracking.count_documents({"next_check_at": DUE}) == 2
 
 
 class Commands(monitoring.CommandListener):

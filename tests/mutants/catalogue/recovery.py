@@ -91,6 +91,27 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="re-checks of a broken line take the room of what people put",
+        breaks="I9",
+        where="service/flow/receive.py",
+        old="        if self._tasks.resting >= AT_REST_MOST // 2 and",
+        new="        if self._tasks.resting >= AT_REST_MOST and",
+        tests=(
+            LINES_BROKEN
+            + "test_re_checks_rest_in_half_of_the_room_and_those_beyond_are_no_dead_letters",
+        ),
+    ),
+    Mutant(
+        name="one line's broken key stops the re-checks of all",
+        breaks="I7",
+        where="service/upkeep/recheck.py",
+        old="        except LimitsBroken as error:\n",
+        new="        except ZeroDivisionError as error:\n",
+        tests=(
+            "upkeep/test_recheck.py::test_a_line_with_a_broken_key_takes_no_checks_and_the_others_take_theirs",
+        ),
+    ),
+    Mutant(
         name="what the end of a call took is lost with the reply",
         breaks="I4 I9",
         where="limits/limiter.py",

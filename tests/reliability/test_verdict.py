@@ -213,7 +213,16 @@ def test_breaches_of_the_looks_at_redis_count() -> None:
 
 
 def test_a_run_that_never_gets_quiet_fails() -> None:
-    assert found(replace(GOOD, left=("wait_list:named is not empty",))) == ["I7"]
+    never = replace(GOOD, left=("wait_list:named is not empty",))
+
+    assert found(never) == unsafe(never) == ["I7"]
+
+
+def test_what_ends_after_the_bound_only_is_late_and_not_lost() -> None:
+    late = replace(GOOD, late=("by 3.0 s", "wait_list:named is not empty"))
+
+    assert found(late) == ["I7", "I7"]
+    assert unsafe(late) == []
 
 
 @pytest.mark.parametrize(

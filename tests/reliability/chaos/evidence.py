@@ -12,6 +12,7 @@ from chaos.arena import FIRST, SECOND, Arena
 from chaos.nemesis import Done
 from chaos.producer import Put
 from chaos.proxy import Release
+from chaos.quiet import Quiet
 from chaos.sampler import Lease, Look
 from chaos.scale import Scale
 from chaos.tallies import tallies
@@ -57,7 +58,7 @@ class Evidence:
     `states` holds the end of every operation by its id, `counts` what `tracking:counts:<slug>`
     holds by slug, `tallies` how many ended how as each place tells, by (place, slug), "" being all;
     `archived` slug and end of each archived operation, by its id (None: nobody looked); `left` what
-    was not quiet within its time, `quiet_seconds` how long that took.
+    never came to an end, `late` what did after its time only, `quiet_seconds` how long that took.
     `forgotten` names what waited in Redis when that was emptied: (slug, number) and ids.
     `cancelled` holds the ids that an operator wanted to cancel.
     """
@@ -76,11 +77,10 @@ class Evidence:
     cancelled: frozenset[str] = frozenset()
     tallies: Mapping[tuple[str, str], Mapping[str, int]] = field(default_factory=dict)
     archived: Mapping[str, Sequence[tuple[str, str]]] | None = None
+    late: Sequence[str] = ()
 
 
-def gather(
-    arena: Arena, meanwhile: Meanwhile, left: Sequence[str], quiet_seconds: float
-) -> Evidence:
+def gather(arena: Arena, meanwhile: Meanwhile, quiet: Quiet) -> Evidence:
     """Read everything, past the proxies."""
     puts = [*arena.producer.log, *arena.pushed]
     with arena.bucket() as bucket:
@@ -94,8 +94,9 @@ def gather(
         states=_states(arena, {put.wish.id for put in puts if put.wish.id}),
         counts=_counts(arena),
         calls=_calls(arena),
-        left=left,
-        quiet_seconds=quiet_seconds,
+        left=quiet.left,
+        late=quiet.late,
+        quiet_seconds=quiet.seconds,
         meanwhile=meanwhile,
         forgotten=frozenset(arena.forgotten),
         cancelled=frozenset(arena.cancelled),

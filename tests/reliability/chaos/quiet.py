@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
 
 import greenstalk
 import redis
@@ -21,26 +23,55 @@ SPARE = 15.0
 ARCHIVED_SECONDS = 60.0
 """What is promised, also when the one who archives has just vanished."""
 
+WATCHED_SECONDS = 2 * LEASE + LONGEST_PROBE
+"""For how long something is watched that is not quiet in time: leases, and the longest backoff."""
+
 TUBES = ("requests_flow", "wait_list")
 UNFINISHED = ("current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed")
+SHOWN = 12
+BINDING = ("calls_leases", "wait_drainer", "calls_paused", "calls_brake", "calls_held")
 SLUG_KEYS = ("wait_list", "wait_list_automatic", "wait_later", "wait_requests", "wait_inflight")
 
 
-def until_quiet(arena: Arena) -> tuple[float, list[str]]:
-    """Wait until nothing is left; returns the seconds it took, and what is left after too long.
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """How quiet came: after `seconds`; `late` is what ended after the bound only, `left` never."""
+
+    seconds: float
+    left: Sequence[str] = ()
+    late: Sequence[str] = ()
+
+
+def until_quiet(arena: Arena) -> Quiet:
+    """Wait until nothing is left; after too long go on watching, to know what is late or lost.
 
     While a line stands because its courier failed, nothing of it can end: that time does not count,
     but for more than the longest pause.
     """
+    began = time.monotonic()
+    left = _watch(arena, bound_for(arena))
+    if not left:
+        return Quiet(time.monotonic() - began)
+    stood = [*left, *_places(arena)]
+    at_bound = time.monotonic()
+    left = _watch(arena, WATCHED_SECONDS)
+    seconds = time.monotonic() - began
+    if not left:
+        return Quiet(seconds, late=[f"by {time.monotonic() - at_bound:.1f} s", *stood])
+    return Quiet(seconds, left=[*left, *_places(arena), "and at the bound:", *stood])
+
+
+def _watch(arena: Arena, bound: float) -> list[str]:
+    """Wait until nothing is left; returns what is, after so many seconds in which it could end."""
     began = last = time.monotonic()
-    stood, bound = 0.0, bound_for(arena)
+    stood = 0.0
     while left := list(_left(arena)):
         if time.monotonic() - began - min(stood, LONGEST_PROBE) > bound:
             break
         time.sleep(STEP)
         passed, last = time.monotonic() - last, time.monotonic()
         stood += passed if _stands(arena) else 0.0
-    return time.monotonic() - began, left
+    return left
 
 
 def until_archived(arena: Arena) -> list[str]:
@@ -91,6 +122,29 @@ def _left_of(client: redis.Redis, slug: str) -> Iterator[str]:
         yield f"{running} leases of {slug}"
     if int(client.get(f"calls_number:{slug}") or 0):
         yield f"calls_number:{slug} is not 0"
+
+
+def _places(arena: Arena) -> Iterator[str]:
+    """Where everything that has not ended stands, as Redis tells: what a late end hangs on."""
+    with suppress(redis.RedisError), arena.redis() as client:
+        seconds, micros = client.time()
+        yield f"the time is {seconds}.{micros:06d}"
+        for courier in arena.scale.couriers:
+            for key in (f"{name}:{courier.slug}" for name in (*SLUG_KEYS, *BINDING)):
+                for told in islice(_told(client, key), SHOWN):
+                    yield f"{key} {told}"
+
+
+def _told(client: redis.Redis, key: str) -> Iterator[str]:
+    match client.type(key):
+        case "list":
+            yield f"is {client.lrange(key, 0, SHOWN)}"
+        case "zset":
+            yield f"is {client.zrange(key, 0, SHOWN, withscores=True)}"
+        case "hash":
+            yield from (f"{field} is {text}" for field, text in client.hgetall(key).items())
+        case "string":
+            yield f"is {client.get(key)} for {client.pttl(key)} ms"
 
 
 def _jobs(arena: Arena) -> int:

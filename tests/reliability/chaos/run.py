@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from chaos.arena import Arena, arena
@@ -73,10 +73,10 @@ def _broken_and_mended(world: Arena, nemesis: Nemesis, say: Say) -> Evidence:
         world.watched.mend()
     world.producer.stop()
     say(f"everything is mended; {len(world.producer.log)} requests were put")
-    took, left = until_quiet(world)
-    left += until_archived(world)
+    quiet = until_quiet(world)
+    quiet = replace(quiet, left=[*quiet.left, *until_archived(world)])
     sampler.stop()
-    say(f"quiet after {took:.1f} s" if not left else f"not quiet after {took:.1f} s")
+    say(f"{'not ' if quiet.left else ''}quiet after {quiet.seconds:.1f} s")
     meanwhile = Meanwhile(
         done=nemesis.done,
         looks=sampler.looks,
@@ -89,7 +89,7 @@ def _broken_and_mended(world: Arena, nemesis: Nemesis, say: Say) -> Evidence:
         releases=releases_of(world),
         kills={name: tuple(worker.kills) for name, worker in world.workers.items()},
     )
-    return gather(world, meanwhile, left, took)
+    return gather(world, meanwhile, quiet)
 
 
 def _stop(world: Arena, nemesis: Nemesis) -> Iterator[Breach]:

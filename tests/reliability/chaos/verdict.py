@@ -75,6 +75,7 @@ def breaches(found: Evidence) -> list[Breach]:
         judged += [*_tallies(found), *_archive(found)]
         judged += [*_recoveries(found), *_outages(found)]
     judged += [Breach("I7", f"not quiet: {what}") for what in found.left]
+    judged += [Breach("I7", f"late: {what}", is_late=True) for what in found.late]
     return judged
 
 

@@ -1,0 +1,58 @@
+"""A fault run ends by knowing: what is not quiet in time is watched until it is late, or lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import redis
+from chaos import quiet
+from chaos.scale import Courier, Scale
+
+SCALE = Scale(couriers=(Courier("named", concurrent=2, per_second=2, pace=1.0),))
+
+
+@pytest.fixture
+def arena(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A run that is over but for Redis; what is not quiet at once is too late."""
+
+    @contextmanager
+    def connect() -> Iterator[Any]:
+        with redis.Redis.from_url(redis_url, decode_responses=True) as client:
+            yield client
+
+    monkeypatch.setattr(quiet, "_jobs", lambda _: 0)
+    monkeypatch.setattr(quiet, "bound_for", lambda _: 0.0)
+    with connect() as client:
+        client.rpush("wait_list:named", "PARCEL2")
+        client.hset("wait_requests:named", "PARCEL2", "{")
+    return SimpleNamespace(scale=SCALE, redis=connect)
+
+
+def test_what_ends_after_its_time_is_late_with_the_state_in_which_it_was(
+    arena: Any, redis_url: str
+) -> None:
+    with redis.Redis.from_url(redis_url) as client:
+        timer = threading.Timer(0.5, client.delete, ("wait_list:named", "wait_requests:named"))
+        timer.start()
+
+        seen = quiet.until_quiet(arena)
+        timer.join()
+
+    assert seen.left == ()
+    assert seen.late[0].startswith("by ")
+    assert "wait_list:named is ['PARCEL2']" in seen.late
+    assert "wait_requests:named PARCEL2 is {" in seen.late
+
+
+def test_what_never_ends_is_left(arena: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiet, "WATCHED_SECONDS", 0.1)
+
+    seen = quiet.until_quiet(arena)
+
+    assert seen.late == ()
+    assert seen.left[:2] == ["wait_list:named is not empty", "wait_requests:named is not empty"]

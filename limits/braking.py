@@ -65,6 +65,11 @@ class Brakes:
         )
         return Resumed(by_hand=held == 1, why=str(why))
 
+    async def revise(self, line: Line, revision: int) -> None:
+        """Let no call start by older rules than these (lua/revise.lua)."""
+        rules = write_rules(self._rules_of(line), NOBODY)
+        await self._pipeline.run("revise", [keys.wait_list(line)], (rules, b"[]", revision))
+
     async def marks(self, lines: Sequence[Line]) -> dict[Line, str]:
         """Find the lines that stand because credentials were refused, with the mark of those."""
         names = [keys.of_line(line).calls_brake for line in lines]

@@ -35,6 +35,7 @@ tracking:couriers             zset   line → until, ms: some worker knows 20 s 
                                      it
 tracking:measured             stream sends and ends of calls, measured  never; it holds 3 s
 tracking:epoch                string "<name> <quiet until, µs>"         never
+tracking:rules                string the newest revision of the rules   never
 tracking:server               string which Redis wrote here last         never
 tracking:status:<id>          string the operation, JSON                24 h (15 min) after its end,
                                                                         once that is archived
@@ -65,6 +66,7 @@ from tracking.line import Line, slug_of
 
 EPOCH = "tracking:epoch"
 SERVER = "tracking:server"
+REVISION = "tracking:rules"
 SECRET = "tracking:secret"  # noqa: S105 - the name of a key
 LINES = "wait_slugs"
 WORKERS = "tracking:workers"

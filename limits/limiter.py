@@ -32,7 +32,7 @@ from limits.memory import MEMORY_FIX
 from limits.permit import CallPermit
 from limits.pipeline import Pipeline
 from limits.reports import Reports, encode
-from limits.rules import Rules, RulesOf, answer_keep_seconds
+from limits.rules import Revisions, Rules, RulesOf, answer_keep_seconds
 from limits.scatter import Scatter
 from limits.workers import LIVES_SECONDS, Who, introduction, is_gone
 from tracking.call import (
@@ -49,7 +49,7 @@ from tracking.call import (
     Turn,
     Verdict,
 )
-from tracking.errors import LimitsBroken, LimitsDown, NotStarted
+from tracking.errors import LimitsBroken, LimitsDown, NotStarted, ResultsDown
 from tracking.line import Line, kind_of, line_of
 from tracking.operation import State
 from tracking.request import TrackingRequest
@@ -60,6 +60,12 @@ AGAIN_SECONDS = 0.1
 LEAVE_SECONDS = 1.0
 """Nothing hangs on the last word of a worker that stops; a Redis that is away must not delay it."""
 
+NONE_KNOWN = -1
+"""The revision that is older than all: Redis may have lost its own with its epoch."""
+
+_UNKNOWN = ("epoch", "rules")
+"""What a worker must learn before scripts grant it anything."""
+
 SURVEYED_AT_ONCE, INSPECTED_AT_ONCE, SWEPT_AT_ONCE = 1_000, 50, 50
 """More lines at once would hold up the takes behind them: each of these takes Redis 3 ms."""
 
@@ -69,13 +75,15 @@ class Policy:
     """What is the same for all lines. `max_age` in seconds; `deaths` before a request is dead.
 
     `who`: this process, for people; None tells nobody of it. `mark_of`: of the credentials by which
-    a line is called, so that others end a pause for wrong ones.
+    a line is called, so that others end a pause for wrong ones. `revisions`: of the rules; None:
+    they stay as they are.
     """
 
     max_age: float = 30.0
     deaths: int = 10
     who: Who | None = None
     mark_of: Callable[[Line], str] = lambda _: ""
+    revisions: Revisions | None = None
 
 
 class Limiter:
@@ -93,15 +101,16 @@ class Limiter:
         self._policy = policy
         self.max_age, self.remembers_seconds = policy.max_age, answer_keep_seconds(policy.max_age)
         self.ids: Iterator[str] = map(f"{self.token}-{{}}".format, itertools.count(1))
-        self._written: dict[Line, tuple[Rules, str, bytes]] = {}
+        self._written: dict[Line, tuple[Rules, tuple[str, int], bytes]] = {}
+        self._learned = ""
         self._reports = Reports(self._started)
 
     async def start(self, lines: Sequence[Line] = ()) -> None:
-        """Agree on the epoch; needed once before anything else. Raises LimitsDown.
+        """Learn epoch and rules; needed once before anything else. Raises StoreError.
 
         `lines`: all that this worker knows.
         """
-        await self._epoch.agree()
+        await self._learn("epoch")
         if self._policy.who:
             await self._survey(lines, LIVES_SECONDS)
 
@@ -127,8 +136,8 @@ class Limiter:
         fresh = codec.write_verdict(answer, answer.observed_ms or 0) if answer else b""
         args = (call_id, codec.write_request(request, job_key, full=full), fresh)
         reply = await self._run("admit", line, args)
-        if reply[1] == "epoch":
-            await self._epoch.agree()
+        if reply[1] in _UNKNOWN:
+            await self._learn(reply[1])
             reply = await self._run("admit", line, args)
         if reply[1] == "held" and is_gone(reply[2]):
             # It cannot take its leave itself.
@@ -240,8 +249,9 @@ class Limiter:
 
     async def _read_turn(self, line: Line, rest: list[Any], asked: float) -> Turn:
         grants, why, ask, put = rest
-        if why == "epoch":
-            await self._epoch.agree()
+        if why in _UNKNOWN:
+            with contextlib.suppress(ResultsDown):  # the line is asked for again in a second
+                await self._learn(why)
         calls = tuple(self._call(line, grant, asked) for grant in grants)
         ask_again = self._clock.monotonic(int(ask)) if int(ask) else None
         full = why == "full" and ask_again is not None
@@ -278,8 +288,25 @@ class Limiter:
                     return int(at)
                 case ["wait", ask]:
                     await asyncio.sleep(self._clock.monotonic(int(ask)) - time.monotonic())
+                case ["rules"]:
+                    try:
+                        await self._learn("rules")
+                    except (LimitsDown, ResultsDown):
+                        await asyncio.sleep(AGAIN_SECONDS)
                 case _:
                     raise NotStarted(f"the lease of call {call_id} is over")
+
+    async def _learn(self, unknown: str) -> None:
+        """Learn what a script found that this process does not know. Raises StoreError.
+
+        A Redis of another epoch may have lost the revision of the rules: they are learned, too.
+        """
+        if unknown == "epoch":
+            await self._epoch.agree()
+        epoch = self._epoch.name
+        if self._policy.revisions:
+            await self._policy.revisions.learn()
+        self._learned = epoch
 
     def _call(self, line: Line, grant: list[Any], asked: float) -> Call:
         call_id, at_us, *_ = grant
@@ -294,17 +321,24 @@ class Limiter:
         permit.renewed_by(partial(self._again, line, call_id))
         return codec.read_call(line, grant, permit)
 
+    @property
+    def _revision(self) -> int:
+        if self._policy.revisions is None:
+            return 0
+        return self._policy.revisions.revision if self._learned == self._epoch.name else NONE_KNOWN
+
     def _rules(self, line: Line) -> bytes:
-        rules, epoch = self._rules_of(line), self._epoch.name
+        rules, known = self._rules_of(line), (self._epoch.name, self._revision)
         written = self._written.get(line)
-        if written is None or written[0] is not rules or written[1] != epoch:
+        if written is None or written[0] is not rules or written[1] != known:
             common: dict[str, object] = {
-                "epoch": epoch,
+                "epoch": known[0],
+                "revision": known[1],
                 "token": self.token,
                 "deaths": self._policy.deaths,
                 "max_age_ms": round(self._policy.max_age * 1000),
             }
-            written = self._written[line] = rules, epoch, codec.write_rules(rules, common)
+            written = self._written[line] = rules, known, codec.write_rules(rules, common)
         return written[2]
 
 

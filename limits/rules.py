@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Protocol
 
 from tracking.line import Line
 
@@ -62,12 +63,23 @@ What it returns is kept in written form for as long as it is the very same objec
 """
 
 
+class Revisions(Protocol):
+    """How rules that may change while workers run are known by their revision."""
+
+    @property
+    def revision(self) -> int:
+        """Of the rules that this process goes by; 0 while nobody has changed any."""
+
+    async def learn(self) -> None:
+        """Go by the newest rules. Raises StoreError."""
+
+
 def answer_keep_seconds(max_age: float) -> float:
     """How long answers are remembered in Redis where requests that set no age say `max_age`."""
     return min(max(ANSWER_KEEP_SECONDS, max_age), ANSWER_KEEP_MOST_SECONDS)
 
 
 NOBODY: Mapping[str, object] = MappingProxyType(
-    {"epoch": "", "token": "", "deaths": 0, "max_age_ms": 0}
+    {"epoch": "", "revision": 0, "token": "", "deaths": 0, "max_age_ms": 0}
 )
 """What a worker tells of itself beside the rules, of one who neither calls nor drains."""

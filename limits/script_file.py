@@ -45,6 +45,7 @@ OF_LINE = (
     "place",
     "resume",
     "retry",
+    "revise",
     "room",
     "started",
     "sweep",

@@ -15,9 +15,9 @@ from limits.clock import MICRO, Clock
 from limits.codec import write_rules
 from limits.failure import is_broken, redis_asked
 from limits.pipeline import Pipeline
-from limits.rules import NOBODY, Rules, RulesOf
+from limits.rules import NOBODY, Revisions, Rules, RulesOf
 from limits.soundness import BROKEN, busy_lines
-from limits.view import numbers
+from limits.view import learn_newest, numbers
 from limits.workers import fitting_guards
 from tracking.line import Line, courier_line, kind_of
 from tracking.request import Slug
@@ -52,7 +52,8 @@ class Standing:
 class Standings:
     """Reads them. Raises LimitsDown when Redis is silent."""
 
-    def __init__(self, redis: Redis, rules_of: RulesOf) -> None:
+    def __init__(self, redis: Redis, rules_of: RulesOf, revisions: Revisions | None = None) -> None:
+        self._revisions = revisions
         self._redis = redis
         self._pipeline = Pipeline(redis, Clock())
         self._pipeline.confirmed = False  # what is only read waits for no replica
@@ -61,6 +62,7 @@ class Standings:
     async def read(self, known: Iterable[Line]) -> list[Standing]:
         """All lines on which something waits or runs, and those of `known` that have a quota."""
         with redis_asked():
+            await learn_newest(self._redis, self._revisions)
             busy = await busy_lines(self._redis)
             quotas = {line for line in known if _has_quota(self._rules_of(line))}
             lines = sorted(line for line in busy | quotas if kind_of(line))
@@ -87,6 +89,8 @@ class Standings:
     async def room(self, slug: Slug, most: int, within: float) -> int:
         """How many re-checks a courier takes that are called in `within` seconds (lua/room.lua)."""
         line = courier_line(slug)
+        with redis_asked():
+            await learn_newest(self._redis, self._revisions)
         args = (write_rules(self._rules_of(line), NOBODY), b"[]", most, round(within * 1000))
         _, fit = await self._pipeline.run("room", [keys.wait_list(line)], args)
         return int(fit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,10 @@ from limits.memory import Memory, memory_in
 from limits.operations import Operation, operations, operations_of
 from limits.pauses import stop_of
 from limits.pipeline import Pipeline
-from limits.rules import NOBODY, RulesOf
+from limits.rules import NOBODY, Revisions, RulesOf
 from limits.soundness import BROKEN, busy_lines
 from limits.workers import LiveWorker, live_workers
+from tracking.errors import StoreError
 from tracking.line import Line
 from tracking.operation import State
 from tracking.request import Number, Slug
@@ -96,10 +98,26 @@ def numbers(entries: int, gaps: int) -> int:
     return entries and max(1, entries - gaps)
 
 
+async def newest_revision(redis: Redis) -> int:
+    """Of the rules by which calls are granted. Raises LimitsDown."""
+    with redis_asked():
+        return int(await redis.get(keys.REVISION) or 0)
+
+
+async def learn_newest(redis: Redis, revisions: Revisions | None) -> None:
+    """Go by the rules that workers go by; by those known where nobody can tell them."""
+    if revisions is None:
+        return
+    if await newest_revision(redis) != revisions.revision:
+        with suppress(StoreError):
+            await revisions.learn()
+
+
 class View:
     """Reads for people. Every method raises LimitsDown when Redis is silent."""
 
-    def __init__(self, redis: Redis, rules_of: RulesOf) -> None:
+    def __init__(self, redis: Redis, rules_of: RulesOf, revisions: Revisions | None = None) -> None:
+        self._revisions = revisions
         self.redis = redis
         self._pipeline = Pipeline(redis, Clock())
         self._pipeline.confirmed = False  # what is only read waits for no replica
@@ -108,12 +126,14 @@ class View:
     async def lines(self, known: Iterable[Line] = ()) -> list[LineView]:
         """All lines that Redis holds something of, and all of `known`; by name."""
         with redis_asked():
+            await learn_newest(self.redis, self._revisions)
             active = await busy_lines(self.redis)
             return [await self._sound(line) for line in sorted(active | set(known))]
 
     async def line(self, line: Line) -> LineView:
         """One line, whether Redis holds something of it or not."""
         with redis_asked():
+            await learn_newest(self.redis, self._revisions)
             return await self._sound(line)
 
     async def workers(self) -> list[LiveWorker]:
@@ -150,6 +170,8 @@ class View:
 
         `itself`: of an operation that waits, so a call that runs for the number is not its own.
         """
+        with redis_asked():
+            await learn_newest(self.redis, self._revisions)
         now_us, word, *told = await self._ask(line, number, int(itself))
         match word, told:
             case "running", [tries]:

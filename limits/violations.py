@@ -6,8 +6,8 @@ leases and without a look at them. So a defect there shows here, as a start that
 =============================== ===============================================================
 what could accuse wrongly       what is done
 =============================== ===============================================================
-limits that were changed, state nothing counts for EXEMPT_SECONDS; limits change when who judges
-that Redis lost, a clock that   is started again, as for workers
+limits that were changed, state nothing counts for EXEMPT_SECONDS
+that Redis lost, a clock that
 stepped back
 a report that comes late        what happened is judged LAG_SECONDS later; what comes later still
                                 is left out, and so is what comes twice
@@ -31,8 +31,8 @@ from limits import keys
 from limits.beside import Beside
 from limits.clock import MICRO
 from limits.failure import redis_asked
-from limits.rules import Rules, RulesOf
-from tracking.errors import LimitsBroken, LimitsDown
+from limits.rules import Revisions, Rules, RulesOf
+from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
 from tracking.line import Line, kind_of
 
 EXEMPT_US = 60 * MICRO
@@ -112,7 +112,10 @@ class LineRecord:
 class Violations:
     """Counts the starts that broke a limit, by line and limit; 0 for lines without any."""
 
-    def __init__(self, rules_of: RulesOf, exempt_us: int = EXEMPT_US) -> None:
+    def __init__(
+        self, rules_of: RulesOf, exempt_us: int = EXEMPT_US, revisions: Revisions | None = None
+    ) -> None:
+        self.revisions = revisions
         self._exempt_us = exempt_us
         self.counts: dict[tuple[Line, str], int] = {}
         self._rules_of = rules_of
@@ -122,7 +125,10 @@ class Violations:
         self._exempt_until = 0
 
     def note(self, now_us: int, epoch: str, entries: Sequence[Entry]) -> None:
-        """Judge what is old enough; `entries` are all since the last time, the oldest first."""
+        """Judge what is old enough; `entries` are all since the last time, the oldest first.
+
+        `epoch` is another one after a loss of state, and after a change of the rules.
+        """
         stepped = now_us < self._looked or any(ms > now_us // 1000 + STEP_MS for ms, _ in entries)
         is_new = epoch != self._epoch or stepped
         if is_new:
@@ -143,15 +149,17 @@ class Violations:
 
 
 async def look(redis: Redis, violations: Violations, after: str) -> str:
-    """Judge what is in the stream behind an entry; tells the last one. Raises LimitsDown."""
+    """Judge what is in the stream behind an entry; tells the last one. Raises StoreError."""
     with redis_asked():
         pipeline = redis.pipeline(transaction=False)
         pipeline.time()
-        pipeline.get(keys.EPOCH)
+        pipeline.mget(keys.EPOCH, keys.REVISION)
         pipeline.xrange(keys.MEASURED, min=after)
-        (seconds, micros), epoch, found = await pipeline.execute()
+        (seconds, micros), (epoch, revision), found = await pipeline.execute()
+    if violations.revisions and (revision or "0") != str(violations.revisions.revision):
+        await violations.revisions.learn()
     entries = [(int(at.partition("-")[0]), fields["m"]) for at, fields in found]
-    name = str(epoch or "").partition(" ")[0]
+    name = " ".join(filter(None, (str(epoch or "").partition(" ")[0], revision)))
     violations.note(int(seconds) * MICRO + int(micros), name, entries)
     return f"({found[-1][0]}" if found else after
 
@@ -160,14 +168,16 @@ async def _judge_on(redis: Redis, violations: Violations) -> None:
     """Judge once a second; never returns."""
     after = ANY
     while True:
-        with contextlib.suppress(LimitsBroken, LimitsDown):
+        with contextlib.suppress(LimitsBroken, LimitsDown, ResultsDown):
             after = await look(redis, violations, after)
         await asyncio.sleep(PERIOD_SECONDS)
 
 
 @asynccontextmanager
-async def judging(redis: Redis, rules_of: RulesOf, beside: Beside) -> AsyncIterator[Violations]:
+async def judging(
+    redis: Redis, rules_of: RulesOf, beside: Beside, revisions: Revisions | None = None
+) -> AsyncIterator[Violations]:
     """Count what breaks a limit within the `with` block."""
-    violations = Violations(rules_of)
+    violations = Violations(rules_of, revisions=revisions)
     async with beside("violations", lambda: _judge_on(redis, violations)):
         yield violations

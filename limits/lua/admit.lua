@@ -38,6 +38,7 @@ Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "dying", grant}          too many workers vanished over it: record it, then finish
          {now, "no_memory"}             Redis is full and nothing was changed: ask again later
          {now, "epoch"}                 this Redis lost its state: agree on an epoch first
+         {now, "rules"}                 they were changed: learn them first
 ]]
 local function parked(id, why)
   if nobody_waits() then return { now, 'parked', why, 0 } end
@@ -231,7 +232,8 @@ return function(id, asked, stored)
   local number = request.number
   local calls = call('HMGET', INFLIGHT, id, '=' .. number)
   if calls[1] then return { now, 'granted', granted_before(id) } end
-  if not quiet_until() then return { now, 'epoch' } end
+  local quiet, unknown = quiet_until()
+  if not quiet then return { now, unknown } end
   local name = request.id or anonymous_id(number, request.job)
   local known = call('MGET', STATUS .. name, ANSWER .. number)
   local operation = operation_in(known[1])

@@ -14,7 +14,7 @@ Uses     memory: drop_ended, expect_no_calm
 Returns  {now, grants, why, ask, put}
          grants    list of grants, see lib/flight.lua
          why       what binds: rate, concurrency, paused, quiet, per_hour, per_day, empty, room, full
-                   (somebody could start, and the room was -1), more, epoch
+                   (somebody could start, and the room was -1), more, epoch, rules
          ask       µs at which this process has to ask again, 0: it has not
          put       1: put a drain job
 ]]

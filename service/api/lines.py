@@ -1,4 +1,4 @@
-"""`/v1/lines` and `/v1/stats`: how couriers' lines do, paused and resumed. For operators only."""
+"""`/v1/lines` and `/v1/stats`: couriers' lines, their pauses and limits. For operators only."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from service.api.routes import About, Route
 from service.client.catalogue import Catalogue
 from service.client.duration import LONGEST_SECONDS, SHORTEST_SECONDS, read_duration
 from service.client.keys import Scope
+from service.client.limits import SETTABLE
+from service.client.limits import members as limits_members
 from service.client.look import line_members
 from service.client.operators import Operators
 from service.client.statistics import members, statistics_of
@@ -55,6 +57,40 @@ class WasPaused(msgspec.Struct):
     slug: str
     by_hand: bool
     why: str
+
+
+_MANY = Annotated[int, Meta(ge=1, le=1_000_000)]
+_QUOTA = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+
+
+class NewLimits(msgspec.Struct, forbid_unknown_fields=True):
+    """Limits to be set over the file; those that are not named stay as they are."""
+
+    per_second: Annotated[
+        _MANY | msgspec.UnsetType, Meta(description="how many calls start in any second: 1 or more")
+    ] = msgspec.UNSET
+    concurrent: Annotated[
+        _MANY | msgspec.UnsetType, Meta(description="how many calls run at once: 1 or more")
+    ] = msgspec.UNSET
+    per_hour: Annotated[
+        _QUOTA | msgspec.UnsetType | None,
+        Meta(description="how many calls start in an hour: 1 or more; null for no such quota"),
+    ] = msgspec.UNSET
+    per_day: Annotated[
+        _QUOTA | msgspec.UnsetType | None,
+        Meta(description="how many calls start in a day: 1 or more; null for no such quota"),
+    ] = msgspec.UNSET
+
+
+class LimitsNow(TypedDict):
+    """A courier's limits. `set`: of these, what was set over the file."""
+
+    slug: str
+    limits: dict[str, int | None]
+    set: dict[str, int | None]
+    known_to_workers: Annotated[
+        bool | None, Meta(description="whether new calls go by them; null: Redis does not answer")
+    ]
 
 
 class LineNow(TypedDict):
@@ -154,6 +190,9 @@ class LineRoutes:
             Route("GET", "/v1/lines/{slug}", self.line, _LINE),
             Route("POST", "/v1/lines/{slug}/pause", self.pause, _PAUSE),
             Route("POST", "/v1/lines/{slug}/resume", self.resume, _RESUME),
+            Route("GET", "/v1/lines/{slug}/limits", self.limits, _LIMITS),
+            Route("PATCH", "/v1/lines/{slug}/limits", self.set_limits, _SET_LIMITS),
+            Route("DELETE", "/v1/lines/{slug}/limits", self.reset_limits, _RESET_LIMITS),
             Route("GET", "/v1/stats", self.stats, _STATS),
         ]
 
@@ -185,6 +224,26 @@ class LineRoutes:
         who, slug = self._callers.operator(request), self._courier(request)
         ended = await self._operators.resume(who, slug)
         return answer(WasPaused(slug, ended.by_hand, ended.why))
+
+    async def limits(self, request: web.Request) -> web.Response:
+        """Tell what a courier's limits are. Raises Problem, StoreError."""
+        self._callers.operator(request)
+        return answer(limits_members(await self._operators.limits(self._courier(request))))
+
+    async def set_limits(self, request: web.Request) -> web.Response:
+        """Set some of them over the file. Raises Problem, StoreError."""
+        who, slug = self._callers.operator(request), self._courier(request)
+        wanted = await read_body(request, NewLimits)
+        given = {name: getattr(wanted, name) for name in SETTABLE}
+        wishes = {name: each for name, each in given.items() if each is not msgspec.UNSET}
+        if not wishes:
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"name one of {', '.join(SETTABLE)}")
+        return answer(limits_members(await self._operators.change_limits(who, slug, wishes)))
+
+    async def reset_limits(self, request: web.Request) -> web.Response:
+        """Let the file hold again. Raises Problem, StoreError."""
+        who, slug = self._callers.operator(request), self._courier(request)
+        return answer(limits_members(await self._operators.change_limits(who, slug, [])))
 
     async def stats(self, request: web.Request) -> web.Response:
         """Tell what happened lately. Raises Problem, StoreError."""
@@ -222,6 +281,17 @@ _PAUSE = About(
     body=Pause,
 )
 _RESUME = About("Let a courier be called again.", Scope.ADMIN, {200: WasPaused}, (404,))
+_LIMITS = About("Tell what a courier's limits are.", Scope.ADMIN, {200: LimitsNow}, (404,))
+_SET_LIMITS = About(
+    "Set limits of a courier over config.toml: new calls go by them at once.",
+    Scope.ADMIN,
+    {200: LimitsNow},
+    (404, 422),
+    body=NewLimits,
+)
+_RESET_LIMITS = About(
+    "Let config.toml hold again for a courier's limits.", Scope.ADMIN, {200: LimitsNow}, (404,)
+)
 _STATS = About(
     "Tell what happened lately, in spans of equal length.",
     Scope.ADMIN,

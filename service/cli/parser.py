@@ -17,7 +17,7 @@ from service.cli.arguments import (
 )
 from service.cli.keeping import account_of, offer_accounts
 from service.cli.looking import offer_looking
-from service.cli.pausing import aged, offer_pausing
+from service.cli.pausing import aged, offer_limits, offer_pausing
 from service.cli.purging import offer_purging
 from service.cli.repeating import offer_dead, offer_resend
 from tracking.account import MAIN
@@ -51,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
     _cancel(verbs)
     offer_resend(verbs)
     offer_pausing(verbs)
+    offer_limits(verbs)
     _forget(verbs)
     offer_purging(verbs)
     offer_looking(verbs)

@@ -1,4 +1,4 @@
-"""The arguments of `pause` and `resume`. Imports nothing of weight, so that `--help` is instant."""
+"""The arguments of `pause`, `resume`, `limits`. Imports nothing of weight: `--help` is instant."""
 
 from __future__ import annotations
 
@@ -28,6 +28,30 @@ def offer_pausing(verbs: Verbs) -> None:
     )
     made.add_argument("slug", metavar="SLUG", help="the courier")
     offer_json(made)
+
+
+def offer_limits(verbs: Verbs) -> None:
+    """Add the verb."""
+    made = a_verb(verbs, "limits", "Show or change a courier's limits while workers run.")
+    actions = made.add_subparsers(title="actions", metavar="ACTION", required=True)
+    texts = {
+        "show": "Show the limits in force, and what was set over config.toml.",
+        "set": "Set limits over config.toml: they hold at once, for all workers.",
+        "reset": "Let config.toml hold again.",
+    }
+    for action, text in texts.items():
+        each = a_verb(actions, action, text, module="limits")
+        each.set_defaults(action=action)
+        optional = "?" if action == "show" else None
+        each.add_argument("slug", metavar="SLUG", nargs=optional, help="the courier")
+        if action == "set":
+            names = "per_second, concurrent, per_hour, per_day; per_hour=none: no such quota"
+            each.add_argument("limits", metavar="NAME=NUMBER", nargs="+", help=names)
+        if action == "reset":
+            each.add_argument(
+                "limits", metavar="NAME", nargs="*", help="only these limits; default: all"
+            )
+        offer_json(each)
 
 
 def lasting(text: str) -> float:

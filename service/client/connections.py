@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -16,7 +17,7 @@ from redis.asyncio import Redis
 
 from limits.connect import open_redis
 from limits.view import View
-from service.config.handover import redis_address, rules_for
+from service.config.handover import redis_address
 from service.config.schema import Config
 from service.results.connection import Document, open_client
 from service.results.failure import mongodb_down
@@ -25,6 +26,7 @@ from service.results.names import (
     AUDIT,
     FORGOTTEN,
     KEYS,
+    LIMITS,
     LINKS,
     OPERATIONS,
     REFUSED,
@@ -32,6 +34,7 @@ from service.results.names import (
     STATISTICS,
     UNKNOWN_CODES,
 )
+from service.results.rulebook import Changes, RuleBook, read_changes
 
 PATIENCE_MS = 3_000
 """A person waits, and so does a probe: sooner than the worker, who can wait."""
@@ -47,11 +50,22 @@ async def redis_of(config: Config) -> AsyncIterator[Redis]:
         await redis.aclose()
 
 
+def book_of(config: Config) -> RuleBook:
+    """Say by which rules couriers are called; asks MongoDB once something was set over the file."""
+
+    def read() -> Changes:
+        with collections_of(config) as stores:
+            return read_changes(stores.limits)
+
+    return RuleBook(config, functools.partial(asyncio.to_thread, read))
+
+
 @asynccontextmanager
 async def view_of(config: Config) -> AsyncIterator[View]:
     """Open what reads Redis for people. Its methods raise LimitsDown."""
     async with redis_of(config) as redis:
-        yield View(redis, functools.partial(rules_for, config))
+        book = book_of(config)
+        yield View(redis, book.rules_of, book)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +87,7 @@ class Collections:
     shipments: Collection[Document]
     links: Collection[Document]
     statistics: Collection[Document]
+    limits: Collection[Document]
 
 
 @contextmanager
@@ -100,6 +115,7 @@ def collections_of(config: Config) -> Iterator[Collections]:
                 shipments=database[SHIPMENTS],
                 links=database[LINKS],
                 statistics=database[STATISTICS],
+                limits=database[LIMITS],
             )
     except PyMongoError as error:
         raise mongodb_down(error) from error

@@ -15,14 +15,13 @@ from limits.queued import Queued
 from limits.standing import Standings
 from limits.view import Place, View
 from limits.violations import Violations, judging
-from service.client.connections import redis_of
+from service.client.connections import book_of, redis_of
 from service.client.known import Known, known_ends, known_of, placed
 from service.client.listeners import Listeners, listening
 from service.client.operators import Operators
 from service.client.progress import Progress, watching
 from service.client.put import Sendable
 from service.client.stored import Stored, open_stored
-from service.config.handover import rules_for
 from service.config.schema import Config
 from service.results.batches import Batches
 from tracking.account import Account, account_and_id
@@ -146,19 +145,20 @@ def queued(put: Sendable) -> Known:
 @asynccontextmanager
 async def open_operations(config: Config, beside: Beside) -> AsyncIterator[Operations]:
     """Open what asks about operations, and hears of their ends."""
-    rules_of = functools.partial(rules_for, config)
+    book = book_of(config)
+    rules_of = book.rules_of
     async with (
         redis_of(config) as redis,
         redis_of(config) as blocking,  # the reader of ends keeps a connection for itself
         hearing(redis, beside) as ends,
         aclosing(Queued(redis)) as queued,
-        judging(redis, rules_of, beside) as violations,
+        judging(redis, rules_of, beside, book) as violations,
         open_stored(config) as stored,
     ):
-        view = View(redis, rules_of)
+        view = View(redis, rules_of, book)
         made = Operations(view, ends, Canceller(redis, rules_of), stored, queued)
         made.operators = Operators(config, view, stored.stores)
-        made.standings, made.violations = Standings(redis, rules_of), violations
+        made.standings, made.violations = Standings(redis, rules_of, book), violations
         made.held_most = config.http.connections - config.http.connections // SPARE_PART
         read = functools.partial(known_ends, view, stored)
         async with (

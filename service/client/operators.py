@@ -16,6 +16,7 @@ from service.client.audit import Operator, recorded
 from service.client.catalogue import Catalogue
 from service.client.connections import Collections
 from service.client.dead import Document, Filter, NotKicked, delete_dead, find, put_again
+from service.client.limits import CourierLimits, Own, change, limits_of
 from service.client.look import Lines, lines_of
 from service.client.pause import Resumed, pause, resume
 from service.client.producer import Producer
@@ -90,6 +91,20 @@ class Operators:
             return ended
 
         return await self._do(who, "resume", {"slug": slug}, act)
+
+    async def limits(self, slug: Slug) -> CourierLimits:
+        """Look at a courier's limits."""
+        return (await asked(limits_of, self.config, self._stores, [slug]))[0]
+
+    async def change_limits(
+        self, who: Operator, slug: Slug, wishes: Own | Sequence[str]
+    ) -> CourierLimits:
+        """Set a courier's limits, or take back those of these names, all where none is named."""
+        act = "limits reset" if isinstance(wishes, Sequence) else "limits set"
+        target: Document = {"slug": slug, "limits": wishes}
+        return await self._do(
+            who, act, target, lambda _: change(self.config, self._stores, slug, wishes)
+        )
 
     async def dead(self, wanted: Filter, most: int) -> list[Document]:
         """List dead requests, the newest first."""

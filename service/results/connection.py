@@ -27,6 +27,7 @@ from service.results.forgetting import Marks
 from service.results.indexes import indexes_for, make_indexes
 from service.results.names import (
     FORGOTTEN,
+    LIMITS,
     OPERATIONS,
     SHIPMENTS,
     STATISTICS,
@@ -166,6 +167,11 @@ class Store:
     def statistics(self) -> Collection[Document]:
         """What happened, day by day."""
         return self._collection(STATISTICS)
+
+    @property
+    def limits(self) -> Collection[Document]:
+        """What operators set of couriers' limits."""
+        return self._collection(LIMITS)
 
     async def prepare(self) -> None:
         """Make the indexes, and see that a majority confirms. Raises ResultsDown: repeat it."""

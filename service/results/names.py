@@ -10,7 +10,7 @@ UNKNOWN_CODES, FORGOTTEN = "unknown_codes", "forgotten"
 OPERATIONS, STATISTICS = "operations", "statistics"
 ACCOUNTS, KEYS, AUDIT = "accounts", "keys", "audit"
 SHIPMENTS, LINKS = "shipments", "links"
-REFUSED = "refused"
+REFUSED, LIMITS = "refused", "limits"
 """The names of collections that nobody needs to call otherwise: they hold no answers."""
 
 

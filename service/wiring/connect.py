@@ -22,7 +22,7 @@ from limits.braking import Brakes
 from limits.clock import Clock
 from limits.connect import open_redis, shared_secret
 from limits.defects import Defects
-from limits.epoch import Epoch, Loss, Vet, take_any
+from limits.epoch import Epoch, Loss, Vet
 from limits.failure import redis_down
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
@@ -31,7 +31,7 @@ from limits.tallies import Tallies
 from limits.workers import Who, is_known
 from service import VERSION
 from service.config.call_budget import kept_below
-from service.config.handover import courier_settings, redis_address, rules_for
+from service.config.handover import courier_settings, redis_address
 from service.config.schema import Config
 from service.flow.keep_trying import keep_trying
 from service.observe.events import Event
@@ -41,6 +41,7 @@ from service.preflight.survey import survey, vet_redis
 from service.results.connection import Store
 from service.results.failure import is_lasting, mongodb_down
 from service.results.names import names_of
+from service.results.rulebook import RuleBook, read_changes
 from service.tubes.putter import Putter
 from service.wiring.changed_credentials import marks_of, resume_where_changed
 from tracking.errors import ResultsDown, StoreError
@@ -80,15 +81,16 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     async with open_redis(redis_address(config)) as unchecked:
         await _preflight(config, unchecked, store)
     who = Who(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3))
-    rules_of = functools.cache(functools.partial(rules_for, config))
-    brakes = Brakes(redis, rules_of)
-    limiter = _limiter(config, redis, who, marks_of(registry), _vetting(config))
+    book = RuleBook(config, lambda: store.read(read_changes, store.limits))
+    brakes = Brakes(redis, book.rules_of)
+    policy = _policy(config, who, marks_of(registry), book)
+    limiter = _limiter(config, redis, policy, book, _vetting(config))
     closing.push_async_callback(limiter.close)
+    await keep_trying(lambda: _prepared(store))
     lines = [courier_line(slug) for slug in registry.slugs]
     await keep_trying(lambda: limiter.start(lines))
     await keep_trying(lambda: resume_where_changed(brakes, registry))
     secret = await keep_trying(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
-    await keep_trying(lambda: _prepared(store))
     http = open_session(kept_below(config.worker))
     closing.push_async_callback(http.close)
     putter = Putter(config.beanstalkd.servers)
@@ -96,7 +98,7 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     return Parts(
         registry,
         limiter,
-        Standings(redis, rules_of),
+        Standings(redis, book.rules_of, book),
         store,
         http,
         putter,
@@ -151,27 +153,23 @@ def _vetting(config: Config) -> Vet:
     return vet
 
 
-def _limiter(
-    config: Config,
-    redis: Redis,
-    who: Who,
-    mark_of: Callable[[Line], str],
-    vet: Vet = take_any,
-) -> Limiter:
+def _policy(config: Config, who: Who, mark_of: Callable[[Line], str], book: RuleBook) -> Policy:
+    return Policy(
+        max_age=config.requests.max_age_seconds,
+        deaths=config.retry.deaths,
+        who=who,
+        mark_of=mark_of,
+        revisions=book,
+    )
+
+
+def _limiter(config: Config, redis: Redis, policy: Policy, book: RuleBook, vet: Vet) -> Limiter:
     clock = Clock()
     pipeline = Pipeline(redis, clock, functools.partial(_notice, "redis", redis_down))
     own = (each.call_timeout_seconds or 0.0 for each in config.limits.slugs.values())
     longest = max(config.limits.call_timeout_seconds, *own, 0.0)
     epoch = Epoch(pipeline, longest, _lost, watched=bool(config.redis.sentinels), vet=vet)
-    policy = Policy(
-        max_age=config.requests.max_age_seconds,
-        deaths=config.retry.deaths,
-        who=who,
-        mark_of=mark_of,
-    )
-    return Limiter(
-        pipeline, clock, epoch, functools.cache(functools.partial(rules_for, config)), policy
-    )
+    return Limiter(pipeline, clock, epoch, book.rules_of, policy)
 
 
 async def _prepared(store: Store) -> None:

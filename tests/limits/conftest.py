@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from limits_bench import FAST, Hire, Worker
+from limits_bench import FAST, USPS, Book, Hire, Shelf, Worker
 from redis.asyncio import Redis
 
 from limits.clock import Clock
@@ -46,7 +46,7 @@ async def hire(redis_url: str) -> AsyncIterator[Hire]:
     async with AsyncExitStack() as closing:
 
         async def make(
-            rules: Rules = FAST,
+            rules: Rules | Book = FAST,
             policy: Policy = PLAIN,
             quiet_seconds: float = 30.0,
             notice: Notice = lambda _: None,
@@ -58,10 +58,12 @@ async def hire(redis_url: str) -> AsyncIterator[Hire]:
             clock = Clock()
             pipeline = Pipeline(client, clock, notice)
             epoch = Epoch(pipeline, quiet_seconds, **epoch_options)
-            limiter = Limiter(pipeline, clock, epoch, lambda _: rules, policy)
+            book = rules if isinstance(rules, Book) else Book(Shelf(rules))
+            changing = replace(policy, revisions=book) if book is rules else policy
+            limiter = Limiter(pipeline, clock, epoch, book.rules_of, changing)
             closing.push_async_callback(limiter.close)
             await limiter.start()
-            return Worker(limiter, pipeline, clock, epoch, rules, policy)
+            return Worker(limiter, pipeline, clock, epoch, book.rules_of(USPS), policy)
 
         yield make
 

@@ -12,7 +12,7 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from redis.asyncio import Redis
@@ -26,6 +26,7 @@ from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
 from limits.rules import Rules
 from tracking.call import Admission, Call, Ended, Granted, Parked, Setback, Turn, Verdict
+from tracking.errors import ResultsDown
 from tracking.line import TRACKING
 from tracking.operation import State
 from tracking.request import Number, Slug, TrackingRequest
@@ -129,6 +130,7 @@ class Worker:
             "epoch": self.epoch.name,
             "token": self.limiter.token,
             "deaths": self.policy.deaths,
+            "revision": 0,
             "max_age_ms": round(self.policy.max_age * 1000),
             **self.told,
         }
@@ -141,6 +143,38 @@ class Worker:
     ) -> list[Any]:
         request = write_request(asked(number, **fields), job or f"job-of-{call_id}")
         return await self.raw("admit", call_id, request, b"")
+
+
+@dataclass(slots=True)
+class Shelf:
+    """What MongoDB holds of the rules."""
+
+    rules: Rules = FAST
+    revision: int = 0
+    is_away: bool = False
+
+    def change(self, **limits: int | None) -> int:
+        """Set limits; returns the revision, of which Redis has still to hear."""
+        self.rules = replace(self.rules, **limits)  # type: ignore[arg-type]
+        self.revision += 1
+        return self.revision
+
+
+class Book:
+    """The rules that one worker goes by."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self._rules, self.revision, self.learned = shelf.rules, -1, 0
+
+    def rules_of(self, _: object) -> Rules:
+        return self._rules
+
+    async def learn(self) -> None:
+        if self._shelf.is_away:
+            raise ResultsDown("MongoDB is away")
+        self._rules, self.revision = self._shelf.rules, self._shelf.revision
+        self.learned += 1
 
 
 Hire = Callable[..., Awaitable[Worker]]

@@ -38,7 +38,7 @@ def written(steps: Sequence[Step], worker: str) -> list[Any]:
     """Keys and arguments of one script of all these steps (lua/lib/batch.lua)."""
     widths = {step.name: 2 + len(step.args) for step in steps}
     kinds = " ".join(f"{name} {width}" for name, width in widths.items())
-    same = {"epoch": EPOCH, "token": worker, "deaths": 2, "max_age_ms": 30_000}
+    same = {"epoch": EPOCH, "token": worker, "deaths": 2, "revision": 0, "max_age_ms": 30_000}
     which = list(widths)
     values = [each for step in steps for each in (which.index(step.name), "[]", *step.args)]
     return [1, KEYS.wait_list, 1, kinds, write_rules(RULES, same), 1, *values]

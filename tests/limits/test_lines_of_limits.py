@@ -30,6 +30,7 @@ async def admitted(worker: Worker, line: Line, number: str, call_id: str) -> lis
         "epoch": worker.epoch.name,
         "token": "t",
         "deaths": 10,
+        "revision": 0,
         "max_age_ms": 30_000,
     }
     rules = write_rules(Rules(concurrent=1), common)

@@ -8,7 +8,8 @@ KEYS     wait_list:<line>, one for each line; the line's other keys are named fr
          limits/keys.py.
 
 What a step works with:
-rules    of the line: epoch, token (of this process), concurrent, per_second, window_us, lane_us (how
+rules    of the line: epoch, revision (of the rules, as MongoDB counts their changes; -1: the worker knows
+         none of this epoch), token (of this process), concurrent, per_second, window_us, lane_us (how
          far ahead a lane can lie, of whatever process), late_us, ahead_us, lease_us, max_waiting, max_age_ms, answer_ms, deaths, per_hour, per_day,
          day_resets_at_us
 known    what is known of the line: lib/memory.lua alone reads and writes it
@@ -107,10 +108,10 @@ do
   end
 end
 
-local digits, quiet_until
+local digits, quiet_until, note_revision
 do
-  local EPOCH = 'tracking:epoch'
-  local written, quiet_of = {}, {}
+  local EPOCH, REVISION = 'tracking:epoch', 'tracking:rules'
+  local written, found = {}, nil
 
   -- 14 digits are all that .. and tostring keep of a number: microseconds need 16.
   function digits(number)
@@ -122,19 +123,34 @@ do
     return text
   end
 
-  -- quiet: µs until which nobody starts, or nil when this Redis is not the one the worker knew.
+  local function read()
+    local texts = call('MGET', EPOCH, REVISION)
+    local name, quiet = string.match(texts[1] or '', '^(%S+) (%d+)$')
+    return { name = name, quiet = tonumber(quiet), revision = tonumber(texts[2] or 0) or 0 }
+  end
+
+  -- Revisions only grow: who writes an older one late changes nothing.
+  function note_revision(revision)
+    found = found or read()
+    if revision <= found.revision then return end
+    found.revision = revision
+    call('SET', REVISION, digits(revision))
+  end
+
+  -- quiet: µs until which nobody starts; nil and what the worker has to learn before anybody may start: the
+  -- "epoch", where this Redis is not the one it knew, or the "rules", where they were changed.
   function quiet_until()
-    if quiet_of[rules.epoch] then return quiet_of[rules.epoch] end
-    local name, text = string.match(call('GET', EPOCH) or '', '^(%S+) (%d+)$')
-    if name ~= rules.epoch then return nil end
-    local quiet = tonumber(text)
+    found = found or read()
+    if found.name ~= rules.epoch then return nil, 'epoch' end
+    if rules.revision < found.revision then return nil, 'rules' end
+    -- The worker learned them from MongoDB, and this Redis is empty, or was not there at the change.
+    note_revision(rules.revision)
     -- It is shorter than a lease, so further ahead it lies only because the clock stepped back.
-    if quiet > now + rules.lease_us then
-      quiet = now + rules.lease_us
-      call('SET', EPOCH, name .. ' ' .. digits(quiet))
+    if found.quiet > now + rules.lease_us then
+      found.quiet = now + rules.lease_us
+      call('SET', EPOCH, found.name .. ' ' .. digits(found.quiet))
     end
-    quiet_of[name] = quiet
-    return quiet
+    return found.quiet
   end
 end
 

@@ -66,8 +66,8 @@ do
 
   -- As free_lane, for a new call: also pauses and the calls in flight.
   function opening()
-    local quiet = quiet_until()
-    if not quiet then return nil, 'epoch', now + 1000000 end
+    local quiet, unknown = quiet_until()
+    if not quiet then return nil, unknown, now + 1000000 end
     if quiet > now then return nil, 'quiet', quiet end
     local most = rules.concurrent
     local paused = paused_us()

@@ -49,6 +49,7 @@ class Redis:
             "epoch": "epoch",
             "token": "worker",
             "deaths": 3,
+            "revision": 0,
             "max_age_ms": 30_000,
         }
         return self.step(name, write_rules(rules, common).decode(), json.dumps(reports), *args)

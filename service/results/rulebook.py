@@ -1,0 +1,130 @@
+"""The rules of every line: config.toml's, and over them what operators set while workers run.
+
+The collection `limits` holds one document, so that a change is there whole or not at all:
+
+======== ==========================================================================================
+member   is
+======== ==========================================================================================
+_id      "limits"
+revision how many changes there were: Redis has it in `tracking:rules`, and scripts that grant calls
+         refuse a worker that knows an older one
+slugs    slug → name of a limit → what holds for it; null: no such quota, whatever config.toml says
+======== ==========================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+from pymongo import ReturnDocument
+from pymongo.collection import Collection
+
+from limits.rules import Rules
+from service.config.handover import rules_for
+from service.config.schema import Config, SlugLimits
+from service.observe.log import emit_unexpected
+from service.results.connection import Document
+from tracking.line import Line, slug_of
+
+SETTABLE = ("per_second", "concurrent", "per_hour", "per_day")
+"""What may change while workers run; all other limits are of the file."""
+
+QUOTAS = ("per_hour", "per_day")
+"""Of these: which a courier may also be without."""
+
+Own = Mapping[str, int | None]
+"""What is set for one courier: name of a limit → value; None: no such quota."""
+
+_ID = {"_id": "limits"}
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """All that is set over config.toml, by slug, and its revision."""
+
+    revision: int = 0
+    slugs: Mapping[str, Own] = field(default_factory=dict)
+
+
+class RuleBook:
+    """The rules that one process goes by; implements `limits.rules.Revisions`."""
+
+    def __init__(self, config: Config, read: Callable[[], Awaitable[Changes]]) -> None:
+        """`read` reads what is set now; raises ResultsDown."""
+        self._config = config
+        self._read = read
+        self._changes = Changes()
+        self._rules: dict[Line, Rules] = {}
+
+    @property
+    def revision(self) -> int:
+        """Of what was read last."""
+        return self._changes.revision
+
+    def rules_of(self, line: Line) -> Rules:
+        """The rules of a line; the same object until they are learned again."""
+        rules = self._rules.get(line)
+        if rules is None:
+            own: Any = self._changes.slugs.get(slug_of(line), {})
+            rules = self._rules[line] = replace(rules_for(self._config, line), **own)
+        return rules
+
+    async def learn(self) -> None:
+        """Go by what is set now. Raises ResultsDown."""
+        self._changes = await self._read()
+        self._rules = {}
+
+
+def read_changes(limits: Collection[Document]) -> Changes:
+    """Read what is set. An entry that somebody wrote by hand and that cannot hold is left out."""
+    return _changes_in(limits.find_one(_ID) or {})
+
+
+def set_limits(limits: Collection[Document], slug: str, values: Own) -> Changes:
+    """Set limits of one courier, and leave its others; `values` as `checked`."""
+    return _change(
+        limits, {"$set": {f"slugs.{slug}.{name}": each for name, each in values.items()}}
+    )
+
+
+def reset_limits(limits: Collection[Document], slug: str, names: Iterable[str] = ()) -> Changes:
+    """Let config.toml hold again for limits of one courier; without names for all of them."""
+    paths = [f"slugs.{slug}.{name}" for name in names] or [f"slugs.{slug}"]
+    return _change(limits, {"$unset": dict.fromkeys(paths, "")})
+
+
+def checked(values: Own) -> Own:
+    """Return what may be set. Raises ValueError, worded for who asked."""
+    for name, value in values.items():
+        if name not in SETTABLE:
+            raise ValueError(f"{name!r} is no limit to be set: {', '.join(SETTABLE)} are")
+        if value is None and name not in QUOTAS:
+            raise ValueError(f"{name} cannot be none: only {' and '.join(QUOTAS)} can")
+    try:
+        msgspec.convert({name: each for name, each in values.items() if each}, SlugLimits)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from error
+    if wrong := [name for name, each in values.items() if each == 0]:
+        raise ValueError(f"{wrong[0]} must be 1 or more; `pause` lets nobody call at all")
+    return values
+
+
+def _change(limits: Collection[Document], update: Document) -> Changes:
+    document = limits.find_one_and_update(
+        _ID, {"$inc": {"revision": 1}, **update}, upsert=True, return_document=ReturnDocument.AFTER
+    )
+    return _changes_in(document or {})
+
+
+def _changes_in(document: Document) -> Changes:
+    slugs: dict[str, Own] = {}
+    for slug, own in (document.get("slugs") or {}).items():
+        try:
+            if own:
+                slugs[slug] = checked(own)
+        except (AttributeError, TypeError, ValueError) as error:
+            emit_unexpected(error, slug=slug)
+    return Changes(document.get("revision", 0), slugs)

@@ -1,0 +1,265 @@
+"""Limits change while workers run: exactly, at once, and who idles asks for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from limits_bench import (
+    FAST,
+    KEYS,
+    USPS,
+    Book,
+    Hire,
+    Shelf,
+    Worker,
+    a_second_goes_by,
+    sent,
+)
+from redis.asyncio import Redis
+from watched_limits import judged
+
+from limits import keys
+from limits.braking import Brakes
+from limits.rules import Rules
+from limits.view import View
+from limits.violations import ANY, Violations, look
+from tracking.errors import ResultsDown
+from tracking.line import Line
+
+LINE = Line(USPS)
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+@pytest.fixture
+async def brakes(redis: Redis) -> Brakes:
+    return Brakes(redis, lambda _: FAST)
+
+
+async def test_a_worker_that_goes_by_older_rules_starts_nothing_by_them(
+    hire: Hire, shelf: Shelf, brakes: Brakes
+) -> None:
+    worker = await hire(Book(shelf))
+    for number in ("N001", "N002"):
+        await worker.granted(number)
+
+    await brakes.revise(LINE, shelf.change(concurrent=2))
+
+    assert (await worker.parked("N003")).why == "concurrency"
+
+
+async def test_lowered_nothing_starts_until_fewer_run(
+    hire: Hire, shelf: Shelf, brakes: Brakes
+) -> None:
+    worker = await hire(Book(shelf))
+    calls = [await worker.granted(f"N{n:03}") for n in range(4)]
+
+    await brakes.revise(LINE, shelf.change(concurrent=2))
+    await worker.parked("WAITS")
+    turns = [await worker.finish(call, room=9) for call in calls]
+
+    assert [len(turn.calls) for turn in turns] == [0, 0, 1, 0]
+
+
+async def test_a_lower_rate_counts_the_starts_of_before(
+    hire: Hire, shelf: Shelf, brakes: Brakes
+) -> None:
+    worker = await hire(Book(shelf))
+    for n in range(3):
+        await sent(await worker.granted(f"N{n:03}"))
+
+    await brakes.revise(LINE, shelf.change(per_second=2))
+
+    assert (await worker.parked("N004")).why == "rate"
+
+
+async def test_raised_the_next_sweep_calls_a_drainer(
+    hire: Hire, shelf: Shelf, redis: Redis
+) -> None:
+    shelf.change(per_day=1)
+    worker = await hire(Book(shelf))
+    await worker.granted("N001")
+    await worker.parked("N002")
+    await worker.take(claims=True)
+    before = await worker.limiter.sweep([LINE])
+
+    await Brakes(redis, lambda _: FAST).revise(LINE, shelf.change(per_day=None))
+    (after,) = await worker.limiter.sweep([LINE])
+
+    assert (list(before), after.put_drain) == ([], True)
+    assert len((await worker.take()).calls) == 1
+
+
+async def test_a_quota_counts_from_its_change_on(hire: Hire, shelf: Shelf, brakes: Brakes) -> None:
+    worker = await hire(Book(shelf))
+    await worker.granted("N001")
+
+    await brakes.revise(LINE, shelf.change(per_hour=1))
+
+    await worker.granted("N002")
+    assert (await worker.parked("N003")).why == "per_hour"
+
+
+async def test_a_further_request_of_a_call_goes_by_the_new_rules(
+    hire: Hire, shelf: Shelf, brakes: Brakes, redis: Redis
+) -> None:
+    worker = await hire(Book(shelf))
+    call = await sent(await worker.granted("N001"))
+    await brakes.revise(LINE, shelf.change(per_second=1, guard_ms=900))
+
+    again = asyncio.create_task(call.permit.again())
+    await asyncio.sleep(0.1)
+    waited = not again.done()
+    await a_second_goes_by(redis)
+    await again
+
+    assert waited
+
+
+async def test_the_script_says_that_a_further_request_must_learn_the_rules(
+    worker: Worker, redis: Redis
+) -> None:
+    call = await worker.granted("N001")
+    await redis.set(keys.REVISION, 1)
+
+    assert (await worker.raw("again", "start", call.id))[1:] == ["rules"]
+
+
+async def test_each_granting_script_refuses_older_rules(worker: Worker, redis: Redis) -> None:
+    await redis.set(keys.REVISION, 7)
+    await redis.rpush(KEYS.wait_list, "PUSHED")
+
+    assert (await worker.raw_admit("c1"))[1:] == ["rules"]
+    assert (await worker.raw("take", "base", 1, 1))[1:3] == [[], "rules"]
+
+
+async def test_a_process_asks_for_the_rules_only_when_they_changed(
+    hire: Hire, shelf: Shelf, brakes: Brakes
+) -> None:
+    book = Book(shelf)
+    worker = await hire(book)
+    begun = book.learned
+    for n in range(5):
+        await worker.granted(f"N{n:03}")
+    assert book.learned == begun
+
+    await brakes.revise(LINE, shelf.change(concurrent=3))
+    for n in range(5, 8):
+        await worker.parked(f"N{n:03}")
+
+    assert book.learned == begun + 1
+
+
+async def test_while_nobody_can_tell_the_rules_nothing_starts_and_nothing_is_lost(
+    hire: Hire, shelf: Shelf, brakes: Brakes
+) -> None:
+    worker = await hire(Book(shelf))
+    await brakes.revise(LINE, shelf.change(concurrent=3))
+    shelf.is_away = True
+
+    with pytest.raises(ResultsDown):
+        await worker.admit("N001", "job")
+
+    shelf.is_away = False
+    await worker.granted("N001", "job")
+
+
+async def test_after_a_lost_redis_no_worker_goes_by_rules_of_before(
+    hire: Hire, shelf: Shelf, redis: Redis
+) -> None:
+    idle = await hire(Book(shelf), quiet_seconds=0.0)
+    shelf.change(concurrent=1)  # the Redis that heard of it is lost before this worker asked
+    await redis.flushall()
+
+    await idle.granted("N001")
+
+    assert (await idle.parked("N002")).why == "concurrency"
+    assert await redis.get(keys.REVISION) == "1"
+
+
+async def test_a_worker_that_starts_tells_redis_what_it_missed(
+    hire: Hire, shelf: Shelf, redis: Redis
+) -> None:
+    old = await hire(Book(shelf))
+    shelf.change(concurrent=1)  # who changed it died before Redis heard of it
+
+    await (await hire(Book(shelf))).granted("N001")
+
+    assert await redis.get(keys.REVISION) == "1"
+    assert (await old.parked("N002")).why == "concurrency"
+
+
+async def test_an_older_revision_that_comes_late_changes_nothing(
+    hire: Hire, redis: Redis, brakes: Brakes
+) -> None:
+    await hire()
+    await brakes.revise(LINE, 5)
+
+    await brakes.revise(LINE, 4)
+
+    assert await redis.get(keys.REVISION) == "5"
+
+
+@pytest.mark.parametrize("broken", ["no number", ["a", "list"]])
+async def test_a_revision_that_nobody_can_read_is_written_again(
+    hire: Hire, shelf: Shelf, redis: Redis, broken: str | list[str]
+) -> None:
+    shelf.change(concurrent=1)
+    worker = await hire(Book(shelf))
+    await redis.delete(keys.REVISION)
+    if isinstance(broken, str):
+        await redis.set(keys.REVISION, broken)
+    else:
+        await redis.rpush(keys.REVISION, *broken)
+
+    await worker.granted("N001")
+
+    assert await redis.get(keys.REVISION) == "1"
+
+
+async def test_people_see_the_limits_in_force(
+    hire: Hire, shelf: Shelf, brakes: Brakes, redis: Redis
+) -> None:
+    await hire()
+    book = Book(shelf)
+    view = View(redis, book.rules_of, book)
+    await brakes.revise(LINE, shelf.change(concurrent=3, per_second=7))
+
+    line = await view.line(LINE)
+
+    assert (line.concurrent, line.per_second) == (3, 7)
+
+
+async def test_calls_of_before_a_change_accuse_nobody(
+    hire: Hire, shelf: Shelf, brakes: Brakes, redis: Redis
+) -> None:
+    shelf.rules = Rules(per_second=100, concurrent=100)
+    book = Book(shelf)
+    worker = await hire(Book(shelf))
+    violations = Violations(book.rules_of, revisions=book)
+    await look(redis, violations, ANY)
+    for n in range(4):
+        await sent(await worker.granted(f"N{n:03}"))
+    await worker.take()  # it carries the reports
+
+    await brakes.revise(LINE, shelf.change(per_second=1, concurrent=1))
+    await look(redis, violations, ANY)
+
+    assert set((await judged(redis, violations)).values()) == {0}
+    assert book.revision == 1
+
+
+async def test_the_drainer_that_was_named_is_let_go(
+    hire: Hire, shelf: Shelf, redis: Redis, brakes: Brakes
+) -> None:
+    worker = await hire(Book(shelf))
+    await worker.granted("N001")
+    await redis.set(KEYS.wait_drainer, "somebody 1")
+
+    await brakes.revise(LINE, shelf.change(concurrent=3))
+
+    assert not await redis.exists(KEYS.wait_drainer)

@@ -191,8 +191,8 @@ class LineRoutes:
             Route("POST", "/v1/lines/{slug}/pause", self.pause, _PAUSE),
             Route("POST", "/v1/lines/{slug}/resume", self.resume, _RESUME),
             Route("GET", "/v1/lines/{slug}/limits", self.limits, _LIMITS),
-            Route("PATCH", "/v1/lines/{slug}/limits", self.set_limits, _SET_LIMITS),
-            Route("DELETE", "/v1/lines/{slug}/limits", self.reset_limits, _RESET_LIMITS),
+            Route("PATCH", "/v1/lines/{slug}/limits", self.change_limits, _SET_LIMITS),
+            Route("DELETE", "/v1/lines/{slug}/limits", self.change_limits, _RESET_LIMITS),
             Route("GET", "/v1/stats", self.stats, _STATS),
         ]
 
@@ -227,23 +227,20 @@ class LineRoutes:
 
     async def limits(self, request: web.Request) -> web.Response:
         """Tell what a courier's limits are. Raises Problem, StoreError."""
-        self._callers.operator(request)
-        return answer(limits_members(await self._operators.limits(self._courier(request))))
-
-    async def set_limits(self, request: web.Request) -> web.Response:
-        """Set some of them over the file. Raises Problem, StoreError."""
         who, slug = self._callers.operator(request), self._courier(request)
-        wanted = await read_body(request, NewLimits)
-        given = {name: getattr(wanted, name) for name in SETTABLE}
-        wishes = {name: each for name, each in given.items() if each is not msgspec.UNSET}
-        if not wishes:
-            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"name one of {', '.join(SETTABLE)}")
-        return answer(limits_members(await self._operators.change_limits(who, slug, wishes)))
+        return answer(limits_members(await self._operators.limits(who, slug)))
 
-    async def reset_limits(self, request: web.Request) -> web.Response:
-        """Let the file hold again. Raises Problem, StoreError."""
+    async def change_limits(self, request: web.Request) -> web.Response:
+        """Set some of them, or let the file hold again. Raises Problem, StoreError."""
         who, slug = self._callers.operator(request), self._courier(request)
-        return answer(limits_members(await self._operators.change_limits(who, slug, [])))
+        wishes: dict[str, int | None] | list[str] = []
+        if request.method == "PATCH":
+            wanted = await read_body(request, NewLimits)
+            given = {name: getattr(wanted, name) for name in SETTABLE}
+            wishes = {name: each for name, each in given.items() if each is not msgspec.UNSET}
+            if not wishes:
+                raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"name one of {', '.join(SETTABLE)}")
+        return answer(limits_members(await self._operators.limits(who, slug, wishes)))
 
     async def stats(self, request: web.Request) -> web.Response:
         """Tell what happened lately. Raises Problem, StoreError."""

@@ -26,6 +26,7 @@ from service.client.health import (
     refused_findings,
     worries_of,
 )
+from service.client.limits import set_over_file
 from service.client.look import unknown_codes
 from service.config.schema import Config
 
@@ -43,7 +44,8 @@ def run(options: argparse.Namespace) -> int:
     setting = loaded(options)
     config, catalogue = setting.config, Catalogue(setting.config)
     findings = [*findings_here(setting), *asyncio.run(_asked(config, catalogue))]
-    couriers = [courier_health(config, catalogue, slug) for slug in catalogue.slugs]
+    own = set_over_file(config)
+    couriers = [courier_health(config, catalogue, slug, own.get(slug)) for slug in catalogue.slugs]
     if options.json:
         say_json(
             {

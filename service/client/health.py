@@ -7,6 +7,9 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Any
+
+import msgspec
 
 from couriers.http.settings import environment_name
 from couriers.registry import MODULES, wanted_credentials
@@ -158,18 +161,21 @@ def worries_of(findings: Sequence[Finding]) -> list[Finding]:
     return [each for each in findings if each.grade in _WORRYING and each.server not in spared]
 
 
-def courier_health(config: Config, catalogue: Catalogue, slug: Slug) -> CourierHealth:
-    """Compare what a courier needs with what is set for it."""
+def courier_health(
+    config: Config, catalogue: Catalogue, slug: Slug, own: Mapping[str, Any] | None = None
+) -> CourierHealth:
+    """Compare what a courier needs with what is set for it; `own`: limits set over the file."""
     courier = catalogue.registry.courier(slug)
     given = catalogue.registry.settings(slug).credentials
     missing = catalogue.missing_credentials(slug)
     # A feed needs none, and passes on what it is given.
     reads = given if courier in MODULES.values() else wanted_credentials(courier, given)
     unused = tuple(key for key in given if key not in reads)
-    limits = limits_for(config, slug)
+    limits = msgspec.structs.replace(limits_for(config, slug), **(own or {}))
     words = [f"{limits.concurrent} at once", f"{limits.per_second}/s"]
     words += [f"{limits.per_hour}/h"] if limits.per_hour else []
     words += [f"{limits.per_day}/day from {limits.day_resets_at}"] if limits.per_day else []
+    words += ["set over config.toml"] if own else []
     source = courier.CREDENTIALS_FROM
     return CourierHealth(slug, missing, unused, source, ", ".join(words), courier.VERIFIED)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from limits.braking import Brakes
 from limits.view import newest_revision
-from service.client.connections import Collections, book_of, redis_of
+from service.client.connections import Collections, book_of, collections_of, redis_of
 from service.config.handover import rules_for
 from service.config.schema import Config
 from service.results.rulebook import (
@@ -25,7 +25,7 @@ from service.results.rulebook import (
     reset_limits,
     set_limits,
 )
-from tracking.errors import LimitsBroken, LimitsDown
+from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
 from tracking.line import courier_line
 from tracking.request import Slug
 
@@ -38,6 +38,7 @@ __all__ = [
     "members",
     "named_limits",
     "read_wishes",
+    "set_over_file",
 ]
 
 _WISH = re.compile(r"([a-z_]+)=(none|[0-9]{1,10})")
@@ -90,6 +91,15 @@ def members(found: CourierLimits) -> dict[str, object]:
 def limits_of(config: Config, stores: Collections, slugs: Sequence[Slug]) -> list[CourierLimits]:
     """Read what holds for couriers. Raises PyMongoError."""
     return _told(config, read_changes(stores.limits), slugs)
+
+
+def set_over_file(config: Config) -> Mapping[str, Own]:
+    """Read what is set, by slug; nothing where MongoDB does not answer."""
+    try:
+        with collections_of(config) as stores:
+            return read_changes(stores.limits).slugs
+    except ResultsDown:
+        return {}
 
 
 def change(

@@ -92,14 +92,12 @@ class Operators:
 
         return await self._do(who, "resume", {"slug": slug}, act)
 
-    async def limits(self, slug: Slug) -> CourierLimits:
-        """Look at a courier's limits."""
-        return (await asked(limits_of, self.config, self._stores, [slug]))[0]
-
-    async def change_limits(
-        self, who: Operator, slug: Slug, wishes: Own | Sequence[str]
+    async def limits(
+        self, who: Operator, slug: Slug, wishes: Own | Sequence[str] | None = None
     ) -> CourierLimits:
-        """Set a courier's limits, or take back those of these names, all where none is named."""
+        """Look at a courier's limits, set them, or take back those of these names or all."""
+        if wishes is None:
+            return (await asked(limits_of, self.config, self._stores, [slug]))[0]
         act = "limits reset" if isinstance(wishes, Sequence) else "limits set"
         target: Document = {"slug": slug, "limits": wishes}
         return await self._do(

@@ -20,6 +20,9 @@ EVERY_ROUTE = (
     ("GET", "/v1/lines/usps"),
     ("POST", "/v1/lines/usps/pause"),
     ("POST", "/v1/lines/usps/resume"),
+    ("GET", "/v1/lines/usps/limits"),
+    ("PATCH", "/v1/lines/usps/limits"),
+    ("DELETE", "/v1/lines/usps/limits"),
     ("GET", "/v1/dead"),
     ("GET", "/v1/dead/a"),
     ("POST", "/v1/dead/kick"),
@@ -52,7 +55,9 @@ async def test_for_all_others_there_is_nothing_at_these_paths(
         admin = {"as-api-key": keys.make("main", Scope.ADMIN)}
         for method, path in EVERY_ROUTE:
             reply = await api.request(method, path, headers=admin, json={})
-            assert reply.status == (422 if path.endswith("kick") else 200), path
+            assert reply.status == (422 if path.endswith("kick") or method == "PATCH" else 200), (
+                path
+            )
 
     assert {each["key"] for each in collections.audit.find()} == {admin["as-api-key"][:15]}
 
@@ -107,6 +112,36 @@ async def test_a_line_is_paused_and_resumed_and_both_are_recorded(
         (None, "resume", slug, {"by_hand": False, "why": ""}),
     ]
     assert {each["via"] for each in collections.audit.find()} == {"http"}
+
+
+async def test_limits_are_set_over_the_file_and_taken_back_and_both_are_recorded(
+    api: Client, redis: Redis, collections: Database
+) -> None:
+    path = "/v1/lines/hkpost/limits"
+    before = await (await api.get(path)).json()
+    changed = await (await api.patch(path, json={"per_second": 5, "per_day": None})).json()
+    line = await (await api.get("/v1/lines/hong-kong-post")).json()
+    reset = await (await api.delete(path)).json()
+
+    assert (before["slug"], before["set"]) == ("hong-kong-post", {})
+    assert changed["limits"] == before["limits"] | {"per_second": 5, "per_day": None}
+    assert changed["set"] == {"per_second": 5, "per_day": None}
+    assert changed["known_to_workers"] is True
+    assert line["per_second"] == 5
+    assert reset == before
+    assert await redis.get("tracking:rules") == "2"
+    assert acts(collections) == [
+        (None, "limits set", {"slug": "hong-kong-post", "limits": changed["set"]}, {}),
+        (None, "limits reset", {"slug": "hong-kong-post", "limits": []}, {}),
+    ]
+
+
+async def test_limits_that_cannot_hold_are_refused_by_name(api: Client, redis: Redis) -> None:
+    for wrong in ({"per_second": 0}, {"concurrent": None}, {"per_minute": 1}, {}):
+        problem = await refused(await api.patch("/v1/lines/usps/limits", json=wrong), 422)
+        assert next(iter(wrong), "per_second") in problem["detail"]
+
+    assert not await redis.exists("tracking:rules")
 
 
 async def test_a_pause_without_a_time_lasts_until_it_is_resumed(api: Client, redis: Redis) -> None:

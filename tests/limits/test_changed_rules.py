@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from limits_bench import (
@@ -91,6 +92,9 @@ async def test_raised_the_next_sweep_calls_a_drainer(
     (after,) = await worker.limiter.sweep([LINE])
 
     assert (list(before), after.put_drain) == ([], True)
+    learned = await worker.take(claims=True)
+    assert learned.ask_again is not None
+    assert learned.ask_again <= time.monotonic()
     assert len((await worker.take()).calls) == 1
 
 
@@ -173,11 +177,16 @@ async def test_after_a_lost_redis_no_worker_goes_by_rules_of_before(
 ) -> None:
     idle = await hire(Book(shelf), quiet_seconds=0.0)
     shelf.change(concurrent=1)  # the Redis that heard of it is lost before this worker asked
+    shelf.is_away = True
     await redis.flushall()
 
-    await idle.granted("N001")
+    for number in ("N001", "N002"):
+        with pytest.raises(ResultsDown):
+            await idle.admit(number)
+    shelf.is_away = False
+    await idle.granted("N003")
 
-    assert (await idle.parked("N002")).why == "concurrency"
+    assert (await idle.parked("N004")).why == "concurrency"
     assert await redis.get(keys.REVISION) == "1"
 
 

@@ -302,7 +302,7 @@ MUTANTS = (
         name="a worker goes on with an epoch that is over",
         breaks="I7",
         where="limits/limiter.py",
-        old=" or written[1] != epoch:\n",
+        old=" or written[1] != known:\n",
         new=":\n",
         tests=(FORGETS + "test_workers_agree_on_one_new_epoch",),
     ),

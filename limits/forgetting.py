@@ -8,22 +8,24 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline as Pipe
 
 from limits import keys
+from limits.archive import BRIEF_MS
 from limits.clock import Clock
 from limits.codec import write_rules
 from limits.failure import redis_asked
-from limits.memory import REPLACE
+from limits.memory import RENAME, REPLACE
 from limits.pipeline import Pipeline
 from limits.pushed_by_hand import NOWHERE, places_of
 from limits.replicas import done, must_confirm
 from limits.rules import NOBODY, RulesOf
 from tracking.line import courier_line
-from tracking.operation import ENDS
+from tracking.operation import ENDS, anonymous_in
 from tracking.request import Number, Slug
 
 MARK_SECONDS = 3_600
@@ -52,6 +54,11 @@ class _Operation(msgspec.Struct):
     status: str | None = None
     startedAt: datetime | None = None  # noqa: N815 - the contract's name
     tracking: str | None = None
+    anonymous: bool = False
+
+
+_Ends = list[tuple[str, dict[str, str]]]
+"""What XRANGE reads of the stream: entry, state → id."""
 
 
 _read_operation = msgspec.json.Decoder(_Operation).decode
@@ -110,11 +117,25 @@ class Forgetter:
                     if operation is None and (text or await self._is_foreign(name)):
                         unreadable.append(name)
                     elif operation and operation.tracking and _is_told(operation, parcels):
-                        pipeline.eval(REPLACE, 1, name, str(text), _emptied(name, str(text)))
+                        _empty(pipeline, name, str(text), operation)
                         cleared[operation.tracking] += 1
                 if len(pipeline):
                     await done(pipeline, confirmed=confirmed)
+            await self._clear_events(parcels)
         return cleared, unreadable
+
+    async def _clear_events(self, parcels: Mapping[str, int]) -> None:
+        """Take the ends of operations out of the stream whose ids name the parcel."""
+        begin = "-"
+        while told := cast(
+            "_Ends", await self._redis.xrange(keys.EVENTS, begin, "+", READ_AT_ONCE)
+        ):
+            begin = f"({told[-1][0]}"
+            gone = [
+                entry for entry, ends in told if any(_names(parcels, of) for of in ends.values())
+            ]
+            if gone:
+                await self._redis.xdel(keys.EVENTS, *gone)
 
     async def _is_foreign(self, name: str) -> bool:
         return await self._redis.type(name) not in {"string", "none"}
@@ -136,11 +157,31 @@ def _is_told(operation: _Operation, parcels: Mapping[str, int]) -> bool:
     return operation.startedAt is None or operation.startedAt.timestamp() * 1_000_000 <= at_us
 
 
+def _names(parcels: Mapping[str, int], operation: str) -> bool:
+    named = anonymous_in(operation)
+    return named is not None and f"{named[0]}:{named[1]}" in parcels
+
+
+def _empty(pipeline: Pipe, name: str, text: str, operation: _Operation) -> None:
+    """Leave of an operation that it ended, under a name that does not tell its parcel."""
+    emptied = _emptied(name, text)
+    if not operation.anonymous:
+        pipeline.eval(REPLACE, 1, name, text, emptied)
+        return
+    identity = name.removeprefix(keys.STATUS)
+    hidden = keys.status(_sha1(identity))  # lua/admit.lua looks there for a job that comes back
+    pipeline.eval(RENAME, 3, name, hidden, keys.TO_ARCHIVE, text, emptied, BRIEF_MS, identity)
+
+
+def _sha1(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
 def _emptied(name: str, text: str) -> bytes:
     """Leave of an operation that it ended; its id stays that of its parcel (lua/lib/state.lua)."""
     operation = msgspec.json.decode(text)
-    named = f"{name.removeprefix(keys.STATUS)} {operation['tracking']}"
-    digest = hashlib.sha1(named.encode(), usedforsecurity=False).hexdigest()
+    digest = _sha1(f"{name.removeprefix(keys.STATUS)} {operation['tracking']}")
     output = {"code": "forgotten", "message": "its parcel was forgotten"}
     emptied = {"output": output, "tracking": None, "hash": digest}
-    return msgspec.json.encode(operation | emptied)
+    # What it repeats is of the same parcel, and its id may name that.
+    return msgspec.json.encode(operation | emptied | {"resend_of": None})

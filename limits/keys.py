@@ -45,7 +45,7 @@ tracking:archive_lock2        string who may report what it archived    30 s aft
 tracking:events               stream state → id, one for each end       1 h after the newest end
 tracking:operations:<slug>:<> zset   id → its call or end, ms           24 h after its last entry
 tracking:answer:<slug>:<no>   string the last answer, JSON              default max_age, 30 s to 1 h
-tracking:forgotten:<slug>:<n> string when it was forgotten, µs          1 h
+tracking:forgotten:<sha1>     string when a parcel was forgotten, µs     1 h
 tracking:defects:<job>        string defects that came up over a job     24 h after the first
 tracking:secret               string names jobs without id, seals ids   never
 tracking:stats:successes      string operations that ended in SUCCESS   never

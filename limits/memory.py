@@ -23,6 +23,15 @@ return 1
 """
 """Replaces a text that is still ARGV[1], also while Redis is full."""
 
+RENAME = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('ZREM', KEYS[3], ARGV[4])
+redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
+redis.call('UNLINK', KEYS[1])
+return 1
+"""
+"""Puts a text under another key, for ARGV[3] ms, and takes ARGV[4] out of a set; as REPLACE."""
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:

@@ -235,8 +235,11 @@ return function(id, asked, stored)
   local quiet, unknown = quiet_until()
   if not quiet then return { now, unknown } end
   local name = request.id or anonymous_id(number, request.job)
-  local known = call('MGET', STATUS .. name, ANSWER .. number)
-  local operation = operation_in(known[1])
+  -- One without an id whose parcel was forgotten since it ended is known by a key that does not name that.
+  local names = { STATUS .. name, ANSWER .. number }
+  if not request.id then names[3] = STATUS .. redis.sha1hex(name) end
+  local known = call('MGET', unpack(names))
+  local operation = operation_in(known[1] or known[3])
   request.unknown = request.id and not operation
   local other = operation and elsewhere(name, operation, number)
   if other then

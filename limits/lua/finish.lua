@@ -17,6 +17,7 @@ Uses     context: decoded, note_measured
          memory: average_time, drop_ended, expect_no_calm, set_average
          lists: nobody_waits
          tallies: call_is_over, tally_call
+         state: parcel_of
          record: account_of, asks_for, keep_accounts, record_in, waiting_record, whose_is, write_record
          operations: end_where, everyone, nobody_left
          brake: note_answer, note_failure
@@ -120,7 +121,7 @@ end
 -- A call in flight says so itself. One that was taken over may have been granted before as well.
 local function is_forgotten(number, record, verdict)
   if record then return record.forgotten end
-  local at = call('GET', FORGOTTEN .. slug .. ':' .. number)
+  local at = call('GET', FORGOTTEN .. redis.sha1hex(parcel_of(number)))
   return at and verdict.observed * 1000 <= tonumber(at)
 end
 

@@ -10,7 +10,7 @@ ARGV     behind the reports, see lib/batch.lua:
 
 Uses     context: digits
          memory: counted
-         state: delete_history
+         state: delete_history, parcel_of
          record: read_record, write_record
          operations: end_where, everyone
          waiting: end_waiting
@@ -52,6 +52,7 @@ return function(number, keep_ms, places)
     if not looked then return { now, ended, 1, '', 0 } end
   end
   delete_history(number)
-  call('SET', FORGOTTEN .. slug .. ':' .. number, digits(now), 'PX', keep_ms)
+  call('HDEL', UNREADABLE, REQUESTS .. ' ' .. number)
+  call('SET', FORGOTTEN .. redis.sha1hex(parcel_of(number)), digits(now), 'PX', keep_ms)
   return { now, ended, 0, record and id or '', call('DEL', ANSWER .. number) }
 end

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 from dataclasses import replace
 
@@ -25,11 +27,12 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
+from limits import keys
 from limits.forgetting import MARK_SECONDS, Forgetter
-from tracking.call import Ended, Granted, Parked, Verdict
+from tracking.call import Call, Ended, Granted, Parked, Verdict
 from tracking.operation import State
 
-MARK = f"{KEYS.forgotten}usps:N001"
+MARK = KEYS.forgotten + hashlib.sha1(b"usps:N001", usedforsecurity=False).hexdigest()
 STORED = Verdict(State.SUCCESS, {"tag": "Delivered"})
 LONG_CHAIN = 250
 
@@ -243,3 +246,41 @@ async def test_forgetting_again_changes_nothing_but_the_mark(
     assert again == replace(first, at_us=again.at_us, ended=0)
     before, after = await since(redis, held)
     assert after == before | {MARK: str(again.at_us)}
+
+
+async def asked(worker: Worker, where: str, identity: str | None) -> Call | None:
+    """A request that waits because another one runs, or runs, or has ended; the call that runs."""
+    if where == "waiting":
+        await worker.parked("N001", job="job-1", id=identity)
+        return None
+    call = await worker.granted("N001", job="job-1", id=identity)
+    if where == "running":
+        return call
+    await worker.finish(call, STORED)
+    return None
+
+
+@pytest.mark.parametrize(
+    "named", list(itertools.product(["waiting", "running", "ended"], ["op-1", None]))
+)
+async def test_nothing_in_redis_names_a_forgotten_number(
+    busy: Worker, free: Worker, forgetter: Forgetter, redis: Redis, named: tuple[str, str | None]
+) -> None:
+    where, identity = named
+    worker = busy if where == "waiting" else free
+    call = await asked(worker, where, identity)
+
+    found = await forget(forgetter)
+    if call:
+        await worker.finish(call, STORED)
+    await forgetter.clear_outputs({"usps:N001": found.at_us})
+
+    assert "N001" not in str(await everything(redis))
+    # Its job may come back, and is not asked for again.
+    assert await worker.admit("N001", job="job-1", id=identity) == Ended(
+        State.SUCCESS if where == "ended" else State.CANCELLED
+    )
+    if identity is None:
+        assert await redis.zcard(keys.TO_ARCHIVE) == 0
+        (kept,) = set(await redis.keys(f"{KEYS.status}*")) - {f"{KEYS.status}usps:BUSY:job-of-busy"}
+        assert await redis.ttl(kept) > 0

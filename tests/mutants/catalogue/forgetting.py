@@ -26,6 +26,22 @@ MUTANTS = (
         tests=(REDIS + "test_a_late_finish_after_the_forget_answers_nobody",),
     ),
     Mutant(
+        name="the end of a request without an id names its forgotten parcel",
+        breaks="I8",
+        where="limits/forgetting.py",
+        old="    hidden = keys.status(_sha1(identity))",
+        new="    hidden = keys.status(f'{identity}:')",
+        tests=(REDIS + "test_nothing_in_redis_names_a_forgotten_number",),
+    ),
+    Mutant(
+        name="the stream of ends names a forgotten parcel",
+        breaks="I8",
+        where="limits/forgetting.py",
+        old="                await self._redis.xdel(keys.EVENTS, *gone)\n",
+        new="                pass\n",
+        tests=(REDIS + "test_nothing_in_redis_names_a_forgotten_number",),
+    ),
+    Mutant(
         name="a failed call of a forgotten parcel is repeated",
         breaks="I8",
         where="limits/lua/lib/flight.lua",

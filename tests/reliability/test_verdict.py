@@ -165,6 +165,16 @@ def test_only_what_may_expire_may_be_cancelled() -> None:
     assert found(replace(cancelled, puts=(expiring, GOOD.puts[1]))) == []
 
 
+def test_an_automatic_request_that_is_put_twice_may_be_cancelled_for_both() -> None:
+    first = put(Wish(Kind.AUTOMATIC, "named", "PARCEL2", "one"))
+    again = put(replace(WITH_ID, kind=Kind.TWICE))
+    counts = {"named": {"CANCELLED": 1}, "plain": {"SUCCESS": 1}}
+    evidence = replace(GOOD, states={"one": "CANCELLED"}, counts=counts)
+
+    assert found(replace(evidence, puts=(again, GOOD.puts[1]))) == ["I1"]
+    assert found(replace(evidence, puts=(first, again, GOOD.puts[1]))) == []
+
+
 def test_a_malformed_job_needs_its_record() -> None:
     malformed = put(Wish(Kind.MALFORMED, "plain", "PARCEL6", malformed=b"{\xff"))
     puts = (*GOOD.puts, malformed)

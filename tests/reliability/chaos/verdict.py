@@ -180,7 +180,8 @@ class _Ends:
             case "ERROR":
                 return wish.id in self._dead
             case "CANCELLED":
-                may_end = wish.kind in {Kind.EXPIRING, Kind.AUTOMATIC}
+                # Put twice an AUTOMATIC one is the one operation that found no room.
+                may_end = wish.kind is Kind.EXPIRING or wish.id in self._automatic
                 return may_end or wish.id in self._cancelled
         # Too many waited: nothing was begun, and the record says so.
         return self._dead.get(wish.id or "", 0.0) >= put.began - CLOCK_SLACK

@@ -163,6 +163,32 @@ async def test_a_call_that_cannot_go_back_into_line_stays_in_flight(
     assert [each.operations for each in (await two.take()).calls] == [("op-1",)]
 
 
+async def test_a_call_that_goes_back_over_a_broken_key_comes_into_its_list_once(
+    two: Worker, redis: Redis
+) -> None:
+    call = await two.granted("N001", id="op-1")
+    await breaks(redis, KEYS.wait_order)
+    for _ in range(3):
+        await met(two.limiter.hand_back(call, 0))
+
+    await mended(redis, KEYS.wait_order)
+    await two.limiter.hand_back(call, 0)
+
+    assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N001"]
+
+
+async def test_a_broken_list_keeps_nobody_from_counting_the_calls(
+    two: Worker, redis: Redis
+) -> None:
+    call = await two.granted("N001", id="op-1")
+    assert await redis.get(KEYS.calls_number) == "1"
+    await breaks(redis, KEYS.wait_list_automatic)
+
+    await met(two.limiter.hand_back(call, 0))
+
+    assert await redis.exists(KEYS.calls_leases, KEYS.calls_number) == 0
+
+
 async def test_what_is_granted_before_a_number_with_a_broken_key_is_told(
     hire: Hire, busy: Worker, redis: Redis
 ) -> None:

@@ -78,15 +78,18 @@ do
     end
   end
 
-  -- Returns the position of the number.
+  -- Returns the position of the number. What is to be known is read first: should it not be what it must
+  -- be, the number is in no list yet, and comes into none twice.
   function push_last(list, number)
-    local all, first, gaps = call('RPUSH', list, number), order(list).first, order(list).gaps
+    local first, gaps = order(list).first, order(list).gaps
+    local all = call('RPUSH', list, number)
     set_order(list, all, first, all > 1 and gaps or 0)
     return first + all - 1
   end
 
   function push_first(list, number)
-    local all, first, gaps = call('LPUSH', list, number), order(list).first, order(list).gaps
+    local first, gaps = order(list).first, order(list).gaps
+    local all = call('LPUSH', list, number)
     set_order(list, all, first - 1, all > 1 and gaps or 0)
     return first - 1
   end

@@ -16,7 +16,7 @@ clamped   nothing lies too far ahead in the zset      --            holds for th
 average   µs of a call                                HGET          set_average
 open      operations with an id, before this script   HMGET         -- (counts holds what changed)
 
-and for the end of the script (`close`):
+and for the end of the script (`closing`):
 listed    a list changed, so the flag's time may be another one; moved: its order did
 changed   zsets whose size changed, so their projection does; leased, started: it grew
 busy      somebody waits or is called
@@ -206,43 +206,58 @@ end
 -- Lines for wait_slugs.
 local busy = {}
 
--- The counters that operators read, and the ends of what expires; once for each line, at the end.
-local function close()
-  if known.moved and entries(MANUAL) + entries(AUTOMATIC) == 0 then
-    call('DEL', ORDER)
-  elseif known.moved then
-    local first, second = order(MANUAL), order(AUTOMATIC)
-    call('HSET', ORDER, 'manual', first.first, 'manual_gaps', first.gaps,
-      'automatic', second.first, 'automatic_gaps', second.gaps)
-  end
-  if known.leased then
-    -- As long as calls_number: were the leases gone sooner, nobody would take them off it.
-    call('PEXPIRE', LEASES, 60000)
-  end
-  if known.busy then table.insert(busy, line) end
-  if known.started then
-    call('PEXPIRE', STARTS, math.ceil((rules.ahead_us + rules.late_us + rules.window_us) / 1000))
-  end
-  if known.changed[LEASES] then
-    local calls = members(LEASES)
-    if calls == 0 then
-      call('DEL', CALLS)
-    elseif known.leased or not call('SET', CALLS, calls, 'XX', 'KEEPTTL') then
-      call('SET', CALLS, calls, 'PX', 60000)
+-- What is written once for each line, at the end, each apart from the others: one key that is not what it
+-- must be keeps nothing else from being written.
+local closing
+do
+  -- Where the lists begin.
+  local function close_order()
+    if known.moved and entries(MANUAL) + entries(AUTOMATIC) == 0 then
+      call('DEL', ORDER)
+    elseif known.moved then
+      local first, second = order(MANUAL), order(AUTOMATIC)
+      call('HSET', ORDER, 'manual', first.first, 'manual_gaps', first.gaps,
+        'automatic', second.first, 'automatic_gaps', second.gaps)
     end
   end
-  if known.changed[STARTS] then
-    local starts = members(STARTS)
-    if starts == 0 then
-      call('DEL', SECOND)
-    elseif known.started then
-      call('SET', SECOND, starts, 'PX', 1000)
-    else
-      call('SET', SECOND, starts, 'XX', 'KEEPTTL')
+
+  -- The counters that operators read, and the ends of what expires.
+  local function close_calls()
+    if known.leased then
+      -- As long as calls_number: were the leases gone sooner, nobody would take them off it.
+      call('PEXPIRE', LEASES, 60000)
+    end
+    if known.busy then table.insert(busy, line) end
+    if known.started then
+      call('PEXPIRE', STARTS, math.ceil((rules.ahead_us + rules.late_us + rules.window_us) / 1000))
+    end
+    if known.changed[LEASES] then
+      local calls = members(LEASES)
+      if calls == 0 then
+        call('DEL', CALLS)
+      elseif known.leased or not call('SET', CALLS, calls, 'XX', 'KEEPTTL') then
+        call('SET', CALLS, calls, 'PX', 60000)
+      end
+    end
+    if known.changed[STARTS] then
+      local starts = members(STARTS)
+      if starts == 0 then
+        call('DEL', SECOND)
+      elseif known.started then
+        call('SET', SECOND, starts, 'PX', 1000)
+      else
+        call('SET', SECOND, starts, 'XX', 'KEEPTTL')
+      end
     end
   end
-  for name, by in pairs(known.counts) do
-    -- What builds before this one did not count must not be taken off.
-    if by ~= 0 and call('HINCRBY', COUNTS, name, by) < 0 then call('HDEL', COUNTS, name) end
+
+  -- What happened.
+  local function close_counts()
+    for name, by in pairs(known.counts) do
+      -- What builds before this one did not count must not be taken off.
+      if by ~= 0 and call('HINCRBY', COUNTS, name, by) < 0 then call('HDEL', COUNTS, name) end
+    end
   end
+
+  closing = { close_order, close_calls, close_counts }
 end

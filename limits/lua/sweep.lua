@@ -201,11 +201,11 @@ local function give_up(who, dying)
   local before, why = patience_ends()
   local stay = {}
   -- Without a name this worker could ask nobody of the line: others give up what has to end.
-  local i, may_end = 0, before and who ~= ''
+  local may_end = before and who ~= ''
   while may_end and budget.left > 0 do
     local number = next_number()
     if not number or number == '' then break end
-    i, budget.left = i + 1, budget.left - 2
+    budget.left = budget.left - 2
     local record, runs = wanted(number, who)
     local is_old = record and record.since <= before
     if is_old then record.since = waits_since(number, record) end
@@ -214,7 +214,8 @@ local function give_up(who, dying)
     elseif record and record.since > before then
       table.insert(stay, 1, { number, record })
     elseif record then
-      table.insert(dying, put_dying(who .. ':' .. i, number, record, before, why))
+      -- Sent again after a lost reply it finds others: each has an id of its own.
+      table.insert(dying, put_dying(who .. ':' .. number, number, record, before, why))
     end
   end
   for _, each in ipairs(stay) do put_head(unpack(each)) end

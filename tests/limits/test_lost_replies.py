@@ -6,6 +6,7 @@ them; Redis holds the same after it.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -23,6 +24,7 @@ from limits_bench import (
     raw,
     read,
     redis_us,
+    retries_are_due,
     sent,
     the_lease_ends,
     verdict,
@@ -239,6 +241,23 @@ async def test_a_sweep_puts_a_lost_call_back_once(worker: Worker, redis: Redis) 
 
     assert (first[1], second[1]) == (2, 0)
     assert first[3] == second[3] == 1
+
+
+async def test_a_sweep_that_gives_others_up_when_it_is_sent_again_keeps_the_first(
+    worker: Worker, redis: Redis
+) -> None:
+    call = await worker.granted("N001", id="op-1")
+    await worker.limiter.retry(call, failed("auth_failed", delay=0.0, patience=0.0), 0)
+    await retries_are_due(redis)
+
+    await worker.raw("sweep", "s")
+    await worker.parked("N002", id="op-2")
+    await worker.raw("sweep", "s")
+
+    held = await redis.hgetall(KEYS.wait_inflight)
+    records = [json.loads(text) for call, text in held.items() if not call.startswith("=")]
+    assert sorted(each["n"] for each in records) == ["N001", "N002"]
+    assert {held[f"={each['n']}"] for each in records} <= held.keys()
 
 
 async def test_a_sweep_counts_the_last_death_once(hire: Hire, redis: Redis) -> None:

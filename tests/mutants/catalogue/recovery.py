@@ -91,6 +91,16 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="whom a sweep gives up takes the place of whom it gave up before",
+        breaks="I1",
+        where="limits/lua/sweep.lua",
+        old="put_dying(who .. ':' .. number,",
+        new="put_dying(who .. ':' .. #dying,",
+        tests=(
+            "limits/test_lost_replies.py::test_a_sweep_that_gives_others_up_when_it_is_sent_again_keeps_the_first",
+        ),
+    ),
+    Mutant(
         name="a call that meets a broken key comes into its list twice",
         breaks="I6 I8",
         where="limits/lua/lib/lists.lua",

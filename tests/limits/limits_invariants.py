@@ -161,6 +161,32 @@ def places_of(redis: Redis, number: str) -> str:
     return json.dumps(found)
 
 
+def whole_records(redis: Redis, but: str) -> list[tuple[str, str, str, str]]:
+    """List records as key, field, number, text; not of those that wait for the number `but`.
+
+    What has a list of its own beside it is left out: that would be taken for another record's.
+    """
+    found = []
+    for key in (KEYS.wait_requests, KEYS.wait_inflight):
+        for field, text in sorted(redis.hgetall(key).items()):
+            if field[0] not in "!=" and not json.loads(text).get("listed"):
+                number = field if key == KEYS.wait_requests else json.loads(text)["n"]
+                found.append((key, field, number, text))
+    return [each for each in found if each[0] != KEYS.wait_requests or each[2] != but]
+
+
+def recount(redis: Redis) -> None:
+    """Count what is open, as a line that was at rest meanwhile began to count again."""
+    seen = take_snapshot(redis)
+    records = (*seen.records.values(), *seen.flying.values())
+    ids = [each for record in records for each in record.get("newest") or ()]
+    ids += [each for listed in seen.rest.values() for each in listed]
+    told = _statuses(redis, [f"{KEYS.status}{each}" for each in ids]).values()
+    still = [each for each in told if each["status"] not in ENDS]
+    open_now = {"open": len(still), "open_automatic": sum("auto" in each for each in still)}
+    redis.hset(KEYS.counts, mapping=open_now)
+
+
 def left(redis: Redis) -> list[str]:
     """List the keys that say that somebody waits or something runs."""
     lists = (KEYS.wait_list, KEYS.wait_list_automatic, KEYS.wait_order)

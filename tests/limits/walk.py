@@ -19,8 +19,10 @@ from limits_invariants import (
     ended,
     left,
     places_of,
+    recount,
     setback_of,
     take_snapshot,
+    whole_records,
 )
 from sender import RULES, Reply, Sender, Step, written
 from walk_answers import borrowed, said_in, verdict_by
@@ -258,6 +260,25 @@ class Walk(Sender):
         self.redis.delete(key)
         if self.redis.exists(ASIDE):
             self.redis.rename(ASIDE, key)
+        self._heal()
+
+    @rule(
+        pick=PICK,
+        steps=st.lists(st.sampled_from(["admit", "take", "finish", "sweep", "back"]), max_size=4),
+    )
+    def a_record_cannot_be_read_for_a_while(self, pick: int, steps: list[str]) -> None:
+        """Somebody cut it off, and writes it back where it was."""
+        self.flush()
+        self.leap()
+        if not (found := whole_records(self.redis, self.calls[0][1] if self.calls else "")):
+            return
+        key, field, number, text = found[pick % len(found)]
+        self.redis.hset(key, field, "{")
+        for step in steps:
+            self._meet(step, next(each for each in ("N001", "N002") if each != number))
+        self.redis.hdel(KEYS.wait_unreadable, f"{key} {field}")
+        self.redis.hset(key, field, text)
+        recount(self.redis)
         self._heal()
 
     def _meet(self, step: str, number: str) -> None:

@@ -22,6 +22,7 @@ WANTED = frozenset(
         *("process died", "process was silent and is killed", "worker refuses to start"),
         *("answer lost", "cancelled by hand", "wait list is full"),
         *("answer cannot be stored", "document is refused"),
+        *("redis key is broken", "record cut off"),
     }
 )
 """What every long run must have seen at least once."""

@@ -18,6 +18,54 @@ from chaos.workers import REPOSITORY
 
 PUSHED = 5
 CANCELLED = 3
+BROKEN = (1.0, 3.0)
+"""Seconds until what somebody broke is put right; a line rests for five."""
+
+BREAKABLE = (
+    *("wait_list", "wait_list_automatic", "wait_later", "wait_requests", "wait_inflight"),
+    *("wait_order", "calls_leases"),
+)
+
+BREAK = """
+local key, aside = KEYS[1], KEYS[1] .. ' aside'
+if redis.call('EXISTS', key) == 1 then redis.call('RENAME', key, aside) end
+redis.call('SADD', key, 'what does not belong there')
+"""
+MEND = """
+local key, aside = KEYS[1], KEYS[1] .. ' aside'
+redis.call('DEL', key)
+if redis.call('EXISTS', aside) == 1 then redis.call('RENAME', aside, key) end
+"""
+
+CUT = """
+for _, key in ipairs(KEYS) do
+  local fields = redis.call('HGETALL', key)
+  for i = 1, #fields, 2 do
+    local record = string.sub(fields[i + 1], 1, 1) == '{' and cjson.decode(fields[i + 1])
+    if record and not record.listed then
+      redis.call('HSET', key, fields[i], '{')
+      return { key, fields[i], fields[i + 1] }
+    end
+  end
+end
+return {}
+"""
+"""Cuts a record off; returns where it stands, and what it was. Ids in a list beside it would be
+taken for those of the number's next record."""
+
+WRITE_BACK = """
+local key, inflight, unreadable = unpack(KEYS)
+local field, text, call = unpack(ARGV)
+redis.call('HDEL', unreadable, key .. ' ' .. field)
+local there = redis.call('HGET', key, field)
+if key ~= inflight and there and there ~= '{' then
+  local record = cjson.decode(text)
+  record.n, record.at, record.granted, record.state, record.position = field, '1', '1', nil, nil
+  key, field, text = inflight, call, cjson.encode(record)
+end
+redis.call('HSET', key, field, text)
+"""
+"""Where another record of its number waits by now, it goes back as a call that nobody makes."""
 
 
 def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
@@ -31,6 +79,10 @@ def cards(scale: Scale, draw: random.Random) -> Iterator[Card]:
     yield Card("wait list deleted by hand", needs, (0.0, 0.0), _delete(draw.choice(others)))
     slug = draw.choice(scale.present).slug
     yield Card("requests cancelled by hand", needs, (0.0, 0.0), _cancel(slug))
+    slug, key = draw.choice(scale.present).slug, draw.choice(BREAKABLE)
+    yield Card("key of another type by hand", needs | {slug}, BROKEN, _break(f"{key}:{slug}"))
+    slug = draw.choice(busy).slug
+    yield Card("record cut off by hand", needs | {slug}, BROKEN, _cut(slug))
 
 
 def _push(slug: str) -> Do:
@@ -53,6 +105,40 @@ def _delete(slug: str) -> Do:
             if client.delete(f"wait_list:{slug}", f"wait_list_automatic:{slug}"):
                 arena.reached("somebody was on the deleted list")
         return nothing
+
+    return do
+
+
+def _break(key: str) -> Do:
+    def do(arena: Arena, _: random.Random) -> Undo:
+        with arena.redis() as client:
+            client.eval(BREAK, 1, key)
+
+        def undo() -> None:
+            with arena.redis() as client:
+                client.eval(MEND, 1, key)
+
+        return undo
+
+    return do
+
+
+def _cut(slug: str) -> Do:
+    def do(arena: Arena, draw: random.Random) -> Undo:
+        waiting, inflight = f"wait_requests:{slug}", f"wait_inflight:{slug}"
+        with arena.redis() as client:
+            cut = client.eval(CUT, 2, *draw.sample([waiting, inflight], 2))
+        if not cut:
+            return nothing
+        arena.reached("record cut off")
+        key, field, text = cut
+
+        def undo() -> None:
+            keys = (key, inflight, f"wait_unreadable:{slug}")
+            with arena.redis() as client:
+                client.eval(WRITE_BACK, 3, *keys, field, text, f"by-hand-{draw.randrange(10**9)}")
+
+        return undo
 
     return do
 

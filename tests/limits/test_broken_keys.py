@@ -7,6 +7,7 @@ everything that was asked for ends.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import replace
@@ -175,6 +176,21 @@ async def test_a_call_that_goes_back_over_a_broken_key_comes_into_its_list_once(
     await two.limiter.hand_back(call, 0)
 
     assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N001"]
+
+
+async def test_a_broken_list_keeps_nobody_from_knowing_where_the_other_begins(
+    two: Worker, redis: Redis
+) -> None:
+    call = await two.granted("N001", id="op-1")
+    await breaks(redis, KEYS.wait_list_automatic)
+    await met(two.limiter.hand_back(call, 0))
+
+    await mended(redis, KEYS.wait_list_automatic)
+
+    first = int(await redis.hget(KEYS.wait_order, "manual") or 0)
+    for at, number in enumerate(await redis.lrange(KEYS.wait_list, 0, -1), first):
+        record = json.loads(await redis.hget(KEYS.wait_requests, number))
+        assert record["position"] == at
 
 
 async def test_a_broken_list_keeps_nobody_from_counting_the_calls(

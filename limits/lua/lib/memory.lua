@@ -210,9 +210,15 @@ local busy = {}
 -- must be keeps nothing else from being written.
 local closing
 do
+  -- One that is no list is not taken for empty.
+  local function is_empty(list)
+    local is_list, all = pcall(entries, list)
+    return is_list and all == 0
+  end
+
   -- Where the lists begin.
   local function close_order()
-    if known.moved and entries(MANUAL) + entries(AUTOMATIC) == 0 then
+    if known.moved and is_empty(MANUAL) and is_empty(AUTOMATIC) then
       call('DEL', ORDER)
     elseif known.moved then
       local first, second = order(MANUAL), order(AUTOMATIC)

@@ -190,10 +190,12 @@ def _plain(value: object) -> object:
 class TwinWalk(Walk):
     """The random walk of the limits' tests, with both.
 
-    No key is of another type: an error tells no time by which ours could run.
+    No key is of another type: an error tells no time by which ours could run. Nothing is cut off
+    by hand, which ours would not hear of.
     """
 
     a_key_is_of_another_type_for_a_while = None
+    a_record_cannot_be_read_for_a_while = None
 
     def __init__(self, url: str, at_once: int) -> None:
         super().__init__(url, at_once)

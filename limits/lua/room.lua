@@ -1,13 +1,14 @@
 --[[
 room: how many re-checks a line takes now, so that each can be called in time behind all who wait. None while
-the line stands: paused, or tried by one call alone after a pause. Changes nothing.
+the line is paused. After a pause one call alone tries: one, where nobody waits whose call that would be.
+Changes nothing.
 
 KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   most     no more are to be put
   within   ms
 
-Uses     lists: numbers, turns_before
+Uses     lists: nobody_waits, numbers, turns_before
          brake: calls_alone, paused_us
          lanes: starts_at
 
@@ -18,7 +19,8 @@ local function starts_in_time(ahead, within)
 end
 
 return function(most, within)
-  if paused_us() > 0 or calls_alone() then return { now, 0 } end
+  if paused_us() > 0 then return { now, 0 } end
+  if calls_alone() then return { now, nobody_waits() and math.min(1, most) or 0 } end
   local waiting, room, beyond = numbers(AUTOMATIC), 0, most + 1
   while beyond - room > 1 do
     local middle = math.floor((room + beyond) / 2)

@@ -15,6 +15,7 @@ from limits_bench import (
     Worker,
     again_in,
     counted,
+    failed,
     retries_are_due,
     state,
     status,
@@ -128,6 +129,21 @@ async def test_a_line_that_stands_takes_no_re_checks(
     await redis.set(key, "courier_down", px=60_000)
 
     assert await room(redis, worker, 100, HOUR) == 0
+
+
+async def test_a_line_that_one_call_alone_may_try_takes_one_re_check_where_nobody_waits(
+    worker: Worker, redis: Redis
+) -> None:
+    call = await worker.granted("N001")
+    await worker.limiter.retry(call, failed("auth_failed"), 0)
+    assert await room(redis, worker, 100, HOUR) == 0
+    await redis.delete(KEYS.calls_paused)
+    assert await room(redis, worker, 100, HOUR) == 0
+
+    await redis.delete(KEYS.wait_list, KEYS.wait_later, KEYS.wait_order, KEYS.wait_requests)
+
+    assert await room(redis, worker, 100, HOUR) == 1
+    assert await room(redis, worker, 0, HOUR) == 0
 
 
 async def test_a_line_takes_as_many_re_checks_as_its_limits_let_start_in_time(

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from limits.connect import RedisAddress, open_redis
 from limits.defects import Defects
+from limits.epoch import take_any
 from limits.standing import Standings
 from limits.tallies import Tallies
 from limits.workers import Who, is_known
 from service.config import schema
-from service.config.handover import rules_for
 from service.flow.keep_trying import keep_trying
+from service.results.rulebook import Changes, RuleBook
 from service.wiring.assemble import assemble
-from service.wiring.connect import Parts, _limiter
+from service.wiring.connect import Parts, _limiter, _policy
 from simulated.exchange import Surroundings
 from simulated.intake import SimulatedPutter, Tubes
 from simulated.mongodb import SimulatedStore
@@ -61,6 +62,10 @@ def config_for(plan: Plan) -> schema.Config:
     )
 
 
+async def _nothing_set() -> Changes:
+    return Changes()
+
+
 async def run_worker(
     plan: Plan, tubes: Tubes, store: SimulatedStore, stop: asyncio.Event, around: Surroundings
 ) -> None:
@@ -68,7 +73,8 @@ async def run_worker(
     config = config_for(plan)
     redis = open_redis(RedisAddress())
     who = Who(around.running().name, 1, "", around.loop.now)
-    limiter = _limiter(config, redis, who, lambda _: "")
+    book = RuleBook(config, _nothing_set)
+    limiter = _limiter(config, redis, _policy(config, who, lambda _: "", book), book, take_any)
     await keep_trying(limiter.start)
     registry: Any = SimulatedRegistry([each.slug for each in plan.slugs])
     without_http: Any = None
@@ -77,7 +83,7 @@ async def run_worker(
     parts = Parts(
         registry,
         limiter,
-        Standings(redis, cache(partial(rules_for, config))),
+        Standings(redis, book.rules_of, book),
         store,
         without_http,
         putter,

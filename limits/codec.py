@@ -199,6 +199,8 @@ def _setback(setback: Setback) -> dict[str, object]:
         body["after"] = setback.brake.after
         body["first"] = round(setback.brake.first_seconds * 1000)
         body["cap"] = round(setback.brake.cap_seconds * 1000)
+        if setback.brake.early_seconds is not None:
+            body["early"] = round(setback.brake.early_seconds * 1000)
     if setback.named is not None:
         body["named"] = max(1, round(setback.named * 1000))
     if setback.patience is not None:

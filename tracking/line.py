@@ -32,13 +32,15 @@ class Brake:
     """When a line stops whose calls fail, and for how long.
 
     It stops once `after` different numbers have failed in a row. The first pause lasts
-    `first_seconds`, each further one twice as long, at most `cap_seconds`. After each, one call
-    alone tries; an answer lets all go.
+    `first_seconds`, each further one twice as long, at most `cap_seconds`, and at most
+    `early_seconds` in the first hour, where given. After each, one call alone tries; an answer
+    lets all go.
     """
 
     after: int
     first_seconds: float
     cap_seconds: float
+    early_seconds: float | None = None
 
 
 class Kind(NamedTuple):
@@ -72,13 +74,14 @@ TRACKING = Kind(
     failures="service.flow.failure_policy.decide",
     brakes=MappingProxyType(
         {
-            "courier_down": Brake(after=3, first_seconds=1.0, cap_seconds=300.0),
+            "courier_down": Brake(3, first_seconds=1.0, cap_seconds=300.0, early_seconds=30.0),
             "unreadable_answer": _CHANGED,
             "wrong_number": _CHANGED,
             # It is MongoDB that refuses, perhaps these numbers only: others are tried soon.
             "unstorable_answer": Brake(after=3, first_seconds=1.0, cap_seconds=300.0),
             "request_refused": _CHANGED,
-            "auth_failed": Brake(after=1, first_seconds=60.0, cap_seconds=3_600.0),
+            # One parcel of somebody else's account is refused like a bad key.
+            "auth_failed": Brake(after=3, first_seconds=60.0, cap_seconds=3_600.0),
             "rate_limited": Brake(after=1, first_seconds=60.0, cap_seconds=3_600.0),
             # New ones are noticed within a minute: looking costs no call.
             "no_credentials": Brake(after=1, first_seconds=60.0, cap_seconds=60.0),

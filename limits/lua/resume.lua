@@ -6,26 +6,17 @@ KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   by_hand  1: also when somebody has paused it by hand
 
-Uses     memory: change_later, delete_signs, later, signs
-         brake: paused_us, stands_because
+Uses     memory: delete_signs, signs
+         brake: stands_because, wake_failed
 
 Returns  {now, held, why}
          held     1: somebody had paused it by hand, and now nobody has
          why      its calls failed, or empty
 ]]
--- Who failed waits for the end of the pause.
-local function make_due()
-  if later() == 0 then return end
-  local till = now_ms + paused_us() / 1000
-  for _, number in ipairs(call('ZRANGEBYSCORE', LATER, '(' .. now_ms, till, 'LIMIT', 0, 200)) do
-    change_later('ZADD', LATER, 'XX', now_ms, number)
-  end
-end
-
 return function(by_hand)
   local held, why = signs()[IS_HELD] and by_hand == '1', stands_because()
   if held or why then
-    make_due()
+    wake_failed()
     delete_signs(PAUSED, BRAKE, DRAINER)
     if held then delete_signs(HELD) end
   end

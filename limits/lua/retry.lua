@@ -14,10 +14,10 @@ ARGV     behind the reports, see lib/batch.lua:
            after     numbers that must fail in a row for the line to stop; absent: nothing is held
                      against it
            first     ms of its first pause; each in a row is twice as long as the one before
-           cap       ms of its longest pause
+           cap       ms of its longest pause; early: in its first hour, or absent
            named     ms for which it stops at once instead, or absent
            patience  ms: the line was not asked, but refused; after so long it ends who waits
-           firm      an answer does not end the pause, and the request keeps its place
+           firm      an answer does not end the pause, and the request is charged no try
            unsent    certainly nothing was sent, so the start is given back
            mark      of the credentials that were refused, or absent
            attempt   of the call, for people: outcome, HTTP status or null, ms; absent: none was made
@@ -66,13 +66,17 @@ return function(id, text, base, room)
   return end_unanswered(id, base, room, function(number, record)
     if setback.unsent then give_start_back(id, record) end
     if not setback.unsent then tally_call('repeated', record.at) end
-    if not setback.firm then note_try(record, setback) end
+    note_try(record, setback)
     local granted = tonumber(record.granted)
     if setback.attempt then note_call(record, math.floor(granted / 1000), setback.attempt) end
     local stops_ms = setback.after and note_failure(number, granted, setback)
+    if setback.patience then record.refused = now_ms end
     -- First in line, the sweep finds it when it has to end.
-    if setback.firm or patience_ends() then return put_head(number, record) end
-    -- While the line stops, other numbers are tried first: what fails with one may not with another.
-    put_later(number, record, now_ms + (stops_ms or setback.delay))
+    local before = patience_ends()
+    if before and record.since <= before then return put_head(number, record) end
+    -- While the line stops, other numbers are tried first: what fails with one may not with another. One
+    -- that the courier always refuses must not stop them again at each end of a pause that it named.
+    local own_ms = (not stops_ms or setback.firm and not setback.unsent) and setback.delay or 0
+    put_later(number, record, now_ms + math.max(stops_ms or 0, own_ms))
   end)
 end

@@ -194,11 +194,11 @@ local function put_dying(id, number, record, before, why)
   return dying_grant(id, record)
 end
 
--- Who waited for too long while every call of the line was refused ends, without a call of its own.
+-- Who was refused, and waited for too long while every call of the line was, ends. Who was never asked waits on.
 -- Adds the grants of such to `dying`, of those at the head of the line, as many as the script has time for; the
 -- next sweep looks further.
 local function give_up(who, dying)
-  local before, why = patience_ends()
+  local before, why, refused = patience_ends()
   local stay = {}
   -- Without a name this worker could ask nobody of the line: others give up what has to end.
   local may_end = before and who ~= ''
@@ -211,7 +211,7 @@ local function give_up(who, dying)
     if is_old then record.since = waits_since(number, record) end
     if record and runs then
       put_behind(number, record)
-    elseif record and record.since > before then
+    elseif record and (record.since > before or (record.refused or 0) < refused) then
       table.insert(stay, 1, { number, record })
     elseif record then
       -- Sent again after a lost reply it finds others: each has an id of its own.

@@ -6,8 +6,7 @@ error                               decision                    charged to the n
 InvalidNumber                       Refuse: stored, ERROR       --
 MissingField                        Die                         --
 NoCredentials, RateLimited          Repeat, the line stops      never
-AuthFailed                          Repeat, the line stops      where others are answered
-CourierDown                         Repeat; after a few numbers where others are answered
+AuthFailed, CourierDown             Repeat; after a few numbers where others are answered
                                     in a row the line stops
 RequestRefused, UnreadableAnswer,   the same, more slowly       where others are answered
 WrongNumber
@@ -18,8 +17,8 @@ Whose fault an error is, the number's or the courier's, the others tell: it is c
 only if another number of its line was answered since its last try, which Redis knows
 (lua/retry.lua). So an answer that cannot be read is the courier's fault (its form has changed)
 until another one can be read. Charged as often as `attempts` says, or failing for `give_up_days`, a
-request dies. One that is refused with its whole
-line dies after a day of that, which Redis finds out (lua/sweep.lua).
+request dies. One that is refused like its whole line dies after a day of that, which Redis finds
+out (lua/sweep.lua).
 """
 
 from __future__ import annotations
@@ -100,7 +99,8 @@ def decide(
         case MissingField():
             return Die()
     setback = _setback(error, call, rules, draw)
-    too_long = not setback.firm and fails_too_long(call, now, rules)
+    is_asked = not setback.firm or call.tries >= rules.attempts
+    too_long = is_asked and fails_too_long(call, now, rules)
     return Die(setback) if too_long else Repeat(setback)
 
 

@@ -27,7 +27,7 @@ from limits.pipeline import Pipeline
 from limits.rules import Rules
 from tracking.call import Admission, Call, Ended, Granted, Parked, Setback, Turn, Verdict
 from tracking.errors import ResultsDown
-from tracking.line import TRACKING
+from tracking.line import TRACKING, Brake
 from tracking.operation import State
 from tracking.request import Number, Slug, TrackingRequest
 
@@ -42,6 +42,9 @@ DEAD = Verdict(State.ERROR, {"error": "courier_down"}, answered=False)
 
 NO_PLACES = b"[]"
 """As cancel.lua and forget.lua read it: the number was not pushed by hand."""
+
+AT_ONCE = Brake(after=1, first_seconds=60.0, cap_seconds=3_600.0)
+"""One number stops the line."""
 
 _jobs = itertools.count(1)
 

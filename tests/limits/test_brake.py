@@ -15,7 +15,9 @@ from limits_bench import (
     again_in,
     counted,
     failed,
+    redis_us,
     retries_are_due,
+    sent,
 )
 from redis.asyncio import Redis
 
@@ -85,18 +87,49 @@ async def test_an_outage_is_tried_after_1_s_and_then_ever_more_rarely_up_to_5_mi
 ) -> None:
     await fail_in_a_row(worker, 3)
     seconds = [round(await redis.pttl(KEYS.calls_paused) / 1000)]
-    for _ in range(10):
+    for _ in range(8):
         await the_pause_ends(redis)
         await fail(worker, await worker.taken())
         seconds.append(round(await redis.pttl(KEYS.calls_paused) / 1000))
+    began = await brake(redis)
+    began["began"] -= 3_600_000
+    await redis.set(KEYS.calls_brake, json.dumps(began), keepttl=True)
+    await the_pause_ends(redis)
+    await fail(worker, await worker.taken())
+    later = round(await redis.pttl(KEYS.calls_paused) / 1000)
 
-    assert seconds == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+    assert seconds == [1, 2, 4, 8, 16, 30, 30, 30, 30]
+    assert later == 300
 
 
-async def test_refused_credentials_stop_the_line_at_once_for_a_minute_to_an_hour(
+async def test_who_failed_in_an_outage_is_due_when_somebody_is_answered(
     worker: Worker, redis: Redis
 ) -> None:
+    late = await worker.granted("ANSWERED")
+    await worker.limiter.retry(await worker.granted("OWN"), again_in(3_600.0), 0)
+    await fail_in_a_row(worker, 5)  # before the third one it was no outage yet
+    assert await redis.zcount(KEYS.wait_later, "-inf", await redis_us(redis) // 1000) == 0
+
+    await worker.finish(late, ANSWERED)
+
+    turn = await worker.take(claims=True)
+    assert {call.request.number for call in turn.calls} == {"N002", "N003", "N004"}
+    assert "OWN" in await redis.zrange(KEYS.wait_later, 0, -1)
+
+
+async def test_one_number_that_is_refused_stops_nobody(worker: Worker, redis: Redis) -> None:
     await fail(worker, await worker.granted("N001"), "auth_failed")
+    await fail(worker, await worker.granted("N002"), "auth_failed")
+
+    assert not await redis.exists(KEYS.calls_paused)
+    await worker.granted("N003")
+
+
+async def test_refused_credentials_stop_the_line_for_a_minute_to_an_hour(
+    worker: Worker, redis: Redis
+) -> None:
+    for number in ("N001", "N002", "N003"):
+        await fail(worker, await worker.granted(number), "auth_failed")
     seconds = [round(await redis.pttl(KEYS.calls_paused) / 1000)]
     for _ in range(7):
         await the_pause_ends(redis)
@@ -213,17 +246,29 @@ async def test_what_is_held_against_nobody_stops_no_line(worker: Worker, redis: 
     assert await redis.exists(KEYS.calls_brake, KEYS.calls_paused) == 0
 
 
-async def test_who_is_refused_at_the_couriers_wish_keeps_the_place(
+async def test_who_is_refused_at_the_couriers_wish_lets_others_try_after_it(
     worker: Worker, redis: Redis
 ) -> None:
-    call = await worker.granted("N001")
-    await worker.admit("N002")
+    await fail(worker, await worker.granted("N001"), "rate_limited", named=20.0)
+    await worker.parked("N002")
 
-    await fail(worker, call, "rate_limited", named=20.0)
-
-    assert await redis.lrange(KEYS.wait_list, 0, 0) == ["N001"]
+    await the_pause_ends(redis)
+    assert (await worker.taken()).request.number == "N002"
     waits = json.loads(await redis.hget(KEYS.wait_requests, "N001") or "")
-    assert "tries" not in waits
+    assert "attempts" not in waits
+
+
+async def test_a_number_that_is_refused_again_and_again_waits_longer_each_time(
+    worker: Worker, redis: Redis
+) -> None:
+    call = await sent(await worker.granted("BAD"))
+    await fail(worker, call, "rate_limited", named=1.0, delay=600.0)
+    before = await redis_us(redis) / 1_000_000
+
+    (due,) = (each[1] for each in await redis.zrange(KEYS.wait_later, 0, -1, withscores=True))
+
+    assert due / 1000 - before > 500
+    assert await redis.pttl(KEYS.calls_paused) <= 1000
 
 
 async def test_a_refusal_before_the_send_gives_the_start_back(hire: Hire, redis: Redis) -> None:
@@ -240,7 +285,8 @@ async def test_the_last_failure_of_a_number_stops_the_line_as_well(
 ) -> None:
     dying = DEAD._replace(setback=failed("auth_failed", charged=True))
 
-    await worker.finish(await worker.granted("N001"), dying)
+    for number in ("N001", "N002", "N003"):
+        await worker.finish(await worker.granted(number), dying)
 
     assert await redis.get(KEYS.calls_paused) == "auth_failed"
 

@@ -26,7 +26,8 @@ async def brakes(redis: Redis) -> Brakes:
 @pytest.fixture
 async def refused(hire: Hire) -> Worker:
     worker = await hire(policy=Policy(mark_of=marks_of(registry("wrong"))))
-    await worker.limiter.retry(await worker.granted("N001"), failed("auth_failed"), 0)
+    for number in ("N001", "N002", "N003"):
+        await worker.limiter.retry(await worker.granted(number), failed("auth_failed"), 0)
     return worker
 
 
@@ -37,7 +38,20 @@ async def test_other_credentials_end_the_pause_of_wrong_ones(
     await resume_where_changed(brakes, registry("right"))
 
     assert await redis.exists(KEYS.calls_paused, KEYS.calls_brake) == 0
-    assert [call.request.number for call in (await refused.take(claims=True)).calls] == ["N001"]
+    calls = (await refused.take(claims=True)).calls
+    assert {call.request.number for call in calls} == {"N001", "N002", "N003"}
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_they_are_tried_at_once_for_too_few_numbers_to_stop_a_line(
+    hire: Hire, brakes: Brakes
+) -> None:
+    worker = await hire(policy=Policy(mark_of=marks_of(registry("wrong"))))
+    await worker.limiter.retry(await worker.granted("N001"), failed("auth_failed"), 0)
+
+    await resume_where_changed(brakes, registry("right"))
+
+    assert [call.request.number for call in (await worker.take(claims=True)).calls] == ["N001"]
 
 
 async def test_the_same_credentials_end_no_pause(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from limits_bench import ANSWERED, FAST, KEYS, USPS, Hire, Worker, failed
+from limits_bench import ANSWERED, AT_ONCE, FAST, KEYS, USPS, Hire, Worker, failed
 from redis.asyncio import Redis
 
 from limits.braking import Brakes, Resumed
@@ -24,7 +24,7 @@ async def brakes(redis: Redis) -> Brakes:
 
 
 async def stop(worker: Worker, why: str = "auth_failed", number: str = "N001") -> None:
-    await worker.limiter.retry(await worker.granted(number), failed(why), 0)
+    await worker.limiter.retry(await worker.granted(number), failed(why, brake=AT_ONCE), 0)
 
 
 async def swept(worker: Worker) -> list[Swept]:

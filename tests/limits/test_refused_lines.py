@@ -6,7 +6,17 @@ import asyncio
 import json
 
 import pytest
-from limits_bench import KEYS, NO_PLACES, Worker, asked, counted, failed, state, the_lease_ends
+from limits_bench import (
+    AT_ONCE,
+    KEYS,
+    NO_PLACES,
+    Worker,
+    asked,
+    counted,
+    failed,
+    state,
+    the_lease_ends,
+)
 from redis.asyncio import Redis
 
 from limits.limiter import Limiter
@@ -17,18 +27,22 @@ from tracking.request import Slug
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 USPS = Slug("usps")
+NO_KEY = "no_credentials"
+"""Nobody can be asked about at all, so nobody has to be for the end to come."""
+
 GIVEN_UP = Verdict(State.ERROR, {"error": "auth_failed"}, answered=False)
 
 
 async def refuse(worker: Worker, call: Call, why: str = "auth_failed") -> None:
-    await worker.limiter.retry(call, failed(why), 0)
+    """One number stops the line."""
+    await worker.limiter.retry(call, failed(why, brake=AT_ONCE), 0)
 
 
 async def time_went_by(redis: Redis, ms: int) -> None:
     """For all that waits, and for what is known of the line."""
     for field, text in (await redis.hgetall(KEYS.wait_requests)).items():
         told = json.loads(text)
-        for name in ("since", "at"):
+        for name in ("since", "at", "refused"):
             if name in told:
                 told[name] -= ms
         if "anon" in told:
@@ -47,15 +61,17 @@ async def time_went_by(redis: Redis, ms: int) -> None:
     await redis.delete(KEYS.calls_paused)
 
 
-async def refused_for_a_day(worker: Worker, redis: Redis, call: Call, ms: int = DAY_MS) -> None:
+async def refused_for_a_day(
+    worker: Worker, redis: Redis, call: Call, ms: int = DAY_MS, why: str = "auth_failed"
+) -> None:
     """The line was refused, hour by hour, and is once more just now."""
-    await refuse(worker, call)
+    await refuse(worker, call, why)
     await redis.zadd(KEYS.wait_later, {call.request.number: 1}, xx=True)
     hours = ms // HOUR_MS
     for _ in range(hours):
         await time_went_by(redis, HOUR_MS)
         probe = await worker.taken()
-        await refuse(worker, probe)
+        await refuse(worker, probe, why)
         await redis.zadd(KEYS.wait_later, {probe.request.number: 1}, xx=True)
 
 
@@ -106,7 +122,7 @@ async def test_who_waited_for_a_day_while_all_was_refused_dies_without_a_call(
     assert await redis.exists(KEYS.wait_list, KEYS.wait_inflight, KEYS.wait_requests) == 0
 
 
-async def test_accounts_that_asked_with_different_fields_are_given_up_one_by_one(
+async def test_of_accounts_with_different_fields_only_the_refused_one_is_given_up(
     worker: Worker, redis: Redis
 ) -> None:
     first = await worker.granted("N001", id="op-1", fields={"tracking_key": "k"})
@@ -115,13 +131,10 @@ async def test_accounts_that_asked_with_different_fields_are_given_up_one_by_one
 
     (call,) = await dying(worker)
     await worker.finish(call, GIVEN_UP)
-    (other,) = await dying(worker)
-    await worker.finish(other, GIVEN_UP)
 
+    assert await dying(worker) == ()
     assert (call.operations, call.request.fields) == (("op-1",), {"tracking_key": "k"})
-    assert (other.operations, other.request.fields) == (("shop/op-2",), {})
-    assert (await state(redis, "op-1"), await state(redis, "shop/op-2")) == ("ERROR", "ERROR")
-    assert await redis.exists(KEYS.wait_list, KEYS.wait_inflight, KEYS.wait_requests) == 0
+    assert (await state(redis, "op-1"), await state(redis, "shop/op-2")) == ("ERROR", "WAITING")
 
 
 async def test_who_came_later_goes_on_waiting(worker: Worker, redis: Redis) -> None:
@@ -196,17 +209,38 @@ async def test_an_outage_is_no_refusal(worker: Worker, redis: Redis) -> None:
     assert "refused" not in json.loads(await redis.get(KEYS.calls_brake) or "")
 
 
+async def test_who_was_never_asked_does_not_die_of_what_others_were_answered(
+    worker: Worker, redis: Redis
+) -> None:
+    first = await worker.granted("ASKED", id="op-1")
+    await worker.parked("ASKED", id="op-2", max_age=0.0)
+    await refuse(worker, first)
+    await worker.parked("PROBED", id="op-3")
+    await worker.parked("NEVER", id="op-4")
+    brake = json.loads(await redis.get(KEYS.calls_brake) or "")
+    brake["until_ms"] += DAY_MS
+    await redis.set(KEYS.calls_brake, json.dumps(brake), keepttl=True)
+    await time_went_by(redis, DAY_MS)
+    await redis.zadd(KEYS.wait_later, {"ASKED": 1}, xx=True)
+    await worker.take(0)
+    await redis.delete(KEYS.calls_paused)
+    await refuse(worker, await worker.taken())
+
+    assert {call.request.number for call in await dying(worker)} == {"ASKED", "PROBED"}
+    assert await state(redis, "op-4") == "WAITING"
+
+
 async def test_of_many_that_end_a_sweep_names_no_more_than_100(
     worker: Worker, redis: Redis
 ) -> None:
     call = await worker.granted("FIRST")
-    await refuse(worker, call)
+    await refuse(worker, call, NO_KEY)
     await asyncio.gather(*(worker.parked(f"N{n:03}") for n in range(129)))
     await time_went_by(redis, 20 * HOUR_MS)
     brake = json.loads(await redis.get(KEYS.calls_brake) or "")
     brake["until_ms"] += 20 * HOUR_MS
     await redis.set(KEYS.calls_brake, json.dumps(brake), keepttl=True)
-    await refused_for_a_day(worker, redis, call, 4 * HOUR_MS)
+    await refused_for_a_day(worker, redis, call, 4 * HOUR_MS, NO_KEY)
 
     sizes = [len(await dying(worker)) for _ in range(4)]
 

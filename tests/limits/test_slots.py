@@ -108,12 +108,12 @@ async def test_a_pause_stops_the_courier_for_every_worker(hire: Hire, redis: Red
     one, other = await hire(), await hire()
     call = await sent(await one.granted("N001"))
 
-    turn = await one.limiter.retry(call, failed("rate_limited", named=20.0), 5)
+    turn = await one.limiter.retry(call, failed("rate_limited", named=20.0, delay=1.0), 5)
 
     assert turn.calls == ()
     assert turn.ask_again is not None
     assert turn.ask_again - time.monotonic() == pytest.approx(20.0, abs=2.0)
-    assert (await other.parked("N002")).why == "queue"
+    assert (await other.parked("N002")).why == "paused"
     _, grants, why, *_ = await other.raw("take", "t", 5, 1)
     assert (grants, why) == ([], "paused")
     assert await redis.get(KEYS.calls_paused) == "rate_limited"

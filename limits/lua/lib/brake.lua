@@ -8,9 +8,12 @@ calls_brake    what is known of a line whose calls fail, JSON:
   why       of the newest failure; firm: an answer does not end its pause
   pauses    how many there were in a row, each longer than the last (but for those that the courier
             named); after each, one call alone tries
-  at        ms   when the newest of them began: a call of before tells nothing new
+  at        ms   when the newest of them began: a call of before tells nothing new; till: when it ends,
+                 until when those are in wait_later that failed meanwhile
+  began     ms   when the first of them began: for an hour they are shorter
   refused   ms   since when every call was refused; patience: ms after which those end who waited for
-            so long; until_ms: from then on it does not count as refused, if nobody has asked again
+            so long, and were refused themselves; unsent: all who waited, as no number was asked
+            about; until_ms: from then on it does not count as refused, if nobody has asked again
   mark      what was refused, hashed: other credentials end the pause
   last      ms   the newest failure
   answered  ms   the first answer after the last failure, which ends all of the above
@@ -19,7 +22,7 @@ What failing means is the policy of the line's kind; it comes with each failure 
 ]]
 local DAY_US = 86400000000
 local paused_us, calls_alone, answered_ms, patience_ends, note_failure, note_answer
-local stands_because
+local stands_because, wake_failed
 do
   local HOUR_MS = 3600000
 
@@ -48,9 +51,24 @@ do
     return signs()[BRAKES] and brake().pauses ~= nil
   end
 
-  -- Why the calls of the line failed, while it stops for that; else nil.
+  -- Why the calls of the line failed, while it stops for that, or its credentials are refused; else nil.
   function stands_because()
-    return signs()[IS_PAUSED] or calls_alone() and brake().why or nil
+    local state = brake()
+    return signs()[IS_PAUSED] or (state.pauses or state.mark) and state.why or nil
+  end
+
+  -- The time has come for those in wait_later who are due in this span (ms).
+  local function make_due(after, till)
+    if later() == 0 then return end
+    for _, number in ipairs(call('ZRANGEBYSCORE', LATER, after, till, 'LIMIT', 0, 200)) do
+      change_later('ZADD', LATER, 'XX', now_ms, number)
+    end
+  end
+
+  -- The line goes on: who failed meanwhile waits for the end of the pause; of refused credentials perhaps
+  -- for longer, as fewer numbers failed than stop a line.
+  function wake_failed()
+    make_due('(' .. now_ms, brake().mark and '+inf' or now_ms + paused_us() / 1000)
   end
 
   -- ms of the first answer after the last failure, of whatever number; 0 for none. Of the same
@@ -60,12 +78,13 @@ do
   end
 
   -- Returns ms: those who arrived before waited for so long that they end, as every call was refused
-  -- meanwhile; and why. Nil while nobody has to end.
+  -- meanwhile; why; and the ms since when their own refusal counts, 0: nobody's is asked for. Nil while
+  -- nobody has to end.
   function patience_ends()
     local state = brake()
     local is_refused = state.refused and now_ms <= state.until_ms
     if not is_refused or now_ms - state.refused < state.patience then return nil end
-    return now_ms - state.patience, state.why
+    return now_ms - state.patience, state.why, state.unsent and 0 or state.refused
   end
 
   local function note_refusal(state, setback, wait_ms)
@@ -75,8 +94,8 @@ do
     end
     local throughout = state.refused and now_ms <= state.until_ms
     state.refused = throughout and state.refused or now_ms
-    state.patience = setback.patience
-    state.until_ms = math.max(throughout and state.until_ms or 0, now_ms + wait_ms + HOUR_MS)
+    state.patience, state.unsent = setback.patience, setback.unsent
+    state.until_ms = math.max(throughout and state.until_ms or 0, now_ms + wait_ms + 2 * HOUR_MS)
   end
 
   local function note_number(state, number, most)
@@ -96,8 +115,9 @@ do
     end
     local before = state.at and state.at <= now_ms and granted <= state.at * 1000
     if before or #state.failed < setback.after then return 0 end
-    state.pauses, state.at = (state.pauses or 0) + 1, now_ms
-    return math.min(setback.first * 2 ^ (state.pauses - 1), setback.cap)
+    state.pauses, state.at, state.began = (state.pauses or 0) + 1, now_ms, state.began or now_ms
+    local is_early = setback.early and now_ms - state.began < HOUR_MS
+    return math.min(setback.first * 2 ^ (state.pauses - 1), is_early and setback.early or setback.cap)
   end
 
   -- A call failed: the line may stop. `granted`: µs, of the call. Returns the ms after which its number
@@ -108,12 +128,13 @@ do
     state.why, state.firm, state.mark = setback.why, setback.firm, setback.mark
     note_number(state, number, setback.after)
     local wait_ms = pause_of(state, setback, granted)
+    if wait_ms > 0 then state.till = math.max(state.till or 0, now_ms + math.ceil(wait_ms)) end
     note_refusal(state, setback, wait_ms)
     set_sign(BRAKES, BRAKE, cjson.encode(state), DAY_US / 1000 + math.ceil(wait_ms))
     if wait_ms > 0 and stopped_us() < wait_ms * 1000 then
       set_sign(IS_PAUSED, PAUSED, setback.why, math.ceil(wait_ms))
     end
-    return state.pauses and math.ceil(stopped_us() / 1000)
+    return state.pauses and math.max(0, (state.till or 0) - now_ms)
   end
 
   -- The courier has answered. Returns whether others could not call because it had not.
@@ -124,6 +145,7 @@ do
     set_sign(BRAKES, BRAKE, cjson.encode({ answered = math.max(now_ms, (state.last or 0) + 1) }), DAY_US / 1000)
     if signs()[IS_PAUSED] and signs()[IS_PAUSED] == state.why and not state.firm then
       delete_signs(PAUSED)
+      make_due(state.till, state.till)
     end
     return stopped
   end

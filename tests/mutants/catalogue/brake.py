@@ -9,6 +9,7 @@ BLAME = "limits/test_blame.py::"
 REFUSED = "limits/test_refused_lines.py::"
 UNNOTICED = "limits/test_calls_nobody_waited_for.py::"
 SLOTS = "limits/test_slots.py::"
+CREDENTIALS = "limits/test_changed_credentials.py::"
 PAUSING = "limits/test_pausing.py::"
 FAILED = "flow/test_failed_calls.py::"
 OUTAGES = "simulation/test_outages.py::"
@@ -20,7 +21,7 @@ MUTANTS = (
         where="limits/lua/lib/brake.lua",
         old="if before or #state.failed < setback.after then return 0 end",
         new="if before or setback.after then return 0 end",
-        tests=(OUTAGES + "test_an_outage_loses_nothing_and_6_hours_of_it_cost_110_calls_at_most",),
+        tests=(OUTAGES + "test_an_outage_loses_nothing_and_6_hours_of_it_cost_200_calls_at_most",),
         daily=True,
     ),
     Mutant(
@@ -64,6 +65,54 @@ MUTANTS = (
         tests=(BRAKE + "test_an_answer_to_a_call_of_before_ends_the_pause_of_an_outage",),
     ),
     Mutant(
+        name="who failed in an outage waits on when somebody is answered",
+        breaks="I7",
+        where="limits/lua/lib/brake.lua",
+        old="      make_due(state.till, state.till)\n",
+        new="",
+        tests=(BRAKE + "test_who_failed_in_an_outage_is_due_when_somebody_is_answered",),
+    ),
+    Mutant(
+        name="in the first hour of an outage probes get as rare as later",
+        breaks="I7",
+        where="limits/lua/lib/brake.lua",
+        old="is_early and setback.early or setback.cap",
+        new="setback.cap",
+        tests=(OUTAGES + "test_a_courier_back_within_an_hour_is_noticed_within_30_s",),
+    ),
+    Mutant(
+        name="a number that is always refused stops its courier at each end of a pause",
+        breaks="I7",
+        where="limits/lua/retry.lua",
+        old="(not stops_ms or setback.firm and not setback.unsent) and setback.delay or 0",
+        new="(not stops_ms) and setback.delay or 0",
+        tests=(BRAKE + "test_a_number_that_is_refused_again_and_again_waits_longer_each_time",),
+    ),
+    Mutant(
+        name="who was never asked dies of what others were answered",
+        breaks="I1",
+        where="limits/lua/sweep.lua",
+        old=" or (record.refused or 0) < refused) then",
+        new=") then",
+        tests=(REFUSED + "test_who_was_never_asked_does_not_die_of_what_others_were_answered",),
+    ),
+    Mutant(
+        name="one number that is refused stops its courier",
+        breaks="I7",
+        where="tracking/line.py",
+        old='"auth_failed": Brake(after=3,',
+        new='"auth_failed": Brake(after=1,',
+        tests=(BRAKE + "test_one_number_that_is_refused_stops_nobody",),
+    ),
+    Mutant(
+        name="other credentials wait where too few numbers were refused",
+        breaks="I7",
+        where="limits/lua/lib/brake.lua",
+        old="brake().mark and '+inf' or now_ms",
+        new="now_ms",
+        tests=(CREDENTIALS + "test_they_are_tried_at_once_for_too_few_numbers_to_stop_a_line",),
+    ),
+    Mutant(
         name="an answer ends the pause that the courier asked for",
         breaks="I3",
         where="limits/lua/lib/brake.lua",
@@ -99,7 +148,7 @@ MUTANTS = (
         name="a number that failed is the next probe again",
         breaks="I7",
         where="limits/lua/retry.lua",
-        old="    if setback.firm or patience_ends() then return put_head(number, record) end\n",
+        old="    if before and record.since <= before then return put_head(number, record) end\n",
         new="    if setback.after then return put_head(number, record) end\n",
         tests=(
             BRAKE + "test_each_probe_takes_another_number_and_sends_the_failed_one_to_wait_later",
@@ -109,7 +158,7 @@ MUTANTS = (
         name="a repetition is due at once",
         breaks="I9",
         where="limits/lua/retry.lua",
-        old="now_ms + (stops_ms or setback.delay)",
+        old="now_ms + math.max(stops_ms or 0, own_ms)",
         new="now_ms",
         tests=("limits/test_line.py::test_a_retry_that_is_not_due_keeps_nobody_waiting",),
     ),
@@ -117,7 +166,7 @@ MUTANTS = (
         name="who failed before the line stopped is late when it goes on",
         breaks="I7",
         where="limits/lua/retry.lua",
-        old="now_ms + (stops_ms or setback.delay)",
+        old="now_ms + math.max(stops_ms or 0, own_ms)",
         new="now_ms + setback.delay",
         tests=(BRAKE + "test_who_failed_is_due_when_the_pause_ends",),
     ),
@@ -243,7 +292,7 @@ MUTANTS = (
         name="who failed is late when a line is resumed",
         breaks="I7",
         where="limits/lua/resume.lua",
-        old="    make_due()\n",
+        old="    wake_failed()\n",
         new="",
         tests=(PAUSING + "test_what_is_resumed_is_drained_again_by_the_next_sweep",),
     ),

@@ -161,6 +161,15 @@ def places_of(redis: Redis, number: str) -> str:
     return json.dumps(found)
 
 
+def pushed_wait(redis: Redis) -> bool:
+    """Whether a number waits that was pushed by hand.
+
+    Such hide from the sweep, until they are called, that as many were taken out.
+    """
+    seen = take_snapshot(redis)
+    return any(number not in seen.records for each in seen.lists.values() for number in each)
+
+
 def whole_records(redis: Redis, but: str) -> list[tuple[str, str, str, str]]:
     """List records as key, field, number, text; not of those that wait for the number `but`.
 

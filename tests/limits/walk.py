@@ -19,6 +19,7 @@ from limits_invariants import (
     ended,
     left,
     places_of,
+    pushed_wait,
     recount,
     setback_of,
     take_snapshot,
@@ -252,6 +253,8 @@ class Walk(Sender):
         """Somebody wrote SADD, and moves that away again; workers vanish meanwhile."""
         self.flush()
         self.leap()
+        if pushed_wait(self.redis):
+            return
         if self.redis.exists(key):
             self.redis.rename(key, ASIDE)
         self.redis.sadd(key, "N001")
@@ -270,6 +273,8 @@ class Walk(Sender):
         """Somebody cut it off, and writes it back where it was."""
         self.flush()
         self.leap()
+        if pushed_wait(self.redis):
+            return
         if not (found := whole_records(self.redis, self.calls[0][1] if self.calls else "")):
             return
         key, field, number, text = found[pick % len(found)]

@@ -28,7 +28,7 @@ SHRINKING = frozenset(
 
 FULL = "OOM command not allowed when used memory > 'maxmemory'."
 PRELUDE = """
-local raw, decode, encode, null = ...
+local raw, decode, encode, null, sha1hex = ...
 redis, cjson = {}, { encode = encode, decode = decode, null = null }
 function redis.call(...)
   local reply = raw(...)
@@ -47,7 +47,7 @@ function redis.error_reply(text)
   return { err = string.sub(text, 2) }
 end
 function redis.status_reply(text) return { ok = text } end
-function redis.sha1hex(text) return '' end
+redis.sha1hex = sha1hex
 io, os, package, require, python, debug = nil, nil, nil, nil, nil, nil
 return function(script, keys, argv)
   KEYS, ARGV = keys, argv
@@ -70,7 +70,7 @@ class Scripting:
         self._null = null
         encode = self._lua.compile((Path(__file__).parent / "cjson.lua").read_text())(null)
         prelude = self._lua.compile(PRELUDE)
-        self._enter = prelude(self._call, self._decode, encode, null)
+        self._enter = prelude(self._call, self._decode, encode, null, _sha1hex)
 
     def run(self, space: Keyspace, text: str, keys: Sequence[str], argv: Sequence[str]) -> object:
         """Run one script. What it answers is as a client sees it; errors are a `Refusal`."""
@@ -148,6 +148,10 @@ class Scripting:
             case None:
                 return self._null
         return value
+
+
+def _sha1hex(text: str) -> str:
+    return hashlib.sha1(text.encode("latin-1"), usedforsecurity=False).hexdigest()
 
 
 def _bytes(text: str) -> str:

@@ -84,6 +84,17 @@ def test_any_bytes_are_an_answer_or_an_error_of_the_closed_set(
 
 
 @EACH
+@pytest.mark.parametrize(
+    "body",
+    [b'{"tag": "InTransit", "checkpoints": ' + b"[" * 100_000, b'{"tag": "In\xff"}'],
+    ids=["nesting without end", "no text"],
+)
+def test_what_is_no_whole_text_is_unreadable(subject: Subject, body: bytes) -> None:
+    with pytest.raises(UnreadableAnswer):
+        subject.module.parse(200, {}, body, NUMBER)
+
+
+@EACH
 @pytest.mark.portion
 @examples(10)
 @given(data=st.data(), status=STATUSES)

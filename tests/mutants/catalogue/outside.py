@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 HOSTILE = "couriers/test_fetch_hostile.py::"
 JUDGE = "devstack/test_judge.py::"
+CASES = "couriers/test_cases.py::test_an_answer_is_read_as_its_case_says"
 SECRETS = "couriers/test_redaction.py::"
 SLIPS = "couriers/test_detection.py::"
 
@@ -82,7 +83,7 @@ MUTANTS = (
         where="couriers/bpost.py",
         old="if status == HTTPStatus.NOT_FOUND and _NO_ITEM.match(body):",
         new="if status == HTTPStatus.NOT_FOUND:",
-        tests=("couriers/bpost/test_bpost.py::test_what_is_no_answer",),
+        tests=(CASES,),
     ),
     Mutant(
         name="a parcel that is handed to the depot is delivered",
@@ -90,7 +91,7 @@ MUTANTS = (
         where="couriers/purolator.py",
         old="    if by_words or known is None:",
         new="    if known is None:",
-        tests=("couriers/purolator/test_purolator.py::test_what_its_types_of_scans_mean",),
+        tests=(CASES,),
     ),
     Mutant(
         name="a check that passes by chance goes before a slip of the pen",

@@ -1,0 +1,118 @@
+"""Which of each courier's codes and sentences end a parcel's journey; none of them by accident."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from couriers.bpost import SENTENCES
+from couriers.dhl_germany.codes import REASONS as DHL_GERMANY_REASONS
+from couriers.hermes_de.codes import EVENTS, OLD, OLD_EVENTS, SILENT
+from couriers.registry import COURIERS
+from tracking.checkpoint import Tag
+
+CANADIAN = [1408, 1409, *range(1421, 1435), 1441, 1442, *range(1496, 1500)]
+"""Of the guide; those that follow are of the table."""
+CANADIAN += [1406, 1461, 1462, 1463, *range(1465, 1470), 1471, 1472, 1473, 1475, 1476, 5300]
+
+POSTNL = "I01 I02 I03 I05 I09 I10 I11 I12 I22 I23 J91 Z01 Z02 Z03 Z04 Z05 Z06 Z08 Z09"
+
+DELIVERING = {
+    "australia_post.phrases.STATUSES": {"delivered", "delivered in full"},
+    "australia_post.phrases.SENTENCES": {
+        "delivered",
+        "delivered in full",
+        "delivered - left in a safe place",
+    },
+    "bpost.CODES": {f"U0{number}" for number in range(9)},
+    "brazil_correios.codes.CODES": {
+        f"{event}-{kind}" for event in ("BDE", "BDI", "BDR") for kind in ("00", "01", "70", "67")
+    },
+    "bring.CODES": {"DELIVERED"},
+    "canada_post.codes.CODES": {str(code) for code in CANADIAN},
+    "chronopost_france.CODES": {"D", "D1", "D2", "D3", "D4", "D5"},
+    "dhl.express.CODES": {"OK", "DD"},
+    "dhl_germany.codes.EVENTS": {"DLVRD"},
+    "dpd.STEPS": {"delivered"},
+    "fedex.codes.CODES": {"DL"},
+    "gls.STATUSES": {"DELIVERED"},
+    "gls.CODES": {"DELIVD.NORMAL", "DELIVD.POD", "DELIVD.NO POD", "DELIVD.DEL_BY_PSAPP"},
+    "hermes_de.codes.EVENTS": {"090"},
+    "hermes_de.codes.REASONS": {"090003"},
+    "inpost_paczkomaty.CODES": {"delivered"},
+    "la_poste_colissimo.CODES": {"DI0", "DI1"},
+    "new_zealand_post.CODES": {"22"},
+    "postnl.codes.STATUSES": {"11", "22"},
+    "postnl.codes.EVENTS": {*POSTNL.split()},
+    "postnord.CODES": {"DELIVERED"},
+    "purolator.CODES": {"Delivery"},
+    "royal_mail.CODES": {"EVKOP", "EVKSF", "EVKSP", "EVPLC"},
+    "ups.codes.STATUS_CODES": {"011", "026"},
+    "ups.codes.TYPES": {"D"},
+    "usps.codes.EVENTS": {"01", "43"},
+    "usps.codes.CATEGORIES": {"delivered"},
+}
+
+SILENCED = {
+    "australia_post.phrases.STATUSES": "SILENT",
+    "brazil_correios.codes.CODES": "SILENT",
+    "bring.CODES": "SILENT",
+    "canada_post.codes.CODES": "SILENT",
+    "chronopost_france.CODES": "SILENT",
+    "dhl.express.CODES": "SILENT",
+    "dhl_germany.codes.EVENTS": "SILENT",
+    "dhl_germany.codes.STANDARD": "SILENT_STANDARD",
+    "dhl_germany.codes.REASONS": "SILENT_REASONS",
+    "gls.STATUSES": "SILENT",
+    "hermes_de.codes.EVENTS": "SILENT",
+    "inpost_paczkomaty.CODES": "SILENT",
+    "la_poste_colissimo.CODES": "SILENT",
+    "new_zealand_post.CODES": "SILENT",
+    "postnl.codes.EVENTS": "SILENT",
+    "postnord.CODES": "SILENT",
+    "ups.codes.STATUS_CODES": "SILENT",
+}
+"""Tables, and beside each the codes of notices, which no table of meanings may hold."""
+
+WITHOUT_A_TABLE = {"dpd-uk", "hong-kong-post"}
+
+
+def table(path: str) -> Any:
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(f"couriers.{module}"), name)
+
+
+@pytest.mark.parametrize("path", DELIVERING)
+def test_only_these_codes_mean_delivered(path: str) -> None:
+    delivered = {code for code, status in table(path).items() if status.tag is Tag.DELIVERED}
+
+    assert delivered == DELIVERING[path]
+
+
+@pytest.mark.parametrize("path", SILENCED)
+def test_no_code_has_a_meaning_and_is_a_notice_too(path: str) -> None:
+    silent = table(f"{path.rpartition('.')[0]}.{SILENCED[path]}")
+
+    assert not silent & table(path).keys()
+
+
+def test_every_courier_with_a_table_is_listed() -> None:
+    listed = {path.partition(".")[0].replace("_", "-") for path in DELIVERING}
+
+    assert listed == set(COURIERS) - WITHOUT_A_TABLE
+
+
+def test_no_sentence_of_bpost_means_delivered() -> None:
+    assert Tag.DELIVERED not in {status.tag for status in SENTENCES.values()}
+
+
+def test_every_reason_of_dhl_paket_belongs_to_one_of_its_events() -> None:
+    assert {code for code, _ in DHL_GERMANY_REASONS} <= table("dhl_germany.codes.EVENTS").keys()
+
+
+def test_every_older_code_of_hermes_is_one_of_the_new_ones() -> None:
+    named = {*OLD_EVENTS.values(), *OLD.values()}
+
+    assert {code[:3] for code in named} <= EVENTS.keys() | SILENT

@@ -148,7 +148,7 @@ class Limiter:
                 call = self._call(line, grant, asked)
                 return Granted(call) if word == "granted" else Dying(call)
             case ["parked", why, put]:
-                return Parked(str(why), put_drain=put == 1)
+                return Parked(str(why), put_drain=put == 1, at_us=int(reply[0]))
             case ["ended", state, *why]:
                 return Ended(State(state), *why)
             case ["held", _]:

@@ -44,6 +44,12 @@ return found
 transaction, all of which a full Redis may refuse."""
 
 
+_UNNAMED = """
+local call = redis.call('HGET', KEYS[2], '=' .. ARGV[1])
+return { redis.call('HGET', KEYS[1], ARGV[1]), call and redis.call('HGET', KEYS[2], call) }
+"""
+
+
 async def operations_of(redis: Redis, slug: Slug, number: Number) -> list[Operation]:
     """All operations of a parcel, each with its `id`, the newest first, in two round trips.
 
@@ -90,6 +96,20 @@ async def operations(
         if each not in found and (_read(text).get("anon") or {}).get("id") == job:
             found[each] = _told({"status": State.WAITING.value, "tracking": f"{slug}:{number}"})
     return found
+
+
+async def waits_unnamed(redis: Redis, slug: Slug, number: Number, at_ms: int) -> bool:
+    """Whether a request without an id that came at this instant waits or runs.
+
+    Of those that joined one operation its record names two, and tells when the oldest and the
+    newest came.
+    """
+    names = keys.of_line(courier_line(slug))
+    waiting, call = await redis.eval(_UNNAMED, 2, names.wait_requests, names.wait_inflight, number)
+    return any(
+        (anonymous := record.get("anon")) and record["since"] <= at_ms <= anonymous["at"]
+        for record in (_read(waiting), _read(call))
+    )
 
 
 def _is_about(identity: str, read: Mapping[str, Any], parcel: str) -> bool:

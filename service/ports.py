@@ -164,6 +164,16 @@ class Results(Protocol):
         """Store another account's answer for this request's account; None: it cannot be had."""
 
 
+class Mirror(Protocol):
+    """What waits in Redis, once more."""
+
+    def add(self, request: TrackingRequest, job_key: str, at_us: int) -> Awaitable[None]:
+        """Write down that a request waits since `at_us`, by Redis' clock. Idempotent.
+
+        Awaited it raises ResultsDown: repeat it. Only then its job may go.
+        """
+
+
 class Defects(Protocol):
     """How often a defect of this program came up over a job."""
 

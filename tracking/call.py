@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -57,11 +57,13 @@ class Granted(NamedTuple):
 class Parked:
     """The request waits in Redis; its job may be deleted.
 
-    `put_drain`: nobody drains this line, so put a job on the tube `wait_list`.
+    `put_drain`: nobody drains this line, so put a job on the tube `wait_list`. `at_us`: when it was
+    admitted, by Redis' clock.
     """
 
     why: str
     put_drain: bool = False
+    at_us: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +197,9 @@ class Turn(NamedTuple):
     then. None: nothing waits, or another process has that duty. `full`: a call could start now, but
     this process said that it has NO_ROOM: it is to ask once it has some, at `ask_again` at the
     latest. `used_up`: the call was not repeated, as this was the last attempt of its request:
-    record it as dead, then `finish` it. `owed`: nothing ended yet, because these accounts wait for
-    the same answer: have it stored for them too, and end the call once more.
+    record it as dead, then `finish` it. `waits`: the call did not end, its request waits again.
+    `owed`: nothing ended yet, because these accounts wait for the same answer: have it stored for
+    them too, and end the call once more.
     """
 
     calls: tuple[Call, ...] = ()
@@ -204,6 +207,7 @@ class Turn(NamedTuple):
     put_drain: bool = False
     full: bool = False
     used_up: bool = False
+    waits: bool = False
     owed: tuple[Account, ...] = ()
 
 

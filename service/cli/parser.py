@@ -139,10 +139,17 @@ def _serve(verbs: Verbs) -> None:
 
 def _recover(verbs: Verbs) -> None:
     made = a_verb(
-        verbs, "recover", "Put the requests that a door had spooled, out of its saved output."
+        verbs,
+        "recover",
+        "Put again what a door spooled, out of its saved output, or what an emptied Redis held.",
     )
     made.add_argument(
         "files", nargs="*", metavar="FILE", help="saved output; default: standard input"
+    )
+    made.add_argument(
+        "--redis",
+        action="store_true",
+        help="what waited in a Redis that was emptied, as MongoDB has it ([redis] mirror)",
     )
     made.add_argument("--dry-run", action="store_true", help="list the requests, put none")
     offer_json(made)

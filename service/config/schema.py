@@ -53,6 +53,7 @@ class Redis(Section, frozen=True):
     service: str = ""
     sentinel_username: str = ""
     sentinel_password: str = ""
+    mirror: bool = False
     allow_loss: bool = False
 
 

@@ -19,7 +19,15 @@ from service.flow.unknown_codes import UnknownCodes
 from service.observe.events import Event
 from service.observe.failpoints import FailPoint
 from service.observe.log import emit, emit_unexpected
-from service.ports import CodeCounts, DeadLetters, Defects, Limits, MalformedCounts, Results
+from service.ports import (
+    CodeCounts,
+    DeadLetters,
+    Defects,
+    Limits,
+    MalformedCounts,
+    Mirror,
+    Results,
+)
 from tracking.call import Attempt, Call, Setback, Turn, Verdict
 from tracking.checkpoint import Tracking
 from tracking.errors import (
@@ -67,6 +75,8 @@ class Stores:
     malformed: MalformedCounts
     knows: Callable[[str], Awaitable[bool]]
     """Whether a worker process that lives knows a courier of this slug. Raises LimitsDown."""
+    mirror: Mirror | None = None
+    """Where what waits in Redis is written too, before its job goes; None: nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +181,7 @@ class Asker:
         turn = await _in_redis(call, lambda: self._limits.hand_back(call, 0))
         self._reach(FailPoint.AFTER_HAND_BACK)
         emit(Event.HANDED_BACK, **_names(call))
-        return turn
+        return turn._replace(waits=True)
 
     async def _courier(self, call: Call) -> Tracking:
         """Ask within the call's one deadline; whatever a module raises becomes a known error."""
@@ -257,6 +267,7 @@ class Asker:
         self._reach(FailPoint.AFTER_RETRY)
         if turn.used_up:
             return turn
+        turn = turn._replace(waits=True)
         if setback.patience is not None:
             emit(_PAUSES[setback.why], **_names(call), **said)
             return turn
@@ -273,7 +284,7 @@ class Asker:
         room = self.room.take_to_follow()
         turn = await _in_redis(call, lambda: self._limits.hand_back(call, room))
         emit(Event.HANDED_BACK, **_names(call), why=str(why))
-        return turn
+        return turn._replace(waits=True)
 
     async def _end(self, call: Call, verdict: Verdict, store: Store) -> Turn:
         """End it, once what came of it is stored for all accounts whose requests end with it."""

@@ -63,9 +63,14 @@ class Dispatcher:
             return
         await self.go_on(call.line, await self._asker.give_up(call, _reason(call)))
 
-    async def carry(self, call: Call) -> None:
-        """Carry a call, for which this task has a place, to its end and to what follows it."""
-        await self.go_on(call.line, await self._asker.ask(call))
+    async def carry(self, call: Call) -> bool:
+        """Carry a call, for which this task has a place, to its end and to what follows it.
+
+        True: it did not end, its request waits again.
+        """
+        turn = await self._asker.ask(call)
+        await self.go_on(call.line, turn)
+        return turn.waits
 
 
 def _reason(call: Call) -> CourierError:

@@ -47,6 +47,9 @@ from tracking.request import Origin, TrackingRequest
 Decode = Callable[[Job], Awaitable[TrackingRequest]]
 """Reads a job. Raises MalformedJob, or TubesDown when the job is not ours any more."""
 
+Settled = Granted | Parked | Ended | Refused | Dying
+"""What an admission says after which the job goes."""
+
 LEFT_AFTER_SECONDS = 1.0
 """How long a job is kept that is for other workers: it may come back, again and again, while the
 process that knows its courier is busy."""
@@ -70,6 +73,7 @@ class Handler:
         self._dead, self._defects = stores.dead, stores.defects
         self._results = stores.results
         self._malformed = stores.malformed
+        self._mirror = stores.mirror
         self._knows = stores.knows
         self._admitter = Admitter(stores.limits, stores.results, asker.room)
         self._dispatcher = dispatcher
@@ -87,13 +91,24 @@ class Handler:
             await job.release()  # this process lost it, and the next holder reads it
             return
         admission = await self._admit(request, job)
+        if isinstance(admission, Held):
+            return  # who has the job now waits for the end of its call
+        await self._settle(request, job, admission)
+        # Nobody waits for it: a job whose delete is lost comes again, and finds what was done.
+        job.delete()
+        self._reach(FailPoint.AFTER_DELETE)
+
+    async def _settle(self, request: TrackingRequest, job: Job, admission: Settled) -> None:
+        """Do all that is to be done before the job may go."""
         match admission:
             case Granted(call):
                 self._reach(FailPoint.AFTER_GRANT)
                 job.admitted()
-                await self._dispatcher.carry(call)
+                if await self._dispatcher.carry(call):
+                    await self._copy(request, job, call.granted_us)
             case Parked(why, put_drain):
                 self._reach(FailPoint.AFTER_PARK)
+                await self._copy(request, job, admission.at_us)
                 emit(Event.PARKED, **_names(request, job), why=why)
                 if put_drain:
                     await self._dispatcher.go_on(line_of(request), Turn(put_drain=True))
@@ -104,14 +119,15 @@ class Handler:
             case Full() | Reused() | TooLate():
                 await self._refuse(job, request, admission)
             case Dying(call):
+                await self._copy(request, job, call.granted_us)
                 await self._dispatcher.die(call)
-            case Held():
-                return  # who has the job now waits for the end of its call
             case _:
                 assert_never(admission)
-        # Nobody waits for it: a job whose delete is lost comes again, and finds what was done.
-        job.delete()
-        self._reach(FailPoint.AFTER_DELETE)
+
+    async def _copy(self, request: TrackingRequest, job: Job, at_us: int) -> None:
+        """Have what waits in Redis written down elsewhere too, where that is wanted."""
+        if mirror := self._mirror:
+            await keep_trying(lambda: mirror.add(request, job.key, at_us))
 
     async def _admit(self, request: TrackingRequest, job: Job) -> Admission:
         """Ask for a call, and wait while another process makes that of this very job."""

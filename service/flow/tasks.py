@@ -14,10 +14,10 @@ class Tasks:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._resting: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._resting: set[asyncio.Task[object]] = set()
 
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
         """Begin a task. What it raises is a defect, logged with its traceback."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
@@ -48,7 +48,7 @@ class Tasks:
         await asyncio.gather(*cut_off, return_exceptions=True)
         return len(cut_off)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             emit_unexpected(error)

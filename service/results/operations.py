@@ -19,7 +19,8 @@ finished_at  its end; it is purged so many days after it
 attempts     the last calls that were made for it, oldest first: at, outcome, http_status, ms
 ============ =======================================================================================
 
-Written by the archiver, a batch at a time; writing it again changes nothing.
+Written by the archiver, a batch at a time; writing it again changes nothing. With `[redis] mirror`
+there are open ones, too: `service.results.mirror`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from service.results.connection import Document
 from service.results.forgetting import NEVER, Marks
 from service.results.refused import Refusal, insert_each
 from tracking.account import MAIN, Account, account_and_id
-from tracking.operation import ENDS
+from tracking.operation import ENDS, State
 from tracking.request import Origin
 
 
@@ -153,11 +154,11 @@ def keep(
     if not encoded:
         return unstorable, []
     aside = insert_each(operations, encoded, doubted=doubted)
-    _withdraw(operations, forgotten, written)
+    withdraw(operations, forgotten, written)
     return unstorable, aside
 
 
-def _withdraw(
+def withdraw(
     operations: Collection[Document], forgotten: Collection[Document], written: Iterable[Document]
 ) -> None:
     """Delete again what began before its parcel was forgotten.
@@ -211,6 +212,8 @@ def operations_of(
     if account is not None:
         # Before there were accounts, nothing was written of them.
         wanted["account"] = {"$in": [account, *([None] if account == MAIN else ())]}
+    # An open one, which `mirror` wrote, has not ended; Redis tells of it.
+    wanted["state"] = {"$ne": State.WAITING.value}
     found = operations.find(wanted, limit=most, batch_size=most)
     return list(found.sort("admitted_at", DESCENDING))
 

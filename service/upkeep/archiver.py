@@ -16,6 +16,7 @@ from limits.archive import DAY_MS, Archived, Ended, ToArchive
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.results.connection import Document, Store, patiently
+from service.results.mirror import close
 from service.results.names import OPERATIONS
 from service.results.operations import Unreadable, keep, read_ended
 from service.results.refused import Refusal
@@ -34,9 +35,11 @@ TOGETHER_MOST = 300
 class Archiver:
     """Archives until cancelled. One per process."""
 
-    def __init__(self, to_archive: ToArchive, store: Store) -> None:
+    def __init__(self, to_archive: ToArchive, store: Store, *, mirrored: bool = False) -> None:
+        """`mirrored`: what waits in Redis stands in MongoDB too, until it has ended."""
         self._to_archive = to_archive
         self._store = store
+        self._mirrored = mirrored
         self._reported: Sequence[Archived] = ()
         self._doubted = False
         self.works = False
@@ -106,4 +109,6 @@ class Archiver:
                 documents.append(document)
         store = self._store
         more, aside = keep(store.operations, store.forgotten, documents, doubted=doubted)
+        if self._mirrored:
+            close(store.operations, [each.id for each in given], documents)
         return reported, unstorable + more, aside

@@ -38,7 +38,9 @@ async def live(config: Config, beat: Beat) -> int:
         closing.push_async_callback(store.close)
         background = Background()
         closing.push_async_callback(background.stop)
-        archiver = Archiver(ToArchive(redis, secrets.token_hex(8)), store)
+        archiver = Archiver(
+            ToArchive(redis, secrets.token_hex(8)), store, mirrored=config.redis.mirror
+        )
         background.start("archiver", archiver.run)
         servers = config.beanstalkd.servers
         purge = Purge(store, names_of(config), servers, lambda: archiver.works)

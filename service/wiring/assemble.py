@@ -24,6 +24,7 @@ from service.observe.background import Background
 from service.observe.failpoints import FailPoints
 from service.results.code_counts import CodeCounts
 from service.results.dead import Dead
+from service.results.mirror import Mirror
 from service.results.trackings import Trackings
 from service.tubes.client import HELD_MOST
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_request
@@ -113,8 +114,8 @@ def assemble(config: Config, parts: Parts) -> Worker:
     results = Trackings(parts.store, recheck_of)
     tasks, room = Tasks(), CallRoom(config.worker.concurrency, lambda: results.is_available)
     codes, tallying = CodeCounts(parts.store), Tallying(parts.tallies, parts.store)
-    dead, knows = Dead(parts.store), parts.knows
-    stores = Stores(parts.limiter, results, dead, codes, parts.defects, tallying, knows)
+    dead, knows, mirror = Dead(parts.store), parts.knows, _mirror(config, parts)
+    stores = Stores(parts.limiter, results, dead, codes, parts.defects, tallying, knows, mirror)
     tracker = Tracker(parts.registry, parts.http)
     asker = Asker(tracker.track, stores, _retry(config), encode_request, Spare(room, reach))
     drainer = Drainer(parts.limiter, room, reach)
@@ -146,6 +147,10 @@ def assemble(config: Config, parts: Parts) -> Worker:
         draining=background.start("drainer", functools.partial(drainer.run, dispatcher)),
         background=background,
     )
+
+
+def _mirror(config: Config, parts: Parts) -> Mirror | None:
+    return Mirror(parts.store, encode_request) if config.redis.mirror else None
 
 
 def _retry(config: Config) -> RetryRules:

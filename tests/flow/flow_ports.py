@@ -143,6 +143,16 @@ class Dead:
 
 
 @dataclass
+class Mirror:
+    journal: Journal
+
+    async def add(self, request: TrackingRequest, job_key: str, at_us: int) -> None:
+        assert (request, job_key) == (REQUEST, "key-of-the-job")
+        assert at_us > 0
+        self.journal.note("mirror")
+
+
+@dataclass
 class Defects:
     journal: Journal
     too_many: bool = False
@@ -205,7 +215,7 @@ class Job:
 class Scene:
     """One flow with its journal. `decode` and `track` may be replaced before `handle`."""
 
-    def __init__(self, admission: Admission = ENDED) -> None:
+    def __init__(self, admission: Admission = ENDED, *, mirrored: bool = False) -> None:
         self.journal = Journal()
         self.limits = Limits(self.journal, admission)
         self.results = Results(self.journal)
@@ -217,7 +227,8 @@ class Scene:
         self.known: frozenset[str] = frozenset()
         self.dead, self.malformed = Dead(self.journal), Malformed()
         own = (self.limits, self.results, self.dead, Codes(), self.defects, self.malformed)
-        stores = Stores(*own, self._knows)
+        mirror = Mirror(self.journal) if mirrored else None
+        stores = Stores(*own, self._knows, mirror)
         reach: Callable[[object], None] = lambda _: None  # noqa: E731 - does nothing
         self.asker = Asker(
             self._track, stores, RetryRules(), lambda _: b"{}", Spare(self.room, reach)

@@ -6,13 +6,13 @@ import asyncio
 import time
 
 import pytest
-from flow_ports import ENDED, REQUEST, Job, Journal, Permit, Scene, away, call
+from flow_ports import ENDED, REQUEST, TRACKING, Job, Journal, Permit, Scene, away, call
 
 from service.flow import handle, keep_trying
 from service.flow.dead_letters import letter_of_refused
-from tracking.call import Admission, Dying, Ended, Full, Granted, Parked, Reused, TooLate
+from tracking.call import Admission, Call, Dying, Ended, Full, Granted, Parked, Reused, TooLate
 from tracking.checkpoint import Tracking
-from tracking.errors import CourierDown, LimitsDown, MalformedJob, ResultsDown
+from tracking.errors import CourierDown, LimitsDown, MalformedJob, NotStarted, ResultsDown
 from tracking.operation import State
 from tracking.request import TrackingRequest
 
@@ -103,6 +103,45 @@ async def test_a_drain_job_is_put_before_the_parked_requests_job_goes() -> None:
     steps = await Scene(Parked("rate", put_drain=True)).handle()
 
     assert steps == ["available", "admit", "put drain usps", "delete"]
+
+
+async def test_what_waits_is_mirrored_before_its_job_goes_however_often_that_takes() -> None:
+    scene = Scene(Parked("rate", put_drain=True, at_us=7), mirrored=True)
+    scene.journal.fail("mirror", *away(ResultsDown, 2))
+
+    steps = await scene.handle()
+
+    assert steps == ["available", "admit", *["mirror"] * 3, "put drain usps", "delete"]
+
+
+@pytest.mark.parametrize(
+    ("error", "then"),
+    [
+        (None, ["save", "finish", "delete"]),
+        (CourierDown("no answer"), ["note failure", "retry", "mirror", "delete"]),
+        (NotStarted("no slot"), ["hand back", "mirror", "delete"]),
+    ],
+)
+async def test_what_waits_again_after_its_call_is_mirrored_before_its_job_goes(
+    error: Exception | None, then: list[str]
+) -> None:
+    scene = Scene(Granted(call()), mirrored=True)
+
+    def track(_: Call) -> Tracking:
+        if error:
+            raise error
+        return TRACKING
+
+    scene.track = track
+
+    assert (await scene.handle())[-len(then) :] == then
+
+
+async def test_what_is_to_be_given_up_is_mirrored_until_its_end_is_archived() -> None:
+    steps = await Scene(Dying(call(deaths=11)), mirrored=True).handle()
+
+    assert steps[2] == "mirror"
+    assert steps[-2:] == ["finish", "delete"]
 
 
 async def test_what_has_ended_needs_nothing_but_its_job_to_go() -> None:

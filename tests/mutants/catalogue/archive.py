@@ -6,6 +6,9 @@ from mutants.mutant import Mutant
 
 REDIS = "limits/test_to_archive.py::"
 MONGODB = "upkeep/test_archiver.py::"
+STEPS = "flow/test_order_of_steps.py::"
+MIRROR = "results/test_mirror.py::"
+RECOVER = "cli/test_recover.py::"
 
 MUTANTS = (
     Mutant(
@@ -42,5 +45,46 @@ MUTANTS = (
         old="        if math.isinf(self._archiver.start_at) and self._any_works():\n",
         new="        if self._stop_by is not None:\n",
         tests=("cli/test_parent_of_archiver.py::test_a_killed_archiver_is_started_again",),
+    ),
+    Mutant(
+        name="a job goes before what waits is mirrored",
+        breaks="I1",
+        where="service/flow/handle.py",
+        old="        if mirror := self._mirror:\n",
+        new="        if mirror := self._mirror:\n            job.delete()\n",
+        tests=(STEPS + "test_what_waits_is_mirrored_before_its_job_goes_however_often_that_takes",),
+    ),
+    Mutant(
+        name="what waits again after its call is not mirrored",
+        breaks="I1",
+        where="service/flow/handle.py",
+        old="                if await self._dispatcher.carry(call):\n"
+        "                    await self._copy(request, job, call.granted_us)\n",
+        new="                await self._dispatcher.carry(call)\n",
+        tests=(STEPS + "test_what_waits_again_after_its_call_is_mirrored_before_its_job_goes",),
+    ),
+    Mutant(
+        name="an open operation is there for one that ended",
+        breaks="I8",
+        where="service/results/operations.py",
+        old='    wanted["state"] = {"$ne": State.WAITING.value}\n',
+        new="",
+        tests=(MIRROR + "test_nobody_takes_an_open_one_for_one_that_ended",),
+    ),
+    Mutant(
+        name="the end of a request closes what came while its call ran",
+        breaks="I1",
+        where="service/results/mirror.py",
+        old='"admitted_at": {"$gte": first["admitted_at"], "$lte": last},',
+        new='"admitted_at": {"$gte": first["admitted_at"]},',
+        tests=(MIRROR + "test_requests_without_an_id_go_with_the_operation_that_they_joined",),
+    ),
+    Mutant(
+        name="what waits in Redis is put once more",
+        breaks="I8",
+        where="service/client/mirrored.py",
+        old='left = [each for each in documents if each["_id"] not in known]',
+        new="left = list(documents)",
+        tests=(RECOVER + "test_what_redis_knows_is_left_as_it_is",),
     ),
 )

@@ -1,4 +1,4 @@
-"""Two Redis servers, one the replica of the other, and three Sentinels that promote it.
+"""A Redis server with its replicas, mostly one, and three Sentinels that promote one of them.
 
 Their periods are a tenth of what they ship with: a failover takes about a second.
 """
@@ -41,8 +41,14 @@ PERIODS_MS = {
     # A Sentinel that was not scheduled for so long does nothing for 30 s.
     "tilt-trigger": 10_000,
 }
+LOGIN = "of-one-another"
+"""Each Sentinel, and each replica, logs in at the servers under a name of its own: `cut_off`."""
+
 _SERVER = (
     'save ""',
+    f"user sentinel on >{LOGIN} ~* &* +@all",
+    *(f"user replica-{n} on >{LOGIN} ~* &* +@all" for n in range(3)),
+    f"masterauth {LOGIN}",
     "appendonly yes",
     "appendfsync always",
     "maxmemory-policy noeviction",
@@ -54,6 +60,8 @@ _SERVER = (
 _SENTINEL = (
     f"requirepass {PASSWORD}",
     f"sentinel sentinel-pass {PASSWORD}",
+    f"sentinel auth-user {SERVICE} sentinel",
+    f"sentinel auth-pass {SERVICE} {LOGIN}",
     f"sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}",
     f"sentinel failover-timeout {SERVICE} {FAILOVER_TIMEOUT_MS}",
 )
@@ -78,7 +86,7 @@ class Watched:
         return next(server for server in self.servers if server.port == port)
 
     def other(self, server: Server) -> Server:
-        """The one of the two that is not `server`."""
+        """The first one that is not `server`."""
         return next(each for each in self.servers if each is not server)
 
     def fail_over(self) -> None:
@@ -140,7 +148,9 @@ class Watched:
             with _client(replica) as client:  # a Sentinel would do it too, some seconds later
                 client.replicaof(primary.host, primary.port)
         told = _told(primary)
-        return told["role"] == "master" and told["connected_slaves"] == 1 and _knows(self.sentinels)
+        replicas = len(self.servers) - 1
+        is_whole = told["role"] == "master" and told["connected_slaves"] == replicas
+        return is_whole and _knows(self.sentinels, replicas)
 
     def _named_by(self, sentinel: Server) -> int:
         with _client(sentinel, PASSWORD) as client:
@@ -148,7 +158,7 @@ class Watched:
 
 
 @contextmanager
-def watched() -> Iterator[Watched]:
+def watched(replicas: int = 1) -> Iterator[Watched]:
     """Run them all for the length of a `with` block."""
     with ExitStack() as closing:
         folder = closing.enter_context(private_folder())
@@ -162,8 +172,16 @@ def watched() -> Iterator[Watched]:
             server.wait_ready()
             return server
 
-        first = started("first", _configured(_SERVER))
-        second = started("second", _configured((*_SERVER, f"replicaof {HOST} {first.port}")))
+        first = started("server-0", _configured((*_SERVER, "masteruser replica-0")))
+        others = [
+            started(
+                f"server-{n}",
+                _configured(
+                    (*_SERVER, f"masteruser replica-{n}", f"replicaof {HOST} {first.port}")
+                ),
+            )
+            for n in range(1, replicas + 1)
+        ]
         monitor = f"sentinel monitor {SERVICE} {HOST} {first.port} 2"
         sentinels = [
             started(f"sentinel-{n}", _configured((monitor, *_SENTINEL), "--sentinel"))
@@ -173,9 +191,21 @@ def watched() -> Iterator[Watched]:
             with _client(sentinel, PASSWORD) as client:
                 words = [str(word) for period in PERIODS_MS.items() for word in period]
                 client.execute_command("SENTINEL", "DEBUG", *words)
-        found = Watched((first, second), sentinels)
+        found = Watched((first, *others), sentinels)
         found.mend()
         yield found
+
+
+def cut_off(found: Watched, side: Sequence[Server]) -> None:
+    """Let no Sentinel, no other server and no new connection reach the servers of one side."""
+    for server in side:
+        others = [n for n, each in enumerate(found.servers) if each not in side]
+        with _client(server) as client:
+            # Who is here stays; who comes later without a login gets nothing.
+            client.execute_command("ACL", "SETUSER", "default", "off")
+            for user in ("sentinel", *(f"replica-{n}" for n in others)):
+                client.execute_command("ACL", "SETUSER", user, "off")
+                client.execute_command("CLIENT", "KILL", "USER", user)
 
 
 def _kind(arguments: Callable[[int, Path, Durability], list[str]]) -> Kind:
@@ -211,8 +241,8 @@ def _told(server: Server) -> dict[str, object]:
         return dict(client.info("replication"))
 
 
-def _knows(sentinels: Sequence[Server]) -> bool:
-    """Whether each Sentinel knows the others and one replica that is well."""
+def _knows(sentinels: Sequence[Server], count: int) -> bool:
+    """Whether each Sentinel knows the others and so many replicas that are well."""
     for sentinel in sentinels:
         with _client(sentinel, PASSWORD) as client:
             state = client.sentinel_master(SERVICE)
@@ -220,7 +250,7 @@ def _knows(sentinels: Sequence[Server]) -> bool:
         well = [each for each in replicas if not each["is_disconnected"] and not each["is_sdown"]]
         if state["num-other-sentinels"] != len(sentinels) - 1 or state["flags"] != "master":
             return False
-        if len(well) != 1 or well[0]["master-link-status"] != "ok":
+        if len(well) != count or any(each["master-link-status"] != "ok" for each in well):
             return False
     return True
 

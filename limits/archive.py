@@ -57,7 +57,7 @@ class ToArchive:
     def __init__(self, redis: Redis, who: str) -> None:
         self._pipeline = Pipeline(redis, Clock())
         # A report that no replica has is lost with a failover: then it is archived once more.
-        self._pipeline.confirmed = False
+        self._pipeline.confirmed = 0
         self._who = who
 
     async def ask(self, reported: Iterable[Archived], most: int) -> Sequence[Ended] | float:

@@ -16,7 +16,7 @@ from limits.codec import write_rules
 from limits.failure import redis_asked
 from limits.memory import HOLD
 from limits.pipeline import Pipeline
-from limits.replicas import done, must_confirm
+from limits.replicas import confirmations, done
 from limits.rules import NOBODY, RulesOf
 from tracking.line import Line
 
@@ -52,7 +52,7 @@ class Brakes:
             pipeline = self._redis.pipeline(transaction=False)
             args = (keys.of_line(line).calls_held, told, *(() if ms is None else ("PX", str(ms))))
             pipeline.eval(HOLD, 1, *args)
-            await done(pipeline, confirmed=await must_confirm(self._redis))
+            await done(pipeline, confirmed=await confirmations(self._redis))
 
     async def resume(self, line: Line, *, by_hand: bool = True) -> Resumed:
         """Let a line go on within seconds, whatever stopped it (lua/resume.lua).

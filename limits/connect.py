@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import hiredis
@@ -78,16 +80,30 @@ class _Watch:
 
     async def primary(self) -> tuple[str, int]:
         """Ask for host and port of the primary. Raises MasterNotFoundError."""
+        async with self._sentinels() as sentinels:
+            host, port = await sentinels.discover_master(self._address.service)
+        return str(host), int(port)
+
+    async def priorities(self) -> list[int]:
+        """Ask for the replica-priority of each replica, also of one that is down."""
+        async with self._sentinels() as sentinels:
+            for sentinel in sentinels.sentinels:
+                with suppress(RedisError, OSError):
+                    found = await sentinel.sentinel_slaves(self._address.service)
+                    return [int(each["slave-priority"]) for each in found]
+        return []
+
+    @asynccontextmanager
+    async def _sentinels(self) -> AsyncIterator[Sentinel]:
         # In another order each time: one that is cut off names the primary of its own side.
         addresses = random.sample(self._address.sentinels, len(self._address.sentinels))
         sentinels = Sentinel(  # type: ignore[no-untyped-call] # redis-py leaves it untyped
             addresses, sentinel_kwargs=self._options
         )
         try:
-            host, port = await sentinels.discover_master(self._address.service)
+            yield sentinels
         finally:
             await sentinels.aclose()
-        return str(host), int(port)
 
 
 class _AtPrimary(Connection):
@@ -112,6 +128,12 @@ class _Packed(AbstractConnection):
         if args[0] != "EVALSHA":
             return super().pack_command(*args)
         return [hiredis.pack_command(args)]
+
+
+async def watched_priorities(redis: Redis) -> list[int]:
+    """List the replica-priority of each replica that Sentinels know; none where nobody watches."""
+    watch: _Watch | None = redis.connection_pool.connection_kwargs.get("watch")
+    return await watch.priorities() if watch else []
 
 
 async def answers(redis: Redis) -> bool:

@@ -34,12 +34,16 @@ class Loss(StrEnum):
     REPLACED = "replaced"
 
 
-Vet = Callable[[str], Awaitable[None]]
-"""Gets the run_id of every server; raises LimitsDown where nothing may be asked of it."""
+Vet = Callable[[str], Awaitable[int]]
+"""Gets the run_id of every server, tells how many replicas are to confirm what is done there.
+
+Raises LimitsDown where nothing may be asked of it.
+"""
 
 
-async def take_any(_: str) -> None:
+async def take_any(_: str) -> int:
     """Vet no server."""
+    return 0
 
 
 class Epoch:
@@ -59,6 +63,7 @@ class Epoch:
         self._lost = lost
         self._vet = vet
         self._same = round(quiet_seconds * 1_000_000), int(watched)
+        self._least = 0
         self.name = ""
         self.losses = 0
         pipeline.greet_with(self._greet)
@@ -76,7 +81,7 @@ class Epoch:
             asked = (self._pipeline.text("epoch"), len(_KEYS), *_KEYS, *self._asked(known))
             await connection.send_command("EVAL", *asked)
             reply = await connection.read_response()
-            await self._vet(reply[4])
+            self._least = await self._vet(reply[4])
         except BaseException as error:
             await connection.disconnect(nowait=True)
             if isinstance(error, Exception):
@@ -89,7 +94,7 @@ class Epoch:
 
     def _note(self, known: str, reply: list[Any]) -> None:
         _, name, _, why, _, confirms = reply
-        self._pipeline.confirmed = confirms == 1
+        self._pipeline.confirmed = confirms and max(confirms, self._least)
         # Many may find the loss at once; the first to come back tells it.
         if name != self.name and known:
             self.losses += 1

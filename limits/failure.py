@@ -55,7 +55,7 @@ _FAILURES: tuple[tuple[type[Exception], str, str], ...] = (
     ),
     (
         Unconfirmed,
-        "has no replica that confirms what it does",
+        "has too few replicas that confirm what it does",
         "Look at its replicas and at the link to them.",
     ),
     (OutOfMemoryError, "is full", MEMORY_FIX),

@@ -22,7 +22,7 @@ from limits.failure import redis_asked
 from limits.memory import RENAME, REPLACE
 from limits.pipeline import Pipeline
 from limits.pushed_by_hand import NOWHERE, places_of
-from limits.replicas import done, must_confirm
+from limits.replicas import confirmations, done
 from limits.rules import NOBODY, RulesOf
 from tracking.line import courier_line
 from tracking.operation import ENDS, anonymous_in
@@ -109,7 +109,7 @@ class Forgetter:
         """
         cleared, unreadable = Counter[str](), list[str]()
         with redis_asked():
-            confirmed = await must_confirm(self._redis)
+            confirmed = await confirmations(self._redis)
             async for names in self._operations():
                 pipeline = self._redis.pipeline(transaction=False)
                 for name, text in zip(names, await self._redis.mget(names), strict=True):

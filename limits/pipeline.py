@@ -22,7 +22,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from limits.clock import Clock
 from limits.failure import redis_down, takes_no_writes
-from limits.replicas import executed, must_confirm
+from limits.replicas import confirmations, executed
 from limits.script_file import ALONE, BATCH, Script, load
 from tracking.errors import LimitsDown
 
@@ -69,8 +69,8 @@ class Pipeline:
         self._clock = clock
         self._notice = notice
         self._loop = asyncio.get_running_loop()
-        self.confirmed: bool | None = None
-        """Whether a step counts only when a replica has it, too; None: Redis is asked each time."""
+        self.confirmed: int | None = None
+        """How many replicas must have a step for it to count; None: Redis is asked each time."""
         self._away = False
         self._scripts = load()
         self._waiting: list[_Step] = []
@@ -179,7 +179,7 @@ class Pipeline:
             pipeline.execute_command("EVALSHA", sha, len(keys), *keys, *args)
         confirmed = self.confirmed
         if confirmed is None:
-            confirmed = await must_confirm(self._redis)
+            confirmed = await confirmations(self._redis)
         before = time.monotonic()
         replies = await executed(pipeline, confirmed=confirmed)
         after = time.monotonic()

@@ -56,7 +56,7 @@ class Standings:
         self._revisions = revisions
         self._redis = redis
         self._pipeline = Pipeline(redis, Clock())
-        self._pipeline.confirmed = False  # what is only read waits for no replica
+        self._pipeline.confirmed = 0  # what is only read waits for no replica
         self._rules_of = rules_of
 
     async def read(self, known: Iterable[Line]) -> list[Standing]:

@@ -53,7 +53,7 @@ class Tallies:
         self._redis = redis
         self._pipeline = Pipeline(redis, Clock())
         # What a failover takes away of a sum is there again when the span is made the next time.
-        self._pipeline.confirmed = False
+        self._pipeline.confirmed = 0
 
     async def count_malformed(self, times: int) -> None:
         """Count jobs that were no requests."""

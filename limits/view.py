@@ -120,7 +120,7 @@ class View:
         self._revisions = revisions
         self.redis = redis
         self._pipeline = Pipeline(redis, Clock())
-        self._pipeline.confirmed = False  # what is only read waits for no replica
+        self._pipeline.confirmed = 0  # what is only read waits for no replica
         self._rules_of = rules_of
 
     async def lines(self, known: Iterable[Line] = ()) -> list[LineView]:

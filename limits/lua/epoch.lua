@@ -18,7 +18,8 @@ Returns  {now, name, quiet, why, run_id, confirms}
          quiet     µs until which nobody starts
          why       the epoch began because Redis was "new", or another one "replaced" it
          run_id    of the server, or - where this user must not read it
-         confirms  1: it takes writes only while it has replicas, so WAIT can tell what they have
+         confirms  how many replicas make a majority of the servers that are here; 0: it takes writes
+                   without any
 ]]
 local function info(section)
   local text = redis.pcall('INFO', section)
@@ -54,5 +55,8 @@ redis.call('SET', KEYS[1], name .. ' ' .. until_text)
 redis.call('SET', KEYS[2],
   string.format('%s %s %d %s', run_id, before, replicated and 1 or 0, begun or '-'))
 local why = begun == name and 'replaced' or 'new'
-local confirms = string.find(told, 'min_slaves_good_slaves:', 1, true) and 1 or 0
+local confirms = 0
+if string.find(told, 'min_slaves_good_slaves:', 1, true) then
+  confirms = math.max(1, math.floor((replicas + 1) / 2))
+end
 return { now, name, until_text, why, run_id, confirms }

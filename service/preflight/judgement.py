@@ -7,8 +7,11 @@ beanstalkd -b DIR -f 0                           acknowledged jobs go with the p
 Redis      appendonly yes, appendfsync always    what waits is lost with it
            maxmemory-policy noeviction           it deletes lists and leases when memory is short
            with replicas or Sentinels:           what it acknowledged is lost with a failover, and a
-           min-replicas-to-write 1,              primary that is cut off goes on beside the new one
+           min-replicas-to-write so large that   primary that is cut off goes on beside the new one
+           these and it are most servers,
            min-replicas-max-lag up to 10
+           with Sentinels: one replica-priority  Sentinels promote the preferred replica, whatever
+           for all, 0 aside                      it lacks
            no cluster                            one script decides over keys of several hash slots
 MongoDB    a storage engine that keeps data,     results that were confirmed are lost
            a journal
@@ -97,7 +100,11 @@ class BeanstalkdFacts:
 
 @dataclass(frozen=True, slots=True)
 class RedisFacts:
-    """What INFO and CONFIG tell; None where it must not be read. `ahead` is its clock, seconds."""
+    """What INFO, CONFIG and Sentinels tell; None where it must not be read.
+
+    `ahead` is its clock, in seconds. `replicas` are all that are known, also those that are down;
+    `priorities` are theirs, of those that Sentinels watch.
+    """
 
     version: str
     role: str
@@ -105,6 +112,8 @@ class RedisFacts:
     ahead: float
     run_id: str = "-"
     replicas: int = 0
+    priorities: tuple[int, ...] = ()
+    own_priority: int | None = None
     min_replicas_to_write: str | None = None
     min_replicas_max_lag: str | None = None
     appendonly: str | None = None
@@ -164,7 +173,10 @@ def judge_redis(facts: RedisFacts, *, watched: bool = False) -> Iterator[Finding
         yield _setting(name, found, wanted)
     if watched or facts.replicas:
         least, lag = facts.min_replicas_to_write, facts.min_replicas_max_lag
-        yield _setting("min-replicas-to-write", "1" if least not in {None, "0"} else least, "1")
+        most_of_all = str(_replicas_that_confirm(facts))
+        enough = least is not None and int(least) >= int(most_of_all)
+        yield _setting("min-replicas-to-write", most_of_all if enough else least, most_of_all)
+        yield from _priorities(facts)
         short = lag is not None and 0 < int(lag) <= MOST_LAG_SECONDS
         most = str(MOST_LAG_SECONDS)
         yield _setting("min-replicas-max-lag", most if short else lag, most)
@@ -174,6 +186,24 @@ def judge_redis(facts: RedisFacts, *, watched: bool = False) -> Iterator[Finding
     if facts.memory is not None:
         yield from judge_memory(facts.memory)
     yield from _clock("Redis", facts.ahead)
+
+
+def _replicas_that_confirm(facts: RedisFacts) -> int:
+    """How many replicas make a majority of all servers, one that may be promoted among them."""
+    most_of_all = max(1, (facts.replicas + 1) // 2)
+    never = facts.priorities.count(0)
+    return max(most_of_all, never + 1) if 0 < never < facts.replicas else most_of_all
+
+
+def _priorities(facts: RedisFacts) -> Iterator[Finding]:
+    own = () if facts.own_priority is None else (facts.own_priority,)
+    found = {each for each in (*facts.priorities, *own) if each}
+    if facts.priorities and len(found) > 1:
+        words = ", ".join(map(str, sorted(found)))
+        what = f"has servers of different replica-priority ({words})"
+        fix = "Sentinels promote the lowest, whatever it lacks: set one on all of them, in "
+        fix += "redis.conf, and now: CONFIG SET replica-priority 100. 0 is for one that never is."
+        yield Finding("Redis", Grade.LOSES, what, fix)
 
 
 def judge_memory(memory: Memory) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
+from limits.connect import watched_priorities
 from limits.failure import redis_down
 from limits.memory import memory_in
 from service.preflight.judgement import BeanstalkdFacts, MongodbFacts, RedisFacts
@@ -47,6 +48,7 @@ async def read_redis(redis: Redis) -> RedisFacts:
         ahead = _ahead(int(seconds) + int(micros) / 1_000_000, before)
         info: Mapping[str, Any] = await redis.info()
         config = await _config_of(redis)
+        priorities = await watched_priorities(redis)
     except (RedisError, OSError) as error:
         raise redis_down(error) from error
     return RedisFacts(
@@ -55,7 +57,9 @@ async def read_redis(redis: Redis) -> RedisFacts:
         cluster=bool(info.get("cluster_enabled")) or info.get("redis_mode") == "cluster",
         ahead=ahead,
         run_id=str(info.get("run_id", "-")),
-        replicas=int(info.get("connected_slaves", 0)),
+        replicas=max(int(info.get("connected_slaves", 0)), len(priorities)),
+        priorities=tuple(priorities),
+        own_priority=int(config["replica-priority"]) if "replica-priority" in config else None,
         min_replicas_to_write=config.get("min-replicas-to-write"),
         min_replicas_max_lag=config.get("min-replicas-max-lag"),
         appendonly=config.get("appendonly", _yes_or_no(info.get("aof_enabled"))),
@@ -110,7 +114,7 @@ def read_hindrances(client: MongoClient[dict[str, Any]], names: Names) -> list[H
 
 async def _config_of(redis: Redis) -> dict[str, str]:
     try:
-        found = await redis.config_get("*append*", "min-replicas-*")
+        found = await redis.config_get("*append*", "min-replicas-*", "replica-priority")
     except ResponseError:
         # Not allowed to this user, or not offered by this provider.
         return {}

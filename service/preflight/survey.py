@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import random
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from pymongo import MongoClient
@@ -29,6 +30,27 @@ from service.preflight.probe import (
 )
 from service.results.names import Names, names_of
 from tracking.errors import LimitsDown, StoreError
+
+LOOK_SECONDS = 300.0
+"""Between two looks of one process at what may have changed since its start."""
+
+_WORSE = {Grade.LOSES, Grade.UNFIT, Grade.UNSURE}
+
+Look = Callable[[], Awaitable[list[Finding]]]
+
+
+async def watch(look: Look, tell: Callable[[Finding], None]) -> None:
+    """Tell what servers have come to since the last look; never returns.
+
+    A setting may be changed while they run, a replica added.
+    """
+    known = {str(each) for each in await look()}
+    while True:
+        await asyncio.sleep(LOOK_SECONDS * random.uniform(0.8, 1.2))
+        found = {str(each): each for each in await look() if each.grade in _WORSE}
+        for text in found.keys() - known:
+            tell(found[text])
+        known = set(found)
 
 
 async def survey(

@@ -22,6 +22,7 @@ from service.flow.receive import Receiver
 from service.flow.tasks import Tasks
 from service.observe.background import Background
 from service.observe.failpoints import FailPoints
+from service.preflight.survey import watch
 from service.results.code_counts import CodeCounts
 from service.results.dead import Dead
 from service.results.mirror import Mirror
@@ -34,7 +35,7 @@ from service.tubes.pool import Source
 from service.upkeep.recheck import Recheck
 from service.upkeep.sweeper import Sweeper
 from service.upkeep.tallies import Tallying
-from service.wiring.connect import Parts
+from service.wiring.connect import Parts, warn_of
 from tracking.request import Slug
 
 JOBS_ADMITTED = 400
@@ -129,9 +130,9 @@ def assemble(config: Config, parts: Parts) -> Worker:
     background = Background(parts.who.report)
     background.start("sweeper", sweeper.run)
     background.start("code counts", codes.run)
+    background.start("servers", functools.partial(watch, parts.look, warn_of))
     background.start("statistics", tallying.run)
-    rechecked = frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled)
-    if rechecked:
+    if rechecked := frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled):
         recheck = Recheck(parts.store, parts.putter, rechecked, parts.standings)
         background.start("re-checks", recheck.run)
     return Worker(

@@ -26,6 +26,7 @@ from limits.epoch import Epoch, Loss, Vet
 from limits.failure import redis_down
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
+from limits.replicas import confirmations
 from limits.standing import Standings
 from limits.tallies import Tallies
 from limits.workers import Who, is_known
@@ -37,7 +38,7 @@ from service.flow.keep_trying import keep_trying
 from service.observe.events import Event
 from service.observe.log import emit
 from service.preflight.judgement import Finding, Grade, Refused, insist
-from service.preflight.survey import survey, vet_redis
+from service.preflight.survey import Look, survey, vet_redis
 from service.results.connection import Store
 from service.results.failure import is_lasting, mongodb_down
 from service.results.names import names_of
@@ -66,6 +67,7 @@ class Parts:
     defects: Defects
     tallies: Tallies
     knows: Callable[[str], Awaitable[bool]]
+    look: Look
 
 
 async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
@@ -82,14 +84,13 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
         await _preflight(config, unchecked, store)
     who = Who(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3))
     book = RuleBook(config, lambda: store.read(read_changes, store.limits))
-    brakes = Brakes(redis, book.rules_of)
     policy = _policy(config, who, marks_of(registry), book)
     limiter = _limiter(config, redis, policy, book, _vetting(config))
     closing.push_async_callback(limiter.close)
     await keep_trying(lambda: _prepared(store))
     lines = [courier_line(slug) for slug in registry.slugs]
     await keep_trying(lambda: limiter.start(lines))
-    await keep_trying(lambda: resume_where_changed(brakes, registry))
+    await keep_trying(lambda: resume_where_changed(Brakes(redis, book.rules_of), registry))
     secret = await keep_trying(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
     http = open_session(kept_below(config.worker))
     closing.push_async_callback(http.close)
@@ -107,6 +108,7 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
         Defects(redis, config.retry.deaths),
         Tallies(redis),
         functools.partial(is_known, redis),
+        functools.partial(survey, config, redis, store.client),
     )
 
 
@@ -134,21 +136,27 @@ async def _preflight(config: Config, redis: Redis, store: Store) -> None:
 def _warn(findings: Iterable[Finding]) -> None:
     for finding in findings:
         if finding.grade is Grade.UNSURE:
-            emit(Event.DURABILITY, server=finding.server, why=finding.what, fix=finding.fix)
+            warn_of(finding)
+
+
+def warn_of(finding: Finding) -> None:
+    """Log what is unwise, or has become so."""
+    emit(Event.DURABILITY, server=finding.server, why=finding.what, fix=finding.fix)
 
 
 def _vetting(config: Config) -> Vet:
     """Check every Redis that takes over like the first one, before anything is asked of it."""
-    fit: set[str] = set()
+    fit: dict[str, int] = {}
 
-    async def vet(run_id: str) -> None:
-        if run_id in fit:
-            return
-        async with open_redis(redis_address(config)) as redis:
-            findings = await vet_redis(redis, config.redis, run_id)
-        if fit:  # of the first one the preflight has told
-            _warn(findings)
-        fit.add(run_id)
+    async def vet(run_id: str) -> int:
+        if run_id not in fit:
+            async with open_redis(redis_address(config)) as redis:
+                findings = await vet_redis(redis, config.redis, run_id)
+                least = await confirmations(redis)
+            if fit:  # of the first one the preflight has told
+                _warn(findings)
+            fit[run_id] = least
+        return fit[run_id]
 
     return vet
 

@@ -90,7 +90,7 @@ async def test_a_request_is_parked_when_a_replica_has_it(
     # A frozen replica does not confirm later either; one that follows may take longer.
     monkeypatch.setattr(replicas, "CONFIRM_MS", 50)
 
-    with pytest.raises(LimitsDown, match="no replica that confirms"):
+    with pytest.raises(LimitsDown, match="too few replicas that confirm"):
         await worker.admit("N001", "job-1")
     replica.resume()
     admitted = await keep_trying(lambda: worker.admit("N001", "job-1"))
@@ -144,7 +144,7 @@ async def test_what_a_person_does_counts_when_a_replica_has_it(
 
     for step in steps:
         replica.pause()
-        with pytest.raises(LimitsDown, match="no replica that confirms"):
+        with pytest.raises(LimitsDown, match="too few replicas that confirm"):
             await step()
         replica.resume()
         await keep_trying(step)
@@ -163,7 +163,7 @@ async def test_what_was_parked_before_a_promotion_waits_after_it(
     old = watched.primary()
     replica = watched.cut_replication()
 
-    with pytest.raises(LimitsDown, match="no replica that confirms"):
+    with pytest.raises(LimitsDown, match="too few replicas that confirm"):
         await worker.admit("N999", "job-999")
     old.kill()
     replica.resume()

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from limits_bench import KEYS, Hire, Worker, until
 from redis.asyncio import Redis
+from test_sentinels import address_of
 
 from devstack.kinds import REDIS
+from devstack.sentinels import Watched
 from devstack.servers import running
 from limits.connect import RedisAddress
 from limits.epoch import Loss
@@ -171,7 +173,7 @@ async def test_a_redis_that_is_demoted_while_a_replica_is_waited_for_has_confirm
 ) -> None:
     with running(REDIS) as server:
         worker = await hire(address=RedisAddress(server.url))
-        worker.pipeline.confirmed = True
+        worker.pipeline.confirmed = 1
         asking = asyncio.create_task(worker.admit("N001"))
         async with Redis.from_url(server.url) as admin:
 
@@ -181,5 +183,14 @@ async def test_a_redis_that_is_demoted_while_a_replica_is_waited_for_has_confirm
             await until(waited_for)
             await admin.replicaof("127.0.0.1", "1")
 
-        with pytest.raises(LimitsDown, match=r"no replica that confirms|is a replica"):
+        with pytest.raises(LimitsDown, match=r"too few replicas that confirm|is a replica"):
             await asking
+
+
+@pytest.mark.prove
+async def test_a_step_waits_for_as_many_replicas_as_it_should(hire: Hire, watched: Watched) -> None:
+    worker = await hire(address=address_of(watched), watched=True)
+    worker.pipeline.confirmed = 2
+
+    with pytest.raises(LimitsDown, match="too few replicas that confirm"):
+        await worker.admit("N001")

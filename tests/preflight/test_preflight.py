@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import greenstalk
 import pytest
 import redis
 from pymongo import MongoClient
+from redis.asyncio import Redis as AsyncRedis
 
 from devstack.kinds import BEANSTALKD, Durability
+from devstack.kinds import REDIS as REDIS_SERVER
 from devstack.servers import Server, running
 from limits.connect import RedisAddress, open_redis
 from limits.memory import Memory
@@ -31,7 +35,7 @@ from service.preflight.judgement import (
     judge_redis,
 )
 from service.preflight.probe import read_beanstalkd, read_redis
-from service.preflight.survey import survey, vet_redis
+from service.preflight.survey import survey, vet_redis, watch
 from tracking.errors import LimitsDown
 
 TUBES = BeanstalkdFacts("h:1", "1.12", binlog=True, jobs=5, records=7, draining=False)
@@ -51,6 +55,61 @@ MONGODB = MongodbFacts("6.0.5", writable=True, ahead=0.0, persistent=True)
 
 def grades(findings: Iterable[Finding]) -> set[Grade]:
     return {each.grade for each in findings}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "priorities", "least"),
+    [
+        (1, (), 1),
+        (2, (), 1),
+        (3, (), 2),
+        (4, (100,) * 4, 2),
+        (5, (100,) * 5, 3),
+        # What only one has that is never promoted would be lost.
+        (2, (0, 100), 2),
+        (4, (0, 0, 100, 100), 3),
+        (2, (0, 0), 1),
+    ],
+)
+def test_so_many_replicas_must_confirm_that_most_servers_have_it(
+    replicas: int, priorities: tuple[int, ...], least: int
+) -> None:
+    facts = replace(REDIS, replicas=replicas, priorities=priorities, min_replicas_max_lag="10")
+    few = replace(facts, min_replicas_to_write=str(least - 1))
+    enough = [replace(facts, min_replicas_to_write=str(n)) for n in (least, least + 1)]
+
+    (told,) = [each for each in judge_redis(few) if each.grade is Grade.LOSES]
+    assert f"min-replicas-to-write {least} " in told.fix
+    assert all(grades(judge_redis(each)) == {Grade.FINE} for each in enough)
+
+
+@pytest.mark.parametrize(
+    ("priorities", "own", "refused"),
+    [
+        ((100, 100), 100, False),
+        ((100, 100), None, False),
+        ((0, 100), 100, False),
+        ((10, 100), 100, True),
+        ((100, 100), 50, True),
+        ((0, 0), 100, False),
+        ((), 50, False),
+    ],
+)
+def test_servers_of_different_priority_are_refused(
+    priorities: tuple[int, ...],
+    own: int | None,
+    refused: bool,  # noqa: FBT001
+) -> None:
+    facts = replace(
+        REDIS,
+        replicas=2,
+        priorities=priorities,
+        own_priority=own,
+        min_replicas_to_write="2",
+        min_replicas_max_lag="10",
+    )
+
+    assert (Grade.LOSES in grades(judge_redis(facts))) == refused
 
 
 def test_servers_that_keep_everything_are_fine() -> None:
@@ -274,3 +333,28 @@ async def test_a_redis_that_does_not_tell_its_settings_is_left_to_doctor(redis_u
     findings = list(judge_redis(facts))
     insist(findings)
     assert grades(findings) == {Grade.FINE, Grade.UNREAD}
+
+
+async def test_what_a_server_loses_while_workers_run_is_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("service.preflight.survey.LOOK_SECONDS", 0.01)
+    told: list[str] = []
+    first, again = asyncio.Event(), asyncio.Event()
+
+    with running(REDIS_SERVER) as server:
+        async with AsyncRedis.from_url(server.url, decode_responses=True) as client:
+
+            async def look() -> list[Finding]:
+                found = list(judge_redis(await read_redis(client)))
+                (again if told else first).set()
+                return found
+
+            watching = asyncio.create_task(watch(look, lambda each: told.append(each.what)))
+            await first.wait()
+            await client.config_set("appendfsync", "everysec")
+            async with asyncio.timeout(10):
+                await again.wait()
+            watching.cancel()
+
+    assert told == ["has appendfsync everysec"]

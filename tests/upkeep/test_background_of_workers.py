@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
+from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
@@ -48,7 +48,8 @@ async def test_what_a_worker_does_unasked_is_logged_when_it_ends_and_begun_again
     for name, part in TASKS.items():
         monkeypatch.setattr(part, "run", broken[name])
     registry = SimpleNamespace(slugs=(Slug("usps"),), named=None)
-    parts: Any = MagicMock(registry=registry, secret=b"")
+    look = AsyncMock(return_value=[])
+    parts: Any = MagicMock(registry=registry, secret=b"", look=look)
 
     worker = assemble(Config(), parts)
     async with asyncio.timeout(SOON):

@@ -137,4 +137,28 @@ MUTANTS = (
         new="        if lease < 0 * timeout:\n",
         tests=("config/test_refusing.py::test_what_does_not_make_sense_together_is_refused",),
     ),
+    Mutant(
+        name="one replica of many confirms what a failover may lose",
+        breaks="I1",
+        where="service/preflight/judgement.py",
+        old="    most_of_all = max(1, (facts.replicas + 1) // 2)\n",
+        new="    most_of_all = 1\n",
+        tests=(PREFLIGHT + "test_so_many_replicas_must_confirm_that_most_servers_have_it",),
+    ),
+    Mutant(
+        name="a replica that Sentinels prefer is good enough",
+        breaks="I1",
+        where="service/preflight/judgement.py",
+        old="    if facts.priorities and len(found) > 1:\n",
+        new="    if False:\n",
+        tests=(PREFLIGHT + "test_servers_of_different_priority_are_refused",),
+    ),
+    Mutant(
+        name="a step counts when too few replicas have it",
+        breaks="I1",
+        where="limits/replicas.py",
+        old=" and waited >= confirmed):",
+        new=" and waited):",
+        tests=("limits/test_takeovers.py::test_a_step_waits_for_as_many_replicas_as_it_should",),
+    ),
 )

@@ -18,6 +18,9 @@ from simulated.scripting import Scripts
 PORT = "redis"
 
 
+HELLO = {"server": "redis", "version": "7.4.0", "proto": 3, "mode": "standalone"}
+
+
 class Judge(Protocol):
     """Looks at the keyspace after a script: its hash, its keys, its arguments.
 
@@ -117,8 +120,9 @@ class RedisServer:
                 return self._evaluate([sha, *args[1:]])
             case "SCRIPT":
                 return self._scripts.load(args[1])
-            case "HELLO":
-                return {"server": "redis", "version": "7.4.0", "proto": 3, "mode": "standalone"}
+            case "HELLO" | "CONFIG" as question:
+                least = {"min-replicas-to-write": str(int(self._space.replicated))}
+                return least if question == "CONFIG" else HELLO
             case "CLIENT":
                 return Status() if args[0].upper() == "SETINFO" else Refusal("ERR unknown")
         if name.upper() not in COMMANDS:

@@ -15,6 +15,7 @@ from limits.tallies import Tallies
 from limits.workers import Who, is_known
 from service.config import schema
 from service.flow.keep_trying import keep_trying
+from service.preflight.judgement import Finding
 from service.results.rulebook import Changes, RuleBook
 from service.wiring.assemble import assemble
 from service.wiring.connect import Parts, _limiter, _policy
@@ -62,6 +63,10 @@ def config_for(plan: Plan) -> schema.Config:
     )
 
 
+async def _all_is_well() -> list[Finding]:
+    return []
+
+
 async def _nothing_set() -> Changes:
     return Changes()
 
@@ -92,6 +97,7 @@ async def run_worker(
         defects,
         Tallies(redis),
         partial(is_known, redis),
+        _all_is_well,
     )
     worker = assemble(config, parts)
     worker.requests.start()

@@ -4,6 +4,9 @@ A worker remembers the epoch it found at its start. When Redis comes back with a
 none, it has lost its state: leases, starts, and the requests that waited. Then nobody starts for
 one call time-out, because calls may run that nobody counts any more.
 
+Each time Redis counts that it was asked. A worker that was answered a higher count than it finds is
+at an older copy of the data: a backup, a disk of before.
+
 Where there are replicas the same holds when another server takes over, because it may lack the last
 writes. So every new connection asks first whose it is, before any step goes over it: with its old
 connection a worker cannot reach another server. The one that finds a change begins a new epoch, in
@@ -63,7 +66,7 @@ class Epoch:
         self._lost = lost
         self._vet = vet
         self._same = round(quiet_seconds * 1_000_000), int(watched)
-        self._least = 0
+        self._least = self._count = 0
         self.name = ""
         self.losses = 0
         pipeline.greet_with(self._greet)
@@ -90,10 +93,11 @@ class Epoch:
         self._note(known, reply)
 
     def _asked(self, known: str) -> tuple[str | int, ...]:
-        return (known, secrets.token_hex(6), *self._same)
+        return (known, secrets.token_hex(6), *self._same, self._count)
 
     def _note(self, known: str, reply: list[Any]) -> None:
-        _, name, _, why, _, confirms = reply
+        _, name, _, why, _, confirms, count = reply
+        self._count = max(self._count, count)
         self._pipeline.confirmed = confirms and max(confirms, self._least)
         # Many may find the loss at once; the first to come back tells it.
         if name != self.name and known:

@@ -36,7 +36,8 @@ tracking:couriers             zset   line → until, ms: some worker knows 20 s 
 tracking:measured             stream sends and ends of calls, measured  never; it holds 3 s
 tracking:epoch                string "<name> <quiet until, µs>"         never
 tracking:rules                string the newest revision of the rules   never
-tracking:server               string which Redis wrote here last         never
+tracking:server               string which Redis wrote here last, and    never
+                                     how often it was asked
 tracking:status:<id>          string the operation, JSON                24 h (15 min) after its end,
                                                                         once that is archived
 tracking:to_archive           zset   id → its end, ms                   archived

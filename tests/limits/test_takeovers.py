@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +14,13 @@ from redis.asyncio import Redis
 from test_sentinels import address_of
 
 from devstack.kinds import REDIS
+from devstack.nursery import Nursery
 from devstack.sentinels import Watched
-from devstack.servers import running
+from devstack.servers import running, start_server
 from limits.connect import RedisAddress
 from limits.epoch import Loss
 from limits.keys import EPOCH, SERVER
+from service.flow.keep_trying import keep_trying
 from tracking.call import Granted, Parked
 from tracking.errors import LimitsDown
 
@@ -25,11 +29,12 @@ ANOTHER = "0123456789abcdef"
 """The run_id of a server that is not there."""
 
 
-async def ask(worker: Worker, known: str = "", new: str = "new", *, watched: int = 0) -> list[Any]:
+async def ask(
+    worker: Worker, known: str = "", new: str = "new", *, watched: int = 0, seen: int = 0
+) -> list[Any]:
     """What lua/epoch.lua answers."""
-    return list(
-        await worker.pipeline.run("epoch", [EPOCH, SERVER], [known, new, QUIET_US, watched])
-    )
+    args = [known, new, QUIET_US, watched, seen]
+    return list(await worker.pipeline.run("epoch", [EPOCH, SERVER], args))
 
 
 async def test_a_worker_that_knows_no_epoch_learns_the_one_there_is(worker: Worker) -> None:
@@ -73,8 +78,8 @@ async def test_the_server_that_wrote_last_is_noted_and_told(worker: Worker, redi
 
     _, *told = await ask(worker)
 
-    assert told[3:] == [run_id, 0]
-    assert (await redis.get(SERVER)).split()[::2] == [run_id, "0"]
+    assert told[3:5] == [run_id, 0]
+    assert (await redis.get(SERVER)).split()[:3:2] == [run_id, "0"]
     assert await redis.ttl(SERVER) == -1
 
 
@@ -194,3 +199,49 @@ async def test_a_step_waits_for_as_many_replicas_as_it_should(hire: Hire, watche
 
     with pytest.raises(LimitsDown, match="too few replicas that confirm"):
         await worker.admit("N001")
+
+
+async def test_each_question_is_counted(worker: Worker) -> None:
+    first, second = [(await ask(worker, worker.epoch.name))[6] for _ in range(2)]
+
+    assert second == first + 1
+
+
+async def test_a_lower_count_than_was_seen_is_that_of_an_older_copy(worker: Worker) -> None:
+    known = worker.epoch.name
+    count = (await ask(worker, known))[6]
+
+    _, same, *_ = await ask(worker, known, seen=count)
+    now, other, quiet, why, *_, after = await ask(worker, known, new="newer", seen=count + 9)
+
+    assert (same, other, why) == (known, "newer", "new")
+    assert int(quiet) == now + QUIET_US
+    assert after == count + 10
+
+
+async def test_a_redis_whose_files_are_an_older_copy_has_lost_its_state(
+    hire: Hire, tmp_path: Path
+) -> None:
+    losses: list[Loss] = []
+    nursery = Nursery()
+    with nursery:
+        server = start_server(REDIS, tmp_path, nursery)
+        server.wait_ready()
+        address = RedisAddress(server.url)
+        worker = await hire(address=address, lost=losses.append)
+        server.kill()
+        shutil.copytree(tmp_path / REDIS.name, tmp_path / "copy")
+        server.start()
+        await keep_trying(lambda: worker.admit("N001"))
+        await keep_trying(worker.epoch.agree)
+        assert losses == [], "a restart with its own files is no loss"
+
+        server.kill()
+        shutil.rmtree(tmp_path / REDIS.name)
+        shutil.copytree(tmp_path / "copy", tmp_path / REDIS.name)
+        server.start()
+        await keep_trying(worker.epoch.agree)
+
+        assert losses == [Loss.NEW]
+        assert (await worker.parked("N002")).why == "quiet"
+        server.kill()

@@ -339,6 +339,16 @@ MUTANTS = (
         tests=(FORGETS + "test_workers_agree_on_one_new_epoch",),
     ),
     Mutant(
+        name="an older copy of Redis' files is taken for its own",
+        breaks="I2",
+        where="limits/lua/epoch.lua",
+        old="elseif name and count < (tonumber(ARGV[5]) or 0) then",
+        new="elseif false then",
+        tests=(
+            "limits/test_takeovers.py::test_a_lower_count_than_was_seen_is_that_of_an_older_copy",
+        ),
+    ),
+    Mutant(
         name="leases and lanes of a clock that stepped back stay",
         breaks="I4",
         where="limits/lua/lib/memory.lua",

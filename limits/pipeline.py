@@ -245,7 +245,7 @@ def _written(group: Sequence[_Step]) -> tuple[Sequence[Value], Sequence[Value]]:
 def _instant(reply: Any) -> int | None:
     """Redis' time in a reply, in µs; the first of a batch, where all have the same."""
     while isinstance(reply, list) and reply:
-        reply = reply[0]
+        reply = next((each for each in reply if each != NOT_BEGUN), None)
     return reply if isinstance(reply, int) else None
 
 

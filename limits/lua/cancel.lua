@@ -28,6 +28,7 @@ for an id that is left alone:
          {now, "unknown"}                 nothing waits or runs under it
 ]]
 local NUMBERS_AT_ONCE = 20
+local SEARCHED = 40000 -- ids of a list that is searched: a millisecond
 
 -- Of more than 100 operations of a call only the newest say RUNNING, and of those that are given up none.
 -- What waits behind a call is not its own, however old it is.
@@ -38,7 +39,11 @@ local function runs(id, operation, number)
   for _, each in ipairs(flying.newest or {}) do
     if each == id then return true end
   end
-  return flying.listed and call('LPOS', rest_of(number, flying), id)
+  if not flying.listed then return false end
+  if call('LPOS', rest_of(number, flying), id, 'MAXLEN', SEARCHED) then return true end
+  if flying.listed <= SEARCHED then return false end
+  -- Hundreds of thousands are not searched: who came before the grant is the call's.
+  return operation.at <= tonumber(flying.granted) / 1000
 end
 
 -- Requests without an id, by the one that they can be asked for: while they wait only their record knows it.

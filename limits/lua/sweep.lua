@@ -12,7 +12,7 @@ Uses     memory: clamp, count, drop_ended, entries, later, members, nothing_is_o
          state: open_among
          brake: patience_ends
          waiting: move_due, next_number, put_behind, put_head, put_tail
-         flight: granted_before, land_to_wait, put_in_flight, running
+         flight: gathered, granted_before, land_to_wait, put_in_flight, running
          draining: at_rest, call_drainer, raise_flag
          taking: wanted
 
@@ -236,6 +236,7 @@ return function(who)
       if budget.left <= 0 then break end
       budget.left = budget.left - 3
       local id, record = lost.id, lost.record
+      if not record.dying and not gathered(id, record) then more = true break end
       if not record.dying then record.deaths = (record.deaths or 0) + 1 end
       record.dying = record.dying or record.deaths > rules.deaths or nil
       if record.forgotten then

@@ -159,3 +159,97 @@ async def moved_in_lists(redis: Redis) -> int:
     stats = await redis.info("commandstats")
     pops = (stats.get(f"cmdstat_{name}", {"calls": 0}) for name in ("lpop", "rpop"))
     return sum(each["calls"] for each in pops)
+
+
+LONG = 20_000
+MOVED_AT_ONCE = 8_000
+"""Of ids, from list to list in one script: about two milliseconds."""
+
+
+async def lengthen(redis: Redis, key: str, field: str, prefix: str, count: int) -> None:
+    """Give a record so many more operations than it has, all of which wait."""
+    record = json.loads(await redis.hget(key, field))
+    number = record.get("n")
+    listed = f"{KEYS.operations}{'=' if number else ''}N001"
+    for begin in range(0, count, 10_000):
+        ids = [f"{prefix}-{n}" for n in range(begin, min(count, begin + 10_000))]
+        text = '{"status":"WAITING","tracking":"usps:N001","at":1}'
+        await redis.mset({f"tracking:status:{each}": text for each in ids})
+        await redis.rpush(listed, *ids)
+    record["listed"] = record.get("listed", 0) + count
+    record["ids"] += count
+    await redis.hset(key, field, json.dumps(record))
+
+
+async def crowded_call(worker: Worker, redis: Redis, count: int = LONG) -> Call:
+    """A call for so many operations, with as many that came while it ran."""
+    call = await worker.granted("N001", id="op-first")
+    for n in range(20):
+        await worker.parked("N001", id=f"late-{n}")
+    await lengthen(redis, KEYS.wait_inflight, call.id, "of-call", count)
+    await lengthen(redis, KEYS.wait_requests, "N001", "behind", count)
+    return call
+
+
+async def test_a_call_of_many_goes_back_to_wait_with_as_many_in_several_scripts(
+    wide: Worker, redis: Redis
+) -> None:
+    call = await crowded_call(wide, redis)
+    await spent(redis)
+    popped = await moved_in_lists(redis)
+
+    await wide.repeat(call)
+
+    scripts, _ = await spent(redis)
+    assert popped == 0
+    assert scripts >= LONG // MOVED_AT_ONCE
+    assert await redis.exists(KEYS.wait_inflight, f"{KEYS.operations}=N001") == 0
+    waiting = json.loads(await redis.hget(KEYS.wait_requests, "N001"))
+    assert waiting["ids"] == 2 * LONG + 21
+    listed = await redis.lrange(f"{KEYS.operations}N001", 0, -1)
+    in_turn = [f"{of}-{n}" for of in ("behind", "of-call") for n in range(LONG)]
+    assert listed[-2 * LONG :] == in_turn
+
+
+async def test_a_sweep_takes_a_lost_call_of_many_back_to_as_many_in_several_scripts(
+    wide: Worker, redis: Redis
+) -> None:
+    await crowded_call(wide, redis)
+    await redis.delete(KEYS.calls_leases)
+    await spent(redis)
+
+    (swept,) = await wide.limiter.sweep([USPS])
+
+    scripts, _ = await spent(redis)
+    assert swept.swept == 1
+    assert scripts >= LONG // MOVED_AT_ONCE
+    waiting = json.loads(await redis.hget(KEYS.wait_requests, "N001"))
+    assert (waiting["ids"], waiting["deaths"]) == (2 * LONG + 21, 1)
+
+
+async def test_of_a_very_long_call_the_oldest_operations_cannot_be_cancelled_one_by_one(
+    wide: Worker, redis: Redis
+) -> None:
+    await crowded_call(wide, redis, 50_000)
+    now_ms = (await redis.time())[0] * 1000
+    late = f'{{"status":"WAITING","tracking":"usps:N001","at":{now_ms + 60_000}}}'
+    await redis.set("tracking:status:behind-49999", late)
+
+    oldest = await wide.raw("cancel", "N001", "of-call-49999", "[]")
+    newest = await wide.raw("cancel", "N001", "of-call-0", "[]")
+    behind = await wide.raw("cancel", "N001", "behind-49999", "[]")
+
+    assert oldest[1] == newest[1] == "running"
+    assert behind[1] == "cancelled"
+
+
+async def test_the_history_of_a_hot_parcel_is_trimmed_a_thousand_at_once(
+    wide: Worker, redis: Redis
+) -> None:
+    history = "tracking:operations:usps:N001"
+    await redis.zadd(history, {f"old-{n}": n + 1 for n in range(2_500)})
+    await redis.expire(history, 100)
+
+    await wide.granted("N001", id="op-1")
+
+    assert await redis.zcard(history) == 2_500 - 1_000 + 1

@@ -18,7 +18,7 @@ counted, and what was measured is added to tracking:measured, which holds the la
 
 Returns  {reply, …}  one for each step, as the operation's header says; an error in the place of what
                      could not be done, because a key of that line is not what it should be; 0 in the
-                     place of a step that was not begun, because those before it took long: send it again
+                     place of a step that has more to do than a script may: send it again
 ]]
 -- An error that nobody catches would end the script before the others' counters and expiries.
 local function attempt(what, ...)
@@ -29,7 +29,7 @@ end
 
 -- In a function, because of its names: a chunk may have 200.
 local function run()
-  local ANY_STEP, NOT_BEGUN = 2, 0
+  local ANY_STEP = 2
   local last_rules = 2 + ARGV[1]
   local function step(kind, index, at)
     turn_to(KEYS[index], 2 + ARGV[last_rules + index])

@@ -59,6 +59,9 @@ end
 -- for as many as there are spends it, and stops once it is spent: to go on in another script.
 local budget = { left = 160 }
 
+-- In the place of a step's reply: send it again.
+local NOT_BEGUN = 0
+
 local lines, turn_to = {}
 do
   local rules_at = {}

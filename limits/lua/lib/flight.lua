@@ -97,6 +97,29 @@ do
   end
 end
 
+-- Before a call goes back to wait: where many operations came with it, and many more while it ran, its older
+-- ones join those behind it, as many as the script has time for. Returns false when there are more: the step is
+-- to be sent again, and nothing else was done yet.
+local function gathered(id, record)
+  local FEW, TOGETHER, TOGETHER_COSTS = 4000, 1000, 50
+  local many = not record.forgotten and (record.listed or 0) > FEW
+  local behind = many and read_record(REQUESTS, record.n)
+  if not behind or (behind.listed or 0) <= FEW then return true end
+  wait_again(record)
+  local from, to = rest_of(record.n, record), rest_of(record.n, behind)
+  while record.listed > FEW and budget.left > 0 do
+    budget.left = budget.left - TOGETHER_COSTS
+    local ids = call('LPOP', from, TOGETHER) or {}
+    if #ids > 0 then call('RPUSH', to, unpack(ids)) end
+    record.listed = #ids > 0 and record.listed - #ids or 0 -- somebody has deleted the list
+    record.ids, behind.ids = math.max(0, record.ids - #ids), (behind.ids or 0) + #ids
+    behind.listed, behind.todo = behind.listed + #ids, nil
+  end
+  write_record(REQUESTS, record.n, behind)
+  write_record(INFLIGHT, id, record)
+  return record.listed <= FEW
+end
+
 -- Takes a call out of flight. `runs`: its number's call, if that is known; of `record` its number is read
 -- only. Returns whether its lease
 -- was still there.

@@ -108,7 +108,7 @@ do
     return text .. '}'
   end
 
-  local trimmed = {}
+  local trimmed, TRIMMED_AT_ONCE = {}, 1000
 
   -- Whose call begins, or who ends without one, is found by the parcel too, for a day. Who only waits is
   -- in the number's record: a key more for each of a million would be dear.
@@ -122,14 +122,15 @@ do
     -- Mostly a parcel is asked for once a day: with no end yet, the list holds nothing but this entry.
     if call('PEXPIRE', key, DAY_MS, 'NX') == 1 then return end
     call('PEXPIRE', key, DAY_MS)
-    call('ZREMRANGEBYSCORE', key, '-inf', now_ms - DAY_MS)
+    local old = call('ZCOUNT', key, '-inf', now_ms - DAY_MS)
+    if old > 0 then call('ZREMRANGEBYRANK', key, 0, math.min(old, TRIMMED_AT_ONCE) - 1) end
   end
 
   -- What is noted of the parcel from now on, perhaps in this script, gets an end of its own again.
   function delete_history(number)
     local key = HISTORY .. parcel_of(number)
     trimmed[key] = nil
-    call('DEL', key)
+    call('UNLINK', key) -- of a million, DEL alone would hold Redis for long
   end
 
   local expires = false

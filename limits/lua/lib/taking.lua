@@ -115,7 +115,9 @@ end
 local function end_unanswered(id, base, room, put_back)
   drop_ended(LEASES)
   note_measured(id)
-  local number = land_to_wait(id, read_record(INFLIGHT, id), put_back)
+  local record = read_record(INFLIGHT, id)
+  if record and not gathered(id, record) then return NOT_BEGUN end
+  local number = land_to_wait(id, record, put_back)
   local grants, why, ask, put = turn(base, room, false, number ~= nil)
   return { now, grants, why, ask, put }
 end

@@ -31,7 +31,7 @@ do
   -- The record with whatever was parked for its number in the meantime.
   local function with_parked(number, record)
     local parked = read_record(REQUESTS, number)
-    local flown = record.listed and rest_of(number, record)
+    local flown = record.n and record.listed and rest_of(number, record)
     record.n, record.at, record.granted, record.job, record.dying = nil, nil, nil, nil, nil
     if flown then move_rest(flown, rest_of(number, record)) end
     if not parked then return record end

@@ -146,6 +146,17 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="a call of many goes back to as many in one script",
+        breaks="I7",
+        where="limits/lua/lib/flight.lua",
+        old="  if not behind or (behind.listed or 0) <= FEW then return true end\n",
+        new="  if behind or not behind then return true end\n",
+        tests=(
+            LONG + "test_a_call_of_many_goes_back_to_wait_with_as_many_in_several_scripts",
+            LONG + "test_a_sweep_takes_a_lost_call_of_many_back_to_as_many_in_several_scripts",
+        ),
+    ),
+    Mutant(
         name="re-checks take the room of customers",
         breaks="I9",
         where="limits/lua/admit.lua",

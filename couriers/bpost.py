@@ -12,25 +12,11 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from couriers.http.basic_auth import basic_auth
-from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import credentials
-from couriers.reading import statuses
-from couriers.reading.checkpoints import (
-    Place,
-    Scan,
-    history,
-    scan,
-    tracking_of,
-    unknown_codes,
-)
-from couriers.reading.details import grams
-from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise, unless_denied, whole
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
-from couriers.reading.xml import Element, read_xml
+from couriers.http.settings import basic_auth, credentials
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import Element, grams, read_xml
+from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import CourierDown, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -46,20 +32,20 @@ ASKS = "`GET /services/trackedmail/item/N/trackingInfo` (XML)"
 AUTH = "Basic"
 CREDENTIALS_FROM = "bpost's Shipping Manager: the account ID and passphrase of its web services"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (form(r"3232\d{20}"), s10("BE"))
+PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.form(r"3232\d{20}"), numbers.s10("BE"))
 QUOTA = "none published"
 VERIFIED = (
     "bpost's XML schema; of its state codes only those of a delivery are known, as users of the "
     "service tell, and two more of a recorded answer; never run against the live site"
 )
 
-CODES: dict[str, Status] = {f"U0{number}": statuses.DELIVERED for number in range(9)} | {
+CODES: dict[str, statuses.Status] = {f"U0{number}": statuses.DELIVERED for number in range(9)} | {
     "T00": statuses.IN_TRANSIT,
     "L00": statuses.OUT_FOR_DELIVERY,
 }
 """`stateCode`, as far as it is known; else the words tell."""
 
-SENTENCES: dict[str, Status] = {
+SENTENCES: dict[str, statuses.Status] = {
     "confirmation of preparation of the shipment received": statuses.INFO_RECEIVED,
     "item is announced / landmark global (bpost) received the information": statuses.INFO_RECEIVED,
     "landmark global (bpost) has received the item": statuses.ACCEPTED,
@@ -82,7 +68,7 @@ _NO_ITEM = re.compile(rb"\s*no item found\b", re.IGNORECASE)
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number."""
     account, passphrase = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     answer = await fetch.get(
         ["services", "trackedmail", "item", number, "trackingInfo"],
         headers={"Authorization": basic_auth(account, passphrase)},
@@ -128,16 +114,20 @@ def _tracking(parcel: Element, listed: list[Element]) -> Tracking:
         destination=parcel.text("cityOrCountryOfDestination"),
         weight_grams=grams(item.text("weightInGrams"), "g") if item else None,
         reference=parcel.text("customerReference"),
-        unknown_codes=unknown_codes((each.text("stateCode") for each in listed), CODES),
+        unknown_codes=statuses.unknown_codes((each.text("stateCode") for each in listed), CODES),
     )
 
 
 def _scan(state: Element) -> Scan:
     code, said = state.text("stateCode"), state.text("stateDescription") or ""
     where = Place(location=state.text("location"))
-    return scan(read_iso(state.text("time") or ""), said, _known(code, said), code, where)
+    return scan(times.read_iso(state.text("time") or ""), said, _known(code, said), code, where)
 
 
-def _known(code: str | None, said: str) -> Status | None:
+def _known(code: str | None, said: str) -> statuses.Status | None:
     known = CODES.get(code or "")
-    return unless_denied(known, said) if known else SENTENCES.get(whole(said)) or recognise(said)
+    return (
+        statuses.unless_denied(known, said)
+        if known
+        else SENTENCES.get(statuses.whole(said)) or statuses.recognise(said)
+    )

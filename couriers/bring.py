@@ -14,20 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
-from couriers.reading import statuses
-from couriers.reading.answer import decode, text
-from couriers.reading.check_digits import gs1
-from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of, unknown_codes
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import address, decode, grams, inside, others, text
+from couriers.reading.checkpoints import Place, Scan, history, latest, scan, together, tracking_of
 from couriers.reading.countries import country
-from couriers.reading.details import address, grams, inside, others
-from couriers.reading.multi_piece import latest, together
-from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise, unless_denied
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import CourierDown, InvalidNumber, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -43,17 +35,17 @@ ASKS = "`GET /tracking/api/v2/tracking.json`"
 AUTH = "two headers, `X-Mybring-API-Uid` and `-Key`"
 CREDENTIALS_FROM = "Mybring, Settings and API: the address of the login and its API key"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (
-    form(r"[37]70\d{15}", gs1),
-    s10("NO"),
-    form(r"[37]70\d{14}"),
-    form(r"[37]\d{17}", gs1),
-    form(r"\d{17}", loose=True),
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.form(r"[37]70\d{15}", numbers.gs1),
+    numbers.s10("NO"),
+    numbers.form(r"[37]70\d{14}"),
+    numbers.form(r"[37]\d{17}", numbers.gs1),
+    numbers.form(r"\d{17}", loose=True),
 )
 QUOTA = "by login, no figure published"
 VERIFIED = "Bring's reference, its list of statuses and samples; never run against the live site"
 
-CODES: dict[str, Status] = {
+CODES: dict[str, statuses.Status] = {
     "PRE_NOTIFIED": statuses.INFO_RECEIVED,
     "HANDED_IN": statuses.ACCEPTED,
     "COLLECTED": statuses.ACCEPTED,
@@ -151,7 +143,7 @@ class _Reply(msgspec.Struct, rename={"consignments": "consignmentSet"}):
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number, of a package or of a consignment."""
     uid, key = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     answer = await fetch.get(
         ["tracking", "api", "v2", "tracking.json"],
         query={"q": number, "lang": "en"},
@@ -225,19 +217,19 @@ def _tracking(package: _Package) -> Tracking:
         proof_of_delivery=next(filter(None, images), None),
         weight_grams=grams(inside(package.weight)),
         service=inside(package.product),
-        unknown_codes=unknown_codes((event.status for event in listed), CODES, SILENT),
+        unknown_codes=statuses.unknown_codes((event.status for event in listed), CODES, SILENT),
     )
 
 
 def _scan(event: _Event) -> Scan:
     where = country(text(event.code) or text(event.country))
     place = Place(where, event.city, postal_code=event.postal_code)
-    return scan(read_iso(event.at or ""), event.what, _known(event), event.status, place)
+    return scan(times.read_iso(event.at or ""), event.what, _known(event), event.status, place)
 
 
-def _known(event: _Event) -> Status | None:
+def _known(event: _Event) -> statuses.Status | None:
     status, said = text(event.status) or "", text(event.what) or ""
     if status in SILENT or event.insignificant:
         return None
     known = CODES.get(status)
-    return unless_denied(known, said) if known else recognise(said)
+    return statuses.unless_denied(known, said) if known else statuses.recognise(said)

@@ -13,23 +13,10 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
-from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import refuse, unexpected
-from couriers.reading import statuses
-from couriers.reading.check_digits import mod_37_36, s10_checks
-from couriers.reading.checkpoints import (
-    Place,
-    Scan,
-    history,
-    scan,
-    tracking_of,
-    unknown_codes,
-)
-from couriers.reading.number_forms import NumberForm, form
-from couriers.reading.status_phrases import recognise, unless_denied
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
-from couriers.reading.xml import Element, read_xml
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import Element, read_xml
+from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import CourierDown, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -45,11 +32,11 @@ ASKS = "`POST /tracking-cxf/TrackingServiceWS`, `trackSkybillV2` (SOAP)"
 AUTH = "none"
 CREDENTIALS_FROM = "none needed"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (
-    form(r"(?:PZ|X[A-Z])\d{9}FR", s10_checks),
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.form(r"(?:PZ|X[A-Z])\d{9}FR", numbers.s10_checks),
     # In the form of the posts; letters at the end that are no country are Chronopost's own.
-    form(r"[A-Z]{2}\d{9}(?:JB|JF|TS)", s10_checks),
-    form(r"\d{14}[0-9A-Z]", mod_37_36),
+    numbers.form(r"[A-Z]{2}\d{9}(?:JB|JF|TS)", numbers.s10_checks),
+    numbers.form(r"\d{14}[0-9A-Z]", numbers.mod_37_36),
 )
 QUOTA = "none published"
 VERIFIED = (
@@ -58,7 +45,7 @@ VERIFIED = (
     "them; never run against the live site"
 )
 
-CODES: dict[str, Status] = {
+CODES: dict[str, statuses.Status] = {
     "DC": statuses.INFO_RECEIVED,
     "EA": statuses.INFO_RECEIVED,
     "DB": statuses.ACCEPTED,
@@ -111,7 +98,7 @@ _QUESTION = (
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number."""
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     question = _QUESTION.format(number=escape(number))
     answer = await fetch.post(
         ["tracking-cxf", "TrackingServiceWS"], xml=question, headers={"SOAPAction": '""'}
@@ -146,20 +133,22 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
 def _tracking(listed: list[Element]) -> Tracking:
     past = history(map(_scan, listed), newest_first=False)
     return tracking_of(past)._replace(
-        unknown_codes=unknown_codes((each.text("code") for each in listed), CODES, SILENT),
+        unknown_codes=statuses.unknown_codes((each.text("code") for each in listed), CODES, SILENT),
     )
 
 
 def _scan(event: Element) -> Scan:
     code, said = event.text("code"), event.text("eventLabel")
     where = Place(postal_code=event.text("zipCode"), location=event.text("officeLabel"))
-    return scan(read_iso(event.text("eventDate") or ""), said, _known(code, said), code, where)
+    return scan(
+        times.read_iso(event.text("eventDate") or ""), said, _known(code, said), code, where
+    )
 
 
-def _known(code: str | None, said: str | None) -> Status | None:
+def _known(code: str | None, said: str | None) -> statuses.Status | None:
     if code in SILENT:
         return None
     known = CODES.get(code or "")
     if known is None or code in _REFINED:
-        return recognise(said or "") or known
-    return unless_denied(known, said or "")
+        return statuses.recognise(said or "") or known
+    return statuses.unless_denied(known, said or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from couriers.reading.number_forms import NumberForm
+from couriers.reading import numbers
 from tracking.checkpoint import Tracking
 from tracking.request import TrackingRequest
 
@@ -38,7 +38,7 @@ class Courier(Protocol):
     CREDENTIALS: tuple[str, ...]
     CREDENTIALS_FROM: str
     REQUIRED_FIELDS: tuple[str, ...]
-    PATTERNS: tuple[NumberForm, ...]
+    PATTERNS: tuple[numbers.NumberForm, ...]
     VERIFIED: str
 
     async def track(self, fetch: Fetch, request: TrackingRequest) -> Tracking:

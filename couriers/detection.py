@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
 
-from couriers.reading.check_digits import luhn, weights_1_and_2
-from couriers.reading.number_forms import ANY_S10, NumberForm, form
+from couriers.reading import numbers
 from couriers.registry import Registry
 from tracking.errors import MalformedJob
 from tracking.request import Slug, parse_number
@@ -68,25 +67,27 @@ class Candidate:
         return MEANINGS[self.sign].format(name=self.name)
 
 
-UNSERVED: Mapping[Slug, tuple[str, NumberForm]] = MappingProxyType(
+UNSERVED: Mapping[Slug, tuple[str, numbers.NumberForm]] = MappingProxyType(
     {
-        Slug("amazon"): ("Amazon", form(r"TB[ACM]\d{12}|[CF]\d{10}")),
-        Slug("canpar"): ("Canpar", form(r"[CDKLSUXZ]\d{21}")),
-        Slug("dhl-global-mail"): ("DHL eCommerce", form(r"GM(?=[A-Z]*\d)[0-9A-Z]{14,39}")),
-        Slug("gofo"): ("GOFO Express", form(r"GFUS\d{14}")),
-        Slug("landmark-global"): ("Landmark Global", form(r"LTN\d{8}N1")),
+        Slug("amazon"): ("Amazon", numbers.form(r"TB[ACM]\d{12}|[CF]\d{10}")),
+        Slug("canpar"): ("Canpar", numbers.form(r"[CDKLSUXZ]\d{21}")),
+        Slug("dhl-global-mail"): ("DHL eCommerce", numbers.form(r"GM(?=[A-Z]*\d)[0-9A-Z]{14,39}")),
+        Slug("gofo"): ("GOFO Express", numbers.form(r"GFUS\d{14}")),
+        Slug("landmark-global"): ("Landmark Global", numbers.form(r"LTN\d{8}N1")),
         Slug("lasership"): (
             "LaserShip",
-            form(r"L[AEHINX][1-3]\d{7}|1LS7[12](?:\d{10}|\d\d01[1-4]\d{6}1)|1LSCX[0-9A-Z]{10}"),
+            numbers.form(
+                r"L[AEHINX][1-3]\d{7}|1LS7[12](?:\d{10}|\d\d01[1-4]\d{6}1)|1LSCX[0-9A-Z]{10}"
+            ),
         ),
         Slug("old-dominion"): (
             "Old Dominion",
-            form(r"(?:77[78]|072|780)\d{8}|80\d{9}", luhn),
+            numbers.form(r"(?:77[78]|072|780)\d{8}|80\d{9}", numbers.luhn),
         ),
-        Slug("ontrac"): ("OnTrac", form(r"[CD]\d{14}", weights_1_and_2)),
-        Slug("speedee"): ("Spee-Dee", form(r"SP\d{18}")),
-        Slug("yodel"): ("Yodel", form(r"JJ?D\d{16}")),
-        Slug("yunexpress"): ("YunExpress", form(r"YT\d{16}")),
+        Slug("ontrac"): ("OnTrac", numbers.form(r"[CD]\d{14}", numbers.weights_1_and_2)),
+        Slug("speedee"): ("Spee-Dee", numbers.form(r"SP\d{18}")),
+        Slug("yodel"): ("Yodel", numbers.form(r"JJ?D\d{16}")),
+        Slug("yunexpress"): ("YunExpress", numbers.form(r"YT\d{16}")),
     }
 )
 """Forms that no other courier has, of couriers without a module; one that gets one is skipped."""
@@ -112,13 +113,17 @@ def _served(slug: Slug, given: str, registry: Registry) -> Candidate | None:
         number = parse_number(given, registry.settings(slug).keep)
     except MalformedJob:
         return None
-    forms: Sequence[NumberForm] = courier.PATTERNS
+    forms: Sequence[numbers.NumberForm] = courier.PATTERNS
     fitting = [
         (_rank(sign, each.own(number)), sign, place)
         for place, each in enumerate(forms)
         if (sign := _sign(each, number)) is not None
     ]
-    if not fitting and ANY_S10.pattern.fullmatch(number) and any(each.is_s10 for each in forms):
+    if (
+        not fitting
+        and numbers.ANY_S10.pattern.fullmatch(number)
+        and any(each.is_s10 for each in forms)
+    ):
         fitting = [(_rank(Sign.DELIVERS), Sign.DELIVERS, 0)]
     return Candidate(*min(fitting), slug, courier.NAME) if fitting else None
 
@@ -132,7 +137,7 @@ def _rank(sign: Sign, own: int = 0) -> tuple[int, int]:
     return (sign + 2, -own if sign is Sign.LOOSE else 0)
 
 
-def _sign(known: NumberForm, number: str) -> Sign | None:
+def _sign(known: numbers.NumberForm, number: str) -> Sign | None:
     if not known.pattern.fullmatch(number):
         return None
     if known.check is None:

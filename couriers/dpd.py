@@ -13,25 +13,12 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
-from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
-from couriers.reading import statuses
-from couriers.reading.check_digits import mod_37_36
-from couriers.reading.checkpoints import (
-    Place,
-    Scan,
-    history,
-    scan,
-    tracking_of,
-    unknown_codes,
-)
-from couriers.reading.number_forms import NumberForm, form
-from couriers.reading.status_phrases import recognise, unless_denied
-from couriers.reading.statuses import Status
-from couriers.reading.times import Moment, read_day_first, read_iso, read_month_first
-from couriers.reading.xml import Element, read_xml
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import Element, read_xml
+from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import AuthFailed, CourierDown, UnreadableAnswer
 from tracking.request import TrackingRequest
@@ -50,10 +37,10 @@ ASKS = (
 AUTH = "a token inside the XML, of about a day, for a login"
 CREDENTIALS_FROM = "DPD's contact for customers in your country: a DELIS id for its web services"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (
-    form(r"\d{14}", loose=True),
-    form(r"\d{14}[0-9A-Z]", mod_37_36),
-    form(r"\d{27}[0-9A-Z]", mod_37_36),
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.form(r"\d{14}", loose=True),
+    numbers.form(r"\d{14}[0-9A-Z]", numbers.mod_37_36),
+    numbers.form(r"\d{27}[0-9A-Z]", numbers.mod_37_36),
 )
 QUOTA = "none published"
 VERIFIED = (
@@ -61,7 +48,7 @@ VERIFIED = (
     "as users of the service tell and a recorded answer has them; never run against the live site"
 )
 
-STEPS: dict[str, Status] = {
+STEPS: dict[str, statuses.Status] = {
     "shipment": statuses.INFO_RECEIVED,
     "accepted": statuses.ACCEPTED,
     "atsendingdepot": statuses.ARRIVED,
@@ -92,7 +79,7 @@ _UNKNOWN = re.compile(
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number."""
     user, password = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     answer = await fetch.post(
         ["ParcelLifeCycleService", "V2_0"],
         xml=_question(user, number),
@@ -174,7 +161,7 @@ def _says_unknown(fault: Element) -> bool:
 def _tracking(happened: list[Element]) -> Tracking:
     past = history(map(_scan, happened), newest_first=False)
     return tracking_of(past)._replace(
-        unknown_codes=unknown_codes(
+        unknown_codes=statuses.unknown_codes(
             code for each in happened if _plain(code := each.text("status")) not in STEPS
         ),
     )
@@ -186,7 +173,7 @@ def _scan(step: Element) -> Scan:
     return scan(_moment(_date(step) or ""), words, _known(step), step.text("status"), where)
 
 
-def _known(step: Element) -> Status | None:
+def _known(step: Element) -> statuses.Status | None:
     """Read a step; its own words may say more of a parcel that is under way.
 
     The label is left out: it is the name of the step, and "Parcel out for delivery" that of its
@@ -195,11 +182,14 @@ def _known(step: Element) -> Status | None:
     errors = " ".join(line for item in step.each("errorItems") for line in _lines(item))
     items = [step.first("description"), *step.each("importantItems")]
     said = " ".join(line for item in items for line in _lines(item))
-    known, by_words = STEPS.get(_plain(step.text("status"))), recognise(f"{said} {errors}".strip())
+    known, by_words = (
+        STEPS.get(_plain(step.text("status"))),
+        statuses.recognise(f"{said} {errors}".strip()),
+    )
     if known is None:
         return by_words
     if known.tag is Tag.DELIVERED:
-        return unless_denied(known, said)
+        return statuses.unless_denied(known, said)
     if errors and known.tag is Tag.IN_TRANSIT:
         return by_words or statuses.PROBLEM
     more = by_words and by_words.tag not in (Tag.IN_TRANSIT, Tag.INFO_RECEIVED)
@@ -214,10 +204,10 @@ def _date(step: Element) -> str | None:
     return _line(step.first("date"))
 
 
-def _moment(date: str) -> Moment:
+def _moment(date: str) -> times.Moment:
     if date.endswith("M"):
-        return read_month_first(date)
-    return read_day_first(date) if "." in date[:3] else read_iso(date)
+        return times.read_month_first(date)
+    return times.read_day_first(date) if "." in date[:3] else times.read_iso(date)
 
 
 def _line(line: Element | None) -> str | None:

@@ -19,19 +19,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from couriers.http.refusals import refuse, unexpected
-from couriers.reading import statuses
+from couriers.reading import numbers, statuses, times
 from couriers.reading.answer import decode, text
-from couriers.reading.check_digits import mod_37_36
-from couriers.reading.checkpoints import Scan, history, scan, unknown_codes
-from couriers.reading.number_forms import NumberForm, form
-from couriers.reading.status_phrases import (
-    recognise,
-    recognise_end,
-    unless_denied,
-    whole,
-)
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
+from couriers.reading.checkpoints import Scan, history, scan
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import InvalidNumber, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -47,11 +37,11 @@ ASKS = "reference, then events; the parcel itself where it has no events: two or
 AUTH = "none"
 CREDENTIALS_FROM = "none needed"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (
-    form(r"[01]\d{13}[0-9A-Z]", mod_37_36),
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.form(r"[01]\d{13}[0-9A-Z]", numbers.mod_37_36),
     # By the number of the depot.
-    form(r"15\d{12}", loose=True),
-    form(r"[01]\d{13}", loose=True),
+    numbers.form(r"15\d{12}", loose=True),
+    numbers.form(r"[01]\d{13}", loose=True),
 )
 QUOTA = "none known"
 VERIFIED = (
@@ -64,7 +54,7 @@ _PARCEL_CODE = re.compile(r"[A-Za-z0-9*_-]{1,128}")
 _UNKNOWN = re.compile(r"reference.*not be found", re.IGNORECASE)
 _AT_THE_END = re.compile(r" at \d{1,2}:\d\d on [a-z]{3} \d{1,2} [a-z]+ \d{4}$")
 
-_CODES: dict[str, Status] = {
+_CODES: dict[str, statuses.Status] = {
     "000": statuses.INFO_RECEIVED,
     "001": statuses.DELIVERED,
     "004": statuses.ARRIVED,
@@ -73,7 +63,7 @@ _CODES: dict[str, Status] = {
 }
 """`eventCode`, where an answer has it; as used by an open application for years."""
 
-_SENTENCES: tuple[tuple[re.Pattern[str], Status], ...] = tuple(
+_SENTENCES: tuple[tuple[re.Pattern[str], statuses.Status], ...] = tuple(
     (re.compile(sentence), status)
     for sentence, status in (
         (r"(?:your|the) parcel has been delivered", statuses.DELIVERED),
@@ -203,21 +193,23 @@ def _from_events(listed: list[_Event], number: str) -> Tracking:
         checkpoints=told.checkpoints,
         delivered_at=delivered.checkpoint_time if delivered else None,
         signed_by=signed[1] if signed else None,
-        unknown_codes=unknown_codes((event.raw_tag for event in told.checkpoints), _CODES),
+        unknown_codes=statuses.unknown_codes((event.raw_tag for event in told.checkpoints), _CODES),
     )
 
 
 def _scan(event: _Event) -> Scan:
-    return scan(read_iso(event.at or ""), event.what, _known(event.code, event.what), event.code)
+    return scan(
+        times.read_iso(event.at or ""), event.what, _known(event.code, event.what), event.code
+    )
 
 
-def _known(code: str | int | None, what: str | None) -> Status | None:
-    said = _AT_THE_END.sub("", whole(what or ""))
+def _known(code: str | int | None, what: str | None) -> statuses.Status | None:
+    said = _AT_THE_END.sub("", statuses.whole(what or ""))
     by_sentence = next((status for form, status in _SENTENCES if form.fullmatch(said)), None)
     if known := _CODES.get(text(code) or ""):
-        return unless_denied(by_sentence or known, said)
-    end = None if text(code) else recognise_end(said)
-    return by_sentence or end or recognise(said)
+        return statuses.unless_denied(by_sentence or known, said)
+    end = None if text(code) else statuses.recognise_end(said)
+    return by_sentence or end or statuses.recognise(said)
 
 
 def _bare(number: str) -> str:

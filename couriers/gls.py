@@ -12,28 +12,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from couriers.http.basic_auth import basic_auth
-from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import credentials
+from couriers.http.settings import basic_auth, credentials
 from couriers.http.tokens import Grant
-from couriers.reading import statuses
+from couriers.reading import numbers, statuses, times
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import (
-    Place,
-    Scan,
-    history,
-    refined,
-    scan,
-    tracking_of,
-    unknown_codes,
-)
+from couriers.reading.checkpoints import Place, Scan, history, latest, scan, together, tracking_of
 from couriers.reading.countries import country
-from couriers.reading.multi_piece import latest, together
-from couriers.reading.number_forms import NumberForm, form
-from couriers.reading.status_phrases import recognise, unless_denied
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import (
     CourierDown,
@@ -55,9 +40,9 @@ ASKS = "`GET /track-and-trace-v1/tracking/simple/trackids/N`"
 AUTH = "OAuth client credentials, by Basic"
 CREDENTIALS_FROM = "dev-portal.gls-group.net: an app with Track And Trace V1"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (
-    form(r"\d{11,12}", loose=True),
-    form(r"[A-Z0-9]{8}", loose=True),
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.form(r"\d{11,12}", loose=True),
+    numbers.form(r"[A-Z0-9]{8}", loose=True),
 )
 QUOTA = "500 a day until you ask for more (documented)"
 VERIFIED = (
@@ -65,7 +50,7 @@ VERIFIED = (
     "never run against the live site"
 )
 
-STATUSES: dict[str, Status] = {
+STATUSES: dict[str, statuses.Status] = {
     "PLANNEDPICKUP": statuses.INFO_RECEIVED,
     "INPICKUP": statuses.INFO_RECEIVED,
     "NOTPICKEDUP": statuses.PROBLEM,
@@ -82,7 +67,7 @@ STATUSES: dict[str, Status] = {
 
 SILENT = frozenset({"FINAL"})
 
-CODES: dict[str, Status] = {
+CODES: dict[str, statuses.Status] = {
     "INTIAL.PREADVICE": statuses.INFO_RECEIVED,
     "INTIAL.E48_DATA": statuses.INFO_RECEIVED,
     "INTIAL.NORMAL": statuses.ACCEPTED,
@@ -146,7 +131,7 @@ class _Reply(msgspec.Struct):
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number, although the service takes ten: each request is one permit."""
     client, secret = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     grant = Grant(
         fetch.settings.token_url,
         form={"grant_type": "client_credentials"},
@@ -198,7 +183,7 @@ def _judge(code: str, said: str) -> Tracking:
     raise UnreadableAnswer(f"an error without a known meaning: {code[:40]}")
 
 
-def _meaning(parcel: _Parcel) -> Status | None:
+def _meaning(parcel: _Parcel) -> statuses.Status | None:
     return STATUSES.get(text(parcel.status) or "")
 
 
@@ -208,29 +193,29 @@ def _tracking(parcel: _Parcel) -> Tracking:
     past = history(scans, newest_first=True)
     answer = tracking_of(past, _status(parcel, past.last))
     if arrived and parcel.since and not answer.delivered_at:
-        since = read_iso(parcel.since)
+        since = times.read_iso(parcel.since)
         answer = answer._replace(delivered_at=since.local, delivered_at_utc=since.utc)
     return answer._replace(
-        unknown_codes=unknown_codes([parcel.status], STATUSES, SILENT)
-        + unknown_codes((event.code for event in listed), CODES, _WISHES),
+        unknown_codes=statuses.unknown_codes([parcel.status], STATUSES, SILENT)
+        + statuses.unknown_codes((event.code for event in listed), CODES, _WISHES),
     )
 
 
-def _status(parcel: _Parcel, last: Checkpoint | None) -> Status:
+def _status(parcel: _Parcel, last: Checkpoint | None) -> statuses.Status:
     """Read the parcel's status; only the event says why it was not delivered."""
     known = _meaning(parcel)
     told = known == statuses.ATTEMPTED and last and last.tag is Tag.EXCEPTION
     if last and (known is None or told):
-        return Status(last.tag, last.subtag)
-    return refined(known or statuses.IN_TRANSIT, last)
+        return statuses.Status(last.tag, last.subtag)
+    return statuses.refined(known or statuses.IN_TRANSIT, last)
 
 
-def _scan(event: _Event, known: Status | None) -> Scan:
+def _scan(event: _Event, known: statuses.Status | None) -> Scan:
     place = Place(country(text(event.country)), event.city, postal_code=event.postal_code)
-    return scan(read_iso(event.at or ""), event.description, known, event.code, place)
+    return scan(times.read_iso(event.at or ""), event.description, known, event.code, place)
 
 
-def _known(event: _Event, arrived: bool) -> Status | None:  # noqa: FBT001 - of the parcel
+def _known(event: _Event, arrived: bool) -> statuses.Status | None:  # noqa: FBT001 - of the parcel
     """Read an event by its code, else by its words.
 
     A delivery of a kind that is not public is one where the parcel's status says so too.
@@ -238,8 +223,8 @@ def _known(event: _Event, arrived: bool) -> Status | None:  # noqa: FBT001 - of 
     code, said = text(event.code) or "", text(event.description) or ""
     if code in _WISHES:
         return None
-    known, by_words = CODES.get(code), recognise(said)
+    known, by_words = CODES.get(code), statuses.recognise(said)
     if known is None and code.startswith(_DELIVERIES):
         known = statuses.DELIVERED if arrived else None
         by_words = None if by_words == statuses.ACCEPTED else by_words
-    return unless_denied(known, said) if known else by_words
+    return statuses.unless_denied(known, said) if known else by_words

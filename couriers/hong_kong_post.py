@@ -19,18 +19,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
-from couriers.reading import statuses
+from couriers.reading import numbers, statuses, times
 from couriers.reading.answer import decode, text
 from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of
 from couriers.reading.countries import country
-from couriers.reading.number_forms import NumberForm, s10
-from couriers.reading.status_phrases import recognise, recognise_end, whole
-from couriers.reading.statuses import Status
-from couriers.reading.times import Moment, read_day_first, read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -46,7 +41,7 @@ ASKS = "`POST /api/version/1/mailTracking`"
 AUTH = "a token of 15 minutes for a login"
 CREDENTIALS_FROM = "EC-Ship, API portal: an account registered for the Mail Tracking API"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (s10("HK"),)
+PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.s10("HK"),)
 QUOTA = "100,000 a day, at least 100 ms apart (documented)"
 VERIFIED = (
     "nothing: the public description names addresses and limits, but no fields; never run "
@@ -88,7 +83,7 @@ class _Reply(msgspec.Struct, rename={"said": "message"}):
     said: str | None = None
 
 
-_SENTENCES: dict[str, Status] = {
+_SENTENCES: dict[str, statuses.Status] = {
     "sender is preparing item for posting": statuses.INFO_RECEIVED,
     "posted": statuses.ACCEPTED,
     "item posted and is being processed": statuses.ACCEPTED,
@@ -109,7 +104,7 @@ _SENTENCES: dict[str, Status] = {
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number, although the service takes batches: each request is one permit."""
     username, password = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     grant = Grant(
         fetch.settings.token_url,
         json={"username": username, "password": password},
@@ -158,12 +153,12 @@ def _tracking(listed: list[_Event]) -> Tracking:
 
 def _scan(event: _Event) -> Scan:
     said = text(event.what) or ""
-    end = None if text(event.code) else recognise_end(said)
-    known = _SENTENCES.get(whole(said)) or end or recognise(said)
+    end = None if text(event.code) else statuses.recognise_end(said)
+    known = _SENTENCES.get(statuses.whole(said)) or end or statuses.recognise(said)
     place = Place(country(text(event.land)), location=event.place)
     return scan(_moment(event), said, known, event.code, place)
 
 
-def _moment(event: _Event) -> Moment:
+def _moment(event: _Event) -> times.Moment:
     at = event.at or ""
-    return read_iso(at) if re.match(r"\d{4}-", at.strip()) else read_day_first(at)
+    return times.read_iso(at) if re.match(r"\d{4}-", at.strip()) else times.read_day_first(at)

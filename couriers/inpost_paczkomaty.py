@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.reading import statuses
-from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of, unknown_codes
-from couriers.reading.details import inside
-from couriers.reading.number_forms import NumberForm, form
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import decode, inside, text
+from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -37,14 +32,14 @@ ASKS = "`GET /v1/tracking/N`"
 AUTH = "none"
 CREDENTIALS_FROM = "none needed"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (form(r"\d{24}"),)
+PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.form(r"\d{24}"),)
 QUOTA = "none published"
 VERIFIED = (
     "InPost's description of the resource and the texts of its statuses; never run against the "
     "live site"
 )
 
-_MEANINGS: dict[Status, str] = {
+_MEANINGS: dict[statuses.Status, str] = {
     statuses.INFO_RECEIVED: "created offers_prepared offer_selected confirmed",
     statuses.ACCEPTED: (
         "dispatched_by_sender dispatched_by_sender_to_pok collected_from_sender taken_by_courier "
@@ -81,7 +76,7 @@ _MEANINGS: dict[Status, str] = {
         "taken_by_courier_from_customer_service_point"
     ),
 }
-CODES: dict[str, Status] = {
+CODES: dict[str, statuses.Status] = {
     code: status for status, codes in _MEANINGS.items() for code in codes.split()
 }
 """`status`: the list that `GET /v1/statuses` gives, by the texts that InPost has for each."""
@@ -124,7 +119,7 @@ class _Reply(
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number, of a locker's parcel or a courier's."""
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     return fetch.read(await fetch.get(["v1", "tracking", number]), parse, number)
 
 
@@ -155,7 +150,7 @@ def _tracking(reply: _Reply, number: str) -> Tracking:
     return answer._replace(
         destination=text(reply.attributes.target) if reply.attributes else None,
         service=inside(reply.service),
-        unknown_codes=unknown_codes((event.status for event in listed), CODES, SILENT),
+        unknown_codes=statuses.unknown_codes((event.status for event in listed), CODES, SILENT),
     )
 
 
@@ -164,4 +159,4 @@ def _scan(event: _Event) -> Scan:
     known = None if code in SILENT else CODES.get(code, statuses.IN_TRANSIT)
     message = code.replace("_", " ")
     place = Place(location=event.agency)
-    return scan(read_iso(event.datetime or ""), message, known, code, place)
+    return scan(times.read_iso(event.datetime or ""), message, known, code, place)

@@ -17,13 +17,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from couriers.http.refusals import refuse, unexpected
-from couriers.reading.answer import decode, text
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import address, decode, grams, others, text
 from couriers.reading.checkpoints import decisive, newest, oldest_first
 from couriers.reading.countries import country
-from couriers.reading.details import address, grams, others
-from couriers.reading.number_forms import NumberForm
-from couriers.reading.statuses import IN_TRANSIT, Status
-from couriers.reading.times import Moment, read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -39,7 +36,7 @@ ASKS = "`GET {base_url}/{slug}/{number}`"
 AUTH = "a bearer token, where one is set"
 CREDENTIALS_FROM = "the people who run the feed, if it asks for a token"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = ()
+PATTERNS: tuple[numbers.NumberForm, ...] = ()
 QUOTA = "the feed's own"
 VERIFIED = "its own description in docs/couriers.md"
 
@@ -111,7 +108,7 @@ def _tracking(feed: _Feed, number: str) -> Tracking:
         last = decisive(events, bearing[::-1])
         if last is None:
             raise UnreadableAnswer("no tag, neither of the parcel nor of a checkpoint")
-        status = Status(last.tag, last.subtag)
+        status = statuses.Status(last.tag, last.subtag)
     delivered = _delivered(feed, events) if status.tag is Tag.DELIVERED else None
     return Tracking(
         tag=status.tag,
@@ -132,8 +129,10 @@ def _tracking(feed: _Feed, number: str) -> Tracking:
 
 
 def _checkpoint(event: _Event) -> Checkpoint:
-    local, offset, utc = read_iso(event.checkpoint_time, place_offset=text(event.checkpoint_offset))
-    tag, subtag = _status(event.tag, event.subtag) or IN_TRANSIT
+    local, offset, utc = times.read_iso(
+        event.checkpoint_time, place_offset=text(event.checkpoint_offset)
+    )
+    tag, subtag = _status(event.tag, event.subtag) or statuses.IN_TRANSIT
     name = text(event.country_name)
     named = country(name or text(event.country_iso3))
     # By place, in the order of Checkpoint: names would cost as much as the reading of its time.
@@ -155,7 +154,7 @@ def _checkpoint(event: _Event) -> Checkpoint:
 
 
 @functools.lru_cache(maxsize=256)
-def _status(tag_text: str | None, subtag: str | None) -> Status | None:
+def _status(tag_text: str | None, subtag: str | None) -> statuses.Status | None:
     """Check a tag and its subtag, which is `<tag>_001` unless given; None for no tag."""
     told = text(tag_text)
     if told is None:
@@ -166,17 +165,17 @@ def _status(tag_text: str | None, subtag: str | None) -> Status | None:
         raise UnreadableAnswer(f"{tag_text!r} is no tag: {', '.join(Tag)}") from unknown
     given = text(subtag)
     if given is None:
-        return Status(tag, f"{tag}_001")
+        return statuses.Status(tag, f"{tag}_001")
     if not re.fullmatch(rf"{tag}_\d{{3}}", given, re.ASCII):
         raise UnreadableAnswer(f"{given[:60]!r} is no subtag of {tag}")
-    return Status(tag, given)
+    return statuses.Status(tag, given)
 
 
-def _delivered(feed: _Feed, events: tuple[Checkpoint, ...]) -> Moment | None:
+def _delivered(feed: _Feed, events: tuple[Checkpoint, ...]) -> times.Moment | None:
     if told := text(feed.delivered_at):
-        return read_iso(told)
+        return times.read_iso(told)
     last = newest(events, Tag.DELIVERED)
-    return Moment(last.checkpoint_time, utc=last.checkpoint_utc) if last else None
+    return times.Moment(last.checkpoint_time, utc=last.checkpoint_utc) if last else None
 
 
 def _plain(number: str) -> str:

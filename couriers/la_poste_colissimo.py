@@ -12,19 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
-from couriers.reading import statuses
-from couriers.reading.answer import decode_each, text
-from couriers.reading.checkpoints import Scan, history, scan, tracking_of, unknown_codes
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import decode_each, inside, text
+from couriers.reading.checkpoints import Scan, history, latest, scan, tracking_of
 from couriers.reading.countries import country
-from couriers.reading.details import inside
-from couriers.reading.multi_piece import latest
-from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise, unless_denied
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import InvalidNumber, WrongNumber
 from tracking.request import TrackingRequest
@@ -40,17 +33,17 @@ ASKS = "`GET /suivi/v2/idships/N`"
 AUTH = "a key in `X-Okapi-Key`"
 CREDENTIALS_FROM = "developer.laposte.fr: an app with Suivi v2 (its production key)"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (
-    form(r"\d[A-Z]\d{11}"),
-    s10("FR"),
-    form(r"\d[A-Z]{2}\d{10}"),
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.form(r"\d[A-Z]\d{11}"),
+    numbers.s10("FR"),
+    numbers.form(r"\d[A-Z]{2}\d{10}"),
 )
 QUOTA = "10 calls a second (documented)"
 VERIFIED = (
     "La Poste's OpenAPI text, its list of event codes and a sample; never run against the live site"
 )
 
-CODES: dict[str, Status] = {
+CODES: dict[str, statuses.Status] = {
     "DR1": statuses.INFO_RECEIVED,
     "DR2": statuses.PROBLEM,
     "PC1": statuses.ACCEPTED,
@@ -126,7 +119,7 @@ class _Reply(
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number, although the service takes ten: each request is one permit."""
     [key] = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     answer = await fetch.get(
         ["suivi", "v2", "idships", number], query={"lang": "en_GB"}, headers={"X-Okapi-Key": key}
     )
@@ -168,20 +161,20 @@ def _tracking(shipment: _Shipment) -> Tracking:
         origin=_country(context.origin),
         destination=_country(context.arrival),
         service=inside(shipment.product),
-        unknown_codes=unknown_codes((event.code for event in listed), CODES, SILENT),
+        unknown_codes=statuses.unknown_codes((event.code for event in listed), CODES, SILENT),
     )
 
 
 def _scan(event: _Event) -> Scan:
-    return scan(read_iso(event.at or ""), event.what, _known(event), event.code)
+    return scan(times.read_iso(event.at or ""), event.what, _known(event), event.code)
 
 
-def _known(event: _Event) -> Status | None:
+def _known(event: _Event) -> statuses.Status | None:
     code, said = text(event.code) or "", text(event.what) or ""
     if code in SILENT:
         return None
     known = CODES.get(code)
-    return unless_denied(known, said) if known else recognise(said)
+    return statuses.unless_denied(known, said) if known else statuses.recognise(said)
 
 
 def _country(code: str | None) -> str | None:

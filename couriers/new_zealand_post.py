@@ -15,17 +15,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
-from couriers.reading import statuses
+from couriers.reading import numbers, statuses, times
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import Scan, history, scan, tracking_of, unknown_codes
-from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise, unless_denied
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
+from couriers.reading.checkpoints import Scan, history, scan, tracking_of
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import AuthFailed, CourierDown, InvalidNumber, RequestRefused, WrongNumber
 from tracking.request import TrackingRequest
@@ -41,14 +36,17 @@ ASKS = "`GET /parceltrack/3.0/parcels/N`"
 AUTH = "OAuth client credentials, as a form; and the client's id in `client_id`"
 CREDENTIALS_FROM = "New Zealand Post's developer centre: an app with ParcelTrack"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (s10("NZ"), form(r"00\d{18}", loose=True))
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.s10("NZ"),
+    numbers.form(r"00\d{18}", loose=True),
+)
 QUOTA = "15 calls a second over all its customers (documented)"
 VERIFIED = (
     "ParcelTrack's description, its table of codes for New Zealand and a sample; few codes of "
     "parcels from abroad are known; never run against the live site"
 )
 
-_MEANINGS: dict[Status, str] = {
+_MEANINGS: dict[statuses.Status, str] = {
     statuses.INFO_RECEIVED: "60 78",
     statuses.ACCEPTED: "13",
     statuses.IN_TRANSIT: "14 58 77 85 143 144 145 146 148",
@@ -64,7 +62,7 @@ _MEANINGS: dict[Status, str] = {
     statuses.RETURNING: "578",
     statuses.RETURNED: "67",
 }
-CODES: dict[str, Status] = {
+CODES: dict[str, statuses.Status] = {
     code: status for status, codes in _MEANINGS.items() for code in codes.split()
 }
 """`event_edifact_code`: the published table of domestic services as far as it could be had, 580
@@ -128,7 +126,7 @@ class _Reply(msgspec.Struct):
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number."""
     client, secret = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     grant = Grant(
         fetch.settings.token_url,
         form={
@@ -190,18 +188,18 @@ def _tracking(results: _Results, number: str) -> Tracking:
     ]
     return answer._replace(
         signed_by=next(filter(None, signatures), None) if answer.delivered_at else None,
-        unknown_codes=unknown_codes((event.code for event in listed), CODES, SILENT),
+        unknown_codes=statuses.unknown_codes((event.code for event in listed), CODES, SILENT),
     )
 
 
 def _scan(event: _Event) -> Scan:
-    return scan(read_iso(event.at or ""), event.said, _known(event), event.code)
+    return scan(times.read_iso(event.at or ""), event.said, _known(event), event.code)
 
 
-def _known(event: _Event) -> Status | None:
+def _known(event: _Event) -> statuses.Status | None:
     code = text(event.code) or ""
     if code in SILENT:
         return None
     known = CODES.get(code)
     words = f"{text(event.short) or ''}. {event.said}"
-    return unless_denied(known, event.said) if known else recognise(words)
+    return statuses.unless_denied(known, event.said) if known else statuses.recognise(words)

@@ -12,19 +12,11 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from couriers.http.basic_auth import basic_auth
-from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.settings import credentials
-from couriers.reading import statuses
-from couriers.reading.check_digits import luhn
-from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of, unknown_codes
-from couriers.reading.multi_piece import latest
-from couriers.reading.number_forms import NumberForm, form
-from couriers.reading.status_phrases import recognise, unless_denied, whole
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_digits
-from couriers.reading.xml import Element, read_xml
+from couriers.http.settings import basic_auth, credentials
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import Element, read_xml
+from couriers.reading.checkpoints import Place, Scan, history, latest, scan, tracking_of
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -40,14 +32,17 @@ ASKS = "`POST /EWS/V1/Tracking/TrackingService.asmx` (SOAP, `TrackPackagesByPin`
 AUTH = "Basic"
 CREDENTIALS_FROM = "Purolator's E-Ship Web Services resource centre: a production key"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (form(r"[0-5]\d{11}", luhn), form(r"[A-Z]{3}\d{9}"))
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.form(r"[0-5]\d{11}", numbers.luhn),
+    numbers.form(r"[A-Z]{3}\d{9}"),
+)
 QUOTA = "none published"
 VERIFIED = (
     "Purolator's WSDL and its example; the words of its scans as users of the service have seen "
     "them; never run against the live site"
 )
 
-CODES: dict[str, Status] = {
+CODES: dict[str, statuses.Status] = {
     "ProofOfPickUp": statuses.ACCEPTED,
     "InternationalOutbound": statuses.DEPARTED,
     "OnDelivery": statuses.OUT_FOR_DELIVERY,
@@ -56,7 +51,7 @@ CODES: dict[str, Status] = {
 }
 """`ScanType`, by the names of the schema's types."""
 
-SENTENCES: dict[str, Status] = {
+SENTENCES: dict[str, statuses.Status] = {
     "label information electronically submitted": statuses.INFO_RECEIVED,
     "transferring to shipping centre - please wait for further instructions": statuses.IN_TRANSIT,
     "shipment redirected": statuses.FORWARDED,
@@ -83,7 +78,7 @@ _INVALID = re.compile(r"\binvalid\b.*\bpin\b|\bpin\b.*\b(?:in|not )valid\b", re.
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number, although the service takes several: each request is one permit."""
     key, password = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     headers = {"Authorization": basic_auth(key, password), "SOAPAction": _ACTION}
     answer = await fetch.post(_PATH, xml=_question(number), headers=headers)
     return fetch.read(answer, parse, number)
@@ -155,14 +150,14 @@ def _tracking(parcel: Element) -> Tracking:
     )
     return answer._replace(
         signed_by=next(filter(None, signatures), None) if answer.delivered_at else None,
-        unknown_codes=unknown_codes(map(_kind, listed), CODES, WORDED),
+        unknown_codes=statuses.unknown_codes(map(_kind, listed), CODES, WORDED),
     )
 
 
 def _scan(event: Element) -> Scan:
     depot = event.first("Depot")
     place = Place(location=depot.text("Name") if depot else None)
-    moment = read_digits(
+    moment = times.read_digits(
         (event.text("ScanDate") or "").replace("-", ""), event.text("ScanTime") or ""
     )
     return scan(moment, _said(event), _known(event), _kind(event), place)
@@ -176,18 +171,22 @@ def _said(event: Element) -> str:
     return event.text("Description") or event.text("Comment") or ""
 
 
-def _known(event: Element) -> Status | None:
+def _known(event: Element) -> statuses.Status | None:
     """Read a status by the type of the scan; its words correct it.
 
     "Undeliverable" stands beside whatever keeps a parcel from its addressee for now, its way to the
     depot among it, and "Delivery" beside one delivery that is none.
     """
     said, known = _said(event), CODES.get(_kind(event))
-    if known is statuses.DELIVERED and whole(said) == FROM_A_LOCKER:
+    if known is statuses.DELIVERED and statuses.whole(said) == FROM_A_LOCKER:
         return statuses.COLLECTED
-    if whole(said) == FROM_A_LOCKER:
+    if statuses.whole(said) == FROM_A_LOCKER:
         return known
-    by_words = SENTENCES.get(whole(said))
+    by_words = SENTENCES.get(statuses.whole(said))
     if by_words or known is None:
-        return by_words or recognise(said)
-    return recognise(said) or known if known == statuses.ATTEMPTED else unless_denied(known, said)
+        return by_words or statuses.recognise(said)
+    return (
+        statuses.recognise(said) or known
+        if known == statuses.ATTEMPTED
+        else statuses.unless_denied(known, said)
+    )

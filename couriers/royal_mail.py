@@ -14,17 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
-from couriers.reading import statuses
-from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of, unknown_codes
-from couriers.reading.details import inside
-from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise, unless_denied
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import decode, inside, text
+from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import (
     CourierDown,
@@ -46,14 +40,14 @@ ASKS = "`GET /mailpieces/v2/N/events`"
 AUTH = "two headers, `X-IBM-Client-Id` and `-Secret`"
 CREDENTIALS_FROM = "developer.royalmail.net: an app with Royal Mail Tracking (v2)"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (
-    s10("GB"),
-    form(r"[0-9A-F]{16}|[0-9A-F]{21}", loose=True),
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.s10("GB"),
+    numbers.form(r"[0-9A-F]{16}|[0-9A-F]{21}", loose=True),
 )
 QUOTA = "from 25 in 12 h or 50 a day upwards, by plan (documented)"
 VERIFIED = "Royal Mail's specification sample and error codes; never run against the live site"
 
-_MEANINGS: dict[Status, str] = {
+_MEANINGS: dict[statuses.Status, str] = {
     statuses.INFO_RECEIVED: "EVAIE EVAIP ECCSB",
     statuses.ACCEPTED: "EVPPA EVOAC EVCAD",
     statuses.ARRIVED: "EVORI EVOCO EVDAV EVIMC EVDAC EVBAV EVIAV EVIPP EVHAC EVIIS EVGID",
@@ -69,12 +63,12 @@ _MEANINGS: dict[Status, str] = {
     statuses.COLLECTED: "EVPLC",
     statuses.PROBLEM: "EVNRT",
 }
-CODES: dict[str, Status] = {
+CODES: dict[str, statuses.Status] = {
     code: status for status, codes in _MEANINGS.items() for code in codes.split()
 }
 """`eventCode`, as users of the service have listed them; its own list is not public."""
 
-CATEGORIES: dict[str, Status] = {
+CATEGORIES: dict[str, statuses.Status] = {
     "IN TRANSIT": statuses.IN_TRANSIT,
     "DELIVERED": statuses.DELIVERED,
 }
@@ -170,7 +164,7 @@ class _Answer(msgspec.Struct, rename={"pieces": "mailPieces", "status": "httpCod
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number's events."""
     client, secret = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     headers = {
         "X-IBM-Client-Id": client,
         "X-IBM-Client-Secret": secret,
@@ -240,16 +234,16 @@ def _tracking(piece: _Piece) -> Tracking:
         origin=text(summary.origin),
         destination=text(summary.destination),
         service=inside(summary.product),
-        unknown_codes=unknown_codes((event.code for event in listed), CODES),
+        unknown_codes=statuses.unknown_codes((event.code for event in listed), CODES),
     )
 
 
 def _scan(event: _Event) -> Scan:
     place = Place(location=event.place)
-    return scan(read_iso(event.at or ""), event.what, _known(event), event.code, place)
+    return scan(times.read_iso(event.at or ""), event.what, _known(event), event.code, place)
 
 
-def _known(event: _Event) -> Status | None:
+def _known(event: _Event) -> statuses.Status | None:
     said = text(event.what) or ""
     known = CODES.get(event.code or "")
-    return unless_denied(known, said) if known else recognise(said)
+    return statuses.unless_denied(known, said) if known else statuses.recognise(said)

@@ -10,45 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from couriers.australia_post.answer import Complaint, Event, Item, Reply, Result
-from couriers.australia_post.phrases import (
-    DOWN,
-    INVALID,
-    SENTENCES,
-    SILENT,
-    STATUSES,
-    TOO_MANY,
-    UNKNOWN,
-)
-from couriers.http.basic_auth import basic_auth
-from couriers.http.numbers import alphanumeric
+import msgspec
+
+from couriers.australia_post import phrases
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import credentials
-from couriers.reading import statuses
-from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import (
-    Place,
-    Scan,
-    history,
-    refined,
-    scan,
-    tracking_of,
-    unknown_codes,
-)
+from couriers.http.settings import basic_auth, credentials
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import decode, inside, others, text
+from couriers.reading.checkpoints import Place, Scan, history, latest, scan, together, tracking_of
 from couriers.reading.countries import Country, country
-from couriers.reading.details import inside, others
-from couriers.reading.multi_piece import latest, together
-from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import (
-    recognise,
-    recognise_end,
-    unless_sent_back,
-    whole,
-)
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import (
     CourierDown,
@@ -71,10 +43,10 @@ ASKS = "`GET /shipping/v1/track`"
 AUTH = "Basic and `Account-Number`"
 CREDENTIALS_FROM = "developers.auspost.com.au: Shipping and Tracking, for contract customers"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (
-    s10("AU"),
-    form(r"(?!1Z)(?=\d*[A-Z])[0-9A-Z]{3,5}\d{11,18}", loose=True),
-    form(r"(?=\d*[A-Z])[0-9A-Z]{3,5}\d{7,9}", loose=True),
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.s10("AU"),
+    numbers.form(r"(?!1Z)(?=\d*[A-Z])[0-9A-Z]{3,5}\d{11,18}", loose=True),
+    numbers.form(r"(?=\d*[A-Z])[0-9A-Z]{3,5}\d{7,9}", loose=True),
 )
 QUOTA = "told in its answers (`X-RateLimit-Limit`), none published"
 VERIFIED = (
@@ -87,10 +59,53 @@ _BACK = re.compile(r"\b(?:being returned|return(?:ed|ing)? to sender)\b", re.IGN
 _PERHAPS = re.compile(r"\b(?:will|may|if|unless)\b", re.IGNORECASE)
 
 
+class Event(msgspec.Struct):
+    """One scan."""
+
+    description: str | None = None
+    date: str | None = None
+    location: str | None = None
+
+
+class Item(msgspec.Struct, rename={"article": "article_id", "product": "product_type"}):
+    """An article; or a consignment, whose articles are its `items`."""
+
+    article: str | None = None
+    status: str | None = None
+    events: list[Event] | None = None
+    items: list[Item] | None = None
+    product: Any = None
+
+
+class Complaint(msgspec.Struct):
+    """Why there is no answer. Some services write `error_code`."""
+
+    code: str | None = None
+    error_code: str | None = None
+    name: str | None = None
+    message: str | None = None
+
+
+class Result(msgspec.Struct, rename={"number": "tracking_id", "items": "trackable_items"}):
+    """The answer about one of the numbers that were asked for."""
+
+    number: str | None = None
+    status: str | None = None
+    items: list[Item] | None = None
+    errors: list[Complaint] | None = None
+
+
+class Reply(msgspec.Struct, rename={"results": "tracking_results"}):
+    """The whole answer."""
+
+    results: list[Result] | None = None
+    errors: list[Complaint] | None = None
+
+
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number, although the service takes ten: each request is one permit."""
     key, password, account = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     answer = await fetch.get(
         ["shipping", "v1", "track"],
         query={"tracking_ids": number},
@@ -134,21 +149,21 @@ def _items(result: Result) -> list[Item]:
 def _judge(complaints: list[Complaint], status: int) -> Tracking:
     codes = {complaint.code or complaint.error_code for complaint in complaints}
     said = next((told for c in complaints if (told := text(c.message) or text(c.name))), "")
-    if codes & INVALID:
+    if codes & phrases.INVALID:
         raise InvalidNumber(said or "invalid tracking ID")
-    if codes & UNKNOWN:
+    if codes & phrases.UNKNOWN:
         return NOT_FOUND_YET
-    if codes & DOWN:
+    if codes & phrases.DOWN:
         raise CourierDown(said or "system error")
-    if codes & TOO_MANY:
+    if codes & phrases.TOO_MANY:
         raise RateLimited(said or "too many requests")
     if complaints:
         raise RequestRefused(said or "refused without a reason")
     raise unexpected(status, "neither articles nor errors")
 
 
-def _meaning(status: str | None) -> Status | None:
-    return STATUSES.get(whole(status or ""))
+def _meaning(status: str | None) -> statuses.Status | None:
+    return phrases.STATUSES.get(statuses.whole(status or ""))
 
 
 def _tracking(item: Item) -> Tracking:
@@ -157,26 +172,28 @@ def _tracking(item: Item) -> Tracking:
     past = events, last = history(scans, newest_first=True)
     if by_status is None and not events:
         raise UnreadableAnswer("an article with neither a status nor an event")
-    status = by_status or (Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT)
-    status = refined(status, last)
+    status = by_status or (statuses.Status(last.tag, last.subtag) if last else statuses.IN_TRANSIT)
+    status = statuses.refined(status, last)
     if status.tag is Tag.DELIVERED and any(_goes_back(event) for event in events):
         status = statuses.RETURNED
     elif status.tag is Tag.DELIVERED and last and last.tag is Tag.AVAILABLE_FOR_PICKUP:
         status = statuses.FOR_PICKUP  # abroad, a post office that has it counts as a delivery
     return tracking_of(past, status)._replace(
         service=inside(item.product),
-        unknown_codes=unknown_codes([item.status and whole(item.status)], STATUSES, SILENT),
+        unknown_codes=statuses.unknown_codes(
+            [item.status and statuses.whole(item.status)], phrases.STATUSES, phrases.SILENT
+        ),
     )
 
 
 def _goes_back(event: Checkpoint) -> bool:
     """Tell whether the parcel went back: the delivery after that is one to its sender."""
-    if unless_sent_back(statuses.DELIVERED, event.message) == statuses.RETURNED:
+    if statuses.unless_sent_back(statuses.DELIVERED, event.message) == statuses.RETURNED:
         return True
     return bool(_BACK.search(event.message)) and not _PERHAPS.search(event.message)
 
 
-def _scan(event: Event, known: Status | None) -> Scan:
+def _scan(event: Event, known: statuses.Status | None) -> Scan:
     location = text(event.location)
     inland = _PLACE.fullmatch(location or "")
     place = Place(
@@ -185,18 +202,18 @@ def _scan(event: Event, known: Status | None) -> Scan:
         state=inland["state"] if inland else None,
         location=location,
     )
-    return scan(read_iso(event.date or ""), event.description, known, place=place)
+    return scan(times.read_iso(event.date or ""), event.description, known, place=place)
 
 
-def _known(event: Event, of_article: Status | None) -> Status | None:
+def _known(event: Event, of_article: statuses.Status | None) -> statuses.Status | None:
     """Read an event's sentence, which ends nothing where the article's status says otherwise.
 
     "Delivered - …" is a delivery where that status says so too.
     """
-    said = whole(event.description or "")
+    said = statuses.whole(event.description or "")
     arrived = of_article == statuses.DELIVERED
-    end = recognise_end(said) if arrived or of_article is None else None
-    by_words = SENTENCES.get(said) or end or recognise(said)
+    end = statuses.recognise_end(said) if arrived or of_article is None else None
+    by_words = phrases.SENTENCES.get(said) or end or statuses.recognise(said)
     if by_words is None and arrived and said.startswith("delivered"):
         return statuses.DELIVERED
     return by_words

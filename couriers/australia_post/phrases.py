@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from couriers.reading import statuses
-from couriers.reading.statuses import Status
 
-STATUSES: dict[str, Status] = {
+STATUSES: dict[str, statuses.Status] = {
     "created": statuses.INFO_RECEIVED,
     "sealed": statuses.INFO_RECEIVED,
     "initiated": statuses.INFO_RECEIVED,
@@ -37,7 +36,7 @@ STATUSES: dict[str, Status] = {
 SILENT = frozenset({"unknown", "track items for detailed delivery information"})
 """Statuses that leave it to the events, or to the articles of a consignment."""
 
-SENTENCES: dict[str, Status] = {
+SENTENCES: dict[str, statuses.Status] = {
     "shipping information received by australia post": statuses.INFO_RECEIVED,
     "shipping information approved by australia post": statuses.INFO_RECEIVED,
     "shipment information received": statuses.INFO_RECEIVED,

@@ -15,26 +15,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from couriers.brazil_correios.codes import CODES, REVOKES, SILENT
-from couriers.http.basic_auth import basic_auth
-from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import credentials
+from couriers.http.settings import basic_auth, credentials
 from couriers.http.tokens import Grant
-from couriers.reading import statuses
+from couriers.reading import numbers, statuses, times
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import (
-    NOWHERE,
-    Place,
-    Scan,
-    history,
-    scan,
-    tracking_of,
-    unknown_codes,
-)
+from couriers.reading.checkpoints import NOWHERE, Place, Scan, history, scan, tracking_of
 from couriers.reading.countries import country, country_in_portuguese
-from couriers.reading.number_forms import NumberForm, s10
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, WrongNumber
 from tracking.request import TrackingRequest
@@ -53,7 +40,7 @@ CREDENTIALS_FROM = (
     "whose contract has the API Rastro; it shows your own objects only"
 )
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (s10("BR"),)
+PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.s10("BR"),)
 QUOTA = "50 calls a second by contract (its answers tell, reported by users)"
 VERIFIED = (
     "the list of events in Correios' manual of its older service, and answers described by users; "
@@ -131,7 +118,7 @@ class _Reply(msgspec.Struct, rename={"objects": "objetos", "messages": "msgs"}):
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number with all its events, although the service takes fifty."""
     username, code, card = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     grant = Grant(
         fetch.settings.token_url,
         json={"numero": card},
@@ -183,16 +170,16 @@ def _tracking(ours: _Object, listed: Sequence[_Event]) -> Tracking:
     return answer._replace(
         expected_delivery=text(ours.expected),
         signed_by=next(filter(None, receivers), None) if answer.delivered_at else None,
-        unknown_codes=unknown_codes((event.code for event in listed), CODES, SILENT),
+        unknown_codes=statuses.unknown_codes((event.code for event in listed), CODES, SILENT),
     )
 
 
 def _scan(event: _Event, revoked: bool) -> Scan:  # noqa: FBT001 - by the event after it
     known = None if revoked else _known(event)
-    return scan(read_iso(event.at or ""), event.what, known, event.code, _place(event.unit))
+    return scan(times.read_iso(event.at or ""), event.what, known, event.code, _place(event.unit))
 
 
-def _known(event: _Event) -> Status | None:
+def _known(event: _Event) -> statuses.Status | None:
     """Read a status by event and type alone: its sentences are in Portuguese."""
     if event.code in SILENT:
         return None

@@ -7,9 +7,8 @@ What it calls delivered to the contracting party, or delivered of a collection, 
 from __future__ import annotations
 
 from couriers.reading import statuses
-from couriers.reading.statuses import Status
 
-_ROUND_ENDS: dict[Status, str] = {
+_ROUND_ENDS: dict[statuses.Status, str] = {
     statuses.IN_TRANSIT: "15 22 32 45 53 66",
     statuses.DELIVERED: "00 01 70",
     statuses.AT_NEIGHBOUR: "67",
@@ -34,7 +33,7 @@ _ROUND_ENDS: dict[Status, str] = {
 }
 """The types of BDE, BDI and BDR: how a round of deliveries ended for an object."""
 
-_OTHERS: dict[Status, str] = {
+_OTHERS: dict[statuses.Status, str] = {
     statuses.INFO_RECEIVED: "FC-82 CO-02 CO-03 CO-04 CO-05 CO-07",
     statuses.ACCEPTED: "PO-00 PO-01 PO-09 CO-01",
     statuses.ARRIVED: ("CAR-01 CMR-01 CD-00 CD-01 CD-02 CD-03 CMT-00 CUN-00 CUN-01 FC-10 PAR-18"),
@@ -65,7 +64,7 @@ _OTHERS: dict[Status, str] = {
     statuses.RETURNING: "FC-01 FC-47 LDE-00 LDE-09 OEC-09 PAR-13 PAR-23 PAR-24 PAR-40 BDR-64",
 }
 
-CODES: dict[str, Status] = {
+CODES: dict[str, statuses.Status] = {
     f"{event}-{kind}": status
     for status, kinds in _ROUND_ENDS.items()
     for kind in kinds.split()

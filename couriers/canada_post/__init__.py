@@ -13,37 +13,13 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from couriers.canada_post.codes import (
-    CODES,
-    PROVINCES,
-    REFUSED,
-    SIGNATURES,
-    SILENT,
-    THROTTLED,
-    UNKNOWN,
-    ZONES,
-)
-from couriers.http.basic_auth import basic_auth
-from couriers.http.numbers import alphanumeric
+from couriers.canada_post import codes
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.settings import credentials
-from couriers.reading import statuses
-from couriers.reading.check_digits import gs1
-from couriers.reading.checkpoints import (
-    Place,
-    Scan,
-    history,
-    newest,
-    scan,
-    tracking_of,
-    unknown_codes,
-)
+from couriers.http.settings import basic_auth, credentials
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import Element, read_xml
+from couriers.reading.checkpoints import Place, Scan, history, newest, scan, tracking_of
 from couriers.reading.countries import Country, country
-from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise, unless_sent_back
-from couriers.reading.statuses import Status
-from couriers.reading.times import Moment, in_zone, read_iso
-from couriers.reading.xml import Element, read_xml
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import (
     AuthFailed,
@@ -66,10 +42,10 @@ ASKS = "`GET /vis/track/pin/N/detail` (XML); `/dnc/` for the 15 digits of a noti
 AUTH = "Basic"
 CREDENTIALS_FROM = "Canada Post's Developer Program: an API key is both, parted by the colon"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (
-    form(r"\d{16}", gs1),
-    s10("CA"),
-    form(r"\d{12}|\d{15}", loose=True),
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.form(r"\d{16}", numbers.gs1),
+    numbers.s10("CA"),
+    numbers.form(r"\d{12}|\d{15}", loose=True),
 )
 QUOTA = "throttled for a minute at a time, no figure published"
 VERIFIED = (
@@ -85,7 +61,7 @@ _BACK = re.compile(r"returned to (?:the )?sender|being returned", re.IGNORECASE)
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number: a parcel's, or that of the card the carrier left."""
     username, password = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     headers = {
         "Authorization": basic_auth(username, password),
         "Accept": "application/vnd.cpc.track-v2+xml",
@@ -108,7 +84,7 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
         return _tracking(detail, number)
     told = {message.text("code"): message.text("description") for message in root.each("message")}
     _judge(told)
-    if UNKNOWN & told.keys():
+    if codes.UNKNOWN & told.keys():
         return NOT_FOUND_YET
     refuse(status, headers, body)
     said = "; ".join(f"{code}: {what}" for code, what in told.items())
@@ -119,9 +95,9 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
 
 def _judge(told: Mapping[str | None, str | None]) -> None:
     said = next((what for what in told.values() if what), "no reason given")
-    if REFUSED & told.keys():
+    if codes.REFUSED & told.keys():
         raise AuthFailed(said)
-    if THROTTLED in told and "SLM" in said:
+    if codes.THROTTLED in told and "SLM" in said:
         raise RateLimited(said, retry_after=_THROTTLED_SECONDS)
     if re.search(r"\binvalid\b.*\b(?:pin|dnc)\b", said, re.IGNORECASE):
         raise InvalidNumber(said)
@@ -149,7 +125,7 @@ def _tracking(detail: Element, number: str) -> Tracking:
         destination=detail.text("destination-postal-id"),
         service=detail.text("service-name"),
         reference=detail.text("customer-ref-1") or detail.text("customer-ref-2"),
-        unknown_codes=unknown_codes(map(_code, listed), CODES, SILENT),
+        unknown_codes=statuses.unknown_codes(map(_code, listed), codes.CODES, codes.SILENT),
     )
 
 
@@ -165,38 +141,38 @@ def _scan(event: Element) -> Scan:
     return scan(_moment(event), said, _known(event), code, place)
 
 
-def _moment(event: Element) -> Moment:
+def _moment(event: Element) -> times.Moment:
     day, clock = event.text("event-date") or "", event.text("event-time")
-    moment = read_iso(f"{day}T{clock}" if clock else day)
-    zone = ZONES.get(event.text("event-time-zone") or "")
-    return in_zone(moment, *zone) if zone else moment
+    moment = times.read_iso(f"{day}T{clock}" if clock else day)
+    zone = codes.ZONES.get(event.text("event-time-zone") or "")
+    return times.in_zone(moment, *zone) if zone else moment
 
 
 def _code(event: Element) -> str:
     return (event.text("event-identifier") or "").lstrip("0")
 
 
-def _known(event: Element) -> Status | None:
+def _known(event: Element) -> statuses.Status | None:
     """Read a status by the event's identifier, else by its words; None for what decides nothing.
 
     One identifier serves both ways of a parcel: "delivered" may be said of its return.
     """
-    if _code(event) in SILENT:
+    if _code(event) in codes.SILENT:
         return None
     said = event.text("event-description") or ""
-    known = CODES.get(_code(event)) or recognise(said)
+    known = codes.CODES.get(_code(event)) or statuses.recognise(said)
     if known and _BACK.search(said):
         match known.tag:
             case Tag.DELIVERED:
                 return statuses.RETURNED
             case Tag.OUT_FOR_DELIVERY | Tag.IN_TRANSIT:
                 return statuses.RETURNING
-    return unless_sent_back(known, said) if known else None
+    return statuses.unless_sent_back(known, said) if known else None
 
 
 def _country(site: str | None, province: str | None) -> Country | None:
     """Tell the country: a province's, or the one behind the comma ("ILTLVA,Israel")."""
-    if province in PROVINCES:
+    if province in codes.PROVINCES:
         return country("CAN")
     found = country((site or "").rpartition(",")[2]) if "," in (site or "") else None
     return found if found and found.iso3 else None
@@ -207,7 +183,7 @@ def _signatory(detail: Element, delivery: Checkpoint) -> str | None:
     names = (
         event.text("signatory-name")
         for event in detail.each("occurrence")
-        if _code(event) in SIGNATURES or event.text("event-identifier") == delivery.raw_tag
+        if _code(event) in codes.SIGNATURES or event.text("event-identifier") == delivery.raw_tag
         if _moment(event).local >= delivery.checkpoint_time
     )
     return next((name for name in names if name), None)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from couriers.reading import statuses
-from couriers.reading.statuses import Status
 
-_MEANINGS: dict[Status, str] = {
+_MEANINGS: dict[statuses.Status, str] = {
     statuses.INFO_RECEIVED: "3000 3002",
     statuses.ACCEPTED: "1300 1301 1302 1303 2300 4000",
     statuses.IN_TRANSIT: (
@@ -45,7 +44,7 @@ _MEANINGS: dict[Status, str] = {
     ),
 }
 
-CODES: dict[str, Status] = {
+CODES: dict[str, statuses.Status] = {
     code: status for status, codes in _MEANINGS.items() for code in codes.split()
 }
 """`event-identifier` without leading zeros: the developer programme's table of scan events."""

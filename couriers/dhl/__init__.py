@@ -16,13 +16,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from couriers.dhl import express, unified
-from couriers.http.basic_auth import basic_auth
-from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.settings import OtherWay, credentials
+from couriers.http.settings import OtherWay, basic_auth, credentials
+from couriers.reading import numbers
 from couriers.reading.answer import decode, text
-from couriers.reading.check_digits import mod_7
-from couriers.reading.number_forms import NumberForm, form
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import RequestRefused
 from tracking.request import TrackingRequest
@@ -45,13 +42,13 @@ CREDENTIALS_FROM = (
     "customers of DHL Express, access to MyDHL API (username and password)"
 )
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (
-    form(r"\d{10,11}", mod_7),
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.form(r"\d{10,11}", numbers.mod_7),
     # 01 is Express among the companies of DHL that number their pieces so.
-    form(r"JJ?D01\d{14,18}", loose=True),
-    form(r"JJ?D\d{16,20}", loose=True),
+    numbers.form(r"JJ?D01\d{14,18}", loose=True),
+    numbers.form(r"JJ?D\d{16,20}", loose=True),
     # Last, because three letters and nine digits are Purolator's first of all.
-    form(r"J[A-Z]{2,3}\d{9,10}"),
+    numbers.form(r"J[A-Z]{2,3}\d{9,10}"),
 )
 QUOTA = (
     "250 a day and one call in 5 s to begin with (reported by users); the day ends at 00:00 GMT; "
@@ -72,7 +69,7 @@ class _Problem(msgspec.Struct):
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number; a postal code makes the Unified API tell more."""
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     if OTHER_WAY.is_chosen(fetch.settings.credentials):
         return await _track_express(fetch, number)
     [key] = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)

@@ -11,22 +11,10 @@ from typing import Any
 
 import msgspec
 
-from couriers.reading import statuses
-from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import (
-    Place,
-    Scan,
-    history,
-    scan,
-    tracking_of,
-    unknown_codes,
-)
+from couriers.reading import statuses, times
+from couriers.reading.answer import decode, grams, inside, others, text
+from couriers.reading.checkpoints import Place, Scan, history, latest, scan, tracking_of
 from couriers.reading.countries import country
-from couriers.reading.details import grams, inside, others
-from couriers.reading.multi_piece import latest
-from couriers.reading.status_phrases import recognise, unless_denied
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
 from tracking.checkpoint import Tracking
 from tracking.errors import UnreadableAnswer, WrongNumber
 
@@ -35,7 +23,7 @@ SIGN = b'"shipmentTrackingNumber"'
 
 WITH_OFFSETS = {"requestGMTOffsetPerEvent": "true"}
 
-CODES: dict[str, Status] = {
+CODES: dict[str, statuses.Status] = {
     "PU": statuses.ACCEPTED,
     "SA": statuses.ACCEPTED,
     "AF": statuses.ARRIVED,
@@ -179,7 +167,7 @@ def _tracking(shipment: _Shipment, number: str) -> Tracking:
         service=inside(shipment.product),
         reference=inside(shipment.references, "value"),
         sub_parcels=others((piece.number for piece in shipment.pieces or ()), number),
-        unknown_codes=unknown_codes((event.code for event in listed), CODES, SILENT),
+        unknown_codes=statuses.unknown_codes((event.code for event in listed), CODES, SILENT),
     )
 
 
@@ -191,21 +179,21 @@ def _events(shipment: _Shipment, number: str) -> list[_Event]:
 
 
 def _scan(event: _Event) -> Scan:
-    moment = read_iso(
+    moment = times.read_iso(
         f"{text(event.date) or ''}T{text(event.time) or ''}".rstrip("T"),
         place_offset=text(event.offset),
     )
     return scan(moment, event.description, _known(event), event.code, _place(event.areas))
 
 
-def _known(event: _Event) -> Status | None:
+def _known(event: _Event) -> statuses.Status | None:
     code, said = text(event.code) or "", text(event.description) or ""
     if code in SILENT:
         return None
     known = CODES.get(code)
     if known is None or code in _REFINED:
-        return recognise(said) or known
-    return unless_denied(known, said)
+        return statuses.recognise(said) or known
+    return statuses.unless_denied(known, said)
 
 
 def _area(areas: list[_Area] | None) -> str | None:

@@ -12,27 +12,14 @@ from typing import Any
 
 import msgspec
 
-from couriers.reading import statuses
-from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import (
-    Place,
-    Scan,
-    history,
-    newest,
-    scan,
-    unknown_codes,
-    unless_returned,
-)
+from couriers.reading import statuses, times
+from couriers.reading.answer import address, decode, grams, inside, others, text
+from couriers.reading.checkpoints import Place, Scan, history, latest, newest, scan
 from couriers.reading.countries import country
-from couriers.reading.details import address, grams, inside, others
-from couriers.reading.multi_piece import latest
-from couriers.reading.status_phrases import recognise, unless_denied
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
 from tracking.checkpoint import Tag, Tracking
 from tracking.errors import UnreadableAnswer, WrongNumber
 
-CODES: dict[str, Status] = {
+CODES: dict[str, statuses.Status] = {
     "pre-transit": statuses.INFO_RECEIVED,
     "transit": statuses.IN_TRANSIT,
     "delivered": statuses.DELIVERED,
@@ -151,12 +138,12 @@ def _tracking(shipment: _Shipment, number: str) -> Tracking:
     now = shipment.now if shipment.now and text(shipment.now.at) else None
     listed = shipment.events or ([now] if now else [])
     events, last = history(map(_scan, listed), newest_first=True)
-    status = _known(shipment.now) or (Status(last.tag, last.subtag) if last else None)
+    status = _known(shipment.now) or (statuses.Status(last.tag, last.subtag) if last else None)
     if status is None:
         raise UnreadableAnswer("a shipment with neither a status nor an event that has one")
-    status = unless_returned(status, last)
+    status = statuses.unless_returned(status, last)
     if last and last.tag is status.tag:
-        status = Status(last.tag, last.subtag)
+        status = statuses.Status(last.tag, last.subtag)
     delivery = newest(events, Tag.DELIVERED) or (_scan(now).checkpoint if now else None)
     delivery = delivery if status.tag is Tag.DELIVERED else None
     details = shipment.details or _Details()
@@ -178,7 +165,7 @@ def _tracking(shipment: _Shipment, number: str) -> Tracking:
         service=inside(details.product, "productName"),
         reference=next(filter(None, map(text, _references(details))), None),
         sub_parcels=others(details.pieces or (), number),
-        unknown_codes=unknown_codes((event.raw_tag for event in events), CODES, SILENT),
+        unknown_codes=statuses.unknown_codes((event.raw_tag for event in events), CODES, SILENT),
     )
 
 
@@ -186,7 +173,7 @@ def _scan(event: _Event) -> Scan:
     at = (event.place and event.place.address) or _Address()
     place = Place(country(text(at.code)), postal_code=at.postal_code, location=at.locality)
     return scan(
-        read_iso(event.at or "", zone_is_fake=True),
+        times.read_iso(event.at or "", zone_is_fake=True),
         _sentence(event),
         _known(event),
         event.code,
@@ -202,10 +189,10 @@ def _sentence(event: _Event) -> str:
     return text(event.description) or text(event.status) or ""
 
 
-def _known(event: _Event | None) -> Status | None:
+def _known(event: _Event | None) -> statuses.Status | None:
     if event is None:
         return None
-    by_words = recognise(_sentence(event))
+    by_words = statuses.recognise(_sentence(event))
     match CODES.get(event.code or ""):
         case None:
             return by_words
@@ -214,7 +201,7 @@ def _known(event: _Event | None) -> Status | None:
         case statuses.PROBLEM if by_words and by_words.tag in (Tag.EXCEPTION, Tag.ATTEMPT_FAIL):
             return by_words
         case known:
-            return unless_denied(known, _sentence(event))
+            return statuses.unless_denied(known, _sentence(event))
 
 
 def _locality(place: _Place | None) -> str | None:

@@ -13,44 +13,13 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
-from couriers.dhl_germany.codes import (
-    EVENTS,
-    EXPLAINED,
-    INVALID,
-    LOADED,
-    MALFORMED,
-    NOT_YET,
-    REASONS,
-    REFUSED,
-    SILENT,
-    SILENT_REASONS,
-    SILENT_STANDARD,
-    STANDARD,
-    STRETCHES,
-    WHY,
-)
-from couriers.http.basic_auth import basic_auth
-from couriers.http.numbers import alphanumeric
+from couriers.dhl_germany import codes
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.settings import credentials
-from couriers.reading import statuses
-from couriers.reading.check_digits import gs1, weights_4_and_9
-from couriers.reading.checkpoints import (
-    Place,
-    Scan,
-    history,
-    scan,
-    tracking_of,
-    unknown_codes,
-)
+from couriers.http.settings import basic_auth, credentials
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import Element, grams, read_xml
+from couriers.reading.checkpoints import Place, Scan, history, latest, scan, tracking_of
 from couriers.reading.countries import country
-from couriers.reading.details import grams
-from couriers.reading.multi_piece import latest
-from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise, unless_denied
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_day_first
-from couriers.reading.xml import Element, read_xml
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import (
     AuthFailed,
@@ -75,12 +44,12 @@ CREDENTIALS_FROM = (
     "portal: a user with the right to track (username and password)"
 )
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (
-    form(r"(?:00)?34\d{16}", gs1),
-    s10("DE"),
-    form(r"\d{12}", weights_4_and_9),
-    form(r"JJ?D0003\d{12,16}", loose=True),
-    form(r"JJ?D\d{16,20}", loose=True),
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.form(r"(?:00)?34\d{16}", numbers.gs1),
+    numbers.s10("DE"),
+    numbers.form(r"\d{12}", numbers.weights_4_and_9),
+    numbers.form(r"JJ?D0003\d{12,16}", loose=True),
+    numbers.form(r"JJ?D\d{16,20}", loose=True),
 )
 QUOTA = "1,000 a day and 3 calls a second to begin with (reported by users)"
 VERIFIED = (
@@ -92,7 +61,7 @@ VERIFIED = (
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number; a postal code makes the courier tell more."""
     key, secret, user, password = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     asked = {
         "appname": user,
         "password": password,
@@ -125,7 +94,7 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     told = [each for each in ours if not _failed(each)]
     if told:
         return latest(_tracking(each, _events(root, each)) for each in told)
-    if root.attribute("code") in NOT_YET or ours:
+    if root.attribute("code") in codes.NOT_YET or ours:
         return NOT_FOUND_YET
     raise unexpected(status, "neither a parcel nor a known code")
 
@@ -133,13 +102,13 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
 def _judge(code: str | None, said: str | None) -> None:
     """Raise what a code means; return for "all is well" and for "nothing known"."""
     said = said or f"code {code}"
-    if code in REFUSED:
+    if code in codes.REFUSED:
         raise AuthFailed(said)
-    if code in INVALID:
+    if code in codes.INVALID:
         raise InvalidNumber(said)
-    if code in MALFORMED:
+    if code in codes.MALFORMED:
         raise RequestRefused(said)
-    if code and code != "0" and code not in NOT_YET:
+    if code and code != "0" and code not in codes.NOT_YET:
         raise UnreadableAnswer(f"an error without a known meaning: {code[:40]}: {said}")
 
 
@@ -147,7 +116,7 @@ def _failed(parcel: Element) -> bool:
     """Whether nothing is known of this parcel; raises what else its own code means."""
     code = parcel.attribute("error-status")
     _judge(code, None)
-    return code in NOT_YET
+    return code in codes.NOT_YET
 
 
 def _called(within: Element, name: str) -> Iterator[Element]:
@@ -200,7 +169,9 @@ def _tracking(parcel: Element, listed: list[Element]) -> Tracking:
             parcel.attribute("piece-customer-reference")
             or parcel.attribute("shipment-customer-reference")
         ),
-        unknown_codes=unknown_codes(map(_code, listed), EVENTS, STANDARD, SILENT, SILENT_STANDARD),
+        unknown_codes=statuses.unknown_codes(
+            map(_code, listed), codes.EVENTS, codes.STANDARD, codes.SILENT, codes.SILENT_STANDARD
+        ),
     )
 
 
@@ -208,7 +179,7 @@ def _scan(event: Element, *, goes_back: bool) -> Scan:
     at = event.attribute("event-timestamp") or event.attribute("status-timestamp") or ""
     place = Place(country(event.attribute("event-country")), city=event.attribute("event-location"))
     known = _direction(event, _known(event), goes_back=goes_back)
-    return scan(read_day_first(at), _sentence(event), known, _code(event), place)
+    return scan(times.read_day_first(at), _sentence(event), known, _code(event), place)
 
 
 def _sentence(event: Element) -> str:
@@ -220,26 +191,30 @@ def _code(event: Element) -> str | None:
     return event.attribute("ice") or event.attribute("standard-event-code")
 
 
-def _known(event: Element) -> Status | None:
+def _known(event: Element) -> statuses.Status | None:
     """Read an event by what happened and why; its words correct to whom it was delivered."""
     what, why = event.attribute("ice") or "", event.attribute("ric") or ""
     coarse, said = event.attribute("standard-event-code") or "", _sentence(event)
-    if what in SILENT or (what, why) in SILENT_REASONS:
+    if what in codes.SILENT or (what, why) in codes.SILENT_REASONS:
         return None
-    if not what and coarse in SILENT_STANDARD:
+    if not what and coarse in codes.SILENT_STANDARD:
         return None
-    known = REASONS.get((what, why)) or (WHY.get(why) if what in EXPLAINED else None)
-    if known is None and what in LOADED and coarse in STRETCHES:
-        known = STANDARD[coarse]
-    known = known or (EVENTS.get(what) if what else STANDARD.get(coarse))
-    return unless_denied(known, said) if known else recognise(said)
+    known = codes.REASONS.get((what, why)) or (
+        codes.WHY.get(why) if what in codes.EXPLAINED else None
+    )
+    if known is None and what in codes.LOADED and coarse in codes.STRETCHES:
+        known = codes.STANDARD[coarse]
+    known = known or (codes.EVENTS.get(what) if what else codes.STANDARD.get(coarse))
+    return statuses.unless_denied(known, said) if known else statuses.recognise(said)
 
 
 def _is_return(element: Element) -> bool:
     return element.attribute("ruecksendung") in ("true", "1")
 
 
-def _direction(event: Element, known: Status | None, *, goes_back: bool) -> Status | None:
+def _direction(
+    event: Element, known: statuses.Status | None, *, goes_back: bool
+) -> statuses.Status | None:
     """Read an event of the way back as one; `goes_back` says that the parcel is on it by now."""
     if known is None or known.tag in (Tag.EXCEPTION, Tag.ATTEMPT_FAIL):
         return known

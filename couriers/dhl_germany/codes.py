@@ -8,9 +8,8 @@ means "delivery successful".
 from __future__ import annotations
 
 from couriers.reading import statuses
-from couriers.reading.statuses import Status
 
-EVENTS: dict[str, Status] = {
+EVENTS: dict[str, statuses.Status] = {
     # Before DHL has it.
     "PARCV": statuses.INFO_RECEIVED,
     "PURCR": statuses.INFO_RECEIVED,
@@ -69,7 +68,7 @@ EVENTS: dict[str, Status] = {
 }
 """`ice`: what happened."""
 
-REASONS: dict[tuple[str, str], Status] = {
+REASONS: dict[tuple[str, str], statuses.Status] = {
     ("DLVRD", "ACCPK"): statuses.COLLECTED,
     ("DLVRD", "SERPT"): statuses.COLLECTED,
     ("DLVRD", "NGHBR"): statuses.AT_NEIGHBOUR,
@@ -99,7 +98,7 @@ REASONS: dict[tuple[str, str], Status] = {
 }
 """`ice` with the `ric` that changes its meaning."""
 
-WHY: dict[str, Status] = {
+WHY: dict[str, statuses.Status] = {
     "BDADD": statuses.WRONG_ADDRESS,
     "WRGRI": statuses.WRONG_ADDRESS,
     "MOVED": statuses.MOVED,
@@ -112,7 +111,7 @@ WHY: dict[str, Status] = {
 
 EXPLAINED = frozenset({"ALERT", "EXPHD", "LDEXC", "MVDEX", "MVTEX", "NTDEL", "PURCR"})
 
-STANDARD: dict[str, Status] = {
+STANDARD: dict[str, statuses.Status] = {
     "VA": statuses.INFO_RECEIVED,
     "AN": statuses.PROBLEM,
     "AE": statuses.ACCEPTED,

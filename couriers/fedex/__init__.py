@@ -7,43 +7,18 @@ inside the results of a 200. `date` has an offset in most events, not in all.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from couriers.fedex.answer import (
-    Address,
-    Complete,
-    Error,
-    Event,
-    Frame,
-    Latest,
-    Party,
-    Receipt,
-    Reply,
-    Result,
-)
+import msgspec
+
 from couriers.fedex.codes import CODES, DOWN, INVALID, REASONS, REFUSED, SILENT, UNKNOWN
-from couriers.http.numbers import alphanumeric
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
-from couriers.reading import statuses
-from couriers.reading.answer import decode, place, text
-from couriers.reading.check_digits import gs1, weights_1_3_7
-from couriers.reading.checkpoints import (
-    Place,
-    Scan,
-    history,
-    newest,
-    scan,
-    unknown_codes,
-    unless_returned,
-)
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import decode, grams, inside, place, text
+from couriers.reading.checkpoints import Place, Scan, history, newest, scan
 from couriers.reading.countries import country
-from couriers.reading.details import grams, inside
-from couriers.reading.number_forms import NumberForm, form
-from couriers.reading.status_phrases import recognise, unless_denied
-from couriers.reading.statuses import Status
-from couriers.reading.times import Moment, read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import AuthFailed, CourierDown, InvalidNumber, RequestRefused, WrongNumber
 from tracking.request import TrackingRequest
@@ -59,17 +34,19 @@ ASKS = "`POST /track/v1/trackingnumbers`"
 AUTH = "OAuth client credentials, as a form"
 CREDENTIALS_FROM = "developer.fedex.com: a project with the Track API"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (
-    form(r"\d{15}", gs1),
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.form(r"\d{15}", numbers.gs1),
     # As usual as those, but one in ten of Purolator's 12 digits has this check digit too: behind
     # another form, such a number is Purolator's first of all.
-    form(r"\d{12}", weights_1_3_7),
-    form(r"(?!420)(?:[0-8]\d|96)\d{32}", lambda number: weights_1_3_7(number[-14:])),
-    form(r"96\d{20}", lambda number: gs1(number[-15:])),
-    form(r"92\d{20}", gs1),
-    form(r"\d{20}", lambda number: gs1(f"92{number}")),
-    form(r"0[0124]\d{16}", lambda number: gs1(number[2:])),
-    form(r"3\d{31}", lambda number: weights_1_3_7(number[16:28])),
+    numbers.form(r"\d{12}", numbers.weights_1_3_7),
+    numbers.form(
+        r"(?!420)(?:[0-8]\d|96)\d{32}", lambda number: numbers.weights_1_3_7(number[-14:])
+    ),
+    numbers.form(r"96\d{20}", lambda number: numbers.gs1(number[-15:])),
+    numbers.form(r"92\d{20}", numbers.gs1),
+    numbers.form(r"\d{20}", lambda number: numbers.gs1(f"92{number}")),
+    numbers.form(r"0[0124]\d{16}", lambda number: numbers.gs1(number[2:])),
+    numbers.form(r"3\d{31}", lambda number: numbers.weights_1_3_7(number[16:28])),
 )
 QUOTA = (
     "1,400 calls in 10 s per project, and a daily quota per organisation that ends at 00:00 "
@@ -80,10 +57,162 @@ VERIFIED = "FedEx' API reference and answers described by users; never run again
 _REFERENCES = ("SHIPPER_REFERENCE", "CUSTOMER_REFERENCE")
 
 
+class Address(
+    msgspec.Struct,
+    rename={
+        "state": "stateOrProvinceCode",
+        "postal_code": "postalCode",
+        "code": "countryCode",
+        "name": "countryName",
+    },
+):
+    """Where something happened, or a party is."""
+
+    city: str | None = None
+    state: str | None = None
+    postal_code: str | None = None
+    code: str | None = None
+    name: str | None = None
+
+
+class Event(
+    msgspec.Struct,
+    rename={
+        "kind": "eventType",
+        "derived": "derivedStatusCode",
+        "what": "eventDescription",
+        "reason": "exceptionCode",
+        "why": "exceptionDescription",
+        "place": "scanLocation",
+    },
+):
+    """One event; `reason` and `why` tell how an exception came about."""
+
+    date: str | None = None
+    kind: str | None = None
+    derived: str | None = None
+    what: str | None = None
+    reason: str | None = None
+    why: str | None = None
+    place: Address | None = None
+
+
+class Latest(msgspec.Struct, rename={"derived": "derivedCode"}):
+    """The status of the parcel as a whole."""
+
+    code: str | None = None
+    derived: str | None = None
+    description: str | None = None
+
+
+class Time(msgspec.Struct, rename={"kind": "type", "at": "dateTime"}):
+    """One of several times, told apart by its kind (ESTIMATED_DELIVERY, …)."""
+
+    kind: str | None = None
+    at: str | None = None
+
+
+class Window(msgspec.Struct):
+    """A span of time that FedEx names; only its end is read."""
+
+    ends: str | None = None
+
+
+class Frame(msgspec.Struct):
+    """When it should arrive, as a window."""
+
+    window: Window | None = None
+
+
+class Receipt(msgspec.Struct, rename={"signed": "signedByName", "received": "receivedByName"}):
+    """Who received the parcel."""
+
+    signed: str | None = None
+    received: str | None = None
+
+
+class Party(msgspec.Struct):
+    """The sender or the addressee."""
+
+    address: Address | None = None
+
+
+class Error(msgspec.Struct):
+    """Why there is no result; also inside a 200."""
+
+    code: str | None = None
+    message: str | None = None
+
+
+class NumberInfo(msgspec.Struct, rename={"number": "trackingNumber"}):
+    """The number a result is about."""
+
+    number: str | None = None
+
+
+class Result(
+    msgspec.Struct,
+    rename={
+        "info": "trackingNumberInfo",
+        "latest": "latestStatusDetail",
+        "scans": "scanEvents",
+        "times": "dateAndTimes",
+        "frame": "estimatedDeliveryTimeWindow",
+        "receipt": "deliveryDetails",
+        "shipper": "shipperInformation",
+        "recipient": "recipientInformation",
+        "package": "packageDetails",
+        "service": "serviceDetail",
+        "more": "additionalTrackingInfo",
+    },
+):
+    """One parcel; a number that was used again has several."""
+
+    info: NumberInfo | None = None
+    latest: Latest | None = None
+    scans: list[Event] | None = None
+    times: list[Time] | None = None
+    frame: Frame | None = None
+    receipt: Receipt | None = None
+    shipper: Party | None = None
+    recipient: Party | None = None
+    package: Any = None
+    service: Any = None
+    more: Any = None
+    error: Error | None = None
+
+    @property
+    def is_told(self) -> bool:
+        """False where neither a scan nor a status says anything of the parcel."""
+        now = self.latest
+        told = now is not None and bool(now.code or now.derived or now.description)
+        return bool(self.scans) or (told and self.error is None)
+
+
+class Complete(msgspec.Struct, rename={"number": "trackingNumber", "results": "trackResults"}):
+    """The results of one number that was asked for."""
+
+    number: str | None = None
+    results: list[Result] | None = None
+
+
+class Output(msgspec.Struct, rename={"complete": "completeTrackResults"}):
+    """The list of them."""
+
+    complete: list[Complete] | None = None
+
+
+class Reply(msgspec.Struct):
+    """The whole answer."""
+
+    output: Output | None = None
+    errors: list[Error] | None = None
+
+
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number, although the service takes thirty: each request is one permit."""
     client, secret = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     form = {"grant_type": "client_credentials", "client_id": client, "client_secret": secret}
     asked = {
         "includeDetailedScans": True,
@@ -140,17 +269,17 @@ def _tracking(result: Result) -> Tracking:
     told = history(map(_scan, result.scans or ()), newest_first=True)
     events, last = told
     status = _latest(result.latest) or told.status or statuses.IN_TRANSIT
-    status = unless_returned(status, last)
+    status = statuses.unless_returned(status, last)
     if last and last.tag is status.tag:
-        status = Status(last.tag, last.subtag)
-    times = {time.kind: text(time.at) for time in result.times or ()}
-    delivery = _delivery(events, times) if status.tag is Tag.DELIVERED else None
+        status = statuses.Status(last.tag, last.subtag)
+    named = {time.kind: text(time.at) for time in result.times or ()}
+    delivery = _delivery(events, named) if status.tag is Tag.DELIVERED else None
     receipt = result.receipt or Receipt()
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
         checkpoints=events,
-        expected_delivery=times.get("ESTIMATED_DELIVERY") or _until(result.frame),
+        expected_delivery=named.get("ESTIMATED_DELIVERY") or _until(result.frame),
         delivered_at=delivery.local if delivery else None,
         delivered_at_utc=delivery.utc if delivery else None,
         signed_by=(text(receipt.signed) or text(receipt.received)) if delivery else None,
@@ -159,7 +288,7 @@ def _tracking(result: Result) -> Tracking:
         weight_grams=_grams(result),
         service=inside(result.service, "description"),
         reference=_reference(result),
-        unknown_codes=unknown_codes(map(_code, _coded(result)), CODES, SILENT),
+        unknown_codes=statuses.unknown_codes(map(_code, _coded(result)), CODES, SILENT),
     )
 
 
@@ -186,18 +315,18 @@ def _code(told: Event | Latest) -> str:
     return (text(code) or text(told.derived) or "").upper()
 
 
-def _derived(told: Event | Latest) -> Status | None:
+def _derived(told: Event | Latest) -> statuses.Status | None:
     return CODES.get((text(told.derived) or "").upper())
 
 
 def _delivery(
-    events: tuple[Checkpoint, ...], times: Mapping[str | None, str | None]
-) -> Moment | None:
+    events: tuple[Checkpoint, ...], named: Mapping[str | None, str | None]
+) -> times.Moment | None:
     """Tell when it was delivered: by its scan, else by the answer's list of times."""
     if last := newest(events, Tag.DELIVERED):
-        return Moment(last.checkpoint_time, last.checkpoint_offset, last.checkpoint_utc)
-    at = times.get("ACTUAL_DELIVERY")
-    return read_iso(at) if at else None
+        return times.Moment(last.checkpoint_time, last.checkpoint_offset, last.checkpoint_utc)
+    at = named.get("ACTUAL_DELIVERY")
+    return times.read_iso(at) if at else None
 
 
 def _until(frame: Frame | None) -> str | None:
@@ -209,7 +338,7 @@ def _scan(event: Event) -> Scan:
     where = country(text(at.code) or text(at.name))
     place = Place(where, at.city, at.state, at.postal_code)
     code = text(event.kind) or text(event.derived)
-    return scan(read_iso(event.date or ""), _sentence(event), _known(event), code, place)
+    return scan(times.read_iso(event.date or ""), _sentence(event), _known(event), code, place)
 
 
 def _city(party: Party | None) -> str | None:
@@ -221,17 +350,21 @@ def _sentence(event: Event) -> str:
     return ": ".join(part for part in (text(event.what), text(event.why)) if part)
 
 
-def _known(event: Event) -> Status | None:
+def _known(event: Event) -> statuses.Status | None:
     if _code(event) in SILENT:
         return None
     known = CODES.get(_code(event)) or _derived(event)
     if known is statuses.PROBLEM:
-        return REASONS.get(event.reason or "") or recognise(text(event.why) or "") or known
-    return unless_denied(known, _sentence(event)) if known else recognise(_sentence(event))
+        return REASONS.get(event.reason or "") or statuses.recognise(text(event.why) or "") or known
+    return (
+        statuses.unless_denied(known, _sentence(event))
+        if known
+        else statuses.recognise(_sentence(event))
+    )
 
 
-def _latest(latest: Latest | None) -> Status | None:
+def _latest(latest: Latest | None) -> statuses.Status | None:
     if latest is None:
         return None
     known = CODES.get(_code(latest)) or _derived(latest)
-    return unless_denied(known, text(latest.description) or "") if known else None
+    return statuses.unless_denied(known, text(latest.description) or "") if known else None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from couriers.reading import statuses
-from couriers.reading.statuses import Status
 
-_MEANINGS: dict[Status, str] = {
+_MEANINGS: dict[statuses.Status, str] = {
     statuses.INFO_RECEIVED: "OC OX IN MD EP",
     statuses.ACCEPTED: "PU PX AP OF",
     statuses.IN_TRANSIT: "IT IX AE AO EA ED EO OW PF PM RL SP",
@@ -22,12 +21,12 @@ _MEANINGS: dict[Status, str] = {
     statuses.RETURNING: "RS RT",
 }
 
-CODES: dict[str, Status] = {
+CODES: dict[str, statuses.Status] = {
     code: status for status, codes in _MEANINGS.items() for code in codes.split()
 }
 """`eventType`, `latestStatusDetail.code` and `.derivedCode`: the API reference's status codes."""
 
-REASONS: dict[str, Status] = {
+REASONS: dict[str, statuses.Status] = {
     "03": statuses.WRONG_ADDRESS,
     "07": statuses.REFUSED,
     "08": statuses.NOBODY_THERE,

@@ -14,36 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from couriers.hermes_de.codes import (
-    EVENTS,
-    FORBIDDEN,
-    NOT_YET,
-    OLD,
-    OLD_EVENTS,
-    REASONS,
-    SILENT,
-    TOKEN_REFUSED,
-)
-from couriers.http.numbers import alphanumeric
+from couriers.hermes_de import codes
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
-from couriers.reading.answer import decode, place, text
-from couriers.reading.checkpoints import (
-    Place,
-    Scan,
-    history,
-    scan,
-    tracking_of,
-    unknown_codes,
-)
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import decode, inside, place, text
+from couriers.reading.checkpoints import Place, Scan, history, latest, scan, tracking_of
 from couriers.reading.countries import country
-from couriers.reading.details import inside
-from couriers.reading.multi_piece import latest
-from couriers.reading.number_forms import NumberForm, form
-from couriers.reading.status_phrases import recognise, unless_denied
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import AuthFailed, RequestRefused, WrongNumber
 from tracking.request import TrackingRequest
@@ -59,7 +37,10 @@ ASKS = "`GET /shipmentinfo`"
 AUTH = "OAuth, with a user's password"
 CREDENTIALS_FROM = "Hermes Germany's contact for customers: access to the Hermes Shipping Interface"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (form(r"H\d{19}"), form(r"\d{14}|\d{16}", loose=True))
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.form(r"H\d{19}"),
+    numbers.form(r"\d{14}|\d{16}", loose=True),
+)
 QUOTA = "none published"
 VERIFIED = (
     "Hermes' OpenAPI text and its list of event codes; no recorded answer was found; never run "
@@ -119,12 +100,12 @@ class _Reply(msgspec.Struct, rename={"shipments": "shipmentinfo", "results": "li
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number, although the service takes a hundred: each request is one permit."""
     client, secret, user, password = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     login = {"client_id": client, "client_secret": secret, "username": user, "password": password}
     grant = Grant(
         fetch.settings.token_url,
         form={"grant_type": "password"} | login,
-        refusals=tuple(f'"{code}"'.encode() for code in sorted(TOKEN_REFUSED)),
+        refusals=tuple(f'"{code}"'.encode() for code in sorted(codes.TOKEN_REFUSED)),
     )
     answer = await fetch.get(
         ["shipmentinfo"],
@@ -153,9 +134,9 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
 def _judge(status: int, told: Mapping[str | None, str | None]) -> Tracking:
     """Read what stands where events are due."""
     said = "; ".join(f"{code}: {what}" for code, what in told.items())
-    if NOT_YET in told:
+    if codes.NOT_YET in told:
         return NOT_FOUND_YET
-    if {FORBIDDEN, *TOKEN_REFUSED} & told.keys():
+    if {codes.FORBIDDEN, *codes.TOKEN_REFUSED} & told.keys():
         raise AuthFailed(said)
     if status == HTTPStatus.BAD_REQUEST and told:
         raise RequestRefused(said)
@@ -170,32 +151,36 @@ def _tracking(shipment: _Shipment) -> Tracking:
         expected_delivery=text(shipment.forecast.date) if shipment.forecast else None,
         destination=place(receiver.city, to.name if to else None),
         reference=inside(shipment.reference),
-        unknown_codes=unknown_codes(each.code for each in listed if not _means(each.code)),
+        unknown_codes=statuses.unknown_codes(each.code for each in listed if not _means(each.code)),
     )
 
 
 def _scan(event: _Event) -> Scan:
     unit = event.unit or _Unit()
     where = Place(country(text(unit.country)), unit.city, location=unit.name)
-    return scan(read_iso(event.at or ""), event.what, _known(event), event.code, where)
+    return scan(times.read_iso(event.at or ""), event.what, _known(event), event.code, where)
 
 
-def _known(event: _Event) -> Status | None:
+def _known(event: _Event) -> statuses.Status | None:
     said = text(event.what) or ""
     match _means(event.code):
         case None:
-            return recognise(said)
-        case Status() as known:
-            return unless_denied(known, said)
+            return statuses.recognise(said)
+        case statuses.Status() as known:
+            return statuses.unless_denied(known, said)
         case _:
             return None
 
 
-def _means(code: str | None) -> Status | str | None:
+def _means(code: str | None) -> statuses.Status | str | None:
     """Look a code up: its status, the event itself if that decides nothing, None if unknown."""
     numbers = _three_numbers(text(code) or "")
-    known = REASONS.get(numbers) or REASONS.get(numbers[:6]) or EVENTS.get(numbers[:3])
-    return known or (numbers[:3] if numbers[:3] in SILENT else None)
+    known = (
+        codes.REASONS.get(numbers)
+        or codes.REASONS.get(numbers[:6])
+        or codes.EVENTS.get(numbers[:3])
+    )
+    return known or (numbers[:3] if numbers[:3] in codes.SILENT else None)
 
 
 def _three_numbers(code: str) -> str:
@@ -203,5 +188,5 @@ def _three_numbers(code: str) -> str:
     if parts := re.fullmatch(r"(\d{1,3})-(\d{1,3})-(\d{1,3})", code, re.ASCII):
         return "".join(part.zfill(3) for part in parts.groups())
     if re.fullmatch(r"\d{4}", code, re.ASCII):
-        return OLD.get(code) or OLD_EVENTS.get(code[:2], "")
+        return codes.OLD.get(code) or codes.OLD_EVENTS.get(code[:2], "")
     return code if re.fullmatch(r"\d{9}", code, re.ASCII) else ""

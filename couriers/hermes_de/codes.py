@@ -7,9 +7,8 @@ where) and by an older one of four digits.
 from __future__ import annotations
 
 from couriers.reading import statuses
-from couriers.reading.statuses import Status
 
-EVENTS: dict[str, Status] = {
+EVENTS: dict[str, statuses.Status] = {
     "000": statuses.INFO_RECEIVED,
     "010": statuses.ACCEPTED,
     "030": statuses.IN_TRANSIT,
@@ -33,7 +32,7 @@ EVENTS: dict[str, Status] = {
 }
 """The first of the three numbers: what happened."""
 
-REASONS: dict[str, Status] = {
+REASONS: dict[str, statuses.Status] = {
     # Announced, and not yet where it was expected.
     "000001": statuses.PROBLEM,
     "000002": statuses.PROBLEM,

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import functools
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from email.utils import formatdate
 from html import escape
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 from aiohttp import hdrs
 from yarl import URL
 
-from couriers.http.addresses import address, root
 from couriers.http.redaction import KEPT_BYTES, excerpt, redact, without_secrets
-from couriers.http.send_gate import Gate, courier_down
+from couriers.http.session import Gate, courier_down
 from couriers.http.settings import CourierSettings
 from couriers.http.tokens import Grant, Token, TokenCache, account_key, read_token
 from couriers.reading.answer import Answer
 from tracking.checkpoint import Tracking
-from tracking.errors import CourierDown, CourierError, RequestRefused, Unread, UnreadableAnswer
+from tracking.errors import (
+    CourierDown,
+    CourierError,
+    InvalidNumber,
+    RequestRefused,
+    Unread,
+    UnreadableAnswer,
+)
 from tracking.permit import Permit
 
 BODY_BYTES = 1024 * 1024
@@ -240,3 +248,41 @@ async def _capped(response: aiohttp.ClientResponse) -> bytes:
                 f"the answer is larger than {BODY_BYTES} bytes", http_status=response.status
             )
     return bytes(body)
+
+
+_DOTS = (".", "..")
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def address(base_url: str, path: Sequence[str], query: Mapping[str, str] | None = None) -> URL:
+    """Put path segments and query parameters behind `base_url`.
+
+    Each segment is percent-encoded as a whole: no `/`, `?`, `#` or `%2e` in it can reach another
+    path. Raises InvalidNumber for a segment that a courier's server might still read as a step
+    upwards after decoding it, RequestRefused for a `base_url` that is none.
+    """
+    base = root(base_url)
+    behind = "/".join(map(_encoded, path))
+    whole = base.with_path(f"{base.raw_path.rstrip('/')}/{behind}", encoded=True)
+    return whole.with_query(dict(query)) if query else whole
+
+
+def _encoded(segment: str) -> str:
+    if _PLAIN.fullmatch(segment):
+        return segment  # nearly every slug and number, at a fifth of the time
+    if not segment or any(part in _DOTS for part in segment.split("/")):
+        raise InvalidNumber(f"{segment[:80]!r} cannot be part of an address")
+    return quote(segment, safe="")
+
+
+@functools.lru_cache(maxsize=256)
+def root(text: str) -> URL:
+    """Check a configured address: http or https, a host, no account, query or fragment."""
+    try:
+        url = URL(text)
+        fits = url.scheme in ("http", "https") and bool(url.host) and url.explicit_port != 0
+    except ValueError as unfit:
+        raise RequestRefused(f"{text[:200]!r} is no address: {unfit}") from unfit
+    if not fits or url.user is not None or url.query_string or url.fragment:
+        raise RequestRefused(f"{text[:200]!r} must be http(s)://host[:port][/path] and no more")
+    return url

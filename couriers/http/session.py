@@ -1,12 +1,125 @@
-"""The one HTTP session of a process."""
+"""The one HTTP session of a process: no byte of a tracking request leaves it without its permit.
+
+Two public hooks of aiohttp carry it. A middleware, a new one for each request, hands the gate to
+the request object; the session's `request_class` opens it with the connection in hand.
+"""
 
 from __future__ import annotations
 
+import socket
 import sys
+from typing import ClassVar
 
 import aiohttp
+from aiohttp.client_middlewares import ClientHandlerType
+from aiohttp.connector import Connection
 
-from couriers.http.send_gate import GatedRequest
+from tracking.errors import CourierDown, NotStarted
+from tracking.network import network_reason
+from tracking.permit import Permit
+
+_TCP_INFO: int | None = getattr(socket, "TCP_INFO", None)
+_LAST_DATA_RECEIVED = 52
+"""Where tcpi_last_data_recv stands in Linux' struct tcp_info: 32 bits, in ms."""
+
+
+def courier_down(host: str | None, broken: Exception) -> CourierDown:
+    """Word a failure of the network; aiohttp's own text may hold the address, and that a key."""
+    reason = network_reason(broken) or type(broken).__name__
+    return CourierDown(f"{host} does not answer ({reason})")
+
+
+class Gate:
+    """Lets one HTTP request through, once, at the instant its permit names.
+
+    aiohttp sends an idempotent request a second time by itself when a reused connection breaks.
+    That would be an arrival nobody counted: the middleware turns the broken connection into
+    CourierDown before aiohttp sees it, and `open` refuses a second passage whatever the reason.
+    """
+
+    def __init__(self, permit: Permit) -> None:
+        self._permit = permit
+        self._opened = False
+        self._socket: socket.socket | None = None
+
+    async def __call__(
+        self, request: aiohttp.ClientRequest, handler: ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Serve as aiohttp's middleware. Raises CourierDown, NotStarted."""
+        if not isinstance(request, GatedRequest):
+            raise TypeError("the session must come from couriers.http.session.open_session")
+        request.gate = self
+        try:
+            response = await handler(request)
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as broken:
+            raise courier_down(request.url.host, broken) from broken
+        self._permit.answered(_silent_for(self._socket))
+        return response
+
+    async def open(self, connection: Connection) -> None:
+        """Wait for the permitted instant. Raises NotStarted, and then no byte has left."""
+        if self._opened:
+            raise CourierDown("the connection broke before an answer came")
+        try:
+            await self._permit.before_send()
+        except NotStarted:
+            # Nothing was written, so the next request may have the connection.
+            connection.release()
+            raise
+        self._opened = True
+
+    def stamp(self, connection: Connection) -> None:
+        """Report the send, if the operating system has taken every byte.
+
+        Otherwise the true instant is still to come. It is then not reported at all: the permit
+        counts as used at the last permitted instant, which is safe, while an early stamp is not.
+        """
+        transport = connection.transport
+        self._socket = transport.get_extra_info("socket") if transport else None
+        if transport is None or not transport.get_write_buffer_size():
+            self._permit.after_send()
+
+
+class GatedRequest(aiohttp.ClientRequest):
+    """A request that waits for its gate; one without a gate (a token's) goes straight out."""
+
+    gate: Gate | None = None
+    kept_below: ClassVar[int] = sys.maxsize
+    """A connection whose descriptor is not below this is closed after the answer. Descriptors are
+    given out from the lowest on, so this bounds how many files are open beside those of calls."""
+
+    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        """Write the request, gate first, stamp after. Called by aiohttp, connection in hand."""
+        if conn.protocol is not None and _descriptor(conn) >= self.kept_below:
+            conn.protocol.force_close()
+        if self.gate is None:
+            return await super().send(conn)
+        await self.gate.open(conn)
+        response = await super().send(conn)
+        # Before Python 3.12 a task of its own writes headers and body: `close` waits for it.
+        await self.close()
+        self.gate.stamp(conn)
+        return response
+
+
+def _silent_for(connected: socket.socket | None) -> float:
+    """Seconds since the kernel took the last bytes, 0 where it does not say.
+
+    A busy event loop reads an answer late, and that is not the courier's.
+    """
+    if connected is None or _TCP_INFO is None:
+        return 0.0
+    try:
+        told = connected.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _LAST_DATA_RECEIVED + 4)
+    except OSError:
+        return 0.0  # closed with the answer
+    return int.from_bytes(told[_LAST_DATA_RECEIVED:], sys.byteorder) / 1000
+
+
+def _descriptor(connection: Connection) -> int:
+    socket = connection.transport and connection.transport.get_extra_info("socket")
+    return socket.fileno() if socket else -1
+
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 30.0

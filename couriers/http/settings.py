@@ -1,7 +1,8 @@
-"""What the configuration says of one courier, and the complaint when it says too little."""
+"""What the configuration says of one courier, how its login travels, and what is missing."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -61,3 +62,10 @@ def credentials(settings: CourierSettings, keys: Sequence[str], come_from: str) 
         )
         raise NoCredentials(f"not set: {wanted}; get it from {come_from}")
     return [settings.credentials[key] for key in keys]
+
+
+def basic_auth(login: str, password: str) -> str:
+    """Write the value of `Authorization`. Raises ValueError for a login with a colon in it."""
+    if ":" in login:
+        raise ValueError("RFC 7617 allows no colon in a login")
+    return "Basic " + base64.b64encode(f"{login}:{password}".encode()).decode()

@@ -11,8 +11,7 @@ from typing import Any
 
 from couriers.http.refusals import refuse
 from couriers.http.settings import CourierSettings
-from couriers.reading.answer import Answer, decode
-from couriers.reading.xml import read_xml
+from couriers.reading.answer import Answer, decode, read_xml
 from tracking.errors import AuthFailed, CourierError, RequestRefused, UnreadableAnswer
 
 EARLY_SECONDS = 60.0

@@ -10,29 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from couriers.http.numbers import alphanumeric
+import msgspec
+
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
-from couriers.postnl.answer import Address, Event, Reply, Shipment, State, each, said
 from couriers.postnl.codes import EVENTS, NOTHING, SILENT, STATUSES
-from couriers.reading import statuses
-from couriers.reading.answer import decode
-from couriers.reading.checkpoints import (
-    Scan,
-    history,
-    refined,
-    scan,
-    tracking_of,
-    unknown_codes,
-)
-from couriers.reading.details import grams, inside, others
-from couriers.reading.multi_piece import latest, together
-from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise, unless_sent_back
-from couriers.reading.statuses import Status
-from couriers.reading.times import Moment, read_day_first, read_iso
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import decode, grams, inside, others, text
+from couriers.reading.checkpoints import Scan, history, latest, scan, together, tracking_of
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -48,17 +35,133 @@ ASKS = "`GET /shipment/v2/status/barcode/N`"
 AUTH = "a key in `apikey`"
 CREDENTIALS_FROM = "developer.postnl.nl: a key with Shippingstatus; it shows your own parcels only"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (form(r"3S[A-Z]{3,4}\d{7,9}"), s10("NL"))
+PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.form(r"3S[A-Z]{3,4}\d{7,9}"), numbers.s10("NL"))
 QUOTA = "asks for useful intervals, not every minute"
 VERIFIED = "PostNL's OpenAPI text, its tables of codes and samples; never run against the live site"
 
 _RECEIVER, _SENDER = "01", "02"
 
 
+T = TypeVar("T")
+
+Value = str | int | float | dict[str, Any] | None
+_EMPTY = "{}"
+
+
+def said(value: Value) -> str | None:
+    """Read a value as text; None for an empty object, also for one written as text."""
+    told = None if isinstance(value, dict) else text(value)
+    return None if told == _EMPTY else told
+
+
+def each(value: list[T] | T | None) -> list[T]:
+    """Read what may be several, one or nothing as a list."""
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+class Event(msgspec.Struct, rename={"code": "Code", "what": "Description", "at": "TimeStamp"}):
+    """One scan."""
+
+    code: Value = None
+    what: Value = None
+    at: Value = None
+
+
+class State(
+    msgspec.Struct, rename={"code": "StatusCode", "what": "StatusDescription", "at": "TimeStamp"}
+):
+    """The status of a shipment, now."""
+
+    code: Value = None
+    what: Value = None
+    at: Value = None
+
+
+class Address(msgspec.Struct, rename={"kind": "AddressType", "city": "City"}):
+    """Of the addressee (01) or the sender (02)."""
+
+    kind: Value = None
+    city: Value = None
+
+
+class Expectation(msgspec.Struct, rename={"until": "ETATo"}):
+    """When it should arrive."""
+
+    until: Value = None
+
+
+class Shipment(
+    msgspec.Struct,
+    rename={
+        "main": "MainBarcode",
+        "barcode": "Barcode",
+        "day": "DeliveryDate",
+        "addresses": "Address",
+        "events": "Event",
+        "expected": "Expectation",
+        "status": "Status",
+        "dimension": "Dimension",
+        "product": "ProductDescription",
+        "reference": "Reference",
+    },
+):
+    """One parcel, with its events only where they were asked for."""
+
+    main: Value = None
+    barcode: Value = None
+    day: Value = None
+    addresses: list[Address] | Address | None = None
+    events: list[Event] | Event | None = None
+    expected: Expectation | None = None
+    status: State | None = None
+    dimension: Any = None
+    product: Any = None
+    reference: Any = None
+
+    @property
+    def is_told(self) -> bool:
+        """False for an empty object that stands for no shipment."""
+        return bool(said(self.barcode) or said(self.main) or self.events or self.status)
+
+
+class Told(msgspec.Struct, rename={"shipment": "Shipment"}):
+    """A shipment, or several of one reference."""
+
+    shipment: list[Shipment] | Shipment | None = None
+
+
+class Complaint(msgspec.Struct, rename={"message": "Message", "code": "Code"}):
+    """A warning about a number, or an error."""
+
+    message: Value = None
+    code: Value = None
+
+
+class Reply(
+    msgspec.Struct,
+    rename={
+        "complete": "CompleteStatus",
+        "current": "CurrentStatus",
+        "warnings": "Warnings",
+        "errors": "Errors",
+        "error_list": "Error",
+    },
+):
+    """The whole answer."""
+
+    complete: Told | None = None
+    current: Told | None = None
+    warnings: list[Complaint] | Complaint | None = None
+    errors: list[Complaint] | Complaint | None = None
+    error_list: list[Complaint] | Complaint | None = None
+
+
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number with its events."""
     [key] = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     answer = await fetch.get(
         ["shipment", "v2", "status", "barcode", number],
         query={"detail": "true", "language": "EN"},
@@ -108,7 +211,7 @@ def _tracking(shipment: Shipment) -> Tracking:
     status = _status(shipment.status, last)
     if status is None and not events:
         raise UnreadableAnswer("a shipment with neither a known status nor an event")
-    status = refined(status or statuses.IN_TRANSIT, last)
+    status = statuses.refined(status or statuses.IN_TRANSIT, last)
     answer = tracking_of(past, status)
     since = said(shipment.status.at) if answer.delivered and shipment.status else None
     expected = shipment.expected
@@ -120,39 +223,41 @@ def _tracking(shipment: Shipment) -> Tracking:
         weight_grams=grams(inside(shipment.dimension, "Weight"), "g"),
         service=inside(shipment.product),
         reference=inside(shipment.reference),
-        unknown_codes=unknown_codes((said(state.code) for state in states), STATUSES, SILENT)
-        + unknown_codes((_code(event) for event in listed), EVENTS, SILENT),
+        unknown_codes=statuses.unknown_codes(
+            (said(state.code) for state in states), STATUSES, SILENT
+        )
+        + statuses.unknown_codes((_code(event) for event in listed), EVENTS, SILENT),
     )
 
 
-def _status(state: State | None, last: Checkpoint | None) -> Status | None:
+def _status(state: State | None, last: Checkpoint | None) -> statuses.Status | None:
     """Read the status; where it says "delivered", the newest event may say to whom or where."""
     known = _meaning(state)
-    by_event = Status(last.tag, last.subtag) if last else None
+    by_event = statuses.Status(last.tag, last.subtag) if last else None
     if known and known.tag is Tag.DELIVERED and last:
         elsewhere = last.tag in (Tag.AVAILABLE_FOR_PICKUP, Tag.EXCEPTION)
         return by_event if elsewhere else known
     return known or by_event
 
 
-def _meaning(state: State | None) -> Status | None:
+def _meaning(state: State | None) -> statuses.Status | None:
     return STATUSES.get(said(state.code) or "") if state else None
 
 
-def _scan(told: Event | State, known: Status | None) -> Scan:
+def _scan(told: Event | State, known: statuses.Status | None) -> Scan:
     return scan(_moment(said(told.at) or ""), said(told.what), known, said(told.code))
 
 
-def _moment(at: str) -> Moment:
+def _moment(at: str) -> times.Moment:
     """Read a time; the service's other addresses write the year first."""
-    return read_iso(at) if re.match(r"\d{4}-", at) else read_day_first(at)
+    return times.read_iso(at) if re.match(r"\d{4}-", at) else times.read_day_first(at)
 
 
-def _known(event: Event) -> Status | None:
+def _known(event: Event) -> statuses.Status | None:
     if _code(event) in SILENT:
         return None
     known, what = EVENTS.get(_code(event)), said(event.what) or ""
-    return unless_sent_back(known, what) if known else recognise(what)
+    return statuses.unless_sent_back(known, what) if known else statuses.recognise(what)
 
 
 def _code(event: Event) -> str:

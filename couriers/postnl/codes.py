@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from couriers.reading import statuses
-from couriers.reading.statuses import Status
 
-STATUSES: dict[str, Status] = {
+STATUSES: dict[str, statuses.Status] = {
     "1": statuses.INFO_RECEIVED,
     "2": statuses.ACCEPTED,
     "3": statuses.ACCEPTED,
@@ -36,7 +35,7 @@ STATUSES: dict[str, Status] = {
 }
 """`StatusCode`: the developer portal's table."""
 
-_MEANINGS: dict[Status, str] = {
+_MEANINGS: dict[statuses.Status, str] = {
     statuses.INFO_RECEIVED: "A01 A10 A71 F01 M01 M03 X80 A20 A21 A22",
     statuses.ACCEPTED: "B01 B04 B06 C01 X40 A73 A74",
     statuses.IN_TRANSIT: (
@@ -68,7 +67,7 @@ _MEANINGS: dict[Status, str] = {
     statuses.RETURNED: "J63",
 }
 
-EVENTS: dict[str, Status] = {
+EVENTS: dict[str, statuses.Status] = {
     code: status for status, codes in _MEANINGS.items() for code in codes.split()
 }
 """`Code` of events, letter first: the portal's table, where many more only say "sorted"."""

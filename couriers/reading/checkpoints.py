@@ -1,14 +1,15 @@
-"""Events become checkpoints, in order; and what the newest of them says."""
+"""Events become checkpoints, in order; what the newest says of one parcel, or of several."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
 from couriers.reading.answer import text
 from couriers.reading.countries import Country
-from couriers.reading.statuses import IN_TRANSIT, RETURNED, Status
+from couriers.reading.statuses import IN_TRANSIT, Status
 from couriers.reading.times import Moment
 from tracking.checkpoint import Checkpoint, Tag, Tracking
 
@@ -140,31 +141,6 @@ def newest(events: Sequence[Checkpoint], tag: Tag | None = None) -> Checkpoint |
     return next((event for event in reversed(events) if tag in (None, event.tag)), None)
 
 
-def refined(status: Status, last: Checkpoint | None) -> Status:
-    """Give a courier's coarse status the detail of the newest event that bears one.
-
-    Only where both say the same, where the event says more of a parcel that is under way, or where
-    what the status calls delivered went back to the sender.
-    """
-    if last is None:
-        return status
-    status = unless_returned(status, last)
-    says_more = status == IN_TRANSIT and last.tag is Tag.OUT_FOR_DELIVERY
-    return Status(last.tag, last.subtag) if says_more or last.tag is status.tag else status
-
-
-def unless_returned(status: Status, last: Checkpoint | None) -> Status:
-    """Call a delivery a return where the newest event says that the sender has it."""
-    back = status.tag is Tag.DELIVERED and last is not None and last.subtag == RETURNED.subtag
-    return RETURNED if back else status
-
-
-def unknown_codes(codes: Iterable[str | int | None], *tables: Container[str]) -> tuple[str, ...]:
-    """List the status codes that no table of a module holds, each once."""
-    given = {code for each in codes if (code := text(each))}
-    return tuple(sorted(code for code in given if not any(code in table for table in tables)))
-
-
 def _each_once(events: Iterable[Checkpoint]) -> list[Checkpoint]:
     once: dict[tuple[object, ...], Checkpoint] = {}
     for event in events:
@@ -174,3 +150,34 @@ def _each_once(events: Iterable[Checkpoint]) -> list[Checkpoint]:
 
 def _seconds(event: Checkpoint) -> float:
     return event.checkpoint_utc.timestamp() if event.checkpoint_utc else 0.0
+
+
+def together(pieces: Sequence[Tracking]) -> Tracking:
+    """Put the answers about all pieces of a consignment together; expects at least one.
+
+    Every event of every piece is kept. The status is that of the piece seen last among those still
+    under way, else among those not delivered: delivered means that all are. The weight is that of
+    all, known where each piece's is.
+    """
+    if len(pieces) == 1:
+        return pieces[0]
+    active = [piece for piece in pieces if piece.active]
+    slowest = active or [piece for piece in pieces if not piece.delivered] or list(pieces)
+    codes = {code for piece in pieces for code in piece.unknown_codes}
+    weights = [piece.weight_grams for piece in pieces if piece.weight_grams]
+    return max(slowest, key=_seen_last)._replace(
+        checkpoints=oldest_first(
+            chain.from_iterable(piece.checkpoints for piece in pieces), newest_first=False
+        ),
+        weight_grams=sum(weights) if len(weights) == len(pieces) else None,
+        unknown_codes=tuple(sorted(codes)),
+    )
+
+
+def latest(parcels: Iterable[Tracking]) -> Tracking:
+    """Choose among parcels that were given the same number the one seen last; expects one."""
+    return max(parcels, key=_seen_last)
+
+
+def _seen_last(piece: Tracking) -> str:
+    return piece.checkpoints[-1].checkpoint_time if piece.checkpoints else ""

@@ -11,44 +11,17 @@ import re
 import uuid
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from couriers.http.basic_auth import basic_auth
-from couriers.http.numbers import alphanumeric
+import msgspec
+
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import credentials
+from couriers.http.settings import basic_auth, credentials
 from couriers.http.tokens import Grant
-from couriers.reading import statuses
-from couriers.reading.answer import decode, place, text
-from couriers.reading.check_digits import weights_1_and_2
-from couriers.reading.checkpoints import (
-    Place,
-    Scan,
-    history,
-    scan,
-    tracking_of,
-    unknown_codes,
-    unless_returned,
-)
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import decode, grams, inside, others, place, text
+from couriers.reading.checkpoints import Place, Scan, history, latest, scan, together, tracking_of
 from couriers.reading.countries import country
-from couriers.reading.details import grams, inside, others
-from couriers.reading.multi_piece import latest, together
-from couriers.reading.number_forms import NumberForm, form
-from couriers.reading.status_phrases import recognise, unless_denied
-from couriers.reading.statuses import Status
-from couriers.reading.times import offset_between, read_digits
-from couriers.ups.answer import (
-    Activity,
-    Address,
-    Complaint,
-    Day,
-    Location,
-    Package,
-    Party,
-    Reply,
-    Shipment,
-    Told,
-)
 from couriers.ups.codes import ACTIVITIES, INVALID, REFUSED, SILENT, STATUS_CODES, TYPES, UNKNOWN
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import AuthFailed, InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
@@ -65,10 +38,10 @@ ASKS = "`GET /api/track/v1/details/N`"
 AUTH = "OAuth client credentials, by Basic"
 CREDENTIALS_FROM = "developer.ups.com: an app with the Tracking product"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (
-    form(r"1Z[0-9A-Z]{16}", lambda number: weights_1_and_2(number[2:])),
-    form(r"[AHJKTV]\d{10}", lambda number: weights_1_and_2(number[1:])),
-    form(r"\d{9}|\d{12}", loose=True),
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.form(r"1Z[0-9A-Z]{16}", lambda number: numbers.weights_1_and_2(number[2:])),
+    numbers.form(r"[AHJKTV]\d{10}", lambda number: numbers.weights_1_and_2(number[1:])),
+    numbers.form(r"\d{9}|\d{12}", loose=True),
 )
 QUOTA = "none published"
 VERIFIED = "UPS' OpenAPI text and its list of status codes; never run against the live site"
@@ -77,10 +50,138 @@ _SUBMITS = re.compile(r"\bto submit your package for clearance\b", re.IGNORECASE
 """Words beside the code of a clearance that is done, of one that begins."""
 
 
+class Told(msgspec.Struct, rename={"status_code": "statusCode", "kind": "type"}):
+    """A status, of an activity or of the package now (whose code may stand in `code`)."""
+
+    kind: str | None = None
+    code: str | None = None
+    status_code: str | None = None
+    description: str | None = None
+
+
+class Address(
+    msgspec.Struct,
+    rename={"state": "stateProvince", "postal_code": "postalCode", "code": "countryCode"},
+):
+    """Where something happened, or a party is."""
+
+    city: str | None = None
+    state: str | None = None
+    postal_code: str | None = None
+    code: str | None = None
+    country: str | None = None
+
+
+class Location(msgspec.Struct):
+    """A place; without an address it is only the number of a building."""
+
+    address: Address | str | None = None
+
+
+class Activity(
+    msgspec.Struct, rename={"offset": "gmtOffset", "gmt_date": "gmtDate", "gmt_time": "gmtTime"}
+):
+    """One scan; its place in time also at Greenwich, in some answers."""
+
+    date: str | None = None
+    time: str | None = None
+    offset: str | None = None
+    gmt_date: str | None = None
+    gmt_time: str | None = None
+    status: Told | None = None
+    location: Location | None = None
+
+
+class Day(msgspec.Struct, rename={"kind": "type"}):
+    """A day of delivery: scheduled (SDD), re-scheduled (RDD) or done (DEL)."""
+
+    kind: str | None = None
+    date: str | None = None
+
+
+class Party(msgspec.Struct, rename={"kind": "type"}):
+    """The sender (ORIGIN) or the addressee (DESTINATION)."""
+
+    kind: str | None = None
+    address: Address | str | None = None
+
+
+class Receipt(msgspec.Struct, rename={"by": "receivedBy"}):
+    """Who received the parcel. Photos and signatures in it are not read: they prove nothing."""
+
+    by: str | None = None
+
+
+class Alias(msgspec.Struct):
+    """Another number of the same parcel, at a partner's."""
+
+    number: str | None = None
+
+
+class Package(
+    msgspec.Struct,
+    rename={
+        "number": "trackingNumber",
+        "aliases": "alternateTrackingNumber",
+        "now": "currentStatus",
+        "days": "deliveryDate",
+        "receipt": "deliveryInformation",
+        "parties": "packageAddress",
+        "references": "referenceNumber",
+    },
+):
+    """One parcel."""
+
+    number: str | None = None
+    aliases: list[Alias] | None = None
+    activity: list[Activity] | None = None
+    now: Told | None = None
+    days: list[Day] | None = None
+    receipt: Receipt | None = None
+    parties: list[Party] | None = None
+    weight: Any = None
+    service: Any = None
+    references: Any = None
+
+
+class Complaint(msgspec.Struct):
+    """A warning about a number, or an error."""
+
+    code: str | None = None
+    message: str | None = None
+
+
+class Shipment(msgspec.Struct, rename={"number": "inquiryNumber"}):
+    """What belongs to the number that was asked for."""
+
+    number: str | None = None
+    package: list[Package] | None = None
+    warnings: list[Complaint] | None = None
+
+
+class Shipments(msgspec.Struct):
+    """The list of them."""
+
+    shipment: list[Shipment] | None = None
+
+
+class Errors(msgspec.Struct):
+    """Why there is no answer."""
+
+    errors: list[Complaint] | None = None
+
+
+class Reply(msgspec.Struct, rename={"told": "trackResponse", "failed": "response"}):
+    """The whole answer: one of the two."""
+
+    told: Shipments | None = None
+    failed: Errors | None = None
+
+
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number."""
     client, secret = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     basic = {"Authorization": basic_auth(client, secret)}
     form = {"grant_type": "client_credentials"}
     answer = await fetch.get(
@@ -157,9 +258,9 @@ def _tracking(package: Package) -> Tracking:
     status = _known(package.now) or past.status
     if status is None and not events:
         raise UnreadableAnswer("a package with neither activity nor a status")
-    status = unless_returned(status or statuses.IN_TRANSIT, last)
+    status = statuses.unless_returned(status or statuses.IN_TRANSIT, last)
     if last and last.tag is status.tag:
-        status = Status(last.tag, last.subtag)
+        status = statuses.Status(last.tag, last.subtag)
     answer = tracking_of(past, status)
     return answer._replace(
         expected_delivery=_expected(package.days or []),
@@ -171,7 +272,7 @@ def _tracking(package: Package) -> Tracking:
         ),
         service=inside(package.service, "description"),
         reference=inside(package.references, "number"),
-        unknown_codes=unknown_codes(
+        unknown_codes=statuses.unknown_codes(
             (_code(each) for each in (*map(_told, package.activity or ()), package.now)),
             STATUS_CODES,
             ACTIVITIES,
@@ -182,7 +283,7 @@ def _tracking(package: Package) -> Tracking:
 
 def _scan(activity: Activity) -> Scan:
     day, clock = activity.date or "", activity.time or ""
-    moment = read_digits(day, clock, place_offset=text(activity.offset) or _offset(activity))
+    moment = times.read_digits(day, clock, place_offset=text(activity.offset) or _offset(activity))
     told = _told(activity)
     at = _address(activity.location)
     where = country(text(at.code) or text(at.country))
@@ -201,18 +302,18 @@ def _code(told: Told | None) -> str | None:
 def _offset(activity: Activity) -> str | None:
     """Work out how far the place is from Greenwich, where only its two times are given."""
     try:
-        there = read_digits(activity.gmt_date or "", activity.gmt_time or "")
-        here = read_digits(activity.date or "", activity.time or "")
+        there = times.read_digits(activity.gmt_date or "", activity.gmt_time or "")
+        here = times.read_digits(activity.date or "", activity.time or "")
     except UnreadableAnswer:
         return None  # the leading zero of an hour may be lost
-    return offset_between(here, there)
+    return times.offset_between(here, there)
 
 
 def _address(place: Location | Party | None) -> Address:
     return place.address if place and isinstance(place.address, Address) else Address()
 
 
-def _known(told: Told | None) -> Status | None:
+def _known(told: Told | None) -> statuses.Status | None:
     """Read a status by its code, its type, its words; the current one has its code in `code`."""
     if told is None:
         return None
@@ -226,11 +327,11 @@ def _known(told: Told | None) -> Status | None:
         return own
     if by_code == statuses.CUSTOMS_DONE and _SUBMITS.search(said):
         return statuses.CUSTOMS_BEGUN
-    by_words = recognise(said)
+    by_words = statuses.recognise(said)
     known = by_code or TYPES.get(text(told.kind) or "") or by_words
     if known is statuses.IN_TRANSIT and by_words and by_words.tag is Tag.IN_TRANSIT:
         return by_words  # one code covers arrivals and departures
-    return unless_denied(known, said) if known else None
+    return statuses.unless_denied(known, said) if known else None
 
 
 def _city(package: Package, kind: str) -> str | None:

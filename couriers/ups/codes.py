@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from couriers.reading import statuses
-from couriers.reading.statuses import Status
 
-_MEANINGS: dict[Status, str] = {
+_MEANINGS: dict[statuses.Status, str] = {
     statuses.INFO_RECEIVED: "3 44 45 77 79 80 157 166",
     statuses.ACCEPTED: "38 160 167 168 169",
     statuses.IN_TRANSIT: "5 10 16 25 39 47 57 70 71 73 74 75 87 137 138 158 159 164 165",
@@ -30,7 +29,7 @@ _MEANINGS: dict[Status, str] = {
     statuses.LOST: "68",
 }
 
-STATUS_CODES: dict[str, Status] = {
+STATUS_CODES: dict[str, statuses.Status] = {
     f"{int(code):03}": status for status, codes in _MEANINGS.items() for code in codes.split()
 }
 """`statusCode`, three digits: UPS' list of customer-facing texts (its own is incomplete)."""
@@ -43,7 +42,7 @@ SILENT = frozenset(f"{int(code):03}" for code in _NO_PLACE.split())
 """Codes of the same list that say nothing of where a parcel is: requests by the addressee, changed
 dates, attempts to collect from the sender, and a photo, which comes before the delivery."""
 
-_ACTIVITIES: dict[Status, str] = {
+_ACTIVITIES: dict[statuses.Status, str] = {
     statuses.INFO_RECEIVED: "MP",
     statuses.ACCEPTED: "XD PU",
     statuses.IN_TRANSIT: "OR DS YP EP IP ZA ZC ZW LX YH 3P 6B",
@@ -59,12 +58,12 @@ _ACTIVITIES: dict[Status, str] = {
     statuses.COLLECTED: "2W",
 }
 
-ACTIVITIES: dict[str, Status] = {
+ACTIVITIES: dict[str, statuses.Status] = {
     code: status for status, codes in _ACTIVITIES.items() for code in codes.split()
 }
 """`code` of an activity, two characters, as its users have seen them; UPS lists them nowhere."""
 
-TYPES: dict[str, Status] = {
+TYPES: dict[str, statuses.Status] = {
     "M": statuses.INFO_RECEIVED,
     "MV": statuses.PROBLEM,
     "P": statuses.ACCEPTED,

@@ -14,31 +14,17 @@ import html
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from couriers.http.numbers import alphanumeric
+import msgspec
+
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
 from couriers.http.tokens import Grant
-from couriers.reading import statuses
-from couriers.reading.answer import decode, decode_each, place, text
-from couriers.reading.check_digits import gs1
-from couriers.reading.checkpoints import (
-    Place,
-    Scan,
-    history,
-    newest,
-    scan,
-    tracking_of,
-    unknown_codes,
-)
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import decode, decode_each, inside, place, text
+from couriers.reading.checkpoints import Place, Scan, history, newest, scan, tracking_of
 from couriers.reading.countries import country
-from couriers.reading.details import inside
-from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise, status_from_words, unless_sent_back
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
-from couriers.usps.answer import Error, Event, Item
 from couriers.usps.codes import CATEGORIES, EVENTS, NEVER, NOT_YET, REFUSED
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import (
@@ -64,11 +50,11 @@ ASKS = (
 AUTH = "OAuth client credentials, as JSON"
 CREDENTIALS_FROM = "developers.usps.com: an app with the tracking scope (granted separately)"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (
-    form(r"(?:420\d{5}(?:\d{4})?)?9[1-5]\d{20}", lambda number: gs1(number[-22:])),
-    form(r"(?:420\d{5}(?:\d{4})?)?9[1-5]\d{24}", lambda number: gs1(number[-26:])),
-    form(r"\d{20}", lambda number: gs1(number) or gs1(f"91{number}")),
-    s10("US"),
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.form(r"(?:420\d{5}(?:\d{4})?)?9[1-5]\d{20}", lambda number: numbers.gs1(number[-22:])),
+    numbers.form(r"(?:420\d{5}(?:\d{4})?)?9[1-5]\d{24}", lambda number: numbers.gs1(number[-26:])),
+    numbers.form(r"\d{20}", lambda number: numbers.gs1(number) or numbers.gs1(f"91{number}")),
+    numbers.s10("US"),
 )
 QUOTA = "about 60 calls an hour per app over all its APIs (reported by users)"
 VERIFIED = (
@@ -81,10 +67,92 @@ _ROUTED = tuple(
 )
 
 
+class Event(
+    msgspec.Struct,
+    rename={
+        "what": "eventType",
+        "at": "eventTimestamp",
+        "offset": "GMTOffset",
+        "country": "eventCountry",
+        "city": "eventCity",
+        "state": "eventState",
+        "zip_code": "eventZIPCode",
+        "zip_code_v3": "eventZIP",
+        "code": "eventCode",
+    },
+):
+    """One scan. Only what is read is named: the service adds and renames the rest at will."""
+
+    what: str | None = None
+    at: str | None = None
+    offset: str | None = None
+    country: str | None = None
+    city: str | None = None
+    state: str | None = None
+    zip_code: str | int | None = None
+    zip_code_v3: str | int | None = None
+    name: str | None = None
+    code: str | int | None = None
+
+
+class Detail(msgspec.Struct):
+    """One reason; `code` is of the error inventory (150001 …)."""
+
+    code: str | int | None = None
+    title: str | None = None
+
+
+class Error(msgspec.Struct):
+    """Why there is no answer, for the whole request or for one item."""
+
+    code: str | int | None = None
+    message: str | None = None
+    errors: list[Detail] | None = None
+
+
+class Expectation(msgspec.Struct, rename={"date": "expectedDeliveryDate"}):
+    """When the service expects to deliver (v3r2)."""
+
+    date: str | None = None
+
+
+class Item(
+    msgspec.Struct,
+    rename={
+        "number": "trackingNumber",
+        "category": "statusCategory",
+        "events": "trackingEvents",
+        "expected": "expectedDeliveryTimeStamp",
+        "expectation": "deliveryDateExpectation",
+        "origin_city": "originCity",
+        "origin_state": "originState",
+        "destination_city": "destinationCity",
+        "destination_state": "destinationState",
+        "status_code": "statusCode",
+        "mail_class": "mailClass",
+    },
+):
+    """One parcel: v3 answers it bare, v3r2 in a list, and either may hold an error instead."""
+
+    number: str | int | None = None
+    status: str | None = None
+    category: str | None = None
+    events: list[Event] | None = None
+    expected: str | None = None
+    expectation: Expectation | None = None
+    origin_city: str | None = None
+    origin_state: str | None = None
+    destination_city: str | None = None
+    destination_state: str | None = None
+    mail_class: Any = None
+    status_code: str | int | None = None
+    error: Error | str | None = None
+
+
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number; a postal code and a shipping date tell re-used numbers apart."""
     client, secret = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     posted = {"client_id": client, "client_secret": secret, "grant_type": "client_credentials"}
     grant = Grant(fetch.settings.token_url, json=posted)
     inputs = _inputs(request.fields)
@@ -172,7 +240,7 @@ def _tracking(item: Item) -> Tracking:
         origin=place(item.origin_city, item.origin_state),
         destination=place(item.destination_city, item.destination_state),
         service=_plain(inside(item.mail_class)),
-        unknown_codes=unknown_codes((event.code for event in item.events or ()), EVENTS),
+        unknown_codes=statuses.unknown_codes((event.code for event in item.events or ()), EVENTS),
     )
 
 
@@ -182,22 +250,22 @@ def _plain(said: str | None) -> str | None:
 
 
 def _scan(event: Event) -> Scan:
-    moment = read_iso(event.at or "", place_offset=event.offset, zone_is_fake=True)
+    moment = times.read_iso(event.at or "", place_offset=event.offset, zone_is_fake=True)
     zip_code = event.zip_code or event.zip_code_v3
     place = Place(country(text(event.country)), event.city, event.state, zip_code)
     return scan(moment, event.what, _status(event), event.code, place)
 
 
-def _status(event: Event) -> Status:
+def _status(event: Event) -> statuses.Status:
     said = text(event.what) or ""
-    known = EVENTS.get(text(event.code) or "") or status_from_words(said)
+    known = EVENTS.get(text(event.code) or "") or statuses.status_from_words(said)
     if known is statuses.ATTEMPTED:
-        detail = recognise(said)
+        detail = statuses.recognise(said)
         return detail if detail and detail.tag is Tag.ATTEMPT_FAIL else known
     return _received(known, said)
 
 
-def _received(status: Status, said: str) -> Status:
+def _received(status: statuses.Status, said: str) -> statuses.Status:
     """Correct a delivery by who received it: the sender again, or an agent of somebody."""
     if status.tag is not Tag.DELIVERED:
         return status
@@ -207,17 +275,21 @@ def _received(status: Status, said: str) -> Status:
         return statuses.FOR_PICKUP
     if re.search(r"\bneighbou?r\b", said, re.IGNORECASE):
         return statuses.AT_NEIGHBOUR
-    return statuses.COLLECTED if "picked up" in said.lower() else unless_sent_back(status, said)
+    return (
+        statuses.COLLECTED
+        if "picked up" in said.lower()
+        else statuses.unless_sent_back(status, said)
+    )
 
 
-def _overall(item: Item, events: tuple[Checkpoint, ...]) -> Status:
+def _overall(item: Item, events: tuple[Checkpoint, ...]) -> statuses.Status:
     last = newest(events)
     said = text(item.status) or (last.message if last else "")
     known = CATEGORIES.get((text(item.category) or "").lower())
     if known is None:
         if last is None and not said:
             raise UnreadableAnswer("neither events nor a status")
-        return Status(last.tag, last.subtag) if last else status_from_words(said)
+        return statuses.Status(last.tag, last.subtag) if last else statuses.status_from_words(said)
     known = _received(known, said)
     told = (Tag.EXCEPTION, Tag.ATTEMPT_FAIL) if known is statuses.PROBLEM else (known.tag,)
-    return Status(last.tag, last.subtag) if last and last.tag in told else known
+    return statuses.Status(last.tag, last.subtag) if last and last.tag in told else known

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from couriers.reading import statuses
-from couriers.reading.statuses import Status
 
-EVENTS: dict[str, Status] = {
+EVENTS: dict[str, statuses.Status] = {
     # Before the Postal Service has it.
     "MA": statuses.INFO_RECEIVED,
     "GX": statuses.INFO_RECEIVED,
@@ -74,7 +73,7 @@ EVENTS: dict[str, Status] = {
 }
 """`eventCode`: Publication 199, appendix on tracking scan events, with codes seen in answers."""
 
-CATEGORIES: dict[str, Status] = {
+CATEGORIES: dict[str, statuses.Status] = {
     "pre-shipment": statuses.INFO_RECEIVED,
     "accepted": statuses.ACCEPTED,
     "in transit": statuses.IN_TRANSIT,

@@ -25,7 +25,7 @@ if __name__ == "__main__":
 
 from parser_subjects import NUMBER, SUBJECTS, Subject  # noqa: E402 - found by the path above
 
-from couriers.reading.status_phrases import recognise_end, status_from_words  # noqa: E402 - as above
+from couriers.reading.statuses import recognise_end, status_from_words  # noqa: E402 - as above
 from tracking.checkpoint import FINAL_SUBTAGS  # noqa: E402 - as above
 
 AT = "2026-01-05T08:15:00"

@@ -23,12 +23,12 @@ HERE = Path(__file__).parent
 if __name__ == "__main__":
     sys.path.insert(0, str(HERE.parents[1]))
 
-from couriers.reading.status_phrases import (  # noqa: E402 - found by the path above
+from couriers.reading.statuses import (  # noqa: E402 - found by the path above
+    Status,
     recognise,
     recognise_end,
     whole,
 )
-from couriers.reading.statuses import Status  # noqa: E402 - as above
 from tracking.checkpoint import FINAL_SUBTAGS, Tag  # noqa: E402 - as above
 
 

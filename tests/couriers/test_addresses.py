@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from couriers.http.addresses import address, root
-from couriers.http.numbers import alphanumeric
+from couriers.http.fetch import address, root
+from couriers.reading.numbers import alphanumeric
 from tracking.errors import InvalidNumber, RequestRefused
 
 BASE = "https://courier.example/api"

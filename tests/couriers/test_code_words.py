@@ -34,8 +34,7 @@ from couriers.dhl import express
 from couriers.dhl_germany import codes as dhl_germany
 from couriers.hermes_de import codes as hermes_de
 from couriers.reading import statuses
-from couriers.reading.status_phrases import recognise_end, status_from_words
-from couriers.reading.statuses import Status
+from couriers.reading.statuses import Status, recognise_end, status_from_words
 from tracking.checkpoint import Tag
 
 Key = tuple[str, str, str, str]
@@ -44,7 +43,7 @@ TABLES: Mapping[str, set[str]] = {
     "bpost": set(bpost.CODES),
     "brazil-correios": set(brazil_correios.CODES),
     "bring": set(bring.CODES),
-    "canada-post": set(canada_post.CODES),
+    "canada-post": set(canada_post.codes.CODES),
     "chronopost-france": set(chronopost_france.CODES),
     "dhl": set(express.CODES),
     "dhl-germany": set(dhl_germany.EVENTS),
@@ -124,7 +123,7 @@ def test_a_wrong_code_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 WORDED: Mapping[str, Mapping[str, Status]] = {
     "usps": usps.CATEGORIES,
-    "australia-post": australia_post.STATUSES,
+    "australia-post": australia_post.phrases.STATUSES,
     "royal-mail": {name.lower(): status for name, status in royal_mail.CATEGORIES.items()},
     "bpost": bpost.SENTENCES,
 }

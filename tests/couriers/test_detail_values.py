@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from couriers.reading.details import address, grams, inside, others
-from couriers.reading.multi_piece import together
+from couriers.reading.answer import address, grams, inside, others
+from couriers.reading.checkpoints import together
 from tracking.checkpoint import Tag, Tracking
 
 PROOF = "https://proof.example/7"

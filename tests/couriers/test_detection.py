@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from couriers.detection import MEANINGS, Sign, detect
 from couriers.http.settings import CourierSettings
-from couriers.reading.check_digits import s10_checks
+from couriers.reading.numbers import s10_checks
 from couriers.registry import Registry
 from tracking.errors import MalformedJob
 from tracking.request import Slug

@@ -14,7 +14,7 @@ from aiohttp import web
 from loopback import OK, Courier, FetchFor, RecordingPermit, Wire, request_of
 
 from couriers.http.fetch import Fetch
-from couriers.http.send_gate import Gate
+from couriers.http.session import Gate
 from couriers.http.settings import CourierSettings
 from couriers.http.tokens import Grant, TokenCache
 from service.flow.deadlines import Deadlines

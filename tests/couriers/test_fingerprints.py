@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from couriers.http.fingerprint import fingerprint_of, is_of
 from couriers.http.settings import CourierSettings
+from service.wiring.changed_credentials import fingerprint_of, is_of
 from tracking.request import Slug
 
 SETTINGS = CourierSettings(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from couriers.reading.multi_piece import latest, together
+from couriers.reading.checkpoints import latest, together
 from tracking.checkpoint import Checkpoint, Tag, Tracking
 
 

@@ -18,7 +18,7 @@ from phrase_precision import (
 )
 
 from couriers import australia_post, dpd_uk, hong_kong_post
-from couriers.reading.status_phrases import recognise_end
+from couriers.reading.statuses import recognise_end
 from tracking.checkpoint import Tag
 
 PROMISED = 0.97

@@ -18,7 +18,7 @@ from loopback import RecordingPermit
 from couriers import json_feed, usps
 from couriers.courier import Courier
 from couriers.http.settings import CourierSettings, environment_name
-from couriers.reading.number_forms import NumberForm
+from couriers.reading.numbers import NumberForm
 from couriers.registry import COURIERS, MODULES, Registry
 from couriers.slugs import ALIASES, FEEDS, SLUGS
 from couriers.tracker import Tracker

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from couriers.reading.countries import ALIASES, country
-from couriers.reading.status_phrases import recognise, status_from_words
+from couriers.reading.statuses import recognise, status_from_words
 from tracking.checkpoint import Tag
 
 

@@ -7,8 +7,15 @@ from parser_subject import NUMBER, Subject, as_json
 from parser_subjects import SUBJECTS
 
 from couriers import json_feed
-from couriers.reading.status_phrases import recognise, unless_denied
-from couriers.reading.statuses import DELIVERED, FOR_PICKUP, RETURNED, SIGNED_FOR, Status
+from couriers.reading.statuses import (
+    DELIVERED,
+    FOR_PICKUP,
+    RETURNED,
+    SIGNED_FOR,
+    Status,
+    recognise,
+    unless_denied,
+)
 from couriers.registry import COURIERS
 from tracking.checkpoint import Tag, Tracking
 from tracking.request import Slug

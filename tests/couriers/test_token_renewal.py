@@ -8,7 +8,7 @@ from courier_cases import body_of, cases_of
 from loopback import Courier, FetchFor, RecordingPermit
 
 from couriers import dpd, hermes_de, ups
-from couriers.reading.xml import read_xml
+from couriers.reading.answer import read_xml
 from tracking.request import Number, Slug, TrackingRequest
 
 RENEWED = ["before_send", "after_send", "again", "before_send", "after_send"]

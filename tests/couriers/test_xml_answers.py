@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from couriers.reading.xml import read_xml
+from couriers.reading.answer import read_xml
 from tracking.errors import UnreadableAnswer
 
 LAUGHS = "".join(

@@ -17,7 +17,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from couriers.courier import Courier  # noqa: E402 - found by the path above
-from couriers.reading.number_forms import NumberForm  # noqa: E402 - as above
+from couriers.reading.numbers import NumberForm  # noqa: E402 - as above
 from couriers.registry import COURIERS, MODULES  # noqa: E402 - as above
 from tracking.request import FIELDS  # noqa: E402 - as above
 

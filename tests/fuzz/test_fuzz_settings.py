@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from portion import examples
 
-from couriers.http.addresses import root
+from couriers.http.fetch import root
 from couriers.registry import Registry
 from service.config.address import BadAddress, check_http
 from service.config.handover import courier_settings, redis_address, rules_for

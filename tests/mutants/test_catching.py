@@ -22,7 +22,7 @@ URLS = "couriers/test_addresses.py::test_a_segment_is_encoded_as_a_whole"
 HARMLESS = Mutant(
     name="nothing is changed",
     breaks="I1",
-    where="couriers/http/addresses.py",
+    where="couriers/http/fetch.py",
     old='quote(segment, safe="")',
     new="quote(segment, safe=str())",
     tests=(URLS,),

@@ -62,7 +62,7 @@ MUTANTS = (
     Mutant(
         name="a request whose connection broke is sent again unasked",
         breaks="I3",
-        where="couriers/http/send_gate.py",
+        where="couriers/http/session.py",
         old="        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as broken:",
         new="        except ZeroDivisionError as broken:",
         tests=(
@@ -72,7 +72,7 @@ MUTANTS = (
     Mutant(
         name="XML may declare entities",
         breaks="I9",
-        where="couriers/reading/xml.py",
+        where="couriers/reading/answer.py",
         old="    if root.getroottree().docinfo.internalDTD is not None:",
         new="    if root is None:",
         tests=("couriers/test_xml_answers.py::test_what_is_no_xml_or_more_than_xml_is_unreadable",),
@@ -104,7 +104,7 @@ MUTANTS = (
     Mutant(
         name="a number may reach another path of the courier",
         breaks="I8",
-        where="couriers/http/addresses.py",
+        where="couriers/http/fetch.py",
         old='quote(segment, safe="")',
         new='quote(segment, safe="/?")',
         tests=("couriers/test_addresses.py::test_a_segment_is_encoded_as_a_whole",),

@@ -1,4 +1,4 @@
-"""Check digits of couriers' numbers: a hint for detection, never a reason to refuse a number.
+"""Forms and check digits of couriers' numbers: a hint for detection, never a reason to refuse one.
 
 =================== ========================================================================
 function            used by
@@ -16,11 +16,18 @@ weights_4_and_9     DHL Paket: weights 4 and 9 from the left, modulo 10
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from itertools import cycle
+from string import ascii_uppercase
+from string import digits as DIGITS  # noqa: N812 - a constant, which `string` writes small
+from typing import NamedTuple
 
 from stdnum import ean
 from stdnum import luhn as luhns
 from stdnum.iso7064 import mod_37_36 as iso
+
+from tracking.errors import InvalidNumber
 
 _S10_WEIGHTS = (8, 6, 4, 2, 3, 5, 9, 7)
 _ELEVENS = {10: 0, 11: 5}
@@ -73,3 +80,58 @@ def weights_4_and_9(number: str) -> bool:
         int(digit) * weight for digit, weight in zip(number[:-1], cycle((4, 9)), strict=False)
     )
     return str(-weighed % 10) == number[-1]
+
+
+class NumberForm(NamedTuple):
+    """One form of a courier's numbers.
+
+    `check` checks the digit of a number that has the form, None where no check is known. `loose`
+    is a form that numbers of many other couriers have too.
+    """
+
+    pattern: re.Pattern[str]
+    check: Callable[[str], bool] | None = None
+    loose: bool = False
+
+    def own(self, number: str) -> int:
+        """Count the characters of a number that fits which the form allows no other one for.
+
+        The more there are, the less a number of somebody else has this form by chance.
+        """
+        return sum(not self._takes_another(number, place) for place in range(len(number)))
+
+    def _takes_another(self, number: str, place: int) -> bool:
+        was = number[place]
+        kind = DIGITS if was in DIGITS else ascii_uppercase
+        changed = (f"{number[:place]}{each}{number[place + 1 :]}" for each in kind if each != was)
+        return any(self.pattern.fullmatch(each) for each in changed)
+
+    @property
+    def is_s10(self) -> bool:
+        """Whether it is the form in which posts number what crosses borders."""
+        return self.check is s10_checks
+
+
+def form(
+    pattern: str, check: Callable[[str], bool] | None = None, *, loose: bool = False
+) -> NumberForm:
+    """Make a form out of the pattern of the whole number: upper case, no blanks or hyphens."""
+    return NumberForm(re.compile(pattern, re.ASCII), check, loose)
+
+
+def s10(countries: str) -> NumberForm:
+    """Make the form of a post's numbers by the standard S10: `countries` is "US" or "SE|DK"."""
+    return form(rf"[A-Z]{{2}}\d{{9}}(?:{countries})", s10_checks)
+
+
+ANY_S10 = s10("[A-Z]{2}")
+
+
+def alphanumeric(number: str) -> str:
+    """Return `number`, which this courier writes with letters and digits only.
+
+    Raises InvalidNumber: anything else cannot be one of its numbers, and needs no call to know.
+    """
+    if not (number.isascii() and number.isalnum()):
+        raise InvalidNumber(f"{number[:80]!r} holds more than letters and digits")
+    return number

@@ -10,42 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from couriers.http.numbers import alphanumeric
+import msgspec
+
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
-from couriers.postnord.answer import (
-    Event,
-    Fault,
-    Faults,
-    Item,
-    Location,
-    Party,
-    Reference,
-    Reply,
-    Shipment,
-    Told,
-)
-from couriers.reading import statuses
-from couriers.reading.answer import decode, text
-from couriers.reading.check_digits import gs1
-from couriers.reading.checkpoints import (
-    Place,
-    Scan,
-    history,
-    refined,
-    scan,
-    tracking_of,
-    unknown_codes,
-)
+from couriers.reading import numbers, statuses, times
+from couriers.reading.answer import decode, grams, inside, others, text
+from couriers.reading.checkpoints import Place, Scan, history, latest, scan, together, tracking_of
 from couriers.reading.countries import country
-from couriers.reading.details import grams, inside, others
-from couriers.reading.multi_piece import latest, together
-from couriers.reading.number_forms import NumberForm, form, s10
-from couriers.reading.status_phrases import recognise, unless_denied
-from couriers.reading.statuses import Status
-from couriers.reading.times import read_iso
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -61,10 +35,10 @@ ASKS = "`GET /rest/shipment/v5/trackandtrace/findByIdentifier.json`"
 AUTH = "a key in the query"
 CREDENTIALS_FROM = "developer.postnord.com: an API key with Track and Trace"
 REQUIRED_FIELDS: tuple[str, ...] = ()
-PATTERNS: tuple[NumberForm, ...] = (
-    form(r"\d{11}(?:SE|DK|NO|FI)"),
-    s10("SE|DK"),
-    form(r"(?:00)?[37]\d{17}", gs1),
+PATTERNS: tuple[numbers.NumberForm, ...] = (
+    numbers.form(r"\d{11}(?:SE|DK|NO|FI)"),
+    numbers.s10("SE|DK"),
+    numbers.form(r"(?:00)?[37]\d{17}", numbers.gs1),
 )
 QUOTA = "by plan"
 VERIFIED = (
@@ -72,7 +46,7 @@ VERIFIED = (
     "more; never run against the live site"
 )
 
-CODES: dict[str, Status] = {
+CODES: dict[str, statuses.Status] = {
     "CREATED": statuses.INFO_RECEIVED,
     "INFORMED": statuses.INFO_RECEIVED,
     "EN_ROUTE": statuses.IN_TRANSIT,
@@ -97,10 +71,140 @@ SILENT = frozenset({"OTHER", "SPLIT"})
 """Notices, and shipments whose items differ: they decide nothing."""
 
 
+class Location(
+    msgspec.Struct,
+    rename={"code": "countryCode", "postal_code": "postcode", "shown": "displayName"},
+):
+    """Where something happened."""
+
+    name: str | None = None
+    shown: str | None = None
+    city: str | None = None
+    postal_code: str | None = None
+    code: str | None = None
+    country: str | None = None
+
+
+class Event(
+    msgspec.Struct,
+    rename={
+        "at": "eventTime",
+        "what": "eventDescription",
+        "place": "location",
+        "status_v7": "eventStatus",
+    },
+):
+    """One scan, or a notice. Version 7 calls its status otherwise."""
+
+    at: str | None = None
+    what: str | None = None
+    status: str | None = None
+    status_v7: str | None = None
+    place: Location | None = None
+
+
+class Reference(msgspec.Struct):
+    """Another number by which an item or a shipment goes."""
+
+    value: str | None = None
+
+
+class Acceptor(msgspec.Struct):
+    """Who took the parcel."""
+
+    name: str | None = None
+
+
+class Item(
+    msgspec.Struct,
+    rename={
+        "number": "itemId",
+        "expected": "estimatedTimeOfArrival",
+        "delivered": "deliveryDate",
+        "returned": "returnDate",
+        "stated": "statedWeight",
+        "assessed": "assessedWeight",
+    },
+):
+    """One parcel."""
+
+    number: str | None = None
+    status: str | None = None
+    expected: str | None = None
+    delivered: str | None = None
+    returned: str | None = None
+    acceptor: Acceptor | None = None
+    events: list[Event] | None = None
+    references: list[Reference] | None = None
+    stated: Any = None
+    assessed: Any = None
+
+
+class Address(msgspec.Struct):
+    """Of a party, as far as it is read."""
+
+    city: str | None = None
+
+
+class Party(msgspec.Struct):
+    """The sender or the addressee."""
+
+    address: Address | None = None
+
+
+class Shipment(
+    msgspec.Struct,
+    rename={
+        "number": "shipmentId",
+        "expected": "estimatedTimeOfArrival",
+        "references": "shipmentReference",
+    },
+):
+    """What was sent together."""
+
+    number: str | None = None
+    expected: str | None = None
+    consignor: Party | None = None
+    consignee: Party | None = None
+    references: list[Reference] | None = None
+    items: list[Item] | None = None
+    service: Any = None
+
+
+class Fault(msgspec.Struct, rename={"code": "faultCode", "said": "explanationText"}):
+    """Why there is no answer."""
+
+    code: str | None = None
+    said: str | None = None
+
+
+class Faults(msgspec.Struct):
+    """The list of them."""
+
+    faults: list[Fault] | None = None
+
+
+class Told(msgspec.Struct, rename={"faults": "compositeFault"}):
+    """Shipments, or faults."""
+
+    shipments: list[Shipment] | None = None
+    faults: Faults | None = None
+
+
+class Reply(
+    msgspec.Struct, rename={"told": "TrackingInformationResponse", "faults": "compositeFault"}
+):
+    """The whole answer; faults may stand at its top, in version 7 the shipments too."""
+
+    told: Told | None = None
+    shipments: list[Shipment] | None = None
+    faults: Faults | None = None
+
+
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     """Ask for one number, of an item or of a shipment."""
     [key] = credentials(fetch.settings, CREDENTIALS, CREDENTIALS_FROM)
-    number = alphanumeric(request.number)
+    number = numbers.alphanumeric(request.number)
     path = ["rest", "shipment", "v5", "trackandtrace", "findByIdentifier.json"]
     answer = await fetch.get(path, query={"apikey": key, "id": number, "locale": "en"})
     return fetch.read(answer, parse, number)
@@ -183,7 +287,11 @@ def _tracking(item: Item, shipment: Shipment) -> Tracking:
     status = _status(item, last)
     if status is None and not events:
         raise UnreadableAnswer("an item with neither a status nor an event")
-    status = status if status == statuses.RETURNED else refined(status or statuses.IN_TRANSIT, last)
+    status = (
+        status
+        if status == statuses.RETURNED
+        else statuses.refined(status or statuses.IN_TRANSIT, last)
+    )
     answer = tracking_of(past, status)
     return answer._replace(
         expected_delivery=text(item.expected) or text(shipment.expected),
@@ -194,11 +302,11 @@ def _tracking(item: Item, shipment: Shipment) -> Tracking:
         weight_grams=_grams(item.assessed) or _grams(item.stated),
         service=inside(shipment.service, "name"),
         reference=next(iter(_said(item.references) + _said(shipment.references)), None),
-        unknown_codes=unknown_codes((item.status, *map(_code, listed)), CODES, SILENT),
+        unknown_codes=statuses.unknown_codes((item.status, *map(_code, listed)), CODES, SILENT),
     )
 
 
-def _status(item: Item, last: Checkpoint | None) -> Status | None:
+def _status(item: Item, last: Checkpoint | None) -> statuses.Status | None:
     """Read the item's own status; what it means more exactly, the last event with it says."""
     known = CODES.get(text(item.status) or "")
     back = text(item.returned)
@@ -207,13 +315,13 @@ def _status(item: Item, last: Checkpoint | None) -> Status | None:
     if last is None:
         return known
     own = last.raw_tag == text(item.status)
-    return Status(last.tag, last.subtag) if known is None or own else known
+    return statuses.Status(last.tag, last.subtag) if known is None or own else known
 
 
-def _since(item: Item, status: Status) -> str | None:
+def _since(item: Item, status: statuses.Status) -> str | None:
     """Tell when an item was delivered whose events do not."""
     at = text(item.delivered) if status.tag is Tag.DELIVERED else None
-    return read_iso(at).local if at else None
+    return times.read_iso(at).local if at else None
 
 
 def _scan(event: Event) -> Scan:
@@ -224,18 +332,18 @@ def _scan(event: Event) -> Scan:
         postal_code=at.postal_code,
         location=text(at.shown) or at.name,
     )
-    return scan(read_iso(event.at or ""), event.what, _known(event), _code(event), place)
+    return scan(times.read_iso(event.at or ""), event.what, _known(event), _code(event), place)
 
 
 def _code(event: Event) -> str | None:
     return text(event.status) or text(event.status_v7)
 
 
-def _known(event: Event) -> Status | None:
+def _known(event: Event) -> statuses.Status | None:
     status, said = _code(event) or "", text(event.what) or ""
     if status in SILENT:
         return None
-    known, by_words = CODES.get(status), recognise(said)
+    known, by_words = CODES.get(status), statuses.recognise(said)
     if known is None:
         return by_words
     told = by_words.tag if by_words else None
@@ -245,7 +353,7 @@ def _known(event: Event) -> Status | None:
         return by_words
     if known == statuses.PROBLEM and _BOOKED.search(said):
         return statuses.IN_TRANSIT
-    return unless_denied(known, said)
+    return statuses.unless_denied(known, said)
 
 
 def _city(party: Party | None) -> str | None:

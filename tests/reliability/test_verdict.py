@@ -183,7 +183,7 @@ def test_a_malformed_job_needs_its_record() -> None:
     assert found(replace(GOOD, puts=puts, dead=(letter(None, None, body="{\ufffd"),))) == []
 
 
-def test_what_waited_in_a_redis_that_was_emptied_may_be_lost() -> None:
+def test_what_nobody_has_but_a_redis_that_was_emptied_may_be_lost() -> None:
     scale = replace(GOOD.scale, forget_redis=True)
     emptied = replace(GOOD, scale=scale, documents=(), states={})
 

@@ -92,7 +92,9 @@ def _arguments() -> argparse.ArgumentParser:
         "--write-docs", action="store_true", help="write the table and picture into docs/"
     )
     parser.add_argument(
-        "--forget-redis", action="store_true", help="empty Redis in mid-run; judged by I1 only"
+        "--forget-redis",
+        action="store_true",
+        help="empty Redis in mid-run, and put again what waited; judged by I1 only",
     )
     parser.add_argument(
         "--step-clock", action="store_true", help="step Redis' clock; judged by I1 only"

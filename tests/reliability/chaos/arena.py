@@ -54,7 +54,7 @@ class Arena:
     """One run's world. `servers` are reached directly, by the judge; workers go through `network`.
 
     `pushed` logs the numbers that were pushed by hand, `marks` what was reached and how often,
-    `forgotten` names what waited in Redis when that was emptied, `cancelled` the operations that
+    `forgotten` names what nobody else had when Redis was emptied, `cancelled` the operations that
     an operator wanted to cancel. `environment` points a command line at the servers.
     """
 

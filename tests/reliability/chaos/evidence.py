@@ -59,7 +59,7 @@ class Evidence:
     holds by slug, `tallies` how many ended how as each place tells, by (place, slug), "" being all;
     `archived` slug and end of each archived operation, by its id (None: nobody looked); `left` what
     never came to an end, `late` what did after its time only, `quiet_seconds` how long that took.
-    `forgotten` names what waited in Redis when that was emptied: (slug, number) and ids.
+    `forgotten` names what nobody else had when Redis was emptied: (slug, number) and ids.
     `cancelled` holds the ids that an operator wanted to cancel.
     """
 

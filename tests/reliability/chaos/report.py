@@ -106,7 +106,7 @@ def _lost_with_redis(found: Evidence) -> list[Row]:
     """What was not promised any more; only in runs that empty Redis."""
     if not found.scale.forget_redis:
         return []
-    return [("numbers and operations that Redis forgot", str(len(found.forgotten)))]
+    return [("numbers and operations that Redis forgot for good", str(len(found.forgotten)))]
 
 
 def _reached(points: set[str]) -> str:

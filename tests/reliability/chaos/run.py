@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,10 +28,12 @@ from chaos.quiet import until_archived, until_quiet
 from chaos.sampler import Sampler
 from chaos.scale import Scale
 from chaos.verdict import Breach, breaches, missed
-from chaos.workers import wait_until
+from chaos.workers import REPOSITORY, wait_until
+from devstack.command import run_to_end
 
 BOOT_SECONDS = 40.0
 END_SECONDS = 10.0
+RECOVER_SECONDS = 120.0
 
 Say = Callable[[str], None]
 
@@ -73,6 +77,8 @@ def _broken_and_mended(world: Arena, nemesis: Nemesis, say: Say) -> Evidence:
         world.watched.mend()
     world.producer.stop()
     say(f"everything is mended; {len(world.producer.log)} requests were put")
+    if world.scale.forget_redis:
+        say(recovered(world))
     quiet = until_quiet(world)
     quiet = replace(quiet, left=[*quiet.left, *until_archived(world)])
     sampler.stop()
@@ -90,6 +96,15 @@ def _broken_and_mended(world: Arena, nemesis: Nemesis, say: Say) -> Evidence:
         kills={name: tuple(worker.kills) for name, worker in world.workers.items()},
     )
     return gather(world, meanwhile, quiet)
+
+
+def recovered(world: Arena) -> str:
+    """Put again what Redis was emptied of, as an operator does; tells what was said of it."""
+    command = [sys.executable, str(REPOSITORY / "worker.py"), "recover", "--redis"]
+    done = run_to_end(command, {**os.environ, **world.environment}, seconds=RECOVER_SECONDS)
+    if done.returncode:
+        raise RuntimeError(f"recover --redis ended with {done.returncode}: {done.stderr}")
+    return done.stderr.strip()
 
 
 def _stop(world: Arena, nemesis: Nemesis) -> Iterator[Breach]:

@@ -167,6 +167,7 @@ def settings(scale: Scale, site_url: str) -> str:
         f"[retry]\nattempts = {ATTEMPTS}",
         f"first_seconds = {FIRST_RETRY}\ncap_seconds = {RETRY_CAP}",
         '[recheck]\nenabled = false\n[log]\nformat = "json"',
+        f"[redis]\nmirror = {str(scale.forget_redis).lower()}",
     ]
     for courier in scale.couriers:
         lines += [

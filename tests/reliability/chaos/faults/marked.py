@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 
 from chaos.arena import Arena
 from chaos.faults.card import Card, Do, Undo, nothing
-from chaos.scale import STEP_SECONDS, Scale
+from chaos.scale import REFUSED_ENDS, STEP_SECONDS, Scale
 
 NEED = frozenset({"redis"})
 STEP_LASTS = (10.0, 15.0)
@@ -40,7 +41,10 @@ end
 redis.call('FLUSHALL')
 return names
 """
-"""Names what is lost, and empties Redis in the same step."""
+"""Names what waits, what runs and what was cancelled, and empties Redis in the same step."""
+
+MIRRORED = re.compile(rf"^[a-z-]+:(?!.*{REFUSED_ENDS})")
+"""The names of numbers of which MongoDB takes the requests that wait: these are put again."""
 
 
 def cards(scale: Scale) -> Iterator[Card]:
@@ -56,7 +60,7 @@ def _empty(arena: Arena, _: random.Random) -> Undo:
     slugs = [courier.slug for courier in arena.scale.couriers]
     with arena.redis() as client:
         lost = client.eval(EMPTY, 0, *slugs)
-    arena.forgotten.update(str(name) for name in lost)
+    arena.forgotten.update(str(name) for name in lost if not MIRRORED.match(str(name)))
     return nothing
 
 

@@ -1,14 +1,15 @@
 --[[
 room: how many re-checks a line takes now, so that each can be called in time behind all who wait. None while
-the line is paused. After a pause one call alone tries: one, where nobody waits whose call that would be.
-Changes nothing.
+the line is paused. While its calls fail one call alone tries after each pause: one re-check at a time, for
+those who wait may be numbers that always fail. Changes nothing.
 
 KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   most     no more are to be put
   within   ms
 
-Uses     lists: nobody_waits, numbers, turns_before
+Uses     memory: open_operations, signs
+         lists: numbers, turns_before
          brake: calls_alone, paused_us
          lanes: starts_at
 
@@ -19,8 +20,9 @@ local function starts_in_time(ahead, within)
 end
 
 return function(most, within)
+  local _, open = open_operations()
+  if calls_alone() and not signs()[IS_HELD] then return { now, open == 0 and math.min(1, most) or 0 } end
   if paused_us() > 0 then return { now, 0 } end
-  if calls_alone() then return { now, nobody_waits() and math.min(1, most) or 0 } end
   local waiting, room, beyond = numbers(AUTOMATIC), 0, most + 1
   while beyond - room > 1 do
     local middle = math.floor((room + beyond) / 2)

@@ -131,19 +131,21 @@ async def test_a_line_that_stands_takes_no_re_checks(
     assert await room(redis, worker, 100, HOUR) == 0
 
 
-async def test_a_line_that_one_call_alone_may_try_takes_one_re_check_where_nobody_waits(
+async def test_a_line_whose_calls_fail_takes_one_re_check_at_a_time_whoever_waits(
     worker: Worker, redis: Redis
 ) -> None:
-    call = await worker.granted("N001")
-    await worker.limiter.retry(call, failed("auth_failed"), 0)
-    assert await room(redis, worker, 100, HOUR) == 0
-    await redis.delete(KEYS.calls_paused)
-    assert await room(redis, worker, 100, HOUR) == 0
-
-    await redis.delete(KEYS.wait_list, KEYS.wait_later, KEYS.wait_order, KEYS.wait_requests)
+    await worker.limiter.retry(await worker.granted("N001"), failed("rate_limited"), 0)
+    assert await redis.exists(KEYS.calls_paused)
 
     assert await room(redis, worker, 100, HOUR) == 1
+    await redis.delete(KEYS.calls_paused)
+    assert await room(redis, worker, 100, HOUR) == 1
     assert await room(redis, worker, 0, HOUR) == 0
+    await redis.set(KEYS.calls_held, "by hand", px=60_000)
+    assert await room(redis, worker, 100, HOUR) == 0
+    await redis.delete(KEYS.calls_held)
+    await re_checked(worker, "N004", "r-4")
+    assert await room(redis, worker, 100, HOUR) == 0
 
 
 async def test_a_line_takes_as_many_re_checks_as_its_limits_let_start_in_time(

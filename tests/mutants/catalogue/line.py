@@ -192,19 +192,18 @@ MUTANTS = (
         name="re-checks are put on a line that stands",
         breaks="I9",
         where="limits/lua/room.lua",
-        old="if paused_us() > 0 then",
-        new="if false then",
+        old="  if paused_us() > 0 then",
+        new="  if false then",
         tests=(RECHECKS + "test_a_line_that_stands_takes_no_re_checks",),
     ),
     Mutant(
-        name="a line that one call alone may try is never tried by a re-check",
+        name="a line whose calls fail is never tried by a re-check",
         breaks="I7",
         where="limits/lua/room.lua",
-        old="nobody_waits() and math.min(1, most) or 0",
+        old="open == 0 and math.min(1, most) or 0",
         new="0",
         tests=(
-            RECHECKS
-            + "test_a_line_that_one_call_alone_may_try_takes_one_re_check_where_nobody_waits",
+            RECHECKS + "test_a_line_whose_calls_fail_takes_one_re_check_at_a_time_whoever_waits",
         ),
     ),
     Mutant(

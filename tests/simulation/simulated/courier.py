@@ -30,6 +30,15 @@ from tracking.errors import (
 LEAST_LATENCY, MOST_LATENCY = 0.004, 0.064
 """They differ by more than `guard_ms` and less than `guard_most_ms`: workers measure that."""
 
+ALWAYS: Mapping[str, Callable[[], CourierError] | None] = {
+    "ALWAYS429": lambda: RateLimited("429", http_status=429),
+    "ALWAYS403": lambda: AuthFailed("403", http_status=403),
+    "ALWAYS500": lambda: CourierDown("500", http_status=500),
+    "ALWAYSODD": lambda: UnreadableAnswer("a page for people"),
+    "ALWAYSMUM": None,
+}
+"""What a courier says to a number of each kind, each time; None: nothing."""
+
 POISON = "POISON"
 REFUSED = "REFUSED"
 AWAITED_BY_NOBODY = 3_600.0
@@ -167,6 +176,8 @@ class Couriers:
 
     def _answer_after(self, visit: Visit) -> float | None:
         chance, who = self.around.chance, visit.slug
+        if ALWAYS.get(visit.number, _error_of) is None:
+            return None
         if chance.strikes("courier silent", who, visit.number):
             return None
         if chance.strikes("courier slow", who, visit.number):
@@ -198,9 +209,16 @@ _OUT: Mapping[str, Callable[[], CourierError]] = {
 }
 
 
+def _of_refused(number: str) -> Callable[[], CourierError] | None:
+    if not number.startswith(REFUSED):
+        return None
+    return lambda: InvalidNumber("never a number of this courier")
+
+
 def _error_of(visit: Visit, chance: Chance) -> Exception | None:
-    if visit.number.startswith(REFUSED):
-        return InvalidNumber("never a number of this courier")
+    always = ALWAYS.get(visit.number) or _of_refused(visit.number)
+    if always:
+        return always()
     if chance.strikes("courier answers 500", visit.slug, visit.number):
         return CourierDown("500", http_status=500)
     if chance.strikes("courier answers 429", visit.slug, visit.number):

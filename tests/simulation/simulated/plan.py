@@ -74,6 +74,9 @@ KINDS = (
     *IN_A_WORKER,
     PROMOTED,
 )
+ALWAYS = ("ALWAYS429", "ALWAYS403", "ALWAYS500", "ALWAYSODD", "ALWAYSMUM")
+"""What the courier says to each is in simulated/courier.py."""
+
 REFUSED_DOCUMENT = "mongodb refuses a number's document"
 
 
@@ -120,6 +123,13 @@ class Plan:
     outage: Outage | None = None
     refused: str = ""
     """The number whose documents MongoDB refuses, also when all else is mended."""
+    always: tuple[str, ...] = ()
+    """Numbers that every courier is asked for, and that never succeed."""
+
+    @property
+    def hopeless(self) -> tuple[str, ...]:
+        """All for whom no end is waited for, where such are asked for."""
+        return (*self.always, self.refused) if self.always else ()
 
 
 def plan_for(seed: int) -> Plan:
@@ -146,6 +156,7 @@ def plan_for(seed: int) -> Plan:
         rates=_rates(draw),
         clock_ahead=draw.uniform(-0.4, 0.4),
         outage=_outage(Random(f"outage {seed}"), slugs, producing),
+        always=ALWAYS if seed % 4 == 0 else (),
         refused=f"{PLAIN}{seed % OFTEN:05}" if seed % 3 == 0 else "",
     )
     return replace(plan, faulty=plan.faulty + LONG_SECONDS) if LONG in plan.rates else plan

@@ -56,6 +56,23 @@ class Producer:
             at = draw.uniform(0.0, self.plan.producing)
             self.around.loop.outside(at, self._put, f"{POISON}{number}" if number in poison else "")
 
+        for number in self.plan.always:
+            for slug in self.plan.slugs:
+                self.to_come += 1
+                at = draw.uniform(0.0, self.plan.producing)
+                self.around.loop.outside(at, self._put_always, slug.slug, number)
+
+    def _put_always(self, slug: str, number: str) -> None:
+        if self.server.away:
+            self.around.loop.outside(0.5, self._put_always, slug, number)
+            return
+        self.to_come -= 1
+        name = f"{number}-{slug}"
+        payload = {"slug": slug, "number": number, "id": name}
+        body = json.dumps({"type": REQUESTS_TUBE, "payload": payload}).encode()
+        now = self.around.loop.now
+        self.asked.append(Asked(self._store(body, 1024), now, slug, number, name))
+
     def _put(self, poison: str) -> None:
         if self.server.away:
             self.around.loop.outside(0.5, self._put, poison)

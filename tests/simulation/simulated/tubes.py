@@ -100,8 +100,10 @@ class TubeServer:
         for job in list(connection.jobs.values()):
             self._to_ready(job)
 
-    def unfinished(self) -> int:
-        return sum(job.stands is not Stands.BURIED for job in self.jobs.values())
+    def unfinished(self, tube: str | None = None) -> int:
+        """How many jobs are to be done, of one tube or of all."""
+        left = [job for job in self.jobs.values() if job.stands is not Stands.BURIED]
+        return sum(tube in (None, job.tube) for job in left)
 
     def on_ready(self, wake: Callable[[], None]) -> None:
         self._waiting.append(wake)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from simulated.courier import REFUSED, Couriers
-from simulated.keyspace import Keyspace
+from service.tubes.envelope import REQUESTS_TUBE
+from simulated.courier import POISON, REFUSED, Couriers
+from simulated.keyspace import Hash, Keyspace
 from simulated.mongodb import Collections
 from simulated.operator_hands import Operator
 from simulated.patches import BEGAN
@@ -17,6 +18,11 @@ from simulated.tubes import Stands, TubeServer
 from simulated.watch import Watch
 
 NEVER = -BEGAN
+RECHECKED = "R0"
+LEFT = (
+    *("wait_list", "wait_list_automatic", "wait_later", "wait_requests"),
+    *("wait_inflight", "calls_leases"),
+)
 
 CLOCKS_APART = 1.0
 """Seconds between the world's clock and Redis', and more."""
@@ -58,23 +64,51 @@ class Judge:
         self.space.tick()
         if self.producer.to_come:
             return f"{self.producer.to_come} requests to be put"
-        if self.couriers.visits:
-            return f"{len(self.couriers.visits)} calls run"
-        if left := self.server.unfinished():
+        if calls := [
+            each for each in self.couriers.visits if each.number not in self.plan.hopeless
+        ]:
+            return f"{len(calls)} calls run"
+        # What asks for a line to be drained goes round while somebody waits there for ever.
+        if left := self.server.unfinished(REQUESTS_TUBE if self.plan.hopeless else None):
             return f"{left} jobs in the tubes"
-        for kind in ("wait_list", "wait_list_automatic", "wait_later", "wait_requests"):
-            for slug in self.plan.slugs:
-                if self.space.find(f"{kind}:{slug.slug}"):
-                    return f"{kind}:{slug.slug} is not empty"
         for slug in self.plan.slugs:
-            for kind in ("wait_inflight", "calls_leases"):
-                if self.space.find(f"{kind}:{slug.slug}"):
+            for kind in LEFT:
+                if self._left_of(kind, slug.slug):
                     return f"{kind}:{slug.slug} is not empty"
         unchecked = list(self._unchecked())
         return f"a check of {unchecked[0]} is due" if unchecked else ""
 
+    def _is_hopeless(self, number: str) -> bool:
+        """Whether no end is waited for, in a world with numbers that never succeed.
+
+        Its lines stand for up to an hour while nothing else is asked; a number that kills who asks
+        needs several turns after that, and so may a re-check.
+        """
+        hopeless = self.plan.hopeless
+        return bool(hopeless) and (number in hopeless or number.startswith((POISON, RECHECKED)))
+
+    def _left_of(self, kind: str, slug: str) -> bool:
+        """Whether a key of a courier holds more than what never succeeds."""
+        found = self.space.find(f"{kind}:{slug}") or ()
+        if not self.plan.hopeless:
+            return bool(found)
+        calls = self.space.of(Hash, f"wait_inflight:{slug}") or {}
+        beside = {call for name, call in calls.items() if self._is_hopeless(name.removeprefix("="))}
+        named = {each for each in map(str, found) if each not in {"", "!relist", *beside}}
+        return not all(self._is_hopeless(each.removeprefix("=")) for each in named)
+
+    def _is_kept(self, asked: Asked) -> bool:
+        """Whether it is for a number that never succeeds, and still waits or runs."""
+        if not self._is_hopeless(asked.number) or asked.id in self.watch.ended:
+            return False
+        waits = self.space.of(Hash, f"wait_requests:{asked.slug}") or {}
+        runs = self.space.of(Hash, f"wait_inflight:{asked.slug}") or {}
+        return asked.number in waits or f"={asked.number}" in runs
+
     def _is_answered(self, asked: Asked) -> bool:
         is_recorded = f"job-{asked.job}" in self.collections.dead
+        if self._is_kept(asked):
+            return True
         if asked.malformed:
             job = self.server.jobs.get(asked.job)
             return is_recorded and job is not None and job.stands is Stands.BURIED
@@ -133,7 +167,8 @@ class Judge:
     def _left_in_redis(self) -> Iterator[tuple[str, str]]:
         self.space.tick()
         for slug in self.plan.slugs:
-            if calls := self.space.text(f"calls_number:{slug.slug}"):
+            calls = self.space.text(f"calls_number:{slug.slug}")
+            if calls and not self.plan.hopeless:
                 yield "I4", f"calls_number:{slug.slug} is {calls} when nothing runs"
         if (counted := self.watch.counted()) != len(self.watch.ended):
             yield "I8", f"{counted} operations counted, {len(self.watch.ended)} ended"
@@ -149,7 +184,7 @@ class Judge:
     def _unchecked(self) -> Iterator[str]:
         """Parcels whose check was due from the beginning, and that were never asked about."""
         for name, document in self.collections.tracking.items():
-            if not document["tracking_number"].startswith("R0"):
+            if not document["tracking_number"].startswith(RECHECKED) or self.plan.hopeless:
                 continue
             refused = self._is_refused(document["slug"], document["tracking_number"])
             if self._observed(name) < -self.stepped_back - CLOCKS_APART and not refused:

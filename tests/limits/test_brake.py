@@ -9,6 +9,7 @@ from limits_bench import (
     ANSWERED,
     DEAD,
     KEYS,
+    USPS,
     Hire,
     Worker,
     a_millisecond_goes_by,
@@ -23,6 +24,7 @@ from redis.asyncio import Redis
 
 from limits.rules import Rules
 from tracking.call import Call
+from tracking.line import courier_line
 
 
 async def the_pause_ends(redis: Redis) -> None:
@@ -157,6 +159,34 @@ async def test_a_clock_that_stepped_back_does_not_keep_pauses_from_growing(
     await fail(worker, await worker.taken())
 
     assert (await brake(redis))["pauses"] == 2
+
+
+async def test_a_number_that_has_not_failed_is_tried_before_those_that_have(
+    worker: Worker, redis: Redis
+) -> None:
+    await fail_in_a_row(worker, 5)
+    await the_pause_ends(redis)
+    await worker.limiter.sweep([courier_line(USPS)])
+    for number in ("N010", "N011"):
+        await worker.parked(number)
+
+    probe = await worker.taken()
+
+    assert probe.request.number == "N010"
+    assert await redis.lrange(KEYS.wait_list, 0, 0) == ["N011"]
+    turn = await worker.finish(probe, ANSWERED, 1)
+    assert [each.request.number for each in turn.calls] == ["N011"]
+
+
+async def test_where_all_have_failed_the_one_that_waits_longest_is_tried(
+    worker: Worker, redis: Redis
+) -> None:
+    await fail_in_a_row(worker, 3)
+    await the_pause_ends(redis)
+    await worker.limiter.sweep([courier_line(USPS)])
+    first = await redis.lrange(KEYS.wait_list, 0, 0)
+
+    assert [(await worker.taken()).request.number] == first
 
 
 async def test_each_probe_takes_another_number_and_sends_the_failed_one_to_wait_later(

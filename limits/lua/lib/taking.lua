@@ -33,6 +33,17 @@ do
     return not nobody_left(record) and record or nil, runs
   end
 
+  -- While one call alone tries, one number that failed before tells less than one that did not: those
+  -- before it go to the end of their lists, as many as a script has time for. Else a few numbers that always
+  -- fail would be all that is tried.
+  local PASSED_OVER, passed = 30, 0
+
+  local function is_passed_over(record)
+    if not record.tries or passed == math.min(PASSED_OVER, waits() + 1) or not calls_alone() then return false end
+    passed, budget.left = passed + 1, budget.left - 2
+    return true
+  end
+
   -- Returns the grant for the next in line, or nil; and why nobody more can be looked at now, or nil.
   local function grant_next(base, index, at, lane)
     local number = next_number()
@@ -42,6 +53,7 @@ do
     if record == false then return nil, 'more' end
     if not record then return nil end
     if runs then return put_behind(number, record) end
+    if is_passed_over(record) then return put_tail(number, record) end
     return grant(base .. ':' .. index, number, record, at, lane)
   end
 
@@ -50,6 +62,7 @@ do
   -- (room -1) is to come by itself as soon as it has room, and to say before long that it still waits.
   local function take(base, room)
     local grants = {}
+    passed = 0
     move_due()
     for _ = 1, 100 do
       if room == 0 then return grants, 'room', now end

@@ -145,6 +145,14 @@ MUTANTS = (
         tests=(SLOTS + "test_a_pause_holds_for_all_that_follows_in_the_same_script",),
     ),
     Mutant(
+        name="a few numbers that always fail are all that is tried",
+        breaks="I7",
+        where="limits/lua/lib/taking.lua",
+        old="    if is_passed_over(record) then return put_tail(number, record) end\n",
+        new="",
+        tests=(BRAKE + "test_a_number_that_has_not_failed_is_tried_before_those_that_have",),
+    ),
+    Mutant(
         name="a number that failed is the next probe again",
         breaks="I7",
         where="limits/lua/retry.lua",

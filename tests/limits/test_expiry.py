@@ -57,6 +57,7 @@ async def retried_with_its_line(worker: Worker, redis: Redis) -> None:
     call = await worker.granted(id="op-1", expires_at=time.time() + LONG)
     await worker.limiter.retry(call, failed("rate_limited", named=1.0), 0)
     await redis.delete(KEYS.calls_paused)
+    await retries_are_due(redis)
 
 
 async def behind(worker: Worker, redis: Redis) -> None:

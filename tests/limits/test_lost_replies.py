@@ -247,7 +247,7 @@ async def test_a_sweep_that_gives_others_up_when_it_is_sent_again_keeps_the_firs
     worker: Worker, redis: Redis
 ) -> None:
     call = await worker.granted("N001", id="op-1")
-    await worker.limiter.retry(call, failed("auth_failed", delay=0.0, patience=0.0), 0)
+    await worker.limiter.retry(call, failed("rate_limited", delay=0.0, patience=0.0), 0)
     await retries_are_due(redis)
 
     await worker.raw("sweep", "s")

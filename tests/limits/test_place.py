@@ -127,7 +127,7 @@ async def test_after_a_pause_it_goes_on_from_there(worker: Worker, redis: Redis)
 
     place = await place_of(redis, "N002", Rules())
 
-    assert (place.bound_by, place.ahead) == ("paused", 1)
+    assert (place.bound_by, place.ahead) == ("paused", 0)
     assert place.until_seconds == pytest.approx(40.0, abs=5.0)
     assert place.eta_seconds == pytest.approx(40.0, abs=5.0)
 

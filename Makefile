@@ -49,7 +49,7 @@ chaos: $(READY) ## break workers and servers by a fresh plan, then judge (SEED=1
 	  $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) --workers $(WORKERS) --couriers $(COURIERS) \
 	  $(if $(RATE),--rate $(RATE)) $(if $(SHORT),--short) $(if $(FORGET),--forget-redis) \
 	  $(if $(STEP),--step-clock) $(if $(AWAY),--away $(AWAY)) $(if $(OUTAGE),--outage $(OUTAGE)) \
-	  $(if $(SENTINELS),--sentinels) $(if $(MEMBERS),--members) $(if $(DOCS),--write-docs)
+	  $(if $(SENTINELS),--sentinels) $(if $(MEMBERS),--members) $(if $(POISON),--poison) $(if $(DOCS),--write-docs)
 
 SEEDS ?= 500
 simulate: $(READY) ## the whole worker on virtual time, one fresh world per seed (SEED=1 SEEDS=500 JSON=1)

@@ -25,11 +25,11 @@ from aiohttp.web_request import BaseRequest
 
 from devstack.judge import Call
 from devstack.site.attention import Attention
-from devstack.site.behaviour import Behaviour, Temper
+from devstack.site.behaviour import Behaviour, Fault, Temper
 from devstack.site.found import SHAPES
 from devstack.site.ledger import FOLLOWED, Ledger
 from devstack.site.play import play
-from devstack.site.shapes.failures import instead
+from devstack.site.shapes.failures import SILENT, instead
 from devstack.site.shapes.reply import Asked, Kind, Reply, encode
 
 PER_SECOND = 2
@@ -120,6 +120,8 @@ class Site:
         try:
             temper = self._tempers[reply.slug]
             entry.fault = temper.fault(reply.kind, reply.number)
+            if reply.number.startswith(SILENT):
+                entry.fault = Fault.HANG
             if reply.kind is Kind.CALL:
                 await temper.hold_back()
             response = await play(request, reply, entry.fault, temper.behaviour)

@@ -202,6 +202,24 @@ def test_a_fault_befalls_only_the_named_numbers(site: CourierSite) -> None:
     assert answers == [500, 200]
 
 
+def test_the_feed_fails_for_the_numbers_that_always_fail(site: CourierSite) -> None:
+    numbers = [f"{begin}1" for begin in ("000004", "000005", "000006", "000007")]
+
+    answers = [ask(site, f"/feed/dhl/{number}") for number in numbers]
+
+    assert [status for status, _ in answers] == [403, 429, 500, 200]
+    assert b"checkpoints" not in answers[-1][1]
+
+
+def test_a_number_that_is_never_answered_hangs_and_no_other(site: CourierSite) -> None:
+    with socket.create_connection(("127.0.0.1", site.port), PATIENCE) as connection:
+        connection.sendall(b"GET /feed/dhl/0000081 HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert ask(site, f"/feed/dhl/{DELIVERED}")[0] == 200
+        connection.settimeout(0.0)
+        with pytest.raises(BlockingIOError):
+            connection.recv(1)
+
+
 def test_a_fault_befalls_its_share_of_the_calls(site: CourierSite) -> None:
     site.behave("dhl", fault="status", status=500, share=0.5, seed=1)
 

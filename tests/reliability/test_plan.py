@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from functools import partial
 
 import pytest
 from chaos.faults import deck
 from chaos.plan import Planned, kinds, plan
-from chaos.scale import COURIERS, Scale, couriers
+from chaos.scale import COURIERS, POISONS, REFUSED_ANSWERS, Scale, couriers
 from chaos.wishes import Kind, Wishes
 
 SEEDS = range(20)
@@ -70,7 +71,14 @@ def test_the_same_seed_gives_the_same_requests() -> None:
 def test_every_kind_of_request_is_wished_for() -> None:
     courier = Scale().couriers[1]
 
-    assert {each.kind for each in itertools.islice(Wishes(courier, 3), 2000)} == set(Kind)
+    plain = {each.kind for each in itertools.islice(Wishes(courier, 3), 2000)}
+    poisoned = list(itertools.islice(Wishes(courier, 3, poison=True), 2000))
+
+    assert plain == set(Kind) - {Kind.POISON}
+    assert {each.kind for each in poisoned} == set(Kind)
+    numbers = [each.number for each in poisoned if each.kind is Kind.POISON]
+    assert len(numbers) == len(set(numbers)) == len(POISONS)
+    assert any(re.search(REFUSED_ANSWERS, each) for each in numbers)
 
 
 def test_a_courier_whose_operations_are_counted_gets_no_request_without_an_id() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import redis
 from chaos import quiet
+from chaos.producer import Put
 from chaos.scale import Courier, Scale
+from chaos.wishes import Kind, Wish
 
 SCALE = Scale(couriers=(Courier("named", concurrent=2, per_second=2, pace=1.0),))
 
@@ -30,7 +33,7 @@ def arena(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     with connect() as client:
         client.rpush("wait_list:named", "PARCEL2")
         client.hset("wait_requests:named", "PARCEL2", "{")
-    return SimpleNamespace(scale=SCALE, redis=connect)
+    return SimpleNamespace(scale=SCALE, redis=connect, producer=SimpleNamespace(log=[]))
 
 
 def test_what_ends_after_its_time_is_late_with_the_state_in_which_it_was(
@@ -56,3 +59,23 @@ def test_what_never_ends_is_left(arena: Any, monkeypatch: pytest.MonkeyPatch) ->
 
     assert seen.late == ()
     assert seen.left[:2] == ["wait_list:named is not empty", "wait_requests:named is not empty"]
+
+
+def test_a_number_that_never_succeeds_is_not_waited_for_and_all_others_are(
+    arena: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quiet, "WATCHED_SECONDS", 0.1)
+    arena.scale = replace(SCALE, poison=True)
+    poison = Put(Wish(Kind.POISON, "named", "POISON1", "one"), 0.0)
+    arena.producer.log.append(poison)
+    with arena.redis() as client:
+        client.rpush("wait_list:named", "", "POISON1")
+        client.hset("wait_inflight:named", mapping={"=POISON1": "c", "c": "{}"})
+        client.zadd("calls_leases:named", {"c": 1})
+    assert quiet.until_quiet(arena).left[:1] == ["wait_list:named is not empty"]
+
+    with arena.redis() as client:
+        client.lrem("wait_list:named", 0, "PARCEL2")
+        client.delete("wait_requests:named")
+
+    assert quiet.until_quiet(arena).left == ()

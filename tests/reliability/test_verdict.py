@@ -175,6 +175,29 @@ def test_an_automatic_request_that_is_put_twice_may_be_cancelled_for_both() -> N
     assert found(replace(evidence, puts=(first, again, GOOD.puts[1]))) == []
 
 
+@pytest.mark.parametrize(
+    ("waits", "dead", "told"),
+    [
+        (True, (), []),
+        (False, (letter("named", "POISON", "p"),), []),
+        (False, (), ["I1"]),
+    ],
+)
+def test_a_number_that_never_succeeds_still_waits_or_is_dead_with_its_reason(
+    waits: bool,  # noqa: FBT001 - a case of three
+    dead: Any,
+    told: list[str],
+) -> None:
+    puts = (*GOOD.puts, put(Wish(Kind.POISON, "named", "POISON", "p")))
+    counts = {"named": {"SUCCESS": 1, "ERROR": int(not waits)}, "plain": {"SUCCESS": 1}}
+    states = {"one": "SUCCESS", "p": "WAITING" if waits else "ERROR"}
+    run = replace(GOOD, puts=puts, states=states, dead=dead, counts=counts)
+    run = replace(run, waiting=frozenset({"named:POISON"} if waits else ()))
+
+    assert found(replace(run, scale=replace(GOOD.scale, poison=True))) == told
+    assert found(run) == (["I1"] if waits else told)
+
+
 def test_a_malformed_job_needs_its_record() -> None:
     malformed = put(Wish(Kind.MALFORMED, "plain", "PARCEL6", malformed=b"{\xff"))
     puts = (*GOOD.puts, malformed)

@@ -8,6 +8,7 @@ a number beginning  is a     and the courier
 `000005`            LIMITED  wants fewer calls
 `000006`            DOWN     is out of order
 `000007`            CHANGED  answers 200 with JSON (XML) that says something else
+`000008`            --       never answers, whichever courier it is
 =================== ======== ========================================================
 
 A courier without an entry has no such answer: some do not tell an invalid number from an unknown
@@ -44,6 +45,7 @@ class Form:
     retry_after: str | None = None
 
 
+SILENT = "000008"
 PAUSE = "120"
 MAINTENANCE = {"notice": "This service has a new address."}
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from devstack.site.shapes import parcel
+from devstack.site.shapes.failures import Form, forms
 from devstack.site.shapes.reply import Asked, Reply, encode
 
 UNKNOWN = (404, encode({"error": "not found"}))
+FAILURES = forms(
+    auth=Form(403, {"error": "these credentials may not ask for it"}),
+    limited=Form(429, {"error": "too many requests"}, "1"),
+    down=Form(500, {"error": "out of order"}),
+)
 
 
 def read(asked: Asked) -> Reply | None:

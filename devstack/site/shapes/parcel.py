@@ -6,7 +6,7 @@ a number                        is
 beginning `UNKNOWN` or `000000` unknown to the courier
 beginning `000001`              on the vehicle today
 beginning `000002`              held up: its address is wrong
-beginning `000003` to `000007`  answered with a failure, see `failures`
+beginning `000003` to `000008`  answered with a failure, see `failures`
 whose last digit is even        delivered
 else                            on its way
 =============================== =====================================================

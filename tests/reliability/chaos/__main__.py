@@ -61,7 +61,7 @@ def main() -> int:
 def _scale(asked: argparse.Namespace) -> Scale:
     seconds = asked.minutes and asked.minutes * 60
     if asked.short:
-        return Scale.short(asked.seed, seconds or SHORT_SECONDS)
+        return Scale.short(asked.seed, seconds or SHORT_SECONDS, poison=asked.poison)
     return Scale(
         seed=asked.seed,
         workers=asked.workers,
@@ -72,6 +72,7 @@ def _scale(asked: argparse.Namespace) -> Scale:
         step_clock=asked.step_clock,
         sentinels=asked.sentinels,
         members=asked.members,
+        poison=asked.poison,
         away_seconds=asked.away,
     )
 
@@ -103,6 +104,7 @@ def _arguments() -> argparse.ArgumentParser:
         "--sentinels", action="store_true", help="two Redis servers under three Sentinels"
     )
     parser.add_argument("--members", action="store_true", help="a MongoDB of three members")
+    parser.add_argument("--poison", action="store_true", help="numbers that never succeed")
     return parser
 
 

@@ -12,7 +12,7 @@ from chaos.arena import FIRST, SECOND, Arena
 from chaos.nemesis import Done
 from chaos.producer import Put
 from chaos.proxy import Release
-from chaos.quiet import Quiet
+from chaos.quiet import Quiet, waiting
 from chaos.sampler import Lease, Look
 from chaos.scale import Scale
 from chaos.tallies import tallies
@@ -58,7 +58,8 @@ class Evidence:
     `states` holds the end of every operation by its id, `counts` what `tracking:counts:<slug>`
     holds by slug, `tallies` how many ended how as each place tells, by (place, slug), "" being all;
     `archived` slug and end of each archived operation, by its id (None: nobody looked); `left` what
-    never came to an end, `late` what did after its time only, `quiet_seconds` how long that took.
+    never came to an end, `late` what did after its time only, `quiet_seconds` how long that took,
+    `waiting` the parcels that still wait or run (slug:number).
     `forgotten` names what nobody else had when Redis was emptied: (slug, number) and ids.
     `cancelled` holds the ids that an operator wanted to cancel.
     """
@@ -78,6 +79,7 @@ class Evidence:
     tallies: Mapping[tuple[str, str], Mapping[str, int]] = field(default_factory=dict)
     archived: Mapping[str, Sequence[tuple[str, str]]] | None = None
     late: Sequence[str] = ()
+    waiting: frozenset[str] = frozenset()
 
 
 def gather(arena: Arena, meanwhile: Meanwhile, quiet: Quiet) -> Evidence:
@@ -96,6 +98,7 @@ def gather(arena: Arena, meanwhile: Meanwhile, quiet: Quiet) -> Evidence:
         calls=_calls(arena),
         left=quiet.left,
         late=quiet.late,
+        waiting=waiting(arena),
         quiet_seconds=quiet.seconds,
         meanwhile=meanwhile,
         forgotten=frozenset(arena.forgotten),

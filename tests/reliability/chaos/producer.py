@@ -58,7 +58,7 @@ class Producer:
     def __init__(self, scale: Scale, ports: Sequence[int]) -> None:
         """`ports` are those of the servers, which take turns."""
         self.log: list[Put] = []
-        self._seed = scale.seed
+        self._seed, self._poison = scale.seed, scale.poison
         self._ports = ports
         self._stop = threading.Event()
         self._threads = [
@@ -79,7 +79,7 @@ class Producer:
 
     def _run(self, courier: Courier) -> None:
         draw = random.Random(f"producer:{courier.slug}:{self._seed}")
-        wishes = Wishes(courier, self._seed)
+        wishes = Wishes(courier, self._seed, poison=self._poison)
         outlets = [_Outlet(port) for port in self._ports]
         while True:
             pause = draw.uniform(*BURSTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -29,6 +29,9 @@ WATCHED_SECONDS = 2 * LEASE + LONGEST_PROBE
 TUBES = ("requests_flow", "wait_list")
 UNFINISHED = ("current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed")
 SHOWN = 12
+FEW = 4
+"""The last things that are left are told: quiet hangs on them."""
+
 BINDING = ("calls_leases", "wait_drainer", "calls_paused", "calls_brake", "calls_held")
 SLUG_KEYS = ("wait_list", "wait_list_automatic", "wait_later", "wait_requests", "wait_inflight")
 
@@ -42,36 +45,30 @@ class Quiet:
     late: Sequence[str] = ()
 
 
-def until_quiet(arena: Arena) -> Quiet:
+def until_quiet(arena: Arena, say: Callable[[str], None] = lambda _: None) -> Quiet:
     """Wait until nothing is left; after too long go on watching, to know what is late or lost.
 
     While a line stands because its courier failed, nothing of it can end: that time does not count,
     but for more than the longest pause.
     """
-    began = time.monotonic()
-    left = _watch(arena, bound_for(arena))
-    if not left:
-        return Quiet(time.monotonic() - began)
-    stood = [*left, *_places(arena)]
-    at_bound = time.monotonic()
-    left = _watch(arena, WATCHED_SECONDS)
-    seconds = time.monotonic() - began
-    if not left:
-        return Quiet(seconds, late=[f"by {time.monotonic() - at_bound:.1f} s", *stood])
-    return Quiet(seconds, left=[*left, *_places(arena), "and at the bound:", *stood])
-
-
-def _watch(arena: Arena, bound: float) -> list[str]:
-    """Wait until nothing is left; returns what is, after so many seconds in which it could end."""
     began = last = time.monotonic()
-    stood = 0.0
+    stood, bound = 0.0, bound_for(arena)
+    say(f"quiet is expected within {bound:.0f} s")
+    at_bound, late, told = 0.0, list[str](), list[str]()
     while left := list(_left(arena)):
-        if time.monotonic() - began - min(stood, LONGEST_PROBE) > bound:
-            break
+        if len(left) < FEW and left != told:
+            say(f"left: {'; '.join(left)}")
+            told = left
         time.sleep(STEP)
         passed, last = time.monotonic() - last, time.monotonic()
         stood += passed if _stands(arena) else 0.0
-    return left
+        if not late and last - began - min(stood, LONGEST_PROBE) > bound:
+            at_bound, late = last, [*left, *_places(arena)]
+        if late and last - at_bound > WATCHED_SECONDS:
+            return Quiet(last - began, left=[*left, *_places(arena), "and at the bound:", *late])
+    if late:
+        late.insert(0, f"by {last - at_bound:.1f} s")
+    return Quiet(time.monotonic() - began, late=tuple(late))
 
 
 def until_archived(arena: Arena) -> list[str]:
@@ -107,21 +104,61 @@ def _left(arena: Arena) -> Iterator[str]:
     try:
         if jobs := _jobs(arena):
             yield f"{jobs} jobs in the tubes"
+        poison = poison_of(arena)
         with arena.redis() as client:
             for courier in arena.scale.couriers:
-                yield from _left_of(client, courier.slug)
+                yield from _left_of(client, courier.slug, poison[courier.slug])
     except (redis.RedisError, greenstalk.Error, OSError) as error:
         yield f"a server does not answer: {error!r}"
 
 
-def _left_of(client: redis.Redis, slug: str) -> Iterator[str]:
+def poison_of(arena: Arena) -> Mapping[str, set[str]]:
+    """By courier, the numbers that never succeed: all others must end beside them."""
+    found: dict[str, set[str]] = {courier.slug: set() for courier in arena.scale.couriers}
+    for put in arena.producer.log if arena.scale.poison else ():
+        if put.wish.is_hopeless:
+            found[put.wish.slug].add(put.wish.number)
+    return found
+
+
+def waiting(arena: Arena) -> frozenset[str]:
+    """Whom Redis still keeps a record of, as slug:number."""
+    with arena.redis() as client:
+        return frozenset(
+            f"{courier.slug}:{field.removeprefix('=')}"
+            for courier in arena.scale.couriers
+            for name in ("wait_requests", "wait_inflight")
+            for field in client.hkeys(f"{name}:{courier.slug}")
+        )
+
+
+def _left_of(client: redis.Redis, slug: str, poison: set[str]) -> Iterator[str]:
+    flying = client.hgetall(f"wait_inflight:{slug}")
+    calls = {call for number in poison if (call := flying.get(f"={number}"))}
+    beside = (
+        poison
+        | calls
+        | {f"={number}" for number in poison}
+        | ({"", "!relist"} if poison else set())
+    )
     for name in SLUG_KEYS:
-        if client.exists(f"{name}:{slug}"):
+        if _members(client, f"{name}:{slug}") - beside:
             yield f"{name}:{slug} is not empty"
-    if running := client.zcard(f"calls_leases:{slug}"):
+    if running := len(_members(client, f"calls_leases:{slug}") - calls):
         yield f"{running} leases of {slug}"
-    if int(client.get(f"calls_number:{slug}") or 0):
+    if int(client.get(f"calls_number:{slug}") or 0) and not poison:
         yield f"calls_number:{slug} is not 0"
+
+
+def _members(client: redis.Redis, key: str) -> set[str]:
+    match client.type(key):
+        case "list":
+            return set(client.lrange(key, 0, -1))
+        case "zset":
+            return set(client.zrange(key, 0, -1))
+        case "hash":
+            return set(client.hkeys(key))
+    return set()
 
 
 def _places(arena: Arena) -> Iterator[str]:
@@ -153,7 +190,8 @@ def _jobs(arena: Arena) -> int:
         server = arena.servers[name]
         with greenstalk.Client((server.host, server.port)) as client:
             known = client.tubes()
-            for tube in TUBES:
+            # What asks for a line to be drained goes round while poison waits there.
+            for tube in TUBES[:1] if arena.scale.poison else TUBES:
                 if tube in known:
                     told: Mapping[str, object] = client.stats_tube(tube)
                     jobs += sum(int(str(told[state])) for state in UNFINISHED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from chaos.evidence import Evidence
 from chaos.producer import Outcome
 from chaos.recovery import Recovery
 from chaos.verdict import ENDS, Breach
+from chaos.wishes import Kind
 from service.observe.failpoints import FailPoint
 
 BEGIN, END = "<!-- chaos:begin -->", "<!-- chaos:end -->"
@@ -43,6 +45,7 @@ def rows(found: Evidence, breaches: Sequence[Breach]) -> list[Row]:
         ("dead, by reason", _listed(measures.dead_reasons(found))),
         ("lost", str(lost)),
         *_lost_with_redis(found),
+        *_poison(found),
         ("stored twice", str(twice)),
         ("most calls in flight (allowed)", _limited(measures.most_in_flight(found), concurrent)),
         ("most starts in any second (allowed)", _limited(measures.most_starts(found), per_second)),
@@ -107,6 +110,13 @@ def _lost_with_redis(found: Evidence) -> list[Row]:
     if not found.scale.forget_redis:
         return []
     return [("numbers and operations that Redis forgot for good", str(len(found.forgotten)))]
+
+
+def _poison(found: Evidence) -> list[Row]:
+    """What became of the numbers that never succeed; only in runs that have them."""
+    names = [put.wish.id or "" for put in found.puts if put.wish.kind is Kind.POISON]
+    states = Counter(found.states.get(name, "unknown") for name in names)
+    return [("numbers that never succeed", _listed(states))] if names else []
 
 
 def _reached(points: set[str]) -> str:

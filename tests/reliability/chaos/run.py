@@ -79,7 +79,7 @@ def _broken_and_mended(world: Arena, nemesis: Nemesis, say: Say) -> Evidence:
     say(f"everything is mended; {len(world.producer.log)} requests were put")
     if world.scale.forget_redis:
         say(recovered(world))
-    quiet = until_quiet(world)
+    quiet = until_quiet(world, say)
     quiet = replace(quiet, left=[*quiet.left, *until_archived(world)])
     sampler.stop()
     say(f"{'not ' if quiet.left else ''}quiet after {quiet.seconds:.1f} s")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from devstack.site.shapes.failures import SILENT, Failure
+
 CALL_TIMEOUT = 2.0
 LEASE = 5.0
 GRACE = 3.0
@@ -23,6 +25,16 @@ CONCURRENCY = 60
 
 STEP_SECONDS = 120.0
 """How far Redis' clock is stepped in runs that ask for it."""
+
+POISONS = {
+    "always 429": Failure.LIMITED.value,
+    "always 403": Failure.AUTH.value,
+    "always 500": Failure.DOWN.value,
+    "never readable": Failure.CHANGED.value,
+    "never answered": SILENT,
+    "never stored": "PARCEL",
+}
+"""How numbers begin that never succeed, in runs that ask for them; the last kind ends in 77."""
 
 REFUSED_ANSWERS, REFUSED_ENDS, REFUSED_RECORDS = "77$", "88$", "[05]77$"
 """Which numbers MongoDB refuses: a document of `tracking`, of `operations`, of `dead`."""
@@ -93,7 +105,8 @@ class Scale:
     `disk_fills` only where a small disk can be mounted. `forget_redis` and `step_clock` are judged
     as docs/reliability.md says: less is promised. MongoDB is away for `away_seconds`, once. With
     `sentinels` Redis is a pair of servers that three Sentinels watch, with `members` MongoDB is
-    one of three, whose majority goes and comes.
+    one of three, whose majority goes and comes. With `poison` each courier is asked for one number
+    of each of the POISONS, to the end of the run.
     """
 
     seed: int = 1
@@ -110,11 +123,13 @@ class Scale:
     away_seconds: float = 0.0
     sentinels: bool = False
     members: bool = False
+    poison: bool = False
 
     @classmethod
-    def short(cls, seed: int, seconds: float = SHORT_SECONDS) -> Scale:
+    def short(cls, seed: int, seconds: float = SHORT_SECONDS, *, poison: bool = False) -> Scale:
         """A run of about a minute, for `make prove`: most kinds of faults, close together."""
-        return cls(seed=seed, seconds=seconds, gap=(0.4, 1.0), fail_points=3, is_short=True)
+        gap = (0.4, 1.0)
+        return cls(seed=seed, seconds=seconds, gap=gap, fail_points=3, is_short=True, poison=poison)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -141,6 +156,7 @@ class Scale:
                 ("STEP", self.step_clock),
                 ("SENTINELS", self.sentinels),
                 ("MEMBERS", self.members),
+                ("POISON", self.poison),
             )
             if asked
         )

@@ -73,7 +73,10 @@ def breaches(found: Evidence) -> list[Breach]:
     if not emptied and not stepped:
         judged += [*_limits(found), *_counts(found), *_twice(found)]
         judged += [*_tallies(found), *_archive(found)]
-        judged += [*_recoveries(found), *_outages(found)]
+        judged += [*_outages(found)]
+    if not (emptied or stepped or found.scale.poison):
+        # Poison makes lines stand for moments, which are nobody's return.
+        judged += [*_recoveries(found)]
     judged += [Breach("I7", f"not quiet: {what}") for what in found.left]
     judged += [Breach("I7", f"late: {what}", is_late=True) for what in found.late]
     return judged
@@ -136,6 +139,7 @@ class _Ends:
         self._forgotten = found.forgotten
         self._cancelled = found.cancelled
         self._forgets = found.scale.forget_redis
+        self._poison, self._waiting = found.scale.poison, found.waiting
         # Observations are dated by Redis' clock.
         self._old = MAX_AGE + CLOCK_SLACK + (STEP_SECONDS if found.scale.step_clock else 0.0)
         self._asked = {
@@ -158,6 +162,8 @@ class _Ends:
         name = f"{wish.slug}:{wish.number}"
         if wish.malformed:
             return wish.malformed.decode(errors="replace") in self._dead
+        if self._poison and wish.is_hopeless and name in self._waiting:
+            return True
         if wish.kind is Kind.BORROWED:
             # Refused, unless the first request with this id had not been taken either.
             ended = {name, wish.id} & (self._forgotten | self._cancelled)

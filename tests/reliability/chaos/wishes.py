@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from chaos.scale import Courier
+from chaos.scale import POISONS, REFUSED_ANSWERS, Courier
 
 
 class Kind(StrEnum):
@@ -28,6 +29,7 @@ class Kind(StrEnum):
     CROWD     one of very many with ids of their own for the same new number
     UNKNOWN   a number that the courier does not know
     MALFORMED not a request at all
+    POISON    a number that never succeeds, see scale.POISONS
     ========= ==================================================================================
     """
 
@@ -43,6 +45,7 @@ class Kind(StrEnum):
     CROWD = "crowd"
     UNKNOWN = "unknown"
     MALFORMED = "malformed"
+    POISON = "poison"
 
 
 SHARES: Mapping[Kind, float] = {
@@ -94,6 +97,11 @@ class Wish:
     made_at: float = 0.0
 
     @property
+    def is_hopeless(self) -> bool:
+        """Whether it never succeeds; MongoDB refuses the answers of others too."""
+        return self.kind is Kind.POISON or bool(re.search(REFUSED_ANSWERS, self.number))
+
+    @property
     def body(self) -> bytes:
         """The job's body."""
         if self.malformed:
@@ -116,12 +124,12 @@ class Wish:
 class Wishes:
     """The stream for one courier."""
 
-    def __init__(self, courier: Courier, seed: int) -> None:
-        """The same courier and seed give the same stream."""
+    def __init__(self, courier: Courier, seed: int, *, poison: bool = False) -> None:
+        """The same courier and seed give the same stream; with `poison` it begins with that."""
         self._courier = courier
         self._random = random.Random(f"{courier.slug}:{seed}")
         self._made: list[Wish] = []
-        self._crowd: list[Wish] = []
+        self._crowd = [self._poison(begin) for begin in POISONS.values()] if poison else []
         shares = {
             kind: share
             for kind, share in SHARES.items()
@@ -166,6 +174,10 @@ class Wishes:
             malformed=body,
             made_at=time.time(),
         )
+
+    def _poison(self, begin: str) -> Wish:
+        slug, digits = self._courier.slug, f"{self._random.randrange(10**10):010d}77"
+        return Wish(Kind.POISON, slug, f"{begin}{digits}", f"{slug}-poison-{begin}")
 
     def _repeated(self, kind: Kind) -> Wish:
         draw = self._random

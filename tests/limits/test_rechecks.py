@@ -131,7 +131,7 @@ async def test_a_line_that_stands_takes_no_re_checks(
     assert await room(redis, worker, 100, HOUR) == 0
 
 
-async def test_a_line_whose_calls_fail_takes_one_re_check_at_a_time_whoever_waits(
+async def test_a_line_whose_calls_fail_takes_one_re_check_at_a_time_beside_those_who_wait(
     worker: Worker, redis: Redis
 ) -> None:
     await worker.limiter.retry(await worker.granted("N001"), failed("rate_limited"), 0)

@@ -203,7 +203,8 @@ MUTANTS = (
         old="open == 0 and math.min(1, most) or 0",
         new="0",
         tests=(
-            RECHECKS + "test_a_line_whose_calls_fail_takes_one_re_check_at_a_time_whoever_waits",
+            RECHECKS
+            + "test_a_line_whose_calls_fail_takes_one_re_check_at_a_time_beside_those_who_wait",
         ),
     ),
     Mutant(

@@ -14,8 +14,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.settings import credentials
-from couriers.http.tokens import Grant
+from couriers.http.settings import Grant, credentials
 from couriers.reading import numbers, statuses, times
 from couriers.reading.answer import Element, read_xml
 from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of

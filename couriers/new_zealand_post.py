@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import credentials
-from couriers.http.tokens import Grant
+from couriers.http.settings import Grant, credentials
 from couriers.reading import numbers, statuses, times
 from couriers.reading.answer import decode, text
 from couriers.reading.checkpoints import Scan, history, scan, tracking_of

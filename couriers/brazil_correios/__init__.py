@@ -16,8 +16,7 @@ import msgspec
 
 from couriers.brazil_correios.codes import CODES, REVOKES, SILENT
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import basic_auth, credentials
-from couriers.http.tokens import Grant
+from couriers.http.settings import Grant, basic_auth, credentials
 from couriers.reading import numbers, statuses, times
 from couriers.reading.answer import decode, text
 from couriers.reading.checkpoints import NOWHERE, Place, Scan, history, scan, tracking_of

@@ -13,8 +13,7 @@ import msgspec
 
 from couriers.fedex.codes import CODES, DOWN, INVALID, REASONS, REFUSED, SILENT, UNKNOWN
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import credentials
-from couriers.http.tokens import Grant
+from couriers.http.settings import Grant, credentials
 from couriers.reading import numbers, statuses, times
 from couriers.reading.answer import decode, grams, inside, place, text
 from couriers.reading.checkpoints import Place, Scan, history, newest, scan

@@ -16,8 +16,7 @@ import msgspec
 
 from couriers.hermes_de import codes
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import credentials
-from couriers.http.tokens import Grant
+from couriers.http.settings import Grant, credentials
 from couriers.reading import numbers, statuses, times
 from couriers.reading.answer import decode, inside, place, text
 from couriers.reading.checkpoints import Place, Scan, history, latest, scan, tracking_of

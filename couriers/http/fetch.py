@@ -18,8 +18,8 @@ from yarl import URL
 
 from couriers.http.redaction import KEPT_BYTES, excerpt, redact, without_secrets
 from couriers.http.session import Gate, courier_down
-from couriers.http.settings import CourierSettings
-from couriers.http.tokens import Grant, Token, TokenCache, account_key, read_token
+from couriers.http.settings import CourierSettings, Grant
+from couriers.http.tokens import Token, TokenCache, account_key, read_token
 from couriers.reading.answer import Answer
 from tracking.checkpoint import Tracking
 from tracking.errors import (

@@ -5,10 +5,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from http import HTTPStatus
+from typing import TYPE_CHECKING, NamedTuple
 
 from tracking.errors import NoCredentials
 from tracking.request import Slug
+
+if TYPE_CHECKING:
+    from couriers.reading.answer import Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,36 @@ class OtherWay(NamedTuple):
     def is_chosen(self, given: Mapping[str, str]) -> bool:
         """Whether any of its credentials is there; one alone is a slip that must not be hidden."""
         return any(given.get(key) for key in self.credentials)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """How one courier gives out tokens: what is posted, and where the token stands in the answer.
+
+    Exactly one of `json`, `form` and `xml` is posted; the answer to `xml` is XML. `member` is the
+    token's name in the answer.
+    `lifetime` (seconds) is used when the answer names none. `header` and `scheme` say how the token
+    travels: `Authorization: Bearer <token>`. Where `in_place_of` is set, it travels in the XML of
+    the call instead, in place of that text. `refusals` stand in the body of an answer by which the
+    courier does not accept the login or the token, if that is not a 401.
+    """
+
+    url: str
+    json: Mapping[str, str] | None = field(default=None, repr=False)
+    form: Mapping[str, str] | None = field(default=None, repr=False)
+    xml: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    member: str = "access_token"
+    lifetime: float = 300.0
+    header: str = "Authorization"
+    scheme: str = "Bearer "
+    in_place_of: str = ""
+    refusals: tuple[bytes, ...] = ()
+
+    def is_refused_by(self, answer: Answer) -> bool:
+        """Whether an answer says that the courier does not accept the login or the token."""
+        told = any(each in answer.body for each in self.refusals)
+        return told or answer.status == HTTPStatus.UNAUTHORIZED
 
 
 def environment_name(slug: str, key: str) -> str:

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from couriers.http.refusals import refuse
-from couriers.http.settings import CourierSettings
+from couriers.http.settings import CourierSettings, Grant
 from couriers.reading.answer import Answer, decode, read_xml
 from tracking.errors import AuthFailed, CourierError, RequestRefused, UnreadableAnswer
 
@@ -21,36 +21,6 @@ LIFETIME_MOST = 86_400.0
 """However long a courier says its token lives: after a day a new one costs nothing."""
 
 AccountKey = tuple[str, str, tuple[tuple[str, str], ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """How one courier gives out tokens: what is posted, and where the token stands in the answer.
-
-    Exactly one of `json`, `form` and `xml` is posted; the answer to `xml` is XML. `member` is the
-    token's name in the answer.
-    `lifetime` (seconds) is used when the answer names none. `header` and `scheme` say how the token
-    travels: `Authorization: Bearer <token>`. Where `in_place_of` is set, it travels in the XML of
-    the call instead, in place of that text. `refusals` stand in the body of an answer by which the
-    courier does not accept the login or the token, if that is not a 401.
-    """
-
-    url: str
-    json: Mapping[str, str] | None = field(default=None, repr=False)
-    form: Mapping[str, str] | None = field(default=None, repr=False)
-    xml: str | None = field(default=None, repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    member: str = "access_token"
-    lifetime: float = 300.0
-    header: str = "Authorization"
-    scheme: str = "Bearer "
-    in_place_of: str = ""
-    refusals: tuple[bytes, ...] = ()
-
-    def is_refused_by(self, answer: Answer) -> bool:
-        """Whether an answer says that the courier does not accept the login or the token."""
-        told = any(each in answer.body for each in self.refusals)
-        return told or answer.status == HTTPStatus.UNAUTHORIZED
 
 
 @dataclass(frozen=True, slots=True)

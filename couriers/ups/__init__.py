@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import basic_auth, credentials
-from couriers.http.tokens import Grant
+from couriers.http.settings import Grant, basic_auth, credentials
 from couriers.reading import numbers, statuses, times
 from couriers.reading.answer import decode, grams, inside, others, place, text
 from couriers.reading.checkpoints import Place, Scan, history, latest, scan, together, tracking_of

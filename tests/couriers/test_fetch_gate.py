@@ -15,8 +15,8 @@ from loopback import OK, Courier, FetchFor, RecordingPermit, Wire, request_of
 
 from couriers.http.fetch import Fetch
 from couriers.http.session import Gate
-from couriers.http.settings import CourierSettings
-from couriers.http.tokens import Grant, TokenCache
+from couriers.http.settings import CourierSettings, Grant
+from couriers.http.tokens import TokenCache
 from service.flow.deadlines import Deadlines
 from tracking.errors import CourierDown, NotStarted
 from tracking.request import Slug

@@ -9,7 +9,8 @@ import pytest
 from aiohttp import web
 from loopback import Courier, FetchFor, RecordingPermit
 
-from couriers.http.tokens import Grant, Token, TokenCache
+from couriers.http.settings import Grant
+from couriers.http.tokens import Token, TokenCache
 from service.flow.deadlines import Deadlines
 from tracking.errors import (
     AuthFailed,

@@ -27,8 +27,8 @@ from couriers.http.fetch import BODY_BYTES, Fetch
 from couriers.http.redaction import EXCERPT_BYTES
 from couriers.http.refusals import RETRY_AFTER_MOST, refuse, retry_after
 from couriers.http.session import open_session
-from couriers.http.settings import CourierSettings
-from couriers.http.tokens import LIFETIME_MOST, Grant, TokenCache, read_token
+from couriers.http.settings import CourierSettings, Grant
+from couriers.http.tokens import LIFETIME_MOST, TokenCache, read_token
 from couriers.reading.answer import Answer
 from tracking.checkpoint import Tracking
 from tracking.errors import (

@@ -67,7 +67,10 @@ ENDS = {
         asked_again=True,
     ),
 }
-AUTH = Case(f"{Failure.AUTH}00000010", ["auth_failed"], "WAITING")
+AUTH = Case(f"{Failure.AUTH}00000010", ["auth_failed"], "WAITING", asked_again=True)
+REFUSED = (AUTH.number, f"{Failure.AUTH}00000011", f"{Failure.AUTH}00000012")
+"""So many numbers in a row stop a courier that refuses our credentials."""
+
 LIMITED = Case(f"{Failure.LIMITED}00000010", ["rate_limited"], "WAITING")
 
 IMPOSSIBLE = {

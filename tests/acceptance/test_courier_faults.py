@@ -136,16 +136,19 @@ def test_refused_credentials_stop_the_courier_and_charge_no_attempt(plant: Plant
     plant.settings["retry.attempts"] = 1
     slug = plant.courier(fault="status", status=401)
     worker = plant.hire().ready()
-    plant.producer.put(slug, "AB000001", id="order-1")
+    numbers = ["AB000001", "AB000002", "AB000003"]
+    for number in numbers:
+        plant.producer.put(slug, number)
     until(lambda: worker.events("credentials were refused", slug=slug), 10.0, "the log says so")
-    plant.producer.put(slug, "AB000002")
+    until(lambda: plant.redis.exists(f"calls_paused:{slug}"), 10.0, "the courier is paused")
+    asked = len(plant.calls(slug))
+    plant.producer.put(slug, "AB000004")
     time.sleep(1.5)
 
-    assert len(plant.calls(slug)) == 1
+    assert len(plant.calls(slug)) == asked
+    assert {call.number for call in plant.calls(slug)} == set(numbers)
     assert not plant.dead.count_documents({})
-    held = " ".join(plant.endings.held())
-    assert f"wait_list:{slug}: 1" in held
-    assert f"wait_later:{slug}: 1" in held
+    assert plant.redis.hlen(f"wait_requests:{slug}") == 4
 
 
 def test_an_unknown_number_is_stored_as_pending_and_asked_for_again_later(plant: Plant) -> None:

@@ -19,6 +19,7 @@ from courier_cases import (
     EVERY,
     IMPOSSIBLE,
     LIMITED,
+    REFUSED,
     SECRET,
     STORIES,
     UNKNOWN_CODES,
@@ -165,7 +166,8 @@ def worlds(ground: Ground) -> Iterator[tuple[World, World, World]]:
             put(hurried, slug, LIMITED.number)
         until(lambda: paused(hurried), 20.0, "every courier is paused")
         for slug in EVERY:
-            put(plant, slug, AUTH.number)
+            for number in REFUSED:
+                put(plant, slug, number)
         until(lambda: paused(plant), 20.0, "every courier is paused")
         found = look(plant), look(hurried), look(express)
         for worker in plant.workers:
@@ -250,15 +252,17 @@ def test_a_body_that_could_not_be_read_is_kept(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("slug", EVERY)
-@pytest.mark.parametrize(("which", "case"), [(0, AUTH), (1, LIMITED)], ids=["auth", "rate"])
-def test_a_courier_that_refuses_is_paused_and_the_request_waits(
-    worlds: tuple[World, World, World], slug: str, which: int, case: Case
+@pytest.mark.parametrize(
+    ("which", "case", "waiting"), [(0, AUTH, len(REFUSED)), (1, LIMITED, 1)], ids=["auth", "rate"]
+)
+def test_a_courier_that_refuses_is_paused_and_its_requests_wait(
+    worlds: tuple[World, World, World], slug: str, which: int, case: Case, waiting: int
 ) -> None:
     world, [why] = worlds[which], case.attempts
     view = world.info[slug]
 
     assert (view["bound_by"], view["paused_why"]) == ("paused", why)
-    assert view["waiting_manual"] + view["waiting_later"] == 1
+    assert view["waiting_manual"] + view["waiting_later"] == waiting
     assert view["until_seconds"] > 0
     assert as_told(world, slug, case.number, case)["error"] is None
     assert (slug, case.number) not in world.dead

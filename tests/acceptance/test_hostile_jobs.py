@@ -140,7 +140,7 @@ def test_a_courier_without_credentials_keeps_its_requests_and_info_says_why(plan
 
     told = json.loads(plant.command("info", "--json").stdout)
     usps = next(each for each in told["couriers"] if each["slug"] == "usps")
-    assert (usps["waiting_manual"], usps["bound_by"]) == (1, "paused")
+    assert (usps["waiting_later"], usps["bound_by"]) == (1, "paused")
     assert usps["paused_why"] == "no_credentials"
     assert not site.entries("usps")
     assert not plant.dead.count_documents({})
@@ -162,6 +162,7 @@ def test_who_waits_for_credentials_for_a_day_is_dead(plant: Plant) -> None:
     plant.redis.set("tracking:status:order-1", json.dumps(operation), keepttl=True)
     refused = json.loads(plant.redis.get("calls_brake:hong-kong-post")) | {"refused": yesterday}
     plant.redis.set("calls_brake:hong-kong-post", json.dumps(refused), keepttl=True)
+    plant.redis.zadd("wait_later:hong-kong-post", {"RR123456785HK": 1}, xx=True)
     dead = until(lambda: plant.dead.find_one({}), 15.0, "it is dead")
 
     assert (dead["slug"], dead["reason"]) == ("hong-kong-post", "no_credentials")

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from parser_subjects import NUMBER, SUBJECTS
 
 from couriers.bpost import SENTENCES
 from couriers.dhl_germany.codes import REASONS as DHL_GERMANY_REASONS
@@ -96,6 +97,27 @@ def test_no_code_has_a_meaning_and_is_a_notice_too(path: str) -> None:
     silent = table(f"{path.rpartition('.')[0]}.{SILENCED[path]}")
 
     assert not silent & table(path).keys()
+
+
+IN_TWO_PARTS = {"dhl_germany.codes.REASONS", "gls.STATUSES", "hermes_de.codes.EVENTS"}
+"""What stands in these is no event's whole code."""
+
+
+@pytest.mark.parametrize("path", sorted(SILENCED.keys() - IN_TWO_PARTS))
+def test_a_notice_after_a_delivery_does_not_undo_it(path: str) -> None:
+    # Of two ways to ask a courier the second one is the one with a table.
+    *_, subject = (
+        one for one in SUBJECTS if f"couriers.{path}".startswith(f"{one.module.__name__}.")
+    )
+    end = next(code for code in subject.codes if subject.delivered(("", "Delivered", code)))
+
+    for code in table(f"{path.rpartition('.')[0]}.{SILENCED[path]}"):
+        events = [
+            ("2026-01-05T08:15:00", "Delivered", end),
+            ("2026-01-05T09:15:00", "Notice", code),
+        ]
+        told = subject.module.parse(200, {}, subject.encode(subject.answer(events)), NUMBER)
+        assert (told.delivered, told.unknown_codes) == (True, ()), code
 
 
 def test_every_courier_with_a_table_is_listed() -> None:

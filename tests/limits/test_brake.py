@@ -178,6 +178,23 @@ async def test_a_number_that_has_not_failed_is_tried_before_those_that_have(
     assert [each.request.number for each in turn.calls] == ["N011"]
 
 
+async def test_one_that_failed_once_is_tried_before_those_that_failed_more_often(
+    worker: Worker, redis: Redis
+) -> None:
+    await fail_in_a_row(worker, 3)
+    for _ in range(3):
+        await the_pause_ends(redis)
+        await worker.limiter.sweep([courier_line(USPS)])
+        await fail(worker, await worker.taken())
+    await worker.parked("N010")
+    await the_pause_ends(redis)
+    await fail(worker, await worker.taken())
+    await the_pause_ends(redis)
+    await worker.limiter.sweep([courier_line(USPS)])
+
+    assert (await worker.taken()).request.number == "N010"
+
+
 async def test_where_all_have_failed_the_one_that_waits_longest_is_tried(
     worker: Worker, redis: Redis
 ) -> None:

@@ -33,13 +33,27 @@ do
     return not nobody_left(record) and record or nil, runs
   end
 
-  -- While one call alone tries, one number that failed before tells less than one that did not: those
+  -- While one call alone tries, a number that failed more often tells less than one that failed less: those
   -- before it go to the end of their lists, as many as a script has time for. Else a few numbers that always
   -- fail would be all that is tried.
-  local PASSED_OVER, passed = 30, 0
+  local PASSED_OVER, passed, least = 30, 0, nil
+
+  local function least_tries(tries)
+    for _, list in ipairs({ MANUAL, AUTOMATIC }) do
+      local listed = call('LRANGE', list, 0, PASSED_OVER - 1)
+      local records = listed[1] and call('HMGET', REQUESTS, unpack(listed)) or {}
+      for i, number in ipairs(listed) do
+        local record = number ~= '' and (records[i] and decoded(records[i]) or {})
+        tries = record and math.min(tries, record.tries or 0) or tries
+      end
+    end
+    return tries
+  end
 
   local function is_passed_over(record)
     if not record.tries or passed == math.min(PASSED_OVER, waits() + 1) or not calls_alone() then return false end
+    least = least or least_tries(record.tries)
+    if record.tries <= least then return false end
     passed, budget.left = passed + 1, budget.left - 2
     return true
   end
@@ -62,7 +76,7 @@ do
   -- (room -1) is to come by itself as soon as it has room, and to say before long that it still waits.
   local function take(base, room)
     local grants = {}
-    passed = 0
+    passed, least = 0, nil
     move_due()
     for _ = 1, 100 do
       if room == 0 then return grants, 'room', now end

@@ -153,6 +153,14 @@ MUTANTS = (
         tests=(BRAKE + "test_a_number_that_has_not_failed_is_tried_before_those_that_have",),
     ),
     Mutant(
+        name="one that failed once waits for its turn among those that always fail",
+        breaks="I7",
+        where="limits/lua/lib/taking.lua",
+        old="    if record.tries <= least then return false end\n",
+        new="",
+        tests=(BRAKE + "test_one_that_failed_once_is_tried_before_those_that_failed_more_often",),
+    ),
+    Mutant(
         name="a number that failed is the next probe again",
         breaks="I7",
         where="limits/lua/retry.lua",

@@ -115,14 +115,6 @@ MUTANTS = (
         tests=(BROKEN + "test_a_call_that_goes_back_over_a_broken_key_comes_into_its_list_once",),
     ),
     Mutant(
-        name="a broken list keeps the calls from being counted",
-        breaks="I6",
-        where="limits/lua/lib/batch.lua",
-        old="    for _, close in ipairs(closing) do attempt(close) end\n",
-        new="    attempt(function() for _, close in ipairs(closing) do close() end end)\n",
-        tests=(BROKEN + "test_a_broken_list_keeps_nobody_from_counting_the_calls",),
-    ),
-    Mutant(
         name="re-checks of a broken line take the room of what people put",
         breaks="I9",
         where="service/flow/receive.py",

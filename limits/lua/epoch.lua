@@ -49,7 +49,7 @@ local another = last_run_id ~= run_id or before ~= '-' and before ~= last_before
 local is_old = known ~= '' and known ~= name
 if name and replicated and another then
   name, begun, is_old = new, new, true
-elseif name and count < (tonumber(ARGV[5]) or 0) then
+elseif name and name == known and count < (tonumber(ARGV[5]) or 0) then
   name, is_old = new, true
 end
 count = math.max(count, tonumber(ARGV[5]) or 0) + 1

@@ -67,7 +67,8 @@ class NewLimits(msgspec.Struct, forbid_unknown_fields=True):
     """Limits to be set over the file; those that are not named stay as they are."""
 
     per_second: Annotated[
-        _MANY | msgspec.UnsetType, Meta(description="how many calls start in any second: 1 or more")
+        _MANY | msgspec.UnsetType,
+        Meta(description="how many calls start in any second: 1 or more", examples=[5]),
     ] = msgspec.UNSET
     concurrent: Annotated[
         _MANY | msgspec.UnsetType, Meta(description="how many calls run at once: 1 or more")

@@ -148,7 +148,9 @@ def _recover(verbs: Verbs) -> None:
     )
     made.add_argument(
         "--redis",
-        action="store_true",
+        action="store_const",
+        const="recover_redis",
+        dest="module",
         help="what waited in a Redis that was emptied, as MongoDB has it ([redis] mirror)",
     )
     made.add_argument("--dry-run", action="store_true", help="list the requests, put none")

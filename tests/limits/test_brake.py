@@ -119,6 +119,20 @@ async def test_who_failed_in_an_outage_is_due_when_somebody_is_answered(
     assert "OWN" in await redis.zrange(KEYS.wait_later, 0, -1)
 
 
+async def test_the_first_429_after_an_outage_stops_the_line_for_a_minute(
+    worker: Worker, redis: Redis
+) -> None:
+    await fail_in_a_row(worker, 3)
+    for _ in range(6):
+        await the_pause_ends(redis)
+        await fail(worker, await worker.taken())
+
+    await the_pause_ends(redis)
+    await fail(worker, await sent(await worker.taken()), "rate_limited")
+
+    assert round(await redis.pttl(KEYS.calls_paused) / 1000) == 60
+
+
 async def test_one_number_that_is_refused_stops_nobody(worker: Worker, redis: Redis) -> None:
     await fail(worker, await worker.granted("N001"), "auth_failed")
     await fail(worker, await worker.granted("N002"), "auth_failed")

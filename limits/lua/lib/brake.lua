@@ -125,6 +125,8 @@ do
   function note_failure(number, granted, setback)
     local state = brake()
     state.last = math.max(now_ms, state.answered or 0)
+    -- A courier that is back after an outage and asks for patience is not asked to wait for an hour.
+    if setback.firm and state.pauses and state.why ~= setback.why then state.pauses = 0 end
     state.why, state.firm, state.mark = setback.why, setback.firm, setback.mark
     note_number(state, number, setback.after)
     local wait_ms = pause_of(state, setback, granted)

@@ -78,7 +78,7 @@ TRACKING = Kind(
             "unreadable_answer": _CHANGED,
             "wrong_number": _CHANGED,
             # It is MongoDB that refuses, perhaps these numbers only: others are tried soon.
-            "unstorable_answer": Brake(after=3, first_seconds=1.0, cap_seconds=300.0),
+            "unstorable_answer": Brake(3, first_seconds=1.0, cap_seconds=300.0, early_seconds=30.0),
             "request_refused": _CHANGED,
             # One parcel of somebody else's account is refused like a bad key.
             "auth_failed": Brake(after=3, first_seconds=60.0, cap_seconds=3_600.0),

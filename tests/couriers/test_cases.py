@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from courier_cases import FILES, Case, body_of, cases_of
 from loopback import Courier, FetchFor, RecordingPermit
+from recorded_cases import FILES, Case, body_of, cases_of
 
 from couriers.registry import COURIERS, MODULES
 from tracking.checkpoint import Checkpoint, Tag, Tracking

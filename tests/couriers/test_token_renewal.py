@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from aiohttp import web
-from courier_cases import body_of, cases_of
 from loopback import Courier, FetchFor, RecordingPermit
+from recorded_cases import body_of, cases_of
 
 from couriers import dpd, hermes_de, ups
 from couriers.reading.answer import read_xml

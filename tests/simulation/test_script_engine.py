@@ -70,7 +70,13 @@ class Twins:
         return self._both(self._redis.rpush(key, value), "RPUSH", key, value)
 
     def pexpire(self, key: str, ms: int) -> Any:
-        return self._both(self._redis.pexpire(key, ms), "PEXPIRE", key, str(ms))
+        # By the clock of both: a busy machine may take some milliseconds between them.
+        now_ms = round(time.time() * 1000)
+        reply = self._redis.pexpireat(key, now_ms + ms)
+        self._at_us = now_ms * 1000
+        self._space.tick()
+        execute(self._space, "PEXPIRE", (key, str(ms)))
+        return reply
 
     def delete(self, key: str) -> Any:
         return self._both(self._redis.delete(key), "DEL", key)

@@ -184,6 +184,19 @@ def _zrangebyscore(space: Keyspace, args: Sequence[str]) -> Reply:
     return _told(found, with_scores="WITHSCORES" in words)
 
 
+def _zremrangebyrank(space: Keyspace, args: Sequence[str]) -> Reply:
+    key, first, last = args[0], integer(args[1]), integer(args[2])
+    scores = space.of(Scores, key)
+    if scores is None:
+        return 0
+    found = scores.ranked()[first : last + 1]
+    for member, _ in found:
+        del scores[member]
+    if found:
+        space.tidy(key)
+    return len(found)
+
+
 def _zremrangebyscore(space: Keyspace, args: Sequence[str]) -> Reply:
     key = args[0]
     scores = space.of(Scores, key)
@@ -256,6 +269,7 @@ COMMANDS: dict[str, Command] = {
     "PUBLISH": lambda _, __: 0,
     "KEYS": _keys,
     "DEL": lambda s, a: sum(s.drop(key) for key in a if s.find(key) is not None),
+    "UNLINK": lambda s, a: sum(s.drop(key) for key in a if s.find(key) is not None),
     "EXISTS": lambda s, a: sum(s.find(key) is not None for key in a),
     "PEXPIRE": _pexpire,
     "EXPIRE": lambda s, a: int(s.end_at(a[0], s.now_ms + 1000 * integer(a[1]))),
@@ -296,5 +310,6 @@ COMMANDS: dict[str, Command] = {
     "ZMSCORE": _zmscore,
     "ZRANGE": _zrange,
     "ZRANGEBYSCORE": _zrangebyscore,
+    "ZREMRANGEBYRANK": _zremrangebyrank,
     "ZREMRANGEBYSCORE": _zremrangebyscore,
 }

@@ -21,7 +21,7 @@ GROWING = frozenset(
 SHRINKING = frozenset(
     (
         *("DEL", "PEXPIRE", "EXPIRE", "PEXPIREAT", "PERSIST", "HDEL", "RENAME", "LPOP", "RPOP"),
-        *("LREM", "SREM", "XTRIM", "ZREM", "ZREMRANGEBYSCORE"),
+        *("LREM", "SREM", "UNLINK", "XTRIM", "ZREM", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE"),
     )
 )
 """What else writes."""

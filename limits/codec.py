@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from limits.rules import AHEAD_SECONDS, LATE_SECONDS, Rules, answer_keep_seconds
-from tracking.account import MAIN, Account
-from tracking.call import Attempt, Call, Full, Lent, Refused, Reused, Setback, TooLate, Verdict
+from tracking.account import number_and_account, own_number
+from tracking.call import Attempt, Call, Full, Refused, Reused, Setback, TooLate, Verdict
 from tracking.line import Line, slug_of
 from tracking.operation import anonymous_id
 from tracking.permit import Permit
-from tracking.request import NO_FIELDS, Number, Origin, TrackingRequest
+from tracking.request import NO_FIELDS, Number, Origin, TrackingRequest, account_of
 
 
 class Anonymous(msgspec.Struct):
@@ -40,8 +40,6 @@ class Record(msgspec.Struct):
     ids: int = 0
     given: str | None = None
     fields: dict[str, str] = {}
-    account: Account = MAIN
-    accounts: dict[str, dict[str, str]] = {}
     auto: bool = False
     trace: str | None = None
     attempts: int = 0
@@ -71,11 +69,9 @@ _read_ids = msgspec.json.Decoder(Ids).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def read_refusal(told: list[Any]) -> Refused | Lent | None:
+def read_refusal(told: list[Any]) -> Refused | None:
     """Read why admit.lua did not take a request; None where it says something else."""
     match told:
-        case ["lent", account, observed_ms]:
-            return Lent(account, int(observed_ms))
         case ["reused", parcel]:
             return Reused(parcel)
         case ["full", waiting]:
@@ -85,20 +81,13 @@ def read_refusal(told: list[Any]) -> Refused | Lent | None:
     return None
 
 
-def accounts_in(record: Record) -> tuple[Account, ...]:
-    """Whose requests a call is for; all ask with the same fields."""
-    if not record.accounts:
-        return (record.account,)
-    others = [Account(each) for each, its in record.accounts.items() if its == record.fields]
-    return (record.account, *(each for each in others if each != record.account))
-
-
 def request_of(line: Line, record: Record) -> TrackingRequest:
     """The merged request of everybody who waits."""
+    number, _ = number_and_account(record.n)
     return TrackingRequest(
         slug=slug_of(line),
-        number=Number(record.n),
-        given=record.given or record.n,
+        number=Number(number),
+        given=record.given or number,
         origin=Origin.AUTOMATIC if record.auto else Origin.MANUAL,
         fields=record.fields,
         traceparent=record.trace,
@@ -128,13 +117,14 @@ def read_call(line: Line, grant: list[Any], permit: Permit) -> Call:
         tries=record.tries,
         failing_since=record.failing and record.failing / 1000,
         given_up=record.given_up,
-        accounts=accounts_in(record),
+        account=number_and_account(record.n)[1],
     )
 
 
 def write_request(request: TrackingRequest, job_key: str, *, full: bool = False) -> bytes:
     """Write a request for admit.lua; what is absent or plain is left out."""
-    body: dict[str, object] = {"number": request.number, "job": job_key}
+    number = own_number(request.number, account_of(request))
+    body: dict[str, object] = {"number": number, "job": job_key}
     texts = (("id", request.id), ("trace", request.traceparent), ("resend_of", request.resend_of))
     body.update({name: text for name, text in texts if text is not None})
     times = (("age", request.max_age), ("till", request.expires_at), ("put", request.put_at))
@@ -151,14 +141,11 @@ def write_request(request: TrackingRequest, job_key: str, *, full: bool = False)
 
 
 def write_verdict(
-    verdict: Verdict,
-    observed_ms: int,
-    accounts: Sequence[Account] = (MAIN,),
-    fields: Mapping[str, str] = NO_FIELDS,
+    verdict: Verdict, observed_ms: int, fields: Mapping[str, str] = NO_FIELDS
 ) -> bytes:
     """Write a verdict for finish.lua, or a stored answer for admit.lua.
 
-    `accounts` have it stored, `fields` are what was asked with.
+    `fields` are what was asked with.
     """
     body: dict[str, object] = {
         "state": str(verdict.state),
@@ -166,8 +153,6 @@ def write_verdict(
         "observed": observed_ms,
         "answered": verdict.answered,
     }
-    if accounts != (MAIN,):
-        body["accounts"] = accounts
     if fields:
         body["fields"] = dict(fields)
     if verdict.setback is not None:

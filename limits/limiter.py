@@ -35,6 +35,7 @@ from limits.reports import Reports, encode
 from limits.rules import Revisions, Rules, RulesOf, answer_keep_seconds
 from limits.scatter import Scatter
 from limits.workers import LIVES_SECONDS, Who, introduction, is_gone
+from tracking.account import own_number
 from tracking.call import (
     Asked,
     Call,
@@ -165,17 +166,13 @@ class Limiter:
 
     async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:
         """End the call with all its operations, then take (lua/finish.lua)."""
-        granted_ms, fields = call.granted_us // 1000, call.request.fields
-        written = codec.write_verdict(verdict, granted_ms, call.accounts, fields)
-        line, number, base = call.line, call.request.number, self._after(call)
-        while True:
+        written = codec.write_verdict(verdict, call.granted_us // 1000, call.request.fields)
+        number = own_number(call.request.number, call.account)
+        args, more = (call.id, written, number, self._after(call), room), 1
+        while more:
             asked = time.monotonic()
-            args = (call.id, written, number, base, room)
-            _, more, *rest = await self._run("finish", line, args)
-            if more == 0:
-                return await self._read_turn(line, rest, asked)
-            if more > 1:
-                return Turn(owed=tuple(rest[0]))
+            _, more, *rest = await self._run("finish", call.line, args)
+        return await self._read_turn(call.line, rest, asked)
 
     async def retry(self, call: Call, setback: Setback, room: int) -> Turn:
         """Give the slot back, repeat the call later, and stop the line if need be (lua/retry.lua).

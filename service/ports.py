@@ -10,7 +10,6 @@ from tracking.call import (
     Attempt,
     Call,
     DeadLetter,
-    Lent,
     Setback,
     Swept,
     Turn,
@@ -159,9 +158,6 @@ class Results(Protocol):
 
     async def end_checks(self, request: TrackingRequest) -> None:
         """Ask about the parcel no more by ourselves, until its next answer. Raises ResultsDown."""
-
-    async def borrow(self, request: TrackingRequest, lent: Lent) -> Verdict | None:
-        """Store another account's answer for this request's account; None: it cannot be had."""
 
 
 class Mirror(Protocol):

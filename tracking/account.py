@@ -26,6 +26,17 @@ def operation_id(account: Account, identity: str) -> str:
     return identity if account == MAIN else f"{account}/{identity}"
 
 
+def own_number(number: str, account: Account) -> str:
+    """Name an account's number as Redis has it: as if it were another one. No number holds `@`."""
+    return number if account == MAIN else f"{number}@{account}"
+
+
+def number_and_account(name: str) -> tuple[str, Account]:
+    """Take apart what `own_number` made."""
+    number, _, account = name.partition("@")
+    return number, Account(account or MAIN)
+
+
 def account_and_id(operation: str) -> tuple[Account, str]:
     """Take the id of an operation apart: whose it is, and what its producer calls it."""
     account, slash, identity = operation.partition("/")

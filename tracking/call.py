@@ -23,8 +23,7 @@ class Call(NamedTuple):
     `tries` all failed calls; all are of the time before this call. `waiting_since` is Unix time in
     seconds of the oldest request, `failing_since` of the first failed call, None before one.
     `given_up`: why nobody will be asked any more, "" for a call that may be made.
-    `operations` names at most 100 of the ids that wait for this call. `accounts`: whose they are,
-    who all ask with the fields of `request`; the answer is stored for each of them.
+    `operations` names at most 100 of the ids that wait for this call, all of one `account`.
     """
 
     id: str
@@ -39,7 +38,7 @@ class Call(NamedTuple):
     tries: int = 0
     failing_since: float | None = None
     given_up: str = ""
-    accounts: tuple[Account, ...] = (MAIN,)
+    account: Account = MAIN
 
     @property
     def line(self) -> Line:
@@ -102,16 +101,6 @@ class Held:
     """
 
 
-class Lent(NamedTuple):
-    """A fresh answer stands in the document of another `account` that asked alike.
-
-    `observed_ms`: which of its answers it is. Have it stored for this one too, and ask again.
-    """
-
-    account: Account
-    observed_ms: int
-
-
 @dataclass(frozen=True, slots=True)
 class Dying:
     """Too many workers vanished over this request: record it as dead, then `finish` its call."""
@@ -144,7 +133,7 @@ Refused = Full | Reused | TooLate
 
 Admission = Granted | Parked | Ended | Refused | Dying | Held
 
-Asked = Admission | Lent | NoMemory
+Asked = Admission | NoMemory
 """What comes of asking once; not before an Admission is a request carried on."""
 
 
@@ -198,8 +187,6 @@ class Turn(NamedTuple):
     this process said that it has NO_ROOM: it is to ask once it has some, at `ask_again` at the
     latest. `used_up`: the call was not repeated, as this was the last attempt of its request:
     record it as dead, then `finish` it. `waits`: the call did not end, its request waits again.
-    `owed`: nothing ended yet, because these accounts wait for the same answer: have it stored for
-    them too, and end the call once more.
     """
 
     calls: tuple[Call, ...] = ()
@@ -208,7 +195,6 @@ class Turn(NamedTuple):
     full: bool = False
     used_up: bool = False
     waits: bool = False
-    owed: tuple[Account, ...] = ()
 
 
 NO_ROOM = -1

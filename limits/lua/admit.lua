@@ -15,8 +15,7 @@ Uses     context: digits, quiet_until
          lists: nobody_waits, numbers, push_last, take_out, turns_before, waits
          tallies: tally, tally_call
          state: anonymous_id, elsewhere, move, new_operation, operation_in
-         record: account_of, join, read_record, waiting_record, whose_is, write_record,
-         supersede
+         record: join, read_record, serves, supersede, waiting_record, write_record
          operations: fresh, wait_again
          lanes: opening, starts_at
          waiting: move_due, put_behind, put_head, put_tail
@@ -27,8 +26,6 @@ Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "parked", why, put}      it waits; put 1: put a drain job
          {now, "ended", state, why}     it ended before, expired, or a fresh answer was at hand; why: too_late
                                         or wait_list_full of an AUTOMATIC one that was not taken, else none
-         {now, "lent", account, observed}  a fresh answer, of a call that asked alike, is stored for this account
-                                        only: store it for who asks now, too, and send it as `stored`
          {now, "reused", parcel}        its id is that of a request for this other parcel; '' if forgotten
          {now, "full", waiting}         max_waiting operations are waiting; it is only counted
          {now, "too_late", starts}      it was not taken: by the rate and the quotas alone its call could start
@@ -197,8 +194,8 @@ local function ask_courier(id, operation, request, flying)
     unqueue(request)
     return { now, 'too_late', math.floor(starts) }
   end
-  local account = account_of(request.id)
-  local record = { since = now_ms, auto = request.auto, account = account ~= 'main' and account or nil }
+  note_account(number)
+  local record = { since = now_ms, auto = request.auto }
   join(record, request)
   if flying then
     put_behind(number, record)
@@ -252,13 +249,9 @@ return function(id, asked, stored)
   if request.till and request.till <= now_ms then
     return end_now(id, operation_of(request, name, operation), EXPIRED)
   end
-  local heard, kept = fresh(known[2], request.age), fresh(stored, request.age)
-  local whose = heard and whose_is(heard, account_of(request.id), request)
-  local answer = whose == 'own' and heard or kept
+  local heard = fresh(known[2], request.age)
+  local answer = heard and serves(heard, request) and heard or fresh(stored, request.age)
   if answer then return end_now(id, operation_of(request, name, operation), answer) end
-  if whose then
-    return { now, 'lent', heard.accounts and heard.accounts[1] or 'main', heard.observed }
-  end
 
   local runs = calls[2]
   local flying = runs and read_record(INFLIGHT, runs)
@@ -272,7 +265,7 @@ return function(id, asked, stored)
   if request.id and not is_repeat then operation = nil end
   if record then
     local is_new = request.id and not is_repeat
-    local replaces = is_new and request.auto and supersede(number, record, request.id)
+    local replaces = is_new and request.auto and supersede(number, record)
     if is_new and not replaces and operations_waiting(request) >= rules.max_waiting then
       return full(id, operation_of(request, name, operation), request)
     end

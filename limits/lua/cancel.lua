@@ -103,7 +103,7 @@ local function cancel_first()
     if not number then break end
     local ended
     ended, looked = end_waiting(number, BY_HAND, places)
-    table.insert(told, (string.gsub(number, '[^%w ._/-]', '.')))
+    table.insert(told, (string.gsub(number, '[^%w ._/@-]', '.')))
     table.insert(told, ended)
   end
   return { now, 'line', told, at_rest() and 0 or 1 }

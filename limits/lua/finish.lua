@@ -6,7 +6,7 @@ KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   id       of the call
   text     the verdict, JSON: state, output (JSON text), observed (ms: its grant), answered,
-           accounts for which it is stored (none: main), fields that it asked with, or none,
+           fields that it asked with, or none,
            setback (as in retry.lua: what the last failed call means for the line), or none,
            attempt (as there), or none
   number
@@ -18,7 +18,7 @@ Uses     context: decoded, note_measured
          lists: nobody_waits
          tallies: call_is_over, tally_call
          state: parcel_of
-         record: account_of, asks_for, keep_accounts, record_in, waiting_record, whose_is, write_record
+         record: record_in, serves, waiting_record, write_record
          operations: end_where, everyone, nobody_left
          brake: note_answer, note_failure
          waiting: put_head, put_tail, unlist
@@ -28,49 +28,30 @@ Uses     context: decoded, note_measured
 
 Returns  {now, more, grants, why, ask, put}
          more      1: more than 100 operations end; send it again, nothing was taken yet
-                   2: nothing ended yet; `grants` names accounts that wait for this answer and ask alike: store
-                   it for them, too, and send it again with them
          the rest  as in take.lua; why: also "named", when nobody lacked the slot and somebody is
                    named who asks in time
 ]]
--- A number that is given up takes those along who waited for so long themselves, and asked alike.
+-- A number that is given up takes those along who waited for so long themselves.
 local function ends_of(record)
   local dying = record.dying
-  if type(dying) ~= 'table' then
-    if not record.accounts then return everyone end
-    return function(_, _, _, _, id) return asks_for(record, id) end
-  end
-  return function(at, _, _, _, id)
-    if at <= dying.before and asks_for(record, id) then return true end
+  if type(dying) ~= 'table' then return everyone end
+  return function(at)
+    if at <= dying.before then return true end
     dying.others_since = math.min(dying.others_since or at, at)
     return false
   end
 end
 
-local function others_go_on(number, record)
-  if type(record.dying) == 'table' then
-    record.since = record.dying.others_since or now_ms
-  else
-    keep_accounts(record, record.fields, false)
-    record.tallied = nil
-  end
+-- Those of a number that was given up who came too late for that.
+local function others_wait_on(number, record)
+  record.since = record.dying.others_since or now_ms
   put_head(number, record)
 end
 
--- Those of the accounts that wait for whom the answer would be, were it stored for them.
-local function owed_to(verdict, record)
-  local owed = {}
-  for account in pairs(record.accounts or { [record.account or 'main'] = true }) do
-    if whose_is(verdict, account, record) == 'alike' then table.insert(owed, account) end
-  end
-  return owed
-end
-
 local function serves_by(verdict, record)
-  return function(at, age, _, _, id)
-    local is_young = at <= verdict.observed
-      or now_ms - verdict.observed < (age or rules.max_age_ms)
-    return is_young and whose_is(verdict, account_of(id), record) == 'own'
+  if not serves(verdict, record) then return function() return false end end
+  return function(at, age)
+    return at <= verdict.observed or now_ms - verdict.observed < (age or rules.max_age_ms)
   end
 end
 
@@ -136,8 +117,6 @@ return function(id, text, number, base, room)
   if record and not record.job then expect_no_calm() end
   local lifts, waiting = verdict.answered, waiting_record(number)
   if is_forgotten(number, record, verdict) then verdict.answered = false end
-  local owed = verdict.answered and waiting and owed_to(verdict, waiting) or {}
-  if #owed > 0 then return { now, 2, owed, 'owed', 0, 0 } end
   local lifted = lifts and note_answer()
   if verdict.answered then remember(number, verdict, text, not record) end
   if record and not record.dying and not record.tallied then call_is_over(record.at) end
@@ -154,7 +133,7 @@ return function(id, text, number, base, room)
   local granted, flew = record and tonumber(record.granted), record and { n = record.n }
   if record and verdict.setback then note_failure(number, granted, verdict.setback) end
   -- Before the call's record goes: should a list not be what it must be, nobody is lost.
-  if record and not nobody_left(record) then others_go_on(number, record) end
+  if record and not nobody_left(record) then others_wait_on(number, record) end
   local leased = land(id, flew, runs)
   if leased and record and not nobody_waits() then
     count_time(granted)

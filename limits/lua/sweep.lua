@@ -8,7 +8,7 @@ ARGV     behind the reports, see lib/batch.lua:
 Uses     memory: clamp, count, drop_ended, entries, later, members, nothing_is_open, order
          lists: list_of, nobody_waits, stands, waits
          tallies: tally_call
-         record: asks_for, record_in, rest_of, write_record
+         record: record_in, rest_of, write_record
          state: open_among
          brake: patience_ends
          waiting: move_due, next_number, put_behind, put_head, put_tail
@@ -180,8 +180,7 @@ local function dying_grant(id, record)
   local reply, ids = granted_before(id), {}
   local named = oldest_ids(record.n, record)
   for i, operation in pairs(open_among(named, record.n)) do
-    local ends = operation.at <= dying.before and asks_for(record, named[i])
-    if ends then table.insert(ids, named[i]) end
+    if operation.at <= dying.before then table.insert(ids, named[i]) end
   end
   reply[5] = cjson.encode({ ids = ids })
   return reply

@@ -15,7 +15,7 @@ from service.flow.keep_trying import keep_trying
 from service.observe.events import Event
 from service.observe.log import emit
 from service.ports import Limits, Results
-from tracking.call import Admission, Granted, Lent, NoMemory, Verdict
+from tracking.call import Admission, Granted, NoMemory
 from tracking.request import TrackingRequest
 
 ASK_AGAIN_SECONDS = 1.0
@@ -49,30 +49,20 @@ class Admitter:
         return admission
 
     async def _ask(
-        self, call_id: str, request: TrackingRequest, job_key: str, kept: Verdict | None = None
+        self, call_id: str, request: TrackingRequest, job_key: str
     ) -> Admission | NoMemory:
         await self._results.available()
         max_age = self._limits.max_age if request.max_age is None else request.max_age
-        if kept is None and max_age > self._limits.remembers_seconds:
+        kept = None
+        if max_age > self._limits.remembers_seconds:
             kept = await keep_trying(lambda: self._results.fresh(request, max_age))
         full = self._room.take(1) <= 0
         admission = await keep_trying(
             lambda: self._limits.admit(call_id, request, job_key, kept, full=full)
         )
-        if isinstance(admission, Granted):
-            return admission
-        self._room.leave()
-        if isinstance(admission, Lent):
-            return await self._ask_with(admission, call_id, request, job_key)
+        if not isinstance(admission, Granted):
+            self._room.leave()
         return admission
-
-    async def _ask_with(
-        self, lent: Lent, call_id: str, request: TrackingRequest, job_key: str
-    ) -> Admission | NoMemory:
-        """Take the answer that others have; where it cannot be had, the courier is asked."""
-        answer = await keep_trying(lambda: self._results.borrow(request, lent))
-        asked = request if answer else request._replace(max_age=0.0)
-        return await self._ask(call_id, asked, job_key, answer)
 
     def _say(self, refusal: NoMemory) -> None:
         if (now := time.monotonic()) - self._said >= SAY_AGAIN_SECONDS:

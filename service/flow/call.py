@@ -7,7 +7,6 @@ import datetime as dt
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import assert_never
 
 from service.flow.call_room import CallRoom
@@ -49,10 +48,6 @@ BROKEN_AGAIN_SECONDS = 5.0
 
 Track = Callable[[Call], Awaitable[Tracking]]
 """Asks the courier of a call. Raises CourierError or NotStarted."""
-
-
-Store = Callable[[Call], Awaitable[None]]
-"""Stores what came of a call for its accounts. Raises ResultsDown, UnreadableAnswer."""
 
 
 STORED_SECONDS = 5.0
@@ -197,14 +192,11 @@ class Asker:
             raise UnreadableAnswer(f"the courier module broke: {type(error).__name__}") from error
 
     async def _answered(self, call: Call, tracking: Tracking, attempt: Attempt) -> Turn:
-        def store(of: Call) -> Awaitable[None]:
-            return self._results.save(of, tracking, attempt)
-
         try:
-            await self._durably(call, lambda: store(call))
+            await self._durably(call, lambda: self._results.save(call, tracking, attempt))
             self._reach(FailPoint.AFTER_STORE)
             verdict = Verdict(State.SUCCESS, output_of(tracking), attempt=attempt)
-            turn = await self._end(call, verdict, store)
+            turn = await self._finish(call, verdict)
         except UnreadableAnswer as error:
             return await self._failed(call, error, attempt)
         emit(
@@ -234,8 +226,7 @@ class Asker:
         match decision:
             case Refuse():
                 emit(Event.REFUSED, **_names(call), **said, requests=call.requests)
-                store = partial(self._note, error=error, attempt=attempt, final=True)
-                return await self._end(call, _error_verdict(error, made, answered=True), store)
+                return await self._finish(call, _error_verdict(error, made, answered=True))
             case Die(setback):
                 return await self._die(call, error, setback, made)
             case Repeat(setback):
@@ -285,15 +276,6 @@ class Asker:
         turn = await _in_redis(call, lambda: self._limits.hand_back(call, room))
         emit(Event.HANDED_BACK, **_names(call), why=str(why))
         return turn._replace(waits=True)
-
-    async def _end(self, call: Call, verdict: Verdict, store: Store) -> Turn:
-        """End it, once what came of it is stored for all accounts whose requests end with it."""
-        turn = await self._finish(call, verdict)
-        if not turn.owed:
-            return turn
-        others = call._replace(accounts=turn.owed)
-        await self._durably(call, lambda: store(others))
-        return await self._end(call._replace(accounts=call.accounts + turn.owed), verdict, store)
 
     async def _finish(self, call: Call, verdict: Verdict) -> Turn:
         room = self.room.take_to_follow()

@@ -20,7 +20,7 @@ def letter_of(call: Call, reason: str, detail: str, body: bytes) -> DeadLetter:
 
     Two accounts may have asked in the same millisecond, each for a call of its own.
     """
-    request, account = call.request, call.accounts[0]
+    request, account = call.request, call.account
     whose = "" if account == MAIN else f":{account}"
     return DeadLetter(
         id=f"{request.slug}:{request.number}:{round(call.waiting_since * 1000)}{whose}",

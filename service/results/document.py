@@ -56,7 +56,7 @@ CONTENT = (
 
 
 class Answer(NamedTuple):
-    """A courier's answer, to be stored for the first of the call's accounts."""
+    """A courier's answer, to be stored for the call's account."""
 
     call: Call
     tracking: Tracking
@@ -80,7 +80,7 @@ def id_of(request: TrackingRequest) -> str:
 
 def name_of(call: Call) -> str:
     """The `_id` of the document into which an answer to this call goes."""
-    return document_id(id_of(call.request), call.accounts[0])
+    return document_id(id_of(call.request), call.account)
 
 
 def granted_at(call: Call) -> datetime:
@@ -90,7 +90,7 @@ def granted_at(call: Call) -> datetime:
 
 def blank(call: Call) -> Document:
     """A document about a parcel of which nothing is known yet."""
-    return begun(call.request, granted_at(call), content_of(NOT_FOUND_YET), call.accounts[0])
+    return begun(call.request, granted_at(call), content_of(NOT_FOUND_YET), call.account)
 
 
 def begun(

@@ -94,7 +94,7 @@ def _answered(
 ) -> Document:
     at = granted_at(answer.call)
     if old is None:
-        document = begun(answer.call.request, at, content, answer.call.accounts[0])
+        document = begun(answer.call.request, at, content, answer.call.account)
         changed = True
     else:
         # A document from before a member was added lacks it.

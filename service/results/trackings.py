@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 
 from pymongo.read_concern import ReadConcern
@@ -14,16 +13,16 @@ from service.observe.log import emit
 from service.results.batches import Batches
 from service.results.bulk import BulkWriter, RecheckOf, Write
 from service.results.connection import Document, Store
-from service.results.document import Answer, Failure, id_of, tracking_in
-from service.results.own_documents import document_id, fields_in
+from service.results.document import Answer, Failure, id_of
+from service.results.own_documents import document_id
 from service.results.queries import end_checks
-from service.results.unreadable import Kept, keep, past_call
-from tracking.call import Attempt, Call, Lent, Verdict
+from service.results.unreadable import Kept, keep
+from tracking.call import Attempt, Call, Verdict
 from tracking.checkpoint import Tag, Tracking
 from tracking.errors import CourierError, ResultsDown, TrackingError, UnreadableAnswer
 from tracking.operation import State
 from tracking.request import Origin, TrackingRequest, account_of
-from tracking.summary import output_of, summary
+from tracking.summary import summary
 
 CLOCKS_APART = 5.0
 """Seconds that Redis' clock may be ahead of this machine's. An answer from further ahead has an age
@@ -62,20 +61,13 @@ class Trackings:
 
     def save(self, call: Call, tracking: Tracking, attempt: Attempt) -> Awaitable[None]:
         """Store an answer. ResultsDown: repeat it; UnstorableAnswer: it cannot be stored."""
-        if len(call.accounts) == 1:
-            return self._writes.submit(Answer(call, tracking, attempt))
-        return self._save_for_each(call, tracking, attempt)
-
-    async def _save_for_each(self, call: Call, tracking: Tracking, attempt: Attempt) -> None:
-        answers = (Answer(each, tracking, attempt) for each in _for_each(call))
-        await asyncio.gather(*map(self._writes.submit, answers))
+        return self._writes.submit(Answer(call, tracking, attempt))
 
     async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
         """Store that a call failed, and what could not be read. Raises ResultsDown: repeat it."""
-        for own in _for_each(call):
-            if isinstance(error, UnreadableAnswer) and error.unread is not None:
-                await self._unread.submit(Kept(own, error.unread, attempt.at, error.message))
-            await self._writes.submit(Failure(own, error, attempt, final))
+        if isinstance(error, UnreadableAnswer) and error.unread is not None:
+            await self._unread.submit(Kept(call, error.unread, attempt.at, error.message))
+        await self._writes.submit(Failure(call, error, attempt, final))
 
     async def fresh(self, request: TrackingRequest, max_age: float) -> Verdict | None:
         """The stored answer, if the courier was asked for it at most `max_age` seconds ago.
@@ -106,28 +98,6 @@ class Trackings:
         """Ask about the parcel no more by ourselves, until its next answer. Raises ResultsDown."""
         name = document_id(id_of(request), account_of(request))
         await self._store.run(end_checks, self._store.tracking, [name])
-
-    async def borrow(self, request: TrackingRequest, lent: Lent) -> Verdict | None:
-        """Store the answer in another account's document for the request's account, too.
-
-        None where it is not there any more, or is joined with what other fields brought: nothing of
-        that may be seen by who says something else. Raises ResultsDown.
-        """
-        first_us = lent.observed_ms * 1000
-        wanted = {
-            "_id": document_id(id_of(request), lent.account),
-            "observed_us": {"$gte": first_us, "$lt": first_us + 1000},
-            "error": None,
-        }
-        found = await self._store.read(self._find, wanted)
-        if found is None or (fields_in(found) and found["tracked_count"] > 1):
-            return None
-        own = past_call(request, account_of(request), found["observed_us"])
-        made = found["attempts"][-1]
-        attempt = Attempt(made["at"], made["outcome"], made["ms"], made["http_status"])
-        tracking = tracking_in(found)
-        await self._writes.submit(Answer(own, tracking, attempt))
-        return Verdict(State.SUCCESS, output_of(tracking), observed_ms=lent.observed_ms)
 
     def _find(self, wanted: Document, members: Document | None = None) -> Document | None:
         # What a majority has: an answer that a failover took back was none.
@@ -162,8 +132,3 @@ class Trackings:
 
 def _is_confirmed(told: Sequence[TrackingError | None]) -> bool:
     return not any(isinstance(each, ResultsDown) for each in told)
-
-
-def _for_each(call: Call) -> Iterator[Call]:
-    """Part a call: one for each account that it is for."""
-    return (call._replace(accounts=(each,)) for each in call.accounts)

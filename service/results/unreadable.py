@@ -45,7 +45,7 @@ TEXT_MOST = 1024
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """An answer, kept for the first account of a call; `attempted_at` is that of its attempt."""
+    """An answer, kept for the account of a call; `attempted_at` is that of its attempt."""
 
     call: Call
     unread: Unread
@@ -115,7 +115,7 @@ def save(writer: BulkWriter, document: Document, tracking: Tracking) -> None:
 def past_call(request: TrackingRequest, account: Account, granted_us: int) -> Call:
     """Make a call that is over, of which only this much is known."""
     since = granted_us / 1_000_000
-    return Call("past", request, _Spent(), granted_us, since, accounts=(account,))
+    return Call("past", request, _Spent(), granted_us, since, account=account)
 
 
 def forget(unreadable: Collection[Document], read: Document) -> None:
@@ -141,7 +141,7 @@ def _newest(kept: Kept) -> tuple[Document, Mapping[str, Document]]:
     }
     older = {"_id": name_of(kept.call), "observed_us": {"$lte": Int64(kept.call.granted_us)}}
     members |= {"fields": dict(request.fields)} if request.fields else {}
-    return older, {"$set": members | whose(kept.call.accounts[0])}
+    return older, {"$set": members | whose(kept.call.account)}
 
 
 def _text(body: bytes) -> str | bytes:

@@ -34,7 +34,7 @@ end
 local CALLS, SECOND, LEASES, STARTS, MANUAL, AUTOMATIC, LATER
 local REQUESTS, INFLIGHT, DRAINER, FLAG, PAUSED, HELD, BRAKE, HOUR, DAY
 local COUNTS, ORDER, OPERATIONS, ANSWER, UNREADABLE
-local LINES, STATUS = 'wait_slugs', 'tracking:status:'
+local LINES, ACCOUNTS, STATUS = 'wait_slugs', 'tracking:accounts', 'tracking:status:'
 local FORGOTTEN, HISTORY = 'tracking:forgotten:', 'tracking:operations:'
 local line, slug, rules, known
 

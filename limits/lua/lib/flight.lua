@@ -6,59 +6,15 @@ local function running(number)
   return call('HGET', INFLIGHT, '=' .. number)
 end
 
-local put_in_flight
-do
-  -- Where accounts ask with different fields, a call is for the one whose request is the oldest, and for
-  -- all who say the same; the others wait behind it. Of many operations only the newest are looked at: the
-  -- others stay on the record, and finish.lua lets those go on that the call was not for.
-  local function part_accounts(number, record)
-    local ids = record.newest or {}
-    local open, account, at = open_among(ids, number), nil, nil
-    for i, id in ipairs(ids) do
-      if open[i] then account, at = account_of(id), open[i].at end
-    end
-    local oldest = record.listed and call('LINDEX', rest_of(number, record), -1)
-    local first = oldest and open_among({ oldest }, number)[1]
-    if first then account, at = account_of(oldest), first.at end
-    local anon = record.anon
-    local came = anon and (not record.dying and anon.first or anon.at)
-    if anon and came < (at or math.huge) then account, at = 'main', came end
-    if account and ask_with(record, account) then record.since = at end
-    local others = { since = now_ms, auto = record.auto, tills = record.tills, trace = record.trace,
-      given = record.given, accounts = cjson.decode(cjson.encode(record.accounts)) }
-    record.newest = {}
-    for i, id in ipairs(ids) do
-      if open[i] and asks_for(record, id) then table.insert(record.newest, id) end
-      if open[i] and not asks_for(record, id) then
-        others.newest, others.since = others.newest or {}, open[i].at
-        table.insert(others.newest, id)
-      end
-    end
-    record.ids = #record.newest + (record.listed or 0)
-    if anon and not asks_for(record) then
-      others.anon, record.anon = anon, nil
-      others.since = math.min(others.since, came)
-    end
-    if #record.newest == 0 then record.newest = nil end
-    if record.ids == 0 then record.ids = nil end
-    if not record.listed then keep_accounts(record, record.fields, true) end
-    if nobody_left(others) then return end
-    others.ids = others.newest and #others.newest
-    keep_accounts(others, record.fields, false)
-    put_behind(number, others)
-  end
-
-  -- at: µs, of the start. Returns the record as it is written.
-  function put_in_flight(id, number, record, at)
-    if record.accounts and not record.n then part_accounts(number, record) end
-    local waited = not record.n and record.listed and rest_of(number, record)
-    record.state, record.position = nil, nil
-    record.n, record.at, record.granted = number, digits(at), digits(now)
-    if waited then move_rest(waited, rest_of(number, record)) end
-    local text = cjson.encode(record)
-    call('HSET', INFLIGHT, id, text, '=' .. number, id)
-    return text
-  end
+-- at: µs, of the start. Returns the record as it is written.
+local function put_in_flight(id, number, record, at)
+  local waited = not record.n and record.listed and rest_of(number, record)
+  record.state, record.position = nil, nil
+  record.n, record.at, record.granted = number, digits(at), digits(now)
+  if waited then move_rest(waited, rest_of(number, record)) end
+  local text = cjson.encode(record)
+  call('HSET', INFLIGHT, id, text, '=' .. number, id)
+  return text
 end
 
 local grant, grant_new, granted_before

@@ -35,7 +35,7 @@ do
     local left, open = {}, open_among(ids, number)
     for i, id in ipairs(ids) do
       local operation = open[i]
-      if operation and ends(operation.at, operation.age, operation.till, operation.auto, id) then
+      if operation and ends(operation.at, operation.age, operation.till, operation.auto) then
         move(id, operation, verdict.state, verdict)
       elseif operation then
         table.insert(left, id)
@@ -68,7 +68,7 @@ do
     return true
   end
 
-  -- Ends operations that `ends(at, age, till, auto, id)` names, after a look at AT_ONCE at most, and at fewer late
+  -- Ends operations that `ends(at, age, till, auto)` names, after a look at AT_ONCE at most, and at fewer late
   -- in a script; the others stay on the record, but for those that ended otherwise (cancelled).
   -- Returns true when every operation was looked at; else call again with the same record.
   function end_where(number, record, verdict, ends)
@@ -84,13 +84,12 @@ do
   end
 end
 
--- The ids of at most AT_ONCE operations that their producers named, newest first; of a record that is
--- called for some of its accounts, theirs.
+-- The ids of at most AT_ONCE operations that their producers named, newest first.
 local function ids_of(number, record)
   local ids = { unpack(record.newest or {}) }
   if not record.listed then return ids end
   for _, id in ipairs(call('LRANGE', rest_of(number, record), 0, AT_ONCE - #ids - 1)) do
-    if asks_for(record, id) then table.insert(ids, id) end
+    table.insert(ids, id)
   end
   return ids
 end

@@ -1,11 +1,11 @@
 --[[
-record: everybody who waits for one number, as one JSON value.
+record: everybody of one account who waits for one number, as one JSON value. Another account's number is
+NUMBER@account, wherever a script has a number: so nothing of it is in a record, an answer or a list of others.
 
   since     ms   arrival of the oldest request
   anon      requests without an id, as one operation: id (key of the first job), last (key of the
-            newest one), count (nil: 1), at (ms, the newest arrival), first (ms, an earlier one, where
-            other accounts wait too), age (ms, the strictest max_age), till (ms, the last expiry), auto
-            (all of them are AUTOMATIC)
+            newest one), count (nil: 1), at (ms, the newest arrival), age (ms, the strictest max_age),
+            till (ms, the last expiry), auto (all of them are AUTOMATIC)
   newest    ids of the newest operations, at most 16, the newest first; always with `recheck`
   recheck   id of the newest AUTOMATIC operation that joined
   listed    how many ids more there are, in the list of `rest_of`, the newest first
@@ -13,9 +13,6 @@ record: everybody who waits for one number, as one JSON value.
   job       key of the job that still stands in the tube for this record (granted directly)
   given, fields, auto, trace     of the request: later values fill gaps, the newest wins; fields of
             AUTOMATIC requests only fill gaps where there is a MANUAL one
-  account   nil: main; whose requests wait, and whose `fields` are asked with next
-  accounts  account → fields, where several wait: what one says is asked for nobody else, unless both
-            say the same. A call is for those with its `fields`; the others wait behind it
   attempts, deaths               answers to be repeated, workers that vanished
   made      the last 9 calls that were made and failed: at (ms, the grant), outcome, HTTP status, ms
   tills     some operation has an expiry, so all are looked at before a call
@@ -50,98 +47,26 @@ local function write_record(key, field, record)
   call('HSET', key, field, cjson.encode(record))
 end
 
--- Whose an operation is, by its id: no producer's id contains a slash. Those without an id are main's.
-local function account_of(id)
-  return id and string.match(id, '^([^/]+)/') or 'main'
+-- Whether `fields` say all that `others` say.
+local function cover(fields, others)
+  for name, value in pairs(others or {}) do
+    if not fields or fields[name] ~= value then return false end
+  end
+  return true
 end
 
-local asks_for, whose_is, take_fields, ask_with, keep_accounts
-do
-  local ONLY_MAIN = { 'main' }
+-- Whether an answer was asked with all fields that a request, or the record that it waits on, names; those of
+-- a re-check are only what was stored. One that names accounts is of a version that shared it among them.
+local function serves(answer, asked)
+  return not answer.accounts and (asked.auto or cover(answer.fields, asked.fields))
+end
 
-  -- Whether `fields` say all that `others` say.
-  local function cover(fields, others)
-    for name, value in pairs(others or {}) do
-      if not fields or fields[name] ~= value then return false end
-    end
-    return true
-  end
-
-  local function equal(fields, others)
-    return cover(fields, others) and cover(others, fields)
-  end
-
-  -- What an account that waits asks with. One that a record does not name was there before records named
-  -- accounts: what all said together stands under main.
-  local function fields_of(record, account)
-    if not record.accounts then return record.fields end
-    return record.accounts[account] or record.accounts.main
-  end
-
-  -- Whether what is asked for a record is asked for this operation, too.
-  function asks_for(record, id)
-    return not record.accounts or equal(fields_of(record, account_of(id)), record.fields)
-  end
-
-  -- What an answer is to an account: 'own', stored for it, and asked with all fields that it names, where they
-  -- are not only a re-check's; 'alike', stored for others, who asked as it asks; nil: nothing. asked: its
-  -- request, or the record that it waits on.
-  function whose_is(answer, account, asked)
-    local fields = fields_of(asked, account)
-    for _, each in ipairs(answer.accounts or ONLY_MAIN) do
-      if each == account then return (asked.auto or cover(answer.fields, fields)) and 'own' or nil end
-    end
-    return equal(answer.fields, fields) and 'alike' or nil
-  end
-
-  -- A re-check knows only what was stored when it was put: somebody may know better since.
-  local function taken(fields, auto, newer, newer_auto)
-    for name, value in pairs(newer or {}) do
-      fields = fields or {}
-      if auto or not newer_auto or not fields[name] then fields[name] = value end
-    end
-    return fields
-  end
-
-  -- newer: a request, or a record. Within an account the newest fields win.
-  function take_fields(record, newer, account)
-    local own = record.account or 'main'
-    if account == own and not record.accounts and not newer.accounts then
-      record.fields = taken(record.fields, record.auto, newer.fields, newer.auto)
-      return
-    end
-    record.accounts = record.accounts or { [own] = record.fields or {} }
-    for each, fields in pairs(newer.accounts or { [account] = newer.fields or {} }) do
-      record.accounts[each] = taken(record.accounts[each], record.auto, fields, newer.auto) or {}
-    end
-    record.fields = record.accounts[own]
-  end
-
-  -- Has a record asked for with what this account says. What others said has failed: how often does not
-  -- count against it. Returns whether it is something else than before.
-  function ask_with(record, account)
-    local fields = fields_of(record, account)
-    local is_same = equal(fields, record.fields)
-    record.account, record.fields = account ~= 'main' and account or nil, fields
-    if is_same then return false end
-    record.attempts, record.deaths, record.tries, record.tried = nil, nil, nil, nil
-    record.failing, record.made = nil, nil
-    return true
-  end
-
-  -- Leaves on a record, of several accounts, those that are asked for together (`asked`), or all others,
-  -- of whom the last by name is asked for next: the order of `pairs` is another in each Redis.
-  function keep_accounts(record, fields, asked)
-    local left, last = 0, nil
-    for account, its in pairs(record.accounts) do
-      if equal(its, fields) == asked then
-        left, last = left + 1, (last or '') > account and last or account
-      else
-        record.accounts[account] = nil
-      end
-    end
-    if not asked and last then ask_with(record, last) end
-    if left < 2 then record.accounts = nil end
+-- newer: a request, or a record: its fields win. But a re-check knows only what was stored when it was put:
+-- somebody may know better since.
+local function take_fields(record, newer)
+  for name, value in pairs(newer.fields or {}) do
+    record.fields = record.fields or {}
+    if record.auto or not newer.auto or not record.fields[name] then record.fields[name] = value end
   end
 end
 
@@ -171,13 +96,12 @@ do
     output = '{"code":"superseded","message":"a newer re-check of its parcel took its place"}',
   }
 
-  -- An AUTOMATIC operation takes the place of the older ones of its account. Returns whether there was one.
-  function supersede(number, record, id)
-    local newest, left, account = record.newest or {}, {}, account_of(id)
+  -- An AUTOMATIC operation takes the place of the older ones. Returns whether there was one.
+  function supersede(number, record)
+    local newest, left = record.newest or {}, {}
     local open = open_among(newest, number)
     for i, each in ipairs(newest) do
-      local is_old = open[i] and open[i].auto and account_of(each) == account
-      if is_old then move(each, open[i], 'CANCELLED', SUPERSEDED) else table.insert(left, each) end
+      if open[i] and open[i].auto then move(each, open[i], 'CANCELLED', SUPERSEDED) else table.insert(left, each) end
     end
     if #left == #newest then return false end
     record.ids = record.ids - (#newest - #left)
@@ -220,7 +144,6 @@ local function join(record, request)
   else
     local anon = record.anon
     if anon.id == request.job or anon.last == request.job then return end
-    if record.accounts then anon.first = anon.first or anon.at end
     anon.count, anon.at, anon.last = (anon.count or 1) + 1, now_ms, request.job
     anon.age = math.min(anon.age or rules.max_age_ms, request.age or rules.max_age_ms)
     anon.till = anon.till and request.till and math.max(anon.till, request.till) or nil
@@ -228,7 +151,7 @@ local function join(record, request)
   end
   if request.given then record.given = record.given or request.given end
   if request.trace then record.trace = request.trace end
-  take_fields(record, request, account_of(request.id))
+  take_fields(record, request)
 end
 
 -- One record out of two for the same number; what is newer wins, what is older keeps its place. The
@@ -237,7 +160,7 @@ local function merged(number, old, new)
   local listed = (old.listed or 0) + (new.listed or 0)
   old.listed, old.todo = listed > 0 and listed or nil, nil
   local again = old.recheck and new.recheck
-  if again and open_among({ again }, number)[1] then supersede(number, old, again) end
+  if again and open_among({ again }, number)[1] then supersede(number, old) end
   old.recheck = new.recheck or old.recheck
   for i = #(new.newest or {}), 1, -1 do carry(number, old, new.newest[i]) end
   local ids = (old.ids or 0) + (new.ids or 0)
@@ -245,7 +168,6 @@ local function merged(number, old, new)
   old.tills = old.tills or new.tills
   if old.anon and new.anon then
     local anon = old.anon
-    if old.accounts or new.accounts then anon.first = anon.first or anon.at end
     anon.count = (anon.count or 1) + (new.anon.count or 1)
     anon.at = math.max(anon.at, new.anon.at)
     anon.last = new.anon.last or new.anon.id
@@ -255,7 +177,7 @@ local function merged(number, old, new)
   else
     old.anon = old.anon or new.anon
   end
-  take_fields(old, new, new.account or 'main')
+  take_fields(old, new)
   old.auto = old.auto and new.auto
   old.since = math.min(old.since, new.since)
   old.given = old.given or new.given

@@ -23,8 +23,26 @@ when the answer was asked for), attempts (JSON text or nil).
 ]]
 local ENDED = { SUCCESS = true, ERROR = true, CANCELLED = true }
 
+-- Of another account's number, NUMBER@account, this is a parcel of its own.
 local function parcel_of(number)
   return slug .. ':' .. number
+end
+
+-- The parcel as its account knows it; whose it is an operation's id tells.
+local function tracking_of(number)
+  return parcel_of((string.match(number, '^[^@]*')))
+end
+
+-- The parcel under which an operation is noted; `parcel_of` in other words.
+local function own_parcel(id, operation)
+  local account = string.match(id, '^([a-z0-9]+)/')
+  return operation.tracking .. (account and '@' .. account or '')
+end
+
+-- Cancel and forget reach a number of every account that ever asked: they try these.
+local function note_account(number)
+  local account = string.match(number, '@(.*)$')
+  if account then call('SADD', ACCOUNTS, account) end
 end
 
 -- The id of the operation of requests without one; `job` is the key of the first of them.
@@ -35,7 +53,7 @@ end
 -- An operation of which nothing is known yet.
 local function new_operation(number, request)
   return {
-    tracking = parcel_of(number), at = now_ms, age = request.age, till = request.till,
+    tracking = tracking_of(number), at = now_ms, age = request.age, till = request.till,
     auto = request.auto, resend_of = request.resend_of, put = request.put,
   }
 end
@@ -113,7 +131,7 @@ do
   -- Whose call begins, or who ends without one, is found by the parcel too, for a day. Who only waits is
   -- in the number's record: a key more for each of a million would be dear.
   local function note_of_parcel(id, operation)
-    local key = HISTORY .. operation.tracking
+    local key = HISTORY .. own_parcel(id, operation)
     -- It only shows: a key of another type, which `check` tells, must keep nobody from being called.
     local noted = redis.pcall('ZADD', key, now_ms, id)
     if type(noted) == 'table' then return end
@@ -195,7 +213,7 @@ end
 local function anonymous_operation(number, anon)
   local id = anonymous_id(number, anon.id)
   local operation = operation_in(call('GET', STATUS .. id))
-    or { tracking = parcel_of(number), at = anon.at, auto = anon.auto }
+    or { tracking = tracking_of(number), at = anon.at, auto = anon.auto }
   operation.anonymous = true
   return not ENDED[operation.status] and operation or nil, id
 end
@@ -203,7 +221,7 @@ end
 -- The other parcel that an operation is of, nil when it is this one's; '' for one that was forgotten, of
 -- which only a hash is left.
 local function elsewhere(id, operation, number)
-  local parcel = parcel_of(number)
+  local parcel = tracking_of(number)
   if type(operation.tracking) == 'string' then
     return operation.tracking ~= parcel and operation.tracking or nil
   end
@@ -213,7 +231,7 @@ end
 -- Those of `ids` that have not ended and are of this number, by their place in `ids`. An id may be that
 -- of another parcel by now: a day after its end it is free again.
 local function open_among(ids, number)
-  local keys, found, parcel = {}, {}, parcel_of(number)
+  local keys, found, parcel = {}, {}, tracking_of(number)
   for i, id in ipairs(ids) do keys[i] = STATUS .. id end
   budget.left = budget.left - #ids / 4
   local texts = #ids > 0 and call('MGET', unpack(keys)) or {}

@@ -15,8 +15,7 @@ do
     if not record then
       local anon = { id = 'hand-' .. base, at = now_ms }
       local answer = fresh(call('GET', ANSWER .. number))
-      local is_ours = answer and whose_is(answer, 'main', {}) == 'own'
-      if is_ours and end_anonymous(number, anon, answer) then return nil end
+      if answer and serves(answer, {}) and end_anonymous(number, anon, answer) then return nil end
       return { since = now_ms, anon = anon }, running(number)
     end
     if record.state == 'later' then change_later('ZREM', LATER, number) end

@@ -75,7 +75,10 @@ end
 local end_waiting, next_number
 do
   -- Pushed by hand a number may be anything. A courier refuses dots; other bytes could break what holds them.
+  -- What waits for another account has a record, and what has none is main's.
   local function plain(number)
+    local is_of_account = string.find(number, '^[%w ._/-]+@[a-z0-9]+$')
+    if is_of_account and call('HEXISTS', REQUESTS, number) == 1 then return number end
     return (string.gsub(number, '[^%w ._/-]', '.'))
   end
 

@@ -12,6 +12,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from limits import keys
+from limits.accounts import accounts_in
 from limits.clock import Clock
 from limits.codec import write_rules
 from limits.failure import redis_asked
@@ -19,7 +20,9 @@ from limits.pipeline import Pipeline
 from limits.pushed_by_hand import NOWHERE, Places, places_of
 from limits.rules import NOBODY, RulesOf
 from limits.view import waiting
+from tracking.account import Account, own_number
 from tracking.line import Line, courier_line, kind_of, slug_of
+from tracking.operation import number_of
 from tracking.request import Number, Origin, Slug
 
 READ_AT_ONCE = 1_000
@@ -89,9 +92,9 @@ class Canceller:
         self._rules_of = rules_of
 
     async def cancel(self, slug: Slug, number: Number, operation: str = "") -> Cancelled:
-        """Cancel all that waits for `number`, or only `operation`, which must wait for it."""
-        places = {} if operation else await self._places(slug, [number])
-        return await self._cancel(Wanted(slug, number, operation), places)
+        """Cancel all that waits for `number`, of all accounts, or only `operation` of it."""
+        ((_, came),) = [each async for each in self.cancel_many([Wanted(slug, number, operation)])]
+        return came
 
     async def cancel_many(
         self, wanted: Sequence[Wanted]
@@ -102,9 +105,10 @@ class Canceller:
             if not each.operation:
                 numbers.setdefault(each.slug, []).append(each.number)
         places = {slug: await self._places(slug, named) for slug, named in numbers.items()}
+        accounts = await accounts_in(self._redis) if numbers else ()
         for begin in range(0, len(wanted), AT_ONCE):
             batch = wanted[begin : begin + AT_ONCE]
-            came = (self._cancel(each, places.get(each.slug, {})) for each in batch)
+            came = (self._cancel(each, places.get(each.slug, {}), accounts) for each in batch)
             for told in zip(batch, await asyncio.gather(*came), strict=True):
                 yield told
 
@@ -158,16 +162,35 @@ class Canceller:
         with redis_asked():
             return sum(await waiting(self._redis, courier_line(slug)))
 
-    async def _cancel(self, one: Wanted, places: Mapping[Number, Places]) -> Cancelled:
-        total, more = 0, 1
-        while more:
-            where = places.get(one.number, NOWHERE)
-            word, *told = await self._run(one.slug, one.number, one.operation, where)
-            if word != "cancelled":
-                return Cancelled(kept=Kept(word), detail="".join(told).replace(":", " ", 1))
-            cancelled, more = told
-            total += int(cancelled)
+    async def _cancel(
+        self, one: Wanted, places: Mapping[Number, Places], accounts: Sequence[Account]
+    ) -> Cancelled:
+        if one.operation:
+            names = [Number(number_of(one.number, one.operation))]
+        else:
+            names = [one.number, *await self._of_others(one, accounts)]
+        total = 0
+        for name in names:
+            more = 1
+            while more:
+                where = places.get(name, NOWHERE)
+                word, *told = await self._run(one.slug, name, one.operation, where)
+                if word != "cancelled":
+                    return Cancelled(kept=Kept(word), detail="".join(told).replace(":", " ", 1))
+                cancelled, more = told
+                total += int(cancelled)
         return Cancelled(total)
+
+    async def _of_others(self, one: Wanted, accounts: Sequence[Account]) -> list[Number]:
+        """Find under which names other accounts than main wait for a number."""
+        names = [Number(own_number(one.number, each)) for each in accounts]
+        if not names:
+            return []
+        with redis_asked():
+            records = await self._redis.hmget(
+                keys.of_line(courier_line(one.slug)).wait_requests, names
+            )
+        return [name for name, record in zip(names, records, strict=True) if record]
 
     async def _run(self, slug: Slug, number: Number, operation: str, places: Places) -> list[Any]:
         line = courier_line(slug)

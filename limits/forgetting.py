@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections import Counter
@@ -15,6 +16,7 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline as Pipe
 
 from limits import keys
+from limits.accounts import accounts_in
 from limits.archive import BRIEF_MS
 from limits.clock import Clock
 from limits.codec import write_rules
@@ -24,6 +26,7 @@ from limits.pipeline import Pipeline
 from limits.pushed_by_hand import NOWHERE, places_of
 from limits.replicas import confirmations, done
 from limits.rules import NOBODY, RulesOf
+from tracking.account import own_number
 from tracking.line import courier_line
 from tracking.operation import ENDS, anonymous_in
 from tracking.request import Number, Slug
@@ -40,14 +43,14 @@ READ_AT_ONCE = 1_000
 class Forgotten:
     """What Redis forgot: answers of calls granted until `at_us`, its time, are discarded.
 
-    `ended` operations were waiting or running. `call` is the id of the call that runs, "" for none.
-    `answered`: an answer was remembered.
+    `ended` operations were waiting or running. `calls` are the ids of the calls that run, one for
+    an account at most. `answers` were remembered.
     """
 
     at_us: int
     ended: int
-    call: str
-    answered: bool
+    calls: tuple[str, ...]
+    answers: int
 
 
 class _Operation(msgspec.Struct):
@@ -81,11 +84,25 @@ class Forgetter:
         self._rules_of = rules_of
 
     async def forget(self, slug: Slug, number: Number) -> Forgotten:
-        """End what waits and what runs, and discard what comes of it (lua/forget.lua)."""
+        """End what waits and what runs for any account, and discard what comes of it."""
+        with redis_asked():
+            others = [own_number(number, each) for each in await accounts_in(self._redis)]
+        # Together they are one script mostly.
+        found = await asyncio.gather(*(self._forget(slug, each) for each in (number, *others)))
+        return Forgotten(
+            max(each.at_us for each in found),
+            sum(each.ended for each in found),
+            tuple(call for each in found for call in each.calls),
+            sum(each.answers for each in found),
+        )
+
+    async def _forget(self, slug: Slug, number: str) -> Forgotten:
+        """Forget what one account asked (lua/forget.lua)."""
         line = courier_line(slug)
         rules = write_rules(self._rules_of(line), NOBODY)
         with redis_asked():
-            places = (await places_of(self._redis, line, [number])).get(number, NOWHERE)
+            found = {} if "@" in number else await places_of(self._redis, line, [Number(number)])
+            places = found.get(Number(number), NOWHERE)
         args = (rules, b"[]", number, MARK_SECONDS * 1000, json.dumps(places))
         total, more = 0, 1
         while more:
@@ -93,7 +110,7 @@ class Forgetter:
                 "forget", [keys.wait_list(line)], args
             )
             total += ended
-        return Forgotten(at_us, total, call, answered=bool(answers))
+        return Forgotten(at_us, total, (call,) if call else (), answers)
 
     async def runs(self, slug: Slug, call: str) -> bool:
         """Whether a call is still in flight: what it stores is stored before it ends."""

@@ -4,7 +4,8 @@ A script of a line gets `wait_list:<line>` and names the line's other keys from 
 `lua/lib/context.lua`; survey.lua and inspect.lua name the few that they read. A test compares them
 with this file. Documented keys have the names and expiries of the original system; they are either
 the truth (leases, starts, lists, hashes) or projections that scripts rewrite (calls_number,
-sec_calls, wait_list_activated), by which nothing decides.
+sec_calls, wait_list_activated), by which nothing decides. A number of another account than `main`
+stands everywhere as NUMBER@account.
 
 ============================= ====== ================================== ===========================
 key                           type   content                            what ends it
@@ -31,6 +32,8 @@ calls_day:<line>              string starts since the daily reset       the dail
 tracking:counts:<line>        hash   what happened so far               never
 wait_slugs                    set    lines the sweeper looks at         empty
 tracking:workers              zset   worker process, JSON → until, ms   20 s after the last look
+tracking:accounts             set    accounts but main that ever asked  never
+tracking:form                 string how records are written            never
 tracking:couriers             zset   line → until, ms: some worker knows 20 s after the last look
                                      it
 tracking:measured             stream sends and ends of calls, measured  never; it holds 3 s
@@ -72,6 +75,8 @@ SECRET = "tracking:secret"  # noqa: S105 - the name of a key
 LINES = "wait_slugs"
 WORKERS = "tracking:workers"
 COURIERS = "tracking:couriers"
+ACCOUNTS = "tracking:accounts"
+FORM = "tracking:form"
 TO_ARCHIVE = "tracking:to_archive"
 ARCHIVE_LOCKS = ("tracking:archive_lock1", "tracking:archive_lock2")
 EVENTS = "tracking:events"

@@ -14,6 +14,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from limits import keys
+from tracking.account import MAIN, Account, account_and_id, own_number
 from tracking.line import courier_line
 from tracking.operation import State, anonymous_id, anonymous_in
 from tracking.request import Number, Slug
@@ -50,21 +51,27 @@ return { redis.call('HGET', KEYS[1], ARGV[1]), call and redis.call('HGET', KEYS[
 """
 
 
-async def operations_of(redis: Redis, slug: Slug, number: Number) -> list[Operation]:
-    """All operations of a parcel, each with its `id`, the newest first, in two round trips.
+async def operations_of(
+    redis: Redis, slug: Slug, number: Number, account: Account = MAIN
+) -> list[Operation]:
+    """All operations of an account's parcel, each with its `id`, the newest first.
 
     Those that wait come first. `status` is None of one that ended, and how is not known any more.
+    Takes two round trips.
     """
+    own = own_number(number, account)
     names = keys.of_line(courier_line(slug))
     # Of more than 100 that a call is for the others are not noted before they end.
-    lists = (f"{names.operations}{number}", f"{names.operations}={number}")
-    asked = (names.wait_requests, *lists, f"{names.history}{slug}:{number}")
-    told = await redis.eval(_OF_PARCEL, len(asked), *asked, number, str(LISTED_MOST - 1))
+    lists = (f"{names.operations}{own}", f"{names.operations}={own}")
+    asked = (names.wait_requests, *lists, f"{names.history}{slug}:{own}")
+    told = await redis.eval(_OF_PARCEL, len(asked), *asked, own, str(LISTED_MOST - 1))
     text, listed, called, noted = told
     record = _read(text)
     anonymous = record.get("anon")
     jobs = [anonymous_id(slug, number, anonymous["id"])] if anonymous else []
     waiting = [*(record.get("newest") or ()), *jobs, *listed]
+    # For a day after an upgrade what was noted of a number may be of several accounts.
+    noted = [each for each in noted if account_and_id(each)[0] == account]
     ids = list(dict.fromkeys([*waiting, *called, *noted]))[:LISTED_MOST]
     texts = await redis.mget([keys.status(each) for each in ids]) if ids else []
     unknown = {"tracking": f"{slug}:{number}"}

@@ -47,6 +47,7 @@ OF_LINE = (
     "retry",
     "revise",
     "room",
+    "split",
     "started",
     "sweep",
     "take",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from limits import keys
+from limits.accounts import accounts_in
 from limits.clock import Clock
 from limits.codec import write_rules
 from limits.failure import is_broken, redis_asked
@@ -21,6 +23,7 @@ from limits.pipeline import Pipeline
 from limits.rules import NOBODY, Revisions, RulesOf
 from limits.soundness import BROKEN, busy_lines
 from limits.workers import LiveWorker, live_workers
+from tracking.account import MAIN, Account
 from tracking.errors import StoreError
 from tracking.line import Line
 from tracking.operation import State
@@ -160,10 +163,17 @@ class View:
         with redis_asked():
             return await operations(self.redis, ids, about) if ids else {}
 
-    async def operations_of(self, slug: Slug, number: Number) -> list[Operation]:
-        """All operations of a parcel, each with its `id`, the newest first."""
+    async def operations_of(
+        self, slug: Slug, number: Number, account: Account | None = None
+    ) -> list[Operation]:
+        """All operations of an account's parcel, each with its `id`, the newest first.
+
+        None: those of each account, `main`'s before all others.
+        """
         with redis_asked():
-            return await operations_of(self.redis, slug, number)
+            whose = [account] if account else [MAIN, *await accounts_in(self.redis)]
+            asked = (operations_of(self.redis, slug, number, each) for each in whose)
+            return [each for told in await asyncio.gather(*asked) for each in told]
 
     async def place(self, line: Line, number: Number, *, itself: bool = False) -> Place | None:
         """Where a number stands, None when nobody waits for it (lua/place.lua).

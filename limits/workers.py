@@ -24,6 +24,10 @@ LIVES_SECONDS = 20.0
 """Three sweeps, 5 s ± 1 apart: one may be lost, and one late."""
 
 
+FORM = 2
+"""Of the records that this version writes: one for a number and account. Before 2 nobody said."""
+
+
 @dataclass(slots=True)
 class Who:
     """One worker process as it tells itself. `since` is Unix time in seconds.
@@ -46,9 +50,10 @@ class Who:
 
 @dataclass(slots=True)
 class LiveWorker(Who):
-    """A worker process that was heard of, and how many calls it has in flight."""
+    """A worker process that was heard of; how many calls it has in flight, and how it writes."""
 
     calls: int = 0
+    form: int = 1
 
 
 def introduction(who: Who, token: str) -> str:
@@ -56,6 +61,7 @@ def introduction(who: Who, token: str) -> str:
     told = {name: value for name, value in asdict(who).items() if value not in ("", {})}
     if who.pid == os.getpid():
         told["space"] = process_space()
+    told["form"] = FORM
     return json.dumps({"token": token, **told}, separators=(",", ":"))
 
 
@@ -95,7 +101,7 @@ async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
     found = {each["token"]: each for each in (json.loads(str(text)) for text in told)}
     calls = await _calls(redis, now_ms) if found else Counter[str]()
     # Of a worker of another version only what is known here.
-    names = {each.name for each in fields(Who)}
+    names = {each.name for each in fields(LiveWorker)} - {"calls"}
     workers = [
         LiveWorker(calls=calls[token], **{name: each[name] for name in names & each.keys()})
         for token, each in found.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from tracking.account import Account, account_and_id, operation_id
+from tracking.account import Account, account_and_id, operation_id, own_number
 from tracking.request import Origin, TrackingRequest
 
 _RECHECK = "recheck-"
@@ -53,6 +53,11 @@ which nothing is known may become what QUEUED may. limits/lua/lib/state.lua refu
 def id_of(request: TrackingRequest, job_key: str) -> str:
     """Name the operation of a request, as it can be asked for; `job_key` names its job."""
     return request.id or anonymous_id(request.slug, request.number, job_key)
+
+
+def number_of(number: str, operation: str) -> str:
+    """Name the number of an operation as Redis has it."""
+    return own_number(number, account_and_id(operation)[0])
 
 
 def recheck_id(account: Account, digest: str) -> str:

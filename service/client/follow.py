@@ -17,7 +17,7 @@ from service.client.put import Sendable
 from service.config.schema import Config
 from tracking.errors import ResultsDown
 from tracking.line import courier_line
-from tracking.operation import ENDS, State
+from tracking.operation import ENDS, State, number_of
 from tracking.request import Number, Slug
 
 FIRST_SECONDS = 0.1
@@ -146,5 +146,6 @@ async def _left(view: View, requests: Collection[Sendable]) -> AsyncIterator[Lef
         operation, place = found.get(each.id), None
         if operation and len(left) <= AT_ONCE:
             waits = operation["status"] == State.WAITING
-            place = await view.place(courier_line(each.slug), Number(each.number), itself=waits)
+            number = Number(number_of(each.number, each.id))
+            place = await view.place(courier_line(each.slug), number, itself=waits)
         yield Left(each, operation, place, bound.get(each.slug))

@@ -49,7 +49,7 @@ class Found:
     """What was known about a parcel: how much of each kind, and what could not be deleted."""
 
     parcel: Parcel
-    call: str
+    calls: tuple[str, ...]
     counts: dict[str, int]
     failed: list[str] = field(default_factory=list)
 
@@ -73,7 +73,7 @@ def forget(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:
         for each in found:
             each.counts["outputs"] = outputs.get(each.parcel.name, 0)
             each.failed += [_UNREAD.format(key=key) for key in unreadable]
-        running = [each for each in found if each.call]
+        running = [each for each in found if each.calls]
         asyncio.run(_until_over(config, running))
         for each in running:
             _clear(stores, each.parcel)
@@ -97,16 +97,16 @@ async def _in_redis(config: Config, named: Sequence[tuple[Slug, Number]]) -> lis
             except LimitsBroken as error:
                 found.append(_out_of_reach(slug, number, error))
                 continue
-            counts = {"cancelled": forgot.ended, "calls": int(bool(forgot.call))}
-            counts["answers"] = int(forgot.answered)
-            found.append(Found(Parcel(slug, number, forgot.at_us), forgot.call, counts))
+            counts = {"cancelled": forgot.ended, "calls": len(forgot.calls)}
+            counts["answers"] = forgot.answers
+            found.append(Found(Parcel(slug, number, forgot.at_us), forgot.calls, counts))
     return found
 
 
 def _out_of_reach(slug: Slug, number: Number, error: LimitsBroken) -> Found:
     """A key of its line is broken: what is stored elsewhere goes all the same."""
     counts = {"cancelled": 0, "calls": 0, "answers": 0}
-    return Found(Parcel(slug, number, time.time_ns() // 1000), "", counts, [f"in Redis: {error}"])
+    return Found(Parcel(slug, number, time.time_ns() // 1000), (), counts, [f"in Redis: {error}"])
 
 
 def _forget_dead(found: Found, stores: Collections, producer: Producer) -> None:
@@ -133,9 +133,9 @@ async def _until_over(config: Config, running: Sequence[Found]) -> None:
         return
     deadline = time.monotonic() + SEEN_SECONDS
     async with _forgetter_of(config) as forgetter:
-        for each in running:
+        for slug, call in [(each.parcel.slug, call) for each in running for call in each.calls]:
             with suppress(LimitsBroken):  # its answer is recognised by the mark all the same
-                while await forgetter.runs(Slug(each.parcel.slug), each.call):
+                while await forgetter.runs(Slug(slug), call):
                     if time.monotonic() > deadline:
                         return
                     await asyncio.sleep(POLL_SECONDS)

@@ -12,7 +12,7 @@ from limits.view import Place, View
 from service.client.stored import Stored
 from tracking.errors import ResultsDown
 from tracking.line import courier_line
-from tracking.operation import ENDS, State
+from tracking.operation import ENDS, State, number_of
 from tracking.request import Number, Slug
 
 
@@ -47,7 +47,8 @@ async def placed(view: View, known: Known) -> Known:
     """Find its place, where it waits. Raises LimitsDown."""
     if known.members["status"] != State.WAITING or known.slug is None or known.number is None:
         return known
-    place = await view.place(courier_line(known.slug), known.number, itself=True)
+    number = Number(number_of(known.number, known.id))
+    place = await view.place(courier_line(known.slug), number, itself=True)
     return replace(known, place=place)
 
 

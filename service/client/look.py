@@ -27,7 +27,7 @@ from service.results.queries import find_tracking
 from tracking.account import Account
 from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
 from tracking.line import courier_line
-from tracking.operation import State
+from tracking.operation import ENDS, State, number_of
 from tracking.request import Number, Slug
 
 __all__ = [
@@ -232,8 +232,14 @@ async def parcel_of(config: Config, slug: Slug, number: Number) -> ParcelNow:
     """Find where a number's requests stand, and how its courier does. Raises LimitsDown."""
     async with view_of(config) as view:
         seen = await looked_at(view, [slug])
-        place = await view.place(courier_line(slug), number)
-        return ParcelNow(place, seen[slug], await view.operations_of(slug, number))
+        operations = await view.operations_of(slug, number)
+        # That of main, or of the account that asked last.
+        open_now = [each["id"] for each in operations if each["status"] not in {None, *ENDS}]
+        names = dict.fromkeys([number, *(Number(number_of(number, each)) for each in open_now)])
+        for name in names:
+            if place := await view.place(courier_line(slug), name):
+                break
+        return ParcelNow(place, seen[slug], operations)
 
 
 async def operation_of(config: Config, identity: str) -> Standing:
@@ -258,7 +264,8 @@ async def standing_of(view: View, identity: str) -> Standing:
     if operation["status"] != State.WAITING:
         return Standing(operation, None, None, nobody=False)
     slug, _, number = operation["tracking"].partition(":")
-    place = await view.place(courier_line(Slug(slug)), Number(number), itself=True)
+    own = Number(number_of(number, identity))
+    place = await view.place(courier_line(Slug(slug)), own, itself=True)
     seen = (await looked_at(view, [Slug(slug)]))[Slug(slug)]
     return Standing(operation, place, seen, nobody=False)
 

@@ -24,7 +24,7 @@ from service.client.put import Sendable
 from service.client.stored import Stored, open_stored
 from service.config.schema import Config
 from service.results.batches import Batches
-from tracking.account import Account, account_and_id
+from tracking.account import Account
 from tracking.errors import LimitsBroken, LimitsDown, TrackingError
 from tracking.operation import State
 from tracking.request import Number, Slug
@@ -125,9 +125,7 @@ class Operations:
 
         Those that wait come first.
         """
-        found = await self._view.operations_of(slug, number)
-        if account is not None:
-            found = [each for each in found if account_and_id(each["id"])[0] == account]
+        found = await self._view.operations_of(slug, number, account)
         listed = await self.stored.operations(slug, number, found, account)
         return [Known(each["id"], slug, number, each) for each in listed]
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from bson import Int64
 
 from service.config.schema import Recheck
-from service.results.own_documents import document_id, parcel_in, whose
+from service.results.own_documents import document_id, whose
 from service.results.schedule import Standing, next_check
 from tracking.account import MAIN, Account
 from tracking.call import Attempt, Call
@@ -161,9 +161,7 @@ def with_status(
 
 def scheduled(document: Document, tag: Tag, at: datetime, recheck: Recheck) -> Document:
     """Plan the next check of a document, which has this tag, after one at `at`."""
-    # By the parcel: those of several accounts stay due together, and share a call.
-    name = parcel_in(document["_id"])
-    parcel = Standing(name, tag, document["created_at"], document["updated_at"])
+    parcel = Standing(document["_id"], tag, document["created_at"], document["updated_at"])
     document["next_check_at"] = next_check(parcel, at, recheck) if document["active"] else None
     return document
 

@@ -12,9 +12,9 @@ from limits_bench import KEYS, asked
 from redis import Redis
 
 from limits.codec import write_setback
-from limits.keys import EVENTS, MEASURED, TO_ARCHIVE
+from limits.keys import ACCOUNTS, EVENTS, MEASURED, TO_ARCHIVE
 from limits.rules import Rules
-from tracking.account import MAIN, account_and_id
+from tracking.account import MAIN, account_and_id, number_and_account
 from tracking.call import Setback
 from tracking.line import TRACKING
 from tracking.request import TrackingRequest
@@ -49,6 +49,7 @@ NEVER_EXPIRES = {
     KEYS.epoch,
     MEASURED,
     TO_ARCHIVE,
+    ACCOUNTS,
     "tracking:stats:successes",
     "tracking:stats:errors",
     "tracking:stats:slugs",
@@ -118,21 +119,29 @@ def _said(operation: str | None) -> dict[str, str]:
 
 
 def accounts_are_apart(redis: Redis) -> None:
-    """Fail where a call is for somebody who did not say what it asks with."""
-    for record in take_snapshot(redis).flying.values():
-        ids = [*(record.get("newest") or ()), *([None] if record.get("anon") else ())]
-        assert all(_said(each) == (record.get("fields") or {}) for each in ids)
+    """Fail where anything of an account stands with another's."""
+    seen = take_snapshot(redis)
+    flying = [(each["n"], each) for each in seen.flying.values()]
+    for name, record in [*seen.records.items(), *flying]:
+        _, account = number_and_account(name)
+        ids = [*(record.get("newest") or ()), *([""] if record.get("anon") else ())]
+        assert {account_and_id(each)[0] for each in ids} <= {account}, (name, record)
+        said = {"tracking_key": account} if account not in {MAIN, "other"} else {}
+        assert record.get("forgotten") or (record.get("fields") or {}) == said, (name, record)
+    for key, ids in seen.rest.items():
+        _, account = number_and_account(key)
+        assert {account_and_id(each)[0] for each in ids} <= {account}, key
     _answers_are_apart(redis)
 
 
 def _answers_are_apart(redis: Redis) -> None:
-    """Fail where somebody's end is that of an answer that is not stored for its account."""
+    """Fail where somebody's end is that of an answer to another account."""
     for name, each in _statuses(redis, redis.keys(f"{KEYS.status}*")).items():
         asked_by = (each["output"] or {}).get("by") if each["status"] in ENDS else None
         if asked_by is not None:
             own = None if each.get("anonymous") else name.removeprefix(KEYS.status)
             assert _said(own) == asked_by.get("fields", {}), (name, asked_by)
-            assert account_and_id(own or "")[0] in asked_by.get("accounts", [MAIN]), name
+            assert account_and_id(own or "")[0] == asked_by.get("account", MAIN), name
 
 
 def setback_of(why: str, delay_ms: int) -> bytes:

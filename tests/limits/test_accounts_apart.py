@@ -1,284 +1,184 @@
-"""Requests of several accounts for one number: one call only where they say the same."""
+"""Accounts that follow one number: a call, an answer, a place and an end for each of them."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+import asyncio
 
 from limits_bench import (
     DEAD,
-    FAST,
     KEYS,
     NO_PLACES,
+    USPS,
     Hire,
     Worker,
-    a_millisecond_goes_by,
     failed,
+    forget,
     retries_are_due,
     state,
 )
 from redis.asyncio import Redis
 
+from limits.cancelling import Canceller
+from limits.forgetting import Forgetter
+from limits.view import View
 from service.flow.dead_letters import letter_of
-from tracking.call import Call, Turn, Verdict
 from tracking.operation import State
+from tracking.request import Number
 
 POSTAL = "tracking_postal_code"
 MINE, THEIRS = {POSTAL: "8000"}, {POSTAL: "1010"}
+N001, SHOPS = Number("N001"), Number("N001@shop")
 
 
-async def waiting_record(redis: Redis) -> dict[str, Any]:
-    return json.loads(await redis.hget(KEYS.wait_requests, "N001") or "{}")
-
-
-async def states(redis: Redis, *ids: str) -> list[str]:
+async def states(redis: Redis, *ids: str) -> list[str | None]:
     return [await state(redis, each) for each in ids]
 
 
-async def finished(worker: Worker, call: Call) -> Turn:
-    """End a call, as the flow does: once its answer is stored for all whose requests it ends."""
-    while (turn := await worker.finish(call)).owed:
-        call = call._replace(accounts=call.accounts + turn.owed)
-    return turn
-
-
-async def the_next(worker: Worker, call: Call, verdict: Verdict | None = None) -> Call:
-    """End a call, and begin the one that follows it."""
-    turn = await (worker.finish(call, verdict) if verdict else finished(worker, call))
-    return turn.calls[0] if turn.calls else await worker.taken()
-
-
-async def test_accounts_that_say_the_same_share_a_call_and_its_answer(
+async def test_accounts_that_follow_one_number_make_a_call_each_at_once(
     worker: Worker, redis: Redis
 ) -> None:
-    call = await worker.granted(id="a", fields=MINE)
-    await worker.parked(id="shop/a", fields=MINE)
-    await worker.parked(id="other/a", fields=THEIRS)
+    mine = await worker.granted(id="a", fields=MINE)
+    theirs = await worker.granted(id="shop/a", fields=THEIRS)
 
-    turn = await worker.finish(call)
-    assert turn.owed == ("shop",)
-    assert await states(redis, "a", "shop/a") == ["RUNNING", "WAITING"]
-
-    await worker.finish(call._replace(accounts=("main", "shop")))
-    assert await states(redis, "a", "shop/a", "other/a") == ["SUCCESS", "SUCCESS", "WAITING"]
-    assert await worker.ended(id="shop/b", fields=MINE) is State.SUCCESS
-
-
-async def test_who_says_something_else_waits_behind_the_call_for_one_of_its_own(
-    worker: Worker, redis: Redis
-) -> None:
-    first = await worker.granted(id="a", fields=MINE)
-    assert (await worker.parked(id="shop/a", fields=THEIRS)).why == "running"
-
-    second = await the_next(worker, first)
-
+    assert [call.account for call in (mine, theirs)] == ["main", "shop"]
+    assert [call.request.number for call in (mine, theirs)] == ["N001", "N001"]
+    assert [call.request.fields for call in (mine, theirs)] == [MINE, THEIRS]
+    await worker.finish(mine)
     assert await states(redis, "a", "shop/a") == ["SUCCESS", "RUNNING"]
-    assert (second.request.fields, second.accounts) == (THEIRS, ("shop",))
-    assert second.operations == ("shop/a",)
-    await worker.finish(second)
-    assert await states(redis, "shop/a") == ["SUCCESS"]
 
 
-async def test_accounts_that_wait_together_are_called_one_after_the_other(
+async def test_an_answer_of_another_account_is_not_fresh_though_it_was_asked_alike(
+    worker: Worker,
+) -> None:
+    await worker.finish(await worker.granted(id="a", fields=MINE))
+    own = await worker.granted(id="shop/a", fields=MINE)
+    await worker.finish(own)
+
+    assert await worker.ended(id="shop/b", fields=MINE) is State.SUCCESS
+    assert (await worker.granted(id="other/a", fields=MINE)).account == "other"
+
+
+async def test_within_an_account_one_call_answers_all_who_wait(
     busy: Worker, free: Worker, redis: Redis
 ) -> None:
-    await busy.parked(id="shop/a", fields=THEIRS)
-    await busy.parked(id="a", fields=MINE)
-    await busy.parked(id="other/a", fields=THEIRS)
-    await busy.parked(id="a2", fields={"tracking_state": "ZH"})
+    for each in ("shop/a", "a", "shop/b", "b"):
+        await busy.parked(id=each)
 
+    assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N001@shop", "N001"]
     first = await free.taken()
-    assert first.request.fields == THEIRS
-    assert (sorted(first.accounts), sorted(first.operations)) == (
-        ["other", "shop"],
-        ["other/a", "shop/a"],
-    )
-    assert await states(redis, "shop/a", "other/a", "a") == ["RUNNING", "RUNNING", "WAITING"]
-    assert (await waiting_record(redis))["state"] == "behind"
-
-    second = await the_next(free, first)
-    assert second.request.fields == {**MINE, "tracking_state": "ZH"}
-    assert sorted(second.operations) == ["a", "a2"]
-    await free.finish(second)
-    assert await states(redis, "shop/a", "other/a", "a", "a2") == ["SUCCESS"] * 4
+    assert sorted(first.operations) == ["shop/a", "shop/b"]
+    await free.finish(first)
+    assert await states(redis, "shop/a", "shop/b") == ["SUCCESS", "SUCCESS"]
+    assert await states(redis, "a", "b") != ["SUCCESS", "SUCCESS"]
 
 
-async def test_wrong_fields_of_one_account_fail_its_own_requests_only(
+async def test_a_failed_call_of_one_account_neither_ends_nor_charges_another(
     worker: Worker, redis: Redis
 ) -> None:
-    first = await worker.granted(id="shop/a", fields=THEIRS)
-    await worker.repeat(first, 0.0)
-    await worker.parked(id="a", fields=MINE)
+    theirs = await worker.granted(id="shop/a")
+    mine = await worker.granted(id="a")
+    await worker.limiter.retry(theirs, failed(charged=True, delay=0.0), 0)
+    await retries_are_due(redis)
+    again = await worker.taken()
+    await worker.finish(again, DEAD)
 
-    wrong = await worker.taken()
-    right = await the_next(worker, wrong, DEAD)
-
-    assert (wrong.request.fields, right.request.fields) == (THEIRS, MINE)
-    assert (right.tries, right.operations) == (0, ("a",))
-    await worker.finish(right)
-    assert await states(redis, "shop/a", "a") == ["ERROR", "SUCCESS"]
+    assert (again.account, again.tries, mine.tries) == ("shop", 1, 0)
+    assert await states(redis, "shop/a", "a") == ["ERROR", "RUNNING"]
 
 
-async def test_what_one_account_says_later_is_not_asked_for_another_that_said_the_same_before(
-    busy: Worker, free: Worker
-) -> None:
-    for each in ("shop/a", "other/a"):
-        await busy.parked(id=each, fields=MINE)
-    await busy.parked(id="shop/b", fields=THEIRS)
+async def test_the_history_of_a_parcel_is_of_one_account(worker: Worker, redis: Redis) -> None:
+    for each in ("a", "shop/a"):
+        await worker.finish(await worker.granted(id=each))
+    view = View(redis, lambda _: worker.rules)
 
-    first = await free.taken()
-    second = await the_next(free, first)
-
-    assert (first.request.fields, sorted(first.operations)) == (THEIRS, ["shop/a", "shop/b"])
-    assert (second.request.fields, second.operations) == (MINE, ("other/a",))
+    assert await redis.zrange("tracking:operations:usps:N001", 0, -1) == ["a"]
+    assert await redis.zrange("tracking:operations:usps:N001@shop", 0, -1) == ["shop/a"]
+    told = [each["id"] for each in await view.operations_of(USPS, N001)]
+    assert sorted(told) == ["a", "shop/a"]
 
 
-async def test_requests_without_an_id_are_mains(busy: Worker, free: Worker) -> None:
-    await busy.parked(id="shop/a", fields=MINE)
-    await busy.parked()
-
-    first = await free.taken()
-    assert first.operations == ("shop/a",)
-    second = await the_next(free, first)
-
-    assert (second.accounts, second.request.fields, second.requests) == (("main",), {}, 1)
-
-
-async def test_a_number_pushed_by_hand_is_mains_and_takes_no_answer_of_another_account(
+async def test_a_number_pushed_by_hand_in_an_accounts_name_is_asked_for_nobody(
     worker: Worker, redis: Redis
 ) -> None:
     call = await worker.granted(id="shop/a", fields=MINE)
-    await redis.rpush(KEYS.wait_list, "N001")
+    await redis.rpush(KEYS.wait_list, SHOPS)
 
-    second = await the_next(worker, call._replace(accounts=("shop",)))
+    pushed = await worker.taken()
 
-    assert (second.accounts, second.request.fields) == (("main",), {})
+    assert (pushed.request.number, pushed.account) == ("N001.shop", "main")
+    await worker.finish(pushed)
+    await worker.finish(call)
+    assert await states(redis, "shop/a") == ["SUCCESS"]
 
 
-async def test_of_many_operations_those_of_another_account_go_on_after_the_call(
+async def test_a_number_of_an_account_that_somebody_pushes_twice_waits_once(
     busy: Worker, free: Worker, redis: Redis
 ) -> None:
-    ids = [f"{'shop/' if each % 2 else ''}{each}" for each in range(40)]
-    for each in ids:
-        await busy.parked(id=each, fields=THEIRS if "/" in each else MINE)
-
-    first = await free.taken()
-    second = await the_next(free, first)
-    await free.finish(second)
-
-    assert (first.request.fields, second.request.fields) == (MINE, THEIRS)
-    assert not any("/" in each for each in first.operations)
-    assert all("/" in each for each in second.operations)
-    assert set(await states(redis, *ids)) == {"SUCCESS"}
-    assert not await redis.exists(KEYS.wait_requests)
-    assert not await redis.hexists(KEYS.wait_inflight, "=N001")
-
-
-async def test_a_call_that_is_repeated_goes_on_with_the_same_account(
-    hire: Hire, redis: Redis
-) -> None:
-    worker = await hire(FAST)
-    first = await worker.granted(id="shop/a", fields=THEIRS)
-    await worker.parked(id="a", fields=MINE)
-    await worker.limiter.hand_back(first, 0)
-
-    again = await worker.taken()
-
-    assert (again.request.fields, again.operations) == (THEIRS, ("shop/a",))
-    assert await states(redis, "shop/a", "a") == ["RUNNING", "WAITING"]
-
-
-async def test_a_cancelled_request_is_called_for_nobody(
-    busy: Worker, free: Worker, redis: Redis
-) -> None:
-    await busy.parked(id="shop/a", fields=THEIRS)
-    await busy.parked(id="a", fields=MINE)
-    await busy.raw("cancel", "N001", "shop/a", b"[]")
+    await busy.parked(id="shop/a")
+    await redis.rpush(KEYS.wait_list, SHOPS)
 
     call = await free.taken()
 
-    assert (call.request.fields, call.operations) == (MINE, ("a",))
-    assert await states(redis, "shop/a") == ["CANCELLED"]
+    assert (call.account, call.operations) == ("shop", ("shop/a",))
 
 
-async def test_who_waits_behind_a_call_for_others_can_be_cancelled_however_long_it_waits(
-    busy: Worker, free: Worker, redis: Redis
+async def test_cancelling_a_number_reaches_every_account_and_an_id_only_its_own(
+    busy: Worker, redis: Redis
 ) -> None:
-    await busy.parked(id="shop/a", fields=THEIRS)
-    await busy.parked(id="a", fields=MINE)
-    await a_millisecond_goes_by(redis)
-    call = await free.taken()
+    canceller = Canceller(redis, lambda _: busy.rules)
+    for each in ("a", "shop/a", "shop/b", "other/a"):
+        await busy.parked(id=each)
 
-    words = [(await free.raw("cancel", "N001", each, NO_PLACES))[1] for each in ("a", "shop/a")]
-    await free.finish(call)
-
-    assert words == ["cancelled", "running"]
-    assert await states(redis, "a", "shop/a") == ["CANCELLED", "SUCCESS"]
-    assert not await redis.exists(KEYS.wait_requests)
+    assert (await canceller.cancel(USPS, N001, "shop/a")).operations == 1
+    assert await states(redis, "a", "shop/a", "shop/b") == ["WAITING", "CANCELLED", "WAITING"]
+    assert (await canceller.cancel(USPS, N001)).operations == 3
+    assert not await redis.exists(KEYS.wait_requests, KEYS.wait_list)
 
 
-async def test_an_account_is_not_charged_the_failed_calls_of_one_that_was_cancelled(
-    hire: Hire, redis: Redis
+async def test_forgetting_a_parcel_reaches_what_waits_runs_and_is_remembered_of_every_account(
+    worker: Worker, forgetter: Forgetter, redis: Redis
 ) -> None:
-    worker = await hire(FAST)
-    first = await worker.granted(id="shop/a", fields=THEIRS)
-    await a_millisecond_goes_by(redis)
-    await worker.parked(id="a", fields=MINE)
-    await worker.limiter.retry(first, failed(charged=True, delay=0.0), 0)
-    await worker.raw("cancel", "N001", "shop/a", NO_PLACES)
-    await retries_are_due(redis)
+    await worker.finish(await worker.granted(id="other/a"))
+    running = await worker.granted(id="shop/a")
+    await worker.granted(id="a")
 
-    call = await worker.taken()
+    found = await forget(forgetter)
 
-    assert (call.operations, call.request.fields) == (("a",), MINE)
-    assert (call.attempts, call.tries, call.failing_since) == (0, 0, None)
-    assert call.waiting_since > first.waiting_since
+    assert (found.ended, len(found.calls), found.answers) == (2, 2, 1)
+    await worker.finish(running)
+    assert await states(redis, "shop/a", "a") == ["CANCELLED", "CANCELLED"]
+    assert not await redis.keys("tracking:answer:*")
+    assert not await redis.keys("tracking:operations:*")
 
 
-async def test_requests_without_an_id_have_their_turn_by_the_first_of_them(
-    busy: Worker, free: Worker, redis: Redis
+async def test_cancelling_the_line_tells_whose_numbers_waited(busy: Worker, redis: Redis) -> None:
+    for each in ("a", "shop/a"):
+        await busy.parked(id=each)
+    canceller = Canceller(redis, lambda _: busy.rules)
+
+    told = [one.number async for one, came in canceller.cancel_courier(USPS) if came.operations]
+
+    assert told == ["N001", SHOPS]
+
+
+async def test_a_job_that_comes_back_finds_the_call_of_its_own_account(
+    hire: Hire, worker: Worker, redis: Redis
 ) -> None:
-    await busy.parked()
-    await a_millisecond_goes_by(redis)
-    await busy.parked(id="shop/a", fields=MINE)
-    await a_millisecond_goes_by(redis)
-    await busy.parked()
+    other = await hire(worker.rules)
+    call = await worker.granted(id="shop/a", job="j1")
+    await worker.granted(id="a", job="j2")
 
-    first = await free.taken()
-    second = await the_next(free, first)
+    again = await other.granted(id="shop/a", job="j1")
 
-    assert (first.accounts, first.requests, first.operations[1:]) == (("main",), 2, ())
-    assert (second.accounts, second.operations) == (("shop",), ("shop/a",))
-
-
-async def test_a_record_of_before_accounts_were_named_asks_with_what_it_holds(
-    busy: Worker, free: Worker, redis: Redis
-) -> None:
-    await busy.parked(id="shop/a", fields=MINE)
-    old = await waiting_record(redis)
-    del old["account"]
-    await redis.hset(KEYS.wait_requests, "N001", json.dumps(old))
-    await a_millisecond_goes_by(redis)
-    await busy.parked(id="other/a", fields=THEIRS)
-
-    first = await free.taken()
-    second = await the_next(free, first)
-
-    assert (first.request.fields, first.operations) == (MINE, ("shop/a",))
-    assert (second.request.fields, second.operations) == (THEIRS, ("other/a",))
+    assert (again.account, again.deaths) == ("shop", call.deaths + 1)
+    assert await redis.hkeys(KEYS.wait_inflight) == await redis.hkeys(KEYS.wait_inflight)
+    assert (await worker.raw("cancel", "N001", "a", NO_PLACES))[1] == "running"
 
 
 async def test_each_account_whose_call_fails_has_a_record_in_dead_of_its_own(
-    busy: Worker, free: Worker
+    worker: Worker,
 ) -> None:
-    await busy.parked(id="shop/a", fields=THEIRS)
-    await busy.parked(id="a", fields=MINE)
-    await busy.parked(id="other/a")
-
-    calls = [await free.taken()]
-    calls += [await the_next(free, calls[-1], DEAD)]
-    calls += [await the_next(free, calls[-1], DEAD)]
+    calls = await asyncio.gather(*(worker.granted(id=each) for each in ("shop/a", "a", "other/a")))
 
     letters = [letter_of(each, "not_found", "", b"") for each in calls]
     assert len({each.id for each in letters}) == 3
-    assert [each.operations for each in letters] == [("shop/a",), ("a",), ("other/a",)]

@@ -26,15 +26,19 @@ from limits_invariants import (
     whole_records,
 )
 from sender import RULES, Reply, Sender, Step, written
-from walk_answers import borrowed, said_in, verdict_by
+from walk_answers import said_in, verdict_by
 
 from limits.codec import write_request
 from limits.keys import WORKERS
 from tracking.account import MAIN
 from tracking.call import NO_ROOM
+from tracking.operation import number_of
 from tracking.request import Origin
 
 NUMBERS = st.sampled_from(["N001", "N002", "N003", "N004", "N005"])
+NAMES = st.sampled_from(
+    [f"N00{n}{whose}" for n in range(1, 6) for whose in ("", "@shop", "@other")]
+)
 IDS = st.sampled_from([None, "a", "b", "shop/c", "shop/d", "e", "other/f", "third/g"])
 PICK = st.integers(0, 1_000)
 ROOM = st.integers(NO_ROOM, 3)
@@ -95,21 +99,19 @@ class Walk(Sender):
     def admit_all(self, jobs: list[tuple[str, bytes]], sent: int) -> None:
         self.ask(*map(self.admission, jobs), sent=sent)
 
-    def admission(self, job: tuple[str, bytes], stored: bytes = b"") -> Step:
+    def admission(self, job: tuple[str, bytes]) -> Step:
         def then(reply: Reply) -> None:
             _, word, *rest = reply
-            if word == "lent":
-                self.ask(self.admission(job, borrowed(job[1], int(rest[1]))))
             if word == "granted":
                 self.hold([rest[0]])
                 self.jobs.append(job)
             if word == "dying":
                 self.bury(rest[0])
             operation = json.loads(job[1]).get("id")
-            if operation and word not in {"full", "reused", "too_late", "lent"}:
+            if operation and word not in {"full", "reused", "too_late"}:
                 self.asked_for.add(operation)
 
-        return Step("admit", (self.new(f"{WHO}-"), job[1], stored), then)
+        return Step("admit", (self.new(f"{WHO}-"), job[1], b""), then)
 
     def bury(self, grant: list[str]) -> None:
         call_id, _, granted_us, record, _ = grant
@@ -194,14 +196,12 @@ class Walk(Sender):
         self.ask(self.ending(self.any_call(pick), room, answered=answered), sent=sent)
 
     def ending(self, call: tuple[str, str, int], room: int, *, answered: bool = True) -> Step:
-        said = self.says.setdefault(call[0], {"accounts": [MAIN], "fields": {}})
+        said = self.says.setdefault(call[0], {"account": MAIN, "fields": {}})
         end = verdict_by(said, call[2], answered=answered)
 
         def then(reply: Reply) -> None:
             _, more, grants, *_ = reply
-            self.hold([] if more > 1 else grants)
-            if more > 1:
-                said["accounts"] += grants  # it is stored for them now
+            self.hold(grants)
             if more:
                 self.calls.append(call)  # much may happen before the next
 
@@ -315,9 +315,10 @@ class Walk(Sender):
 
     @rule(operation=IDS.filter(bool), number=NUMBERS, sent=SENT)
     def somebody_cancels_an_operation(self, operation: str, number: str, sent: int) -> None:
-        self.ask(Step("cancel", (number, operation, NO_PLACES), lambda _: None), sent=sent)
+        name = number_of(number, operation)
+        self.ask(Step("cancel", (name, operation, NO_PLACES), lambda _: None), sent=sent)
 
-    @rule(number=NUMBERS, sent=SENT)
+    @rule(number=NAMES, sent=SENT)
     def somebody_cancels_a_number(self, number: str, sent: int) -> None:
         self.ask(Step("cancel", (number, "", self.places(number)), lambda _: None), sent=sent)
 
@@ -330,7 +331,7 @@ class Walk(Sender):
         self.flush()
         return places_of(self.redis, number)
 
-    @rule(number=NUMBERS, sent=SENT)
+    @rule(number=NAMES, sent=SENT)
     def somebody_forgets_a_number(self, number: str, sent: int) -> None:
         args = (number, 60_000, self.places(number))
         self.ask(Step("forget", args, lambda _: None), sent=sent)

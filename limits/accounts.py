@@ -1,0 +1,61 @@
+"""Accounts in Redis, whose numbers stand apart: who has any, and how records came to be apart.
+
+Before form 2 a number had one record for all accounts. Such a record is parted before this process
+grants anything, and while no worker of a version before runs (lua/split.lua).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from redis.asyncio import Redis
+
+from limits import keys
+from limits.codec import write_rules
+from limits.failure import redis_asked
+from limits.pipeline import Pipeline
+from limits.rules import NOBODY, RulesOf
+from limits.workers import FORM, LiveWorker, live_workers
+from tracking.account import Account
+from tracking.line import Line, kind_of
+
+
+async def accounts_in(redis: Redis) -> list[Account]:
+    """All but main that ever asked for a parcel (lua/admit.lua notes them), by name."""
+    return sorted(Account(str(each)) for each in await redis.smembers(keys.ACCOUNTS))
+
+
+async def older_workers(redis: Redis) -> Sequence[LiveWorker]:
+    """List the live workers of versions that write records in another form. Raises LimitsDown.
+
+    What they write has to be looked at once they are gone.
+    """
+    with redis_asked():
+        seconds, _ = await redis.time()
+        found = [each for each in await live_workers(redis, seconds * 1000) if each.form < FORM]
+        if found:
+            await redis.delete(keys.FORM)
+    return found
+
+
+async def part_accounts(redis: Redis, pipeline: Pipeline, rules_of: RulesOf) -> int:
+    """Part what accounts shared, where nobody did so before. Raises LimitsDown; may be repeated.
+
+    Returns how many records were parted.
+    """
+    with redis_asked():
+        if await redis.get(keys.FORM) == str(FORM):
+            return 0
+        lines = [Line(str(name)) for name in sorted(await redis.smembers(keys.LINES))]
+    parted = 0
+    for line in filter(kind_of, lines):
+        rules, cursor = write_rules(rules_of(line), NOBODY), "0"
+        while True:
+            args = (rules, b"[]", cursor)
+            _, cursor, some = await pipeline.run("split", [keys.wait_list(line)], args)
+            parted += int(some)
+            if cursor == "0":
+                break
+    with redis_asked():
+        await redis.set(keys.FORM, str(FORM))
+    return parted

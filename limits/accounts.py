@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from redis.asyncio import Redis
 
 from limits import keys
+from limits.clock import Clock
 from limits.codec import write_rules
 from limits.failure import redis_asked
 from limits.pipeline import Pipeline
@@ -26,25 +27,21 @@ async def accounts_in(redis: Redis) -> list[Account]:
 
 
 async def older_workers(redis: Redis) -> Sequence[LiveWorker]:
-    """List the live workers of versions that write records in another form. Raises LimitsDown.
-
-    What they write has to be looked at once they are gone.
-    """
+    """List the live workers of versions that write records in another form. Raises LimitsDown."""
     with redis_asked():
         seconds, _ = await redis.time()
-        found = [each for each in await live_workers(redis, seconds * 1000) if each.form < FORM]
-        if found:
-            await redis.delete(keys.FORM)
-    return found
+        return [each for each in await live_workers(redis, seconds * 1000) if each.form < FORM]
 
 
-async def part_accounts(redis: Redis, pipeline: Pipeline, rules_of: RulesOf) -> int:
+async def part_accounts(redis: Redis, rules_of: RulesOf, *, again: bool = False) -> int:
     """Part what accounts shared, where nobody did so before. Raises LimitsDown; may be repeated.
 
-    Returns how many records were parted.
+    `again`: in any case, because a worker of a version before was there. Returns how many records
+    were parted.
     """
+    pipeline = Pipeline(redis, Clock())
     with redis_asked():
-        if await redis.get(keys.FORM) == str(FORM):
+        if await redis.get(keys.FORM) == str(FORM) and not again:
             return 0
         lines = [Line(str(name)) for name in sorted(await redis.smembers(keys.LINES))]
     parted = 0

@@ -113,10 +113,7 @@ class Limits(Protocol):
         """
 
     async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:
-        """End the call and its operations, then `take` for this worker with the freed slot.
-
-        Nothing ends while the turn has `owed`.
-        """
+        """End the call and its operations, then `take` for this worker with the freed slot."""
 
     async def retry(self, call: Call, setback: Setback, room: int) -> Turn:
         """Give the slot back and repeat the call; its line may stop for a while.

@@ -16,6 +16,7 @@ from service.client.health import (
     CourierHealth,
     Finding,
     Grade,
+    account_findings,
     archive_findings,
     courier_health,
     environment_name,
@@ -62,6 +63,7 @@ async def _asked(config: Config, catalogue: Catalogue) -> list[Finding]:
     servers = await findings_of(config)
     servers += await key_findings(config, catalogue.slugs)
     servers += await archive_findings(config, catalogue.slugs)
+    servers += await account_findings(config)
     servers += await guard_findings(config)
     servers += await asyncio.to_thread(refused_findings, config)
     return servers + code_findings(await unknown_codes(config))

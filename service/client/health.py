@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -13,11 +15,13 @@ import msgspec
 
 from couriers.http.settings import environment_name
 from couriers.registry import MODULES, wanted_credentials
+from limits.accounts import older_workers
 from limits.archive import MARK_BYTES, waiting_of
 from limits.soundness import flaws_of
 from limits.workers import fitting_guards
 from service.client.catalogue import Catalogue
 from service.client.connections import collections_of, redis_of
+from service.client.look import older_than_this
 from service.config.call_budget import call_budget
 from service.config.document import read
 from service.config.load import Loaded
@@ -27,6 +31,7 @@ from service.config.schema import Config, Worker
 from service.config.secret import masked_value
 from service.preflight.judgement import Finding, Grade
 from service.preflight.survey import survey
+from service.results.queries import followed_by_several
 from service.results.refused import counted
 from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
 from tracking.line import courier_line
@@ -36,6 +41,7 @@ __all__ = [
     "CourierHealth",
     "Finding",
     "Grade",
+    "account_findings",
     "archive_findings",
     "courier_health",
     "environment_name",
@@ -105,6 +111,22 @@ def archive_finding(
         return Finding("archive", Grade.FINE, what)
     fix = 'Look whether a worker runs, and in its log for "operations are not archived".'
     return Finding("archive", Grade.UNSURE, f"{what}. The oldest: {oldest_seconds:,.0f} s", fix)
+
+
+async def account_findings(config: Config) -> list[Finding]:
+    """Say which workers keep this version from its start, and what several accounts follow."""
+    found = []
+    with suppress(LimitsBroken, LimitsDown):
+        async with redis_of(config) as redis:
+            older = older_than_this(await older_workers(redis))
+            found += [Finding("workers", Grade.UNSURE, each) for each in older]
+    try:
+        with collections_of(config) as stores:
+            shared = await asyncio.to_thread(followed_by_several, stores.tracking)
+    except ResultsDown:
+        return found
+    what = f"{shared:,} active parcels are followed by several accounts: each costs a call for each"
+    return [*found, Finding("accounts", Grade.FINE, what)] if shared else found
 
 
 async def guard_findings(config: Config) -> list[Finding]:

@@ -15,7 +15,7 @@ from limits.pauses import BY_HAND
 from limits.running import RunningCall, running_calls
 from limits.soundness import flaws_of
 from limits.view import LineView, Place, View
-from limits.workers import LIVES_SECONDS, LiveWorker
+from limits.workers import FORM, LIVES_SECONDS, LiveWorker
 from service.client.archived import kept_operation, with_archived
 from service.client.connections import collections_of, redis_of, view_of
 from service.client.producer import Producer, Tubes
@@ -145,7 +145,17 @@ async def _look(config: Config, view: View, known: Sequence[Slug], producer: Pro
         asyncio.to_thread(lambda: list(producer.tubes())),
         unknown_codes(config),
     )
-    return Look(lines.told, tubes, workers, unknown, lines.worries)
+    return Look(lines.told, tubes, workers, unknown, [*lines.worries, *older_than_this(workers)])
+
+
+def older_than_this(workers: Iterable[LiveWorker]) -> list[str]:
+    """Say which workers of a version before keep those of this one from their start."""
+    return [
+        f"the worker {each.host} {each.pid} shares records among accounts, as versions before did: "
+        "workers of this version wait until it has stopped. Stop it"
+        for each in workers
+        if each.form < FORM
+    ]
 
 
 async def lines_of(view: View, known: Sequence[Slug]) -> Lines:

@@ -47,6 +47,8 @@ class Event(StrEnum):
     BACK = "server is back"
     DURABILITY = "server may lose work"
     STATE_LOST = "redis lost its state"
+    OLDER_WORKER = "worker of a version before runs"
+    PARTED = "records were parted"
     NO_MEMORY = "redis is full"
     KEY_BROKEN = "redis key is broken"
     SWEPT = "sweeper repaired"
@@ -108,6 +110,8 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.BACK: "info",
         Event.DURABILITY: "warning",
         Event.STATE_LOST: "error",
+        Event.OLDER_WORKER: "warning",
+        Event.PARTED: "info",
         Event.NO_MEMORY: "error",
         Event.KEY_BROKEN: "error",
         Event.SWEPT: "warning",
@@ -167,6 +171,8 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.AWAY: "A store does not answer, or must not be used (`error`); it is tried again.",
         Event.BACK: "A server that was away answers again.",
         Event.DURABILITY: "A server may lose work (`allow_loss`), takes none, or its clock is off.",
+        Event.OLDER_WORKER: "This one waits for its stop: `worker` shares records among accounts.",
+        Event.PARTED: "What accounts shared is each one's own now: `records` were parted.",
         Event.STATE_LOST: "Redis lost what it knew, or may have (`why`); nobody calls for a while.",
         Event.NO_MEMORY: "Redis is at its `maxmemory`: new jobs stay in beanstalkd meanwhile.",
         Event.KEY_BROKEN: "The line or job rests until a person has done what `fix` says.",

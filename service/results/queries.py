@@ -23,6 +23,26 @@ def find_tracking(
     return tracking.find_one({"_id": document_id(f"{slug}:{number}", account)})
 
 
+def followed_by_several(tracking: Collection[Document]) -> int:
+    """Count the active parcels of which more than one account has a document."""
+    parcel = {"$concat": ["$slug", ":", "$tracking_number"]}
+    asked: list[Document] = [
+        {"$match": {"account": {"$exists": True}, "active": True}},
+        {"$group": {"_id": parcel, "others": {"$sum": 1}}},
+        {
+            "$lookup": {
+                "from": tracking.name,
+                "localField": "_id",
+                "foreignField": "_id",
+                "as": "main",
+            }
+        },
+        {"$match": {"$or": [{"others": {"$gt": 1}}, {"main.active": True}]}},
+        {"$count": "parcels"},
+    ]
+    return next((int(each["parcels"]) for each in tracking.aggregate(asked)), 0)
+
+
 def slugs_with_due(tracking: Collection[Document], now: dt.datetime) -> list[object]:
     """What stands as `slug` of active parcels whose next check is due; None where nothing does."""
     return [group["_id"] for group in tracking.aggregate(due_slugs(now))]

@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 from couriers.http.session import open_session
 from couriers.registry import Registry
 from limits import keys
+from limits.accounts import older_workers, part_accounts
 from limits.braking import Brakes
 from limits.clock import Clock
 from limits.connect import open_redis, shared_secret
@@ -88,6 +89,7 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     limiter = _limiter(config, redis, policy, book, _vetting(config))
     closing.push_async_callback(limiter.close)
     await keep_trying(lambda: _prepared(store))
+    await _after_older_versions(redis, book)
     lines = [courier_line(slug) for slug in registry.slugs]
     await keep_trying(lambda: limiter.start(lines))
     await keep_trying(lambda: resume_where_changed(Brakes(redis, book.rules_of), registry))
@@ -110,6 +112,19 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
         functools.partial(is_known, redis),
         functools.partial(survey, config, redis, store.client),
     )
+
+
+async def _after_older_versions(redis: Redis, book: RuleBook) -> None:
+    """Wait until no worker runs that shares records among accounts; then part those."""
+    told: set[str] = set()
+    while found := await keep_trying(lambda: older_workers(redis)):
+        for worker in {f"{each.host} {each.pid}" for each in found} - told:
+            emit(Event.OLDER_WORKER, worker=worker)
+            told.add(worker)
+        await asyncio.sleep(LOOK_SECONDS)
+    again = bool(told)
+    if parted := await keep_trying(lambda: part_accounts(redis, book.rules_of, again=again)):
+        emit(Event.PARTED, records=parted)
 
 
 async def _preflight(config: Config, redis: Redis, store: Store) -> None:

@@ -54,7 +54,7 @@ async def filled(redis: Redis) -> Redis:
 
 
 async def part(worker: Worker, redis: Redis) -> int:
-    return await part_accounts(redis, worker.pipeline, lambda _: worker.rules)
+    return await part_accounts(redis, lambda _: worker.rules)
 
 
 async def all_calls(worker: Worker, redis: Redis) -> list[Call]:
@@ -160,16 +160,12 @@ async def _all_of(redis: Redis) -> dict[str, Any]:
     return lists | hashes | {"list": await redis.lrange(KEYS.wait_list, 0, -1)}
 
 
-async def test_a_worker_of_a_version_before_is_waited_for_and_what_it_wrote_is_looked_at(
-    filled: Redis, worker: Worker
-) -> None:
-    await part(worker, filled)
+async def test_a_worker_of_a_version_before_is_known_by_what_it_does_not_say(filled: Redis) -> None:
     seconds, _ = await filled.time()
     old = json.dumps({"token": "t", "host": "h", "pid": 1, "version": "0.1.0", "since": 1.0})
     new = introduction(Who("h", 2, "0.1.0", 2.0), "u")
     await filled.zadd(WORKERS, {old: (seconds + 10) * 1000, new: (seconds + 10) * 1000})
 
     assert [each.pid for each in await older_workers(filled)] == [1]
-    assert not await filled.exists(FORM)
     await filled.zrem(WORKERS, old)
     assert await older_workers(filled) == []

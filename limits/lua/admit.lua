@@ -14,7 +14,7 @@ Uses     context: digits, quiet_until
          memory: count, count_open, drop_ended, entries, open_operations
          lists: nobody_waits, numbers, push_last, take_out, turns_before, waits
          tallies: tally, tally_call
-         state: anonymous_id, elsewhere, move, new_operation, operation_in
+         state: anonymous_id, elsewhere, move, new_operation, note_account, operation_in
          record: join, read_record, serves, supersede, waiting_record, write_record
          operations: fresh, wait_again
          lanes: opening, starts_at

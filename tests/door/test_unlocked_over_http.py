@@ -78,9 +78,6 @@ class Flow:
         else:
             assert isinstance(admission, Ended)
 
-    async def go_on(self, call: Call) -> tuple[Call, ...]:
-        return (await self._asker.ask(call)).calls
-
 
 class Ground(NamedTuple):
     """An api that several accounts ask, and the flow behind it."""
@@ -148,32 +145,6 @@ async def test_what_a_postal_code_unlocked_is_told_to_those_who_gave_it_alone(
                 assert reads_it(told), account
             else:
                 assert leaks(told) == [], account
-    assert ground.flow.calls == [RIGHT, WRONG, PLAIN]
+    assert ground.flow.calls == [RIGHT, RIGHT, WRONG, PLAIN]
     # Operations and events are told from here.
     assert [each for each in SECRETS[:3] if each in json.dumps(await everything(redis))] == []
-
-
-async def test_who_waits_behind_a_call_with_the_same_code_has_its_answer_too(opened: Any) -> None:
-    async with opened("main", "shop", "other") as ground:
-        first = await ground.flow.admitted("main", RIGHT)
-        assert isinstance(first, Granted)
-        await ground.flow.admitted("shop", RIGHT)
-        await ground.flow.admitted("other", PLAIN)
-        [second] = await ground.flow.go_on(first.call)
-        await ground.flow.go_on(second)
-
-        assert reads_it(await ground.told("main"))
-        assert reads_it(await ground.told("shop"))
-        assert leaks(await ground.told("other")) == []
-        assert ground.flow.calls == [RIGHT, PLAIN]
-
-
-async def test_what_an_account_unlocked_before_is_not_lent_with_a_later_answer(opened: Any) -> None:
-    async with opened("shop", "other") as ground:
-        await ground.flow.asked("shop", RIGHT)
-        await ground.flow.asked("shop", WRONG, "b")
-        await ground.flow.asked("other", WRONG)
-
-        assert reads_it(await ground.told("shop"))
-        assert leaks(await ground.told("other")) == []
-        assert ground.flow.calls == [RIGHT, WRONG, WRONG]

@@ -46,7 +46,7 @@ async def test_all_that_wait_for_it_end_cancelled_and_say_why(
 
     found = await forget(forgetter)
 
-    assert (found.ended, found.call, found.answered) == (2, "", False)
+    assert (found.ended, found.calls, found.answers) == (2, (), 0)
     operation = await status(redis, "op-1")
     assert operation is not None
     assert (operation["status"], operation["output"]["code"]) == ("CANCELLED", "forgotten")
@@ -71,7 +71,7 @@ async def test_of_one_that_nobody_knows_only_the_mark_stays_and_for_a_while(
 
     found = await forget(forgetter)
 
-    assert (found.ended, found.call, found.answered) == (0, "", False)
+    assert (found.ended, found.calls, found.answers) == (0, (), 0)
     before, after = await since(redis, held)
     assert after == before | {MARK: str(found.at_us)}
     assert 0 < await redis.ttl(MARK) <= MARK_SECONDS
@@ -82,7 +82,7 @@ async def test_the_remembered_answer_goes(
 ) -> None:
     await worker.finish(await worker.granted("N001"))
 
-    assert (await forget(forgetter)).answered
+    assert (await forget(forgetter)).answers == 1
 
     assert await redis.exists(f"{KEYS.answer}N001") == 0
     assert isinstance(await worker.admit("N001"), Granted)
@@ -95,7 +95,7 @@ async def test_the_operations_of_a_running_call_end_at_once(
 
     found = await forget(forgetter)
 
-    assert (found.call, found.ended) == (call.id, 1)
+    assert (found.calls, found.ended) == ((call.id,), 1)
     assert await state(redis, "op-1") == "CANCELLED"
     assert "SW1A" not in json.dumps(await everything(redis))
     assert await forgetter.runs(USPS, call.id)
@@ -228,7 +228,7 @@ async def test_a_long_chain_that_waits_and_one_that_runs_end_in_several_steps(
 
     found = await forget(forgetter)
 
-    assert (found.ended, found.call) == (2 * LONG_CHAIN, call.id)
+    assert (found.ended, found.calls) == (2 * LONG_CHAIN, (call.id,))
     assert await redis.hlen(KEYS.wait_requests) == 0
     await free.finish(call)
     assert await counted(redis, "SUCCESS", "CANCELLED") == (0, 2 * LONG_CHAIN)

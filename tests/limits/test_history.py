@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 
 from limits.forgetting import Forgetter
 from limits.view import View
+from tracking.account import MAIN
 from tracking.request import Number
 
 N001 = Number("N001")
@@ -26,7 +27,7 @@ DAY_MS = 86_400_000
 
 
 async def told(redis: Redis, worker: Worker) -> list[dict[str, Any]]:
-    return await View(redis, lambda _: worker.rules).operations_of(USPS, N001)
+    return await View(redis, lambda _: worker.rules).operations_of(USPS, N001, MAIN)
 
 
 async def states(redis: Redis, worker: Worker) -> dict[str, str | None]:

@@ -169,3 +169,12 @@ async def test_a_worker_of_a_version_before_is_known_by_what_it_does_not_say(fil
     assert [each.pid for each in await older_workers(filled)] == [1]
     await filled.zrem(WORKERS, old)
     assert await older_workers(filled) == []
+
+
+async def test_an_answer_of_a_version_before_is_nobodys(worker: Worker, redis: Redis) -> None:
+    call = await worker.granted(id="a")
+    await worker.finish(call)
+    answer = json.loads(await redis.get(f"{KEYS.answer}N001"))
+    await redis.set(f"{KEYS.answer}N001", json.dumps(answer | {"accounts": ["shop"]}))
+
+    assert (await worker.granted(id="b")).account == "main"

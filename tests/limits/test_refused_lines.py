@@ -122,21 +122,6 @@ async def test_who_waited_for_a_day_while_all_was_refused_dies_without_a_call(
     assert await redis.exists(KEYS.wait_list, KEYS.wait_inflight, KEYS.wait_requests) == 0
 
 
-async def test_of_accounts_with_different_fields_only_the_refused_one_is_given_up(
-    worker: Worker, redis: Redis
-) -> None:
-    first = await worker.granted("N001", id="op-1", fields={"tracking_key": "k"})
-    await worker.parked("N001", id="shop/op-2")
-    await refused_for_a_day(worker, redis, first)
-
-    (call,) = await dying(worker)
-    await worker.finish(call, GIVEN_UP)
-
-    assert await dying(worker) == ()
-    assert (call.operations, call.request.fields) == (("op-1",), {"tracking_key": "k"})
-    assert (await state(redis, "op-1"), await state(redis, "shop/op-2")) == ("ERROR", "WAITING")
-
-
 async def test_who_came_later_goes_on_waiting(worker: Worker, redis: Redis) -> None:
     await refused_for_a_day(worker, redis, await worker.granted("OLD", id="op-1"))
     await worker.parked("YOUNG")

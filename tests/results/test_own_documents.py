@@ -21,19 +21,17 @@ from store_parcels import (
     hours,
     on_its_way,
     stored,
-    times,
 )
 
 from service.results.connection import Store
 from service.results.document import Document, tracking_in
 from service.results.forgetting import Parcel, clear
 from service.results.merge import merge
-from service.results.queries import find_tracking
+from service.results.queries import find_tracking, followed_by_several
 from service.results.trackings import Trackings
 from tracking.account import MAIN, Account
-from tracking.call import Call, Lent, Verdict
+from tracking.call import Call
 from tracking.checkpoint import Tracking
-from tracking.errors import CourierDown
 from tracking.request import Origin
 
 SHOP, OTHER = Account("shop"), Account("other")
@@ -42,8 +40,8 @@ PLAIN: dict[str, str] = {}
 SIGNED = on_its_way(FIRST, SECOND, signed_by="J. Doe", proof_of_delivery="https://example.com/1")
 
 
-def of(*accounts: Account, after: float = 0, **more: Any) -> Call:
-    return call(hours(after), **more)._replace(accounts=accounts)
+def of(account: Account, after: float = 0, **more: Any) -> Call:
+    return call(hours(after), **more)._replace(account=account)
 
 
 async def answered(trackings: Trackings, by: Call, tracking: Tracking = JOURNEY) -> None:
@@ -83,19 +81,6 @@ async def test_what_main_unlocked_is_read_by_main_alone(trackings: Trackings, st
 def test_the_document_of_main_is_as_it_was_before_there_were_accounts() -> None:
     assert stored()["_id"] == NAME
     assert "account" not in merge(stored(), answer(of(MAIN, after=1, **MINE), JOURNEY)).document
-
-
-async def test_an_answer_for_several_is_stored_for_each_and_a_failure_noted_for_each(
-    trackings: Trackings, store: Store
-) -> None:
-    await answered(trackings, of(MAIN, SHOP, **MINE), SIGNED)
-    later = of(MAIN, SHOP, after=1, **MINE)
-    await trackings.fail(later, CourierDown("502"), attempt(later, "courier_down"), final=True)
-
-    for account in (MAIN, SHOP):
-        document = document_of(store, account)
-        assert (document["signed_by"], document["error"]["code"]) == ("J. Doe", "courier_down")
-    assert document_of(store, MAIN)["next_check_at"] == document_of(store, SHOP)["next_check_at"]
 
 
 @pytest.mark.parametrize("write", [answer, failure])
@@ -152,70 +137,10 @@ def test_an_answer_is_read_back_as_it_was_stored() -> None:
     assert tracking_in(stored(told)) == told
 
 
-async def borrowed(trackings: Trackings, by: Call, fields: dict[str, str]) -> Verdict | None:
-    request = call(**fields).request._replace(id="other/1")
-    return await trackings.borrow(request, Lent(by.accounts[0], by.granted_us // 1000))
-
-
-@pytest.mark.parametrize("fields", [PLAIN, MINE])
-@pytest.mark.parametrize("lender", [MAIN, SHOP])
-async def test_a_lent_answer_is_stored_for_who_asked_alike(
-    trackings: Trackings, store: Store, lender: Account, fields: dict[str, str]
-) -> None:
-    by = of(lender, **fields)
-    await answered(trackings, by, SIGNED)
-
-    verdict = await borrowed(trackings, by, fields)
-
-    assert verdict is not None
-    assert (verdict.output["checkpoints"], verdict.observed_ms) == (2, by.granted_us // 1000)
-    own, lent = document_of(store, OTHER), document_of(store, lender)
-    differing = {"_id", "account", "revision"}
-    assert {name: own[name] for name in own.keys() - differing} == {
-        name: lent[name] for name in lent.keys() - differing
-    }
-
-
-async def test_an_answer_that_is_joined_with_what_other_fields_brought_is_lent_to_nobody(
-    trackings: Trackings, store: Store
-) -> None:
-    await answered(trackings, of(SHOP, **MINE), SIGNED)
-    newest = of(SHOP, after=1, **THEIRS)
-    await answered(trackings, newest)
-
-    assert document_of(store, SHOP)["signed_by"] == "J. Doe"
-    assert await borrowed(trackings, newest, THEIRS) is None
-    assert document_of(store, OTHER) == {}
-
-
-async def test_plain_answers_that_are_joined_are_lent_with_what_was_known_before(
-    trackings: Trackings, store: Store
-) -> None:
-    await answered(trackings, of(MAIN))
-    newest = of(MAIN, after=1)
-    await answered(trackings, newest, on_its_way(THIRD))
-
-    assert await borrowed(trackings, newest, PLAIN) is not None
-    assert times(document_of(store, OTHER)) == [
-        each.checkpoint_time for each in (FIRST, SECOND, THIRD)
-    ]
-
-
-async def test_an_answer_that_is_not_there_any_more_is_not_lent(
-    trackings: Trackings, store: Store
-) -> None:
-    by = of(SHOP)
-    await answered(trackings, by)
-    await answered(trackings, of(SHOP, after=1))
-
-    assert await borrowed(trackings, by, PLAIN) is None
-    assert document_of(store, OTHER) == {}
-
-
 async def test_a_parcel_is_forgotten_for_all_accounts(trackings: Trackings, store: Store) -> None:
     for account in (MAIN, SHOP):
         await answered(trackings, of(account))
-    other = call(number=f"{NUMBER}1")._replace(accounts=(SHOP,))
+    other = call(number=f"{NUMBER}1")._replace(account=SHOP)
     await answered(trackings, other)
     forgotten = Parcel("usps", NUMBER, of(MAIN, after=1).granted_us)
 
@@ -228,9 +153,21 @@ async def test_a_parcel_is_forgotten_for_all_accounts(trackings: Trackings, stor
 async def test_a_recheck_that_ends_for_an_account_goes_on_for_the_others(
     trackings: Trackings, store: Store
 ) -> None:
-    await answered(trackings, of(MAIN, SHOP))
+    for account in (MAIN, SHOP):
+        await answered(trackings, of(account))
 
     await trackings.end_checks(call().request._replace(id="shop/recheck-1"))
 
     assert document_of(store, SHOP)["next_check_at"] is None
     assert document_of(store, MAIN)["next_check_at"] is not None
+
+
+async def test_a_parcel_that_several_accounts_follow_is_counted_once(
+    trackings: Trackings, store: Store
+) -> None:
+    for account in (MAIN, SHOP, OTHER):
+        await answered(trackings, of(account))
+    await answered(trackings, call(number=f"{NUMBER}1")._replace(account=SHOP))
+    await answered(trackings, call(number=f"{NUMBER}2"))
+
+    assert followed_by_several(store.tracking) == 1

@@ -162,7 +162,7 @@ async def test_they_are_deleted_when_dead_requests_are(mongo_uri: str, database:
 async def test_whose_answer_it_was_is_known_when_it_is_read_at_last(
     trackings: Trackings, store: Store
 ) -> None:
-    shop = call(tracking_key="k")._replace(accounts=(Account("shop"),))
+    shop = call(tracking_key="k")._replace(account=Account("shop"))
     await fail(trackings, shop, unreadable())
     await fail(trackings, call(hours(1)), unreadable())
     mains, shops = sorted(kept(store), key=lambda each: each["_id"])

@@ -5,65 +5,76 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 APART = "limits/test_accounts_apart.py"
-LENT = "limits/test_lent_answers.py"
 DOCUMENTS = "results/test_own_documents.py"
 UNLOCKED = "door/test_unlocked_over_http.py"
 
 MUTANTS = (
     Mutant(
-        name="a call is for everybody who waits, whatever they say",
+        name="accounts share the record of a number",
         breaks="F18",
-        where="limits/lua/lib/flight.lua",
-        old="    if record.accounts and not record.n then part_accounts(number, record) end\n",
-        new="",
+        where="tracking/account.py",
+        old='return number if account == MAIN else f"{number}@{account}"',
+        new="return number",
         tests=(
-            f"{APART}::test_accounts_that_wait_together_are_called_one_after_the_other",
-            "limits/test_random_walk.py",
+            f"{APART}::test_accounts_that_follow_one_number_make_a_call_each_at_once",
+            f"{APART}::test_an_answer_of_another_account_is_not_fresh_though_it_was_asked_alike",
         ),
     ),
     Mutant(
-        name="an answer in Redis is fresh for every account",
-        breaks="F18",
-        where="limits/lua/admit.lua",
-        old="whose == 'own' and heard or kept",
-        new="heard or kept",
-        tests=(f"{LENT}::test_what_an_account_unlocked_is_not_fresh_for_plain_requests",),
-    ),
-    Mutant(
-        name="an answer is lent to who asks with something else",
-        breaks="F18",
-        where="limits/lua/lib/record.lua",
-        old="return equal(answer.fields, fields) and 'alike' or nil",
-        new="return 'alike'",
-        tests=(
-            f"{LENT}::test_an_answer_is_fresh_for_the_account_that_asked_and_lent_to_those_who_say_the_same",
-        ),
-    ),
-    Mutant(
-        name="an answer is fresh for who names a field that it was not asked with",
+        name="who waits behind a call takes its answer, whatever it asked with",
         breaks="I8",
-        where="limits/lua/lib/record.lua",
-        old="return (asked.auto or cover(answer.fields, fields)) and 'own' or nil",
-        new="return 'own'",
+        where="limits/lua/finish.lua",
+        old="  if not serves(verdict, record) then return function() return false end end\n",
+        new="",
         tests=(
             "limits/test_freshness.py::test_who_names_another_field_while_its_number_runs_is_called_after_it",
         ),
     ),
     Mutant(
-        name="who waits behind a call takes its answer, whatever it asked with",
+        name="a number pushed by hand in an account's name is asked for that account",
         breaks="F18",
-        where="limits/lua/finish.lua",
-        old="return is_young and whose_is(verdict, account_of(id), record) == 'own'",
-        new="return is_young",
-        tests=(f"{APART}::test_who_says_something_else_waits_behind_the_call_for_one_of_its_own",),
+        where="limits/lua/lib/waiting.lua",
+        old="if is_of_account and call('HEXISTS', REQUESTS, number) == 1 then return number end",
+        new="if is_of_account then return number end",
+        tests=(f"{APART}::test_a_number_pushed_by_hand_in_an_accounts_name_is_asked_for_nobody",),
     ),
     Mutant(
-        name="who waits behind a call ends before the answer is stored for its account",
+        name="the accounts that asked are not noted",
+        breaks="I8",
+        where="limits/lua/admit.lua",
+        old="  note_account(number)\n",
+        new="",
+        tests=(
+            f"{APART}::test_forgetting_a_parcel_reaches_what_waits_runs_and_is_remembered_of_every_account",
+        ),
+    ),
+    Mutant(
+        name="operations of many are not parted from those of others",
         breaks="I1",
-        where="limits/lua/finish.lua",
-        old="if #owed > 0 then",
-        new="if false then",
-        tests=(f"{UNLOCKED}::test_who_waits_behind_a_call_with_the_same_code_has_its_answer_too",),
+        where="limits/lua/split.lua",
+        old="  while #ids > 0 do\n    take(ids)\n",
+        new="  while #ids > 0 do\n",
+        tests=(
+            "limits/test_parting_accounts.py::test_every_request_of_a_shared_store_is_answered_by_a_call_of_its_own_account",
+        ),
+    ),
+    Mutant(
+        name="what several accounts remembered together is an answer of main's",
+        breaks="F18",
+        where="limits/lua/lib/record.lua",
+        old="return not answer.accounts and (asked.auto",
+        new="return (asked.auto",
+        tests=("limits/test_parting_accounts.py::test_an_answer_of_a_version_before_is_nobodys",),
+    ),
+    Mutant(
+        name="an answer is fresh for who names a field that it was not asked with",
+        breaks="I8",
+        where="limits/lua/lib/record.lua",
+        old="(asked.auto or cover(answer.fields, asked.fields))",
+        new="true",
+        tests=(
+            "limits/test_freshness.py::test_who_names_another_field_while_its_number_runs_is_called_after_it",
+        ),
     ),
     Mutant(
         name="all accounts share one document of a parcel",
@@ -74,17 +85,6 @@ MUTANTS = (
         tests=(
             f"{DOCUMENTS}::test_what_an_account_unlocked_stands_in_its_own_document_alone",
             f"{UNLOCKED}::test_what_a_postal_code_unlocked_is_told_to_those_who_gave_it_alone",
-        ),
-    ),
-    Mutant(
-        name="what other fields brought is lent with an answer",
-        breaks="F18",
-        where="service/results/trackings.py",
-        old='if found is None or (fields_in(found) and found["tracked_count"] > 1):',
-        new="if found is None:",
-        tests=(
-            f"{DOCUMENTS}::test_an_answer_that_is_joined_with_what_other_fields_brought_is_lent_to_nobody",
-            f"{UNLOCKED}::test_what_an_account_unlocked_before_is_not_lent_with_a_later_answer",
         ),
     ),
     Mutant(

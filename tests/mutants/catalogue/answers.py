@@ -124,16 +124,6 @@ MUTANTS = (
         tests=(LINE + "test_a_number_pushed_by_hand_that_waits_already_never_runs_twice_at_once",),
     ),
     Mutant(
-        name="a number pushed by hand is given what another account's fields unlocked",
-        breaks="I9",
-        where="limits/lua/lib/taking.lua",
-        old="if is_ours and end_anonymous",
-        new="if answer and end_anonymous",
-        tests=(
-            APART + "test_a_number_pushed_by_hand_is_mains_and_takes_no_answer_of_another_account",
-        ),
-    ),
-    Mutant(
         name="ids beyond sixteen stay behind when their call goes back to wait",
         breaks="I1",
         where="limits/lua/lib/waiting.lua",

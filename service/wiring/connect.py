@@ -90,8 +90,7 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     closing.push_async_callback(limiter.close)
     await keep_trying(lambda: _prepared(store))
     await _after_older_versions(redis, book)
-    lines = [courier_line(slug) for slug in registry.slugs]
-    await keep_trying(lambda: limiter.start(lines))
+    await keep_trying(lambda: limiter.start([courier_line(slug) for slug in registry.slugs]))
     await keep_trying(lambda: resume_where_changed(Brakes(redis, book.rules_of), registry))
     secret = await keep_trying(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
     http = open_session(kept_below(config.worker))

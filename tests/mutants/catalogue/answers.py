@@ -159,8 +159,8 @@ MUTANTS = (
         name="the running call answers everybody behind it, fresh enough or not",
         breaks="I8",
         where="limits/lua/finish.lua",
-        old="    local is_young = at <= verdict.observed\n",
-        new="    local is_young = true\n",
+        old="    return at <= verdict.observed or now_ms",
+        new="    return true or now_ms",
         tests=(FRESH + "test_whom_the_running_call_does_not_serve_is_called_after_it",),
     ),
     Mutant(

@@ -268,8 +268,8 @@ MUTANTS = (
         name="who came later dies with those who waited for a day",
         breaks="I1",
         where="limits/lua/finish.lua",
-        old="  if type(dying) ~= 'table' then\n    if",
-        new="  if dying ~= 1 then\n    if",
+        old="  if type(dying) ~= 'table' then return",
+        new="  if dying ~= 1 then return",
         tests=(REFUSED + "test_who_came_later_goes_on_waiting",),
     ),
     Mutant(

@@ -184,7 +184,7 @@ MUTANTS = (
         name="re-checks of one parcel wait beside each other",
         breaks="I9",
         where="limits/lua/admit.lua",
-        old="is_new and request.auto and supersede(number, record, request.id)",
+        old="is_new and request.auto and supersede(number, record)",
         new="false",
         tests=(RECHECKS + "test_a_re_check_takes_the_place_of_the_older_one_of_its_parcel",),
     ),

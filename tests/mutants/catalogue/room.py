@@ -213,8 +213,8 @@ MUTANTS = (
         name="requests that a full Redis refuses hold all places for calls",
         breaks="I7",
         where="service/flow/admission.py",
-        old="        if isinstance(admission, Granted):\n",
-        new="        if isinstance(admission, Granted | NoMemory):\n",
+        old="            self._room.leave()\n",
+        new="            pass\n",
         tests=(REFUSED + "test_a_refused_request_keeps_its_job_and_no_place_for_a_call",),
     ),
     Mutant(

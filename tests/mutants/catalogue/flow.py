@@ -33,10 +33,11 @@ MUTANTS = (
         name="a call ends before its answer is stored",
         breaks="I1 I8",
         where="service/flow/call.py",
-        old="            await self._durably(call, lambda: self._results.save(call, tracking, attempt))\n            self._reach",
+        old="            await self._durably(call, lambda: "
+        "self._results.save(call, tracking, attempt))\n            self._reach",
         new="            await self._finish(call, Verdict(State.SUCCESS, output_of(tracking)))\n"
-        "            await self._durably(call, lambda: self._results.save(call, tracking, attempt))\n"
-        "            self._reach",
+        "            await self._durably(call, lambda: self._results.save(call, tracking, attempt)"
+        ")\n            self._reach",
         tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
         daily=True,
     ),

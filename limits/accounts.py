@@ -6,7 +6,8 @@ grants anything, and while no worker of a version before runs (lua/split.lua).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from contextlib import suppress
 
 from redis.asyncio import Redis
 
@@ -16,7 +17,7 @@ from limits.codec import write_rules
 from limits.failure import redis_asked
 from limits.pipeline import Pipeline
 from limits.rules import NOBODY, RulesOf
-from limits.workers import FORM, LiveWorker, live_workers
+from limits.workers import FORM
 from tracking.account import Account
 from tracking.line import Line, kind_of
 
@@ -26,11 +27,21 @@ async def accounts_in(redis: Redis) -> list[Account]:
     return sorted(Account(str(each)) for each in await redis.smembers(keys.ACCOUNTS))
 
 
-async def older_workers(redis: Redis) -> Sequence[LiveWorker]:
-    """List the live workers of versions that write records in another form. Raises LimitsDown."""
+async def older_workers(redis: Redis) -> list[str]:
+    """Name the live workers that write records in an older form, "host pid". Raises LimitsDown."""
     with redis_asked():
         seconds, _ = await redis.time()
-        return [each for each in await live_workers(redis, seconds * 1000) if each.form < FORM]
+        live = await redis.zrangebyscore(keys.WORKERS, f"({seconds * 1000}", "+inf")
+    told: list[dict[str, object]] = []
+    for text in live:
+        with suppress(ValueError):  # a person may have put anything there
+            told.append(json.loads(str(text)))
+    return sorted({f"{each['host']} {each['pid']}" for each in told if _is_older(each)})
+
+
+def _is_older(who: object) -> bool:
+    """Whether this is a worker, and of an older form. Before form 2 no worker named its form."""
+    return isinstance(who, dict) and "pid" in who and who.get("form", 1) < FORM
 
 
 async def part_accounts(redis: Redis, rules_of: RulesOf, *, again: bool = False) -> int:

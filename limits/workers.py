@@ -50,10 +50,9 @@ class Who:
 
 @dataclass(slots=True)
 class LiveWorker(Who):
-    """A worker process that was heard of; how many calls it has in flight, and how it writes."""
+    """A worker process that was heard of, and how many calls it has in flight."""
 
     calls: int = 0
-    form: int = 1
 
 
 def introduction(who: Who, token: str) -> str:
@@ -101,7 +100,7 @@ async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
     found = {each["token"]: each for each in (json.loads(str(text)) for text in told)}
     calls = await _calls(redis, now_ms) if found else Counter[str]()
     # Of a worker of another version only what is known here.
-    names = {each.name for each in fields(LiveWorker)} - {"calls"}
+    names = {each.name for each in fields(Who)}
     workers = [
         LiveWorker(calls=calls[token], **{name: each[name] for name in names & each.keys()})
         for token, each in found.items()

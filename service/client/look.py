@@ -11,11 +11,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from limits.accounts import older_workers
 from limits.pauses import BY_HAND
 from limits.running import RunningCall, running_calls
 from limits.soundness import flaws_of
 from limits.view import LineView, Place, View
-from limits.workers import FORM, LIVES_SECONDS, LiveWorker
+from limits.workers import LIVES_SECONDS, LiveWorker
 from service.client.archived import kept_operation, with_archived
 from service.client.connections import collections_of, redis_of, view_of
 from service.client.producer import Producer, Tubes
@@ -139,22 +140,22 @@ async def running(config: Config) -> AsyncIterator[Callable[[], Awaitable[list[R
 
 
 async def _look(config: Config, view: View, known: Sequence[Slug], producer: Producer) -> Look:
-    lines, workers, tubes, unknown = await asyncio.gather(
+    lines, workers, older, tubes, unknown = await asyncio.gather(
         lines_of(view, known),
         view.workers(),
+        older_workers(view.redis),
         asyncio.to_thread(lambda: list(producer.tubes())),
         unknown_codes(config),
     )
-    return Look(lines.told, tubes, workers, unknown, [*lines.worries, *older_than_this(workers)])
+    return Look(lines.told, tubes, workers, unknown, [*lines.worries, *older_than_this(older)])
 
 
-def older_than_this(workers: Iterable[LiveWorker]) -> list[str]:
+def older_than_this(workers: Iterable[str]) -> list[str]:
     """Say which workers of a version before keep those of this one from their start."""
     return [
-        f"the worker {each.host} {each.pid} shares records among accounts, as versions before did: "
+        f"the worker {each} shares records among accounts, as versions before did: "
         "workers of this version wait until it has stopped. Stop it"
         for each in workers
-        if each.form < FORM
     ]
 
 

@@ -117,7 +117,7 @@ async def _after_older_versions(redis: Redis, book: RuleBook) -> None:
     """Wait until no worker runs that shares records among accounts; then part those."""
     told: set[str] = set()
     while found := await keep_trying(lambda: older_workers(redis)):
-        for worker in {f"{each.host} {each.pid}" for each in found} - told:
+        for worker in set(found) - told:
             emit(Event.OLDER_WORKER, worker=worker)
             told.add(worker)
         await asyncio.sleep(LOOK_SECONDS)

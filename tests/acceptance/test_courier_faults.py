@@ -141,6 +141,8 @@ def test_refused_credentials_stop_the_courier_and_charge_no_attempt(plant: Plant
         plant.producer.put(slug, number)
     until(lambda: worker.events("credentials were refused", slug=slug), 10.0, "the log says so")
     until(lambda: plant.redis.exists(f"calls_paused:{slug}"), 10.0, "the courier is paused")
+    # A call that was granted before the pause is still made.
+    until(lambda: plant.redis.hlen(f"wait_requests:{slug}") == 3, 10.0, "no call is under way")
     asked = len(plant.calls(slug))
     plant.producer.put(slug, "AB000004")
     time.sleep(1.5)

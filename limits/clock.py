@@ -4,6 +4,9 @@ Around every exchange: `before` and `after` on our monotonic clock, and Redis' o
 So Redis minus monotonic lies in [time - after, time - before]. The intersection over the last two
 spans of five seconds is kept; on loopback it is about 0.2 ms wide. An empty intersection means
 that a clock stepped: what is known is thrown away and gathered again.
+
+A leap is a step forward by more than a second: by it leases end of calls that still run. So every
+script says how late it can be at most, and does nothing where Redis' clock shows more.
 """
 
 from __future__ import annotations
@@ -24,6 +27,10 @@ SETTLE_SECONDS = 1.1
 """How long nothing is sent after a step: a forward step frees lanes that are still in use."""
 
 
+LEAP_SECONDS = 1.0
+"""A longer step forward is a leap. Leases outlast their calls by more than that."""
+
+
 @dataclass(slots=True)
 class _Span:
     began: float
@@ -39,6 +46,9 @@ class Clock:
         self._previous: _Span | None = None
         self._low, self._high = 0.0, 0.0
         self.steps = 0
+        self.before_leap: float | None = None
+        """What `high` was before a leap that Redis is still to hear of; None: there is none."""
+        self._delay = LEAP_SECONDS
         self._settled_at = 0.0
         self.sleep = Instants().sleep
         """Waits for so many seconds; permits do, each for its own instant."""
@@ -47,6 +57,8 @@ class Clock:
         """Note one exchange: monotonic seconds before and after, Redis' microseconds between."""
         low, high = time_us / MICRO - after, time_us / MICRO - before
         current = self._current
+        if current and low - self._high > LEAP_SECONDS and self.before_leap is None:
+            self.before_leap = self._high
         if current is None or after - current.began > 2 * SPAN_SECONDS:
             # What was known long ago says nothing: clocks drift apart without any step.
             self._previous, self._current = None, _Span(before, low, high)
@@ -61,6 +73,16 @@ class Clock:
                 self._settled_at = after + SETTLE_SECONDS
             self._previous, self._current = None, _Span(before, low, high)
             self._intersect()
+
+    def latest_us(self) -> int:
+        """What Redis' clock can show when a script of now begins; 0: nothing is known of it."""
+        if self._current is None:
+            return 0
+        return round((time.monotonic() + self._high + self._delay) * MICRO)
+
+    def came_late(self, seconds: float | None) -> None:
+        """Let the next script be as late as one that took so long; None: the last was not."""
+        self._delay = LEAP_SECONDS if seconds is None else max(LEAP_SECONDS, 2 * seconds)
 
     def _intersect(self) -> None:
         known = [span for span in (self._current, self._previous) if span]

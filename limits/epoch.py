@@ -31,10 +31,13 @@ REFUSED_SECONDS = 0.1
 
 
 class Loss(StrEnum):
-    """Why nobody starts for a while: Redis is new to its own state, or was replaced."""
+    """Why nobody starts for a while."""
 
     NEW = "new"
+    """Redis is new to its own state."""
     REPLACED = "replaced"
+    LEAPT = "leapt"
+    """Its clock did, forward: calls may run that it counts no longer."""
 
 
 Vet = Callable[[str], Awaitable[int]]
@@ -70,6 +73,7 @@ class Epoch:
         self.name = ""
         self.losses = 0
         pipeline.greet_with(self._greet)
+        pipeline.quiet_after_leap(self._same[0], lambda: lost(Loss.LEAPT))
 
     async def agree(self) -> None:
         """Learn the epoch, or begin one. Raises LimitsDown."""

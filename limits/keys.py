@@ -27,7 +27,7 @@ wait_list_activated:<line>    string "1"                                when the
 calls_paused:<line>           string why nobody calls                   the end of the pause
 calls_held:<line>             string why somebody paused it, JSON       its end, if one was named
 calls_brake:<line>            string how its calls fail, JSON           24 h after the last failure
-calls_hour:<line>             zset   start id → start, µs               1 h after the last start
+calls_hour:<line>             zset   start id → start, µs               2 h after the last start
 calls_day:<line>              string starts since the daily reset       the daily reset
 tracking:counts:<line>        hash   what happened so far               never
 wait_slugs                    set    lines the sweeper looks at         empty
@@ -38,6 +38,8 @@ tracking:couriers             zset   line → until, ms: some worker knows 20 s 
                                      it
 tracking:measured             stream sends and ends of calls, measured  never; it holds 3 s
 tracking:epoch                string "<name> <quiet until, µs>"         never
+tracking:leap                 string "<where the clock leapt to, µs>     1 h after the last leap
+                                     <by how much in all, µs>"
 tracking:rules                string the newest revision of the rules   never
 tracking:server               string which Redis wrote here last, and    never
                                      how often it was asked
@@ -70,6 +72,7 @@ from tracking.line import Line, slug_of
 
 EPOCH = "tracking:epoch"
 SERVER = "tracking:server"
+LEAP = "tracking:leap"
 REVISION = "tracking:rules"
 SECRET = "tracking:secret"  # noqa: S105 - the name of a key
 LINES = "wait_slugs"

@@ -20,8 +20,9 @@ from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import NoScriptError, RedisError
 
-from limits.clock import Clock
+from limits.clock import LEAP_SECONDS, MICRO, Clock
 from limits.failure import redis_down, takes_no_writes
+from limits.keys import EPOCH, LEAP
 from limits.replicas import confirmations, executed
 from limits.script_file import ALONE, BATCH, Script, load
 from tracking.errors import LimitsDown
@@ -72,6 +73,8 @@ class Pipeline:
         self.confirmed: int | None = None
         """How many replicas must have a step for it to count; None: Redis is asked each time."""
         self._away = False
+        self._quiet_us = 0
+        self._leapt: Callable[[], None] = lambda: None
         self._scripts = load()
         self._waiting: list[_Step] = []
         self._first: asyncio.Task[None] | None = None
@@ -80,6 +83,10 @@ class Pipeline:
     def greet_with(self, greeting: Callable[[AbstractConnection], Awaitable[None]]) -> None:
         """Let every connection begin with `greeting`, which logs in; it may refuse by raising."""
         self._redis.connection_pool.connection_kwargs["redis_connect_func"] = greeting
+
+    def quiet_after_leap(self, quiet_us: int, leapt: Callable[[], None]) -> None:
+        """Have nobody start for so long after Redis' clock leapt; `leapt` hears of it then."""
+        self._quiet_us, self._leapt = quiet_us, leapt
 
     def text(self, name: str) -> str:
         """The whole text of a script of no line."""
@@ -125,6 +132,8 @@ class Pipeline:
 
     async def _send(self, groups: list[list[_Step]]) -> None:
         try:
+            if self._clock.before_leap is not None:
+                await self._tell_of_leap(self._clock.before_leap)
             replies = await self._exchange(groups)
             forgotten = [
                 index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)
@@ -161,6 +170,16 @@ class Pipeline:
             self._waiting[:0] = steps
             self._see_to_sending()
 
+    async def _tell_of_leap(self, high: float) -> None:
+        """Tell Redis that its clock leapt, before anything else."""
+        if self._quiet_us:
+            latest_us = round((time.monotonic() + high + LEAP_SECONDS) * MICRO)
+            said = EPOCH, LEAP, str(self._quiet_us), str(latest_us)
+            _, news = await self._redis.eval(self.text("leap"), 2, *said)
+            if news:
+                self._leapt()
+        self._clock.before_leap = None
+
     async def _leave(self) -> None:
         """Close the connections: another Redis may take the writes, at the same address."""
         with contextlib.suppress(RedisError, OSError):
@@ -174,7 +193,7 @@ class Pipeline:
     async def _exchange(self, groups: Sequence[list[_Step]]) -> list[Any]:
         pipeline = self._redis.pipeline(transaction=False)
         for group in groups:
-            keys, args = _written(group)
+            keys, args = _written(group, self._clock.latest_us())
             sha = self._script_of(group).sha
             pipeline.execute_command("EVALSHA", sha, len(keys), *keys, *args)
         confirmed = self.confirmed
@@ -186,6 +205,14 @@ class Pipeline:
         for reply in replies:
             if (instant := _instant(reply)) is not None:
                 self._clock.observe(before, instant, after)
+        late = [
+            index
+            for index, reply in enumerate(replies)
+            if isinstance(reply, int) and _batches(groups[index])
+        ]
+        self._clock.came_late(after - before if late else None)
+        for index in late:
+            replies[index] = [NOT_BEGUN] * len(groups[index])
         return replies
 
     def _script_of(self, group: Sequence[_Step]) -> Script:
@@ -220,7 +247,7 @@ def _batches(group: Sequence[_Step]) -> bool:
     return group[0].name not in ALONE
 
 
-def _written(group: Sequence[_Step]) -> tuple[Sequence[Value], Sequence[Value]]:
+def _written(group: Sequence[_Step], latest_us: int) -> tuple[Sequence[Value], Sequence[Value]]:
     """Keys and arguments of one script, in the order of lua/lib/batch.lua."""
     if not _batches(group):
         return group[0].keys, group[0].args
@@ -239,7 +266,8 @@ def _written(group: Sequence[_Step]) -> tuple[Sequence[Value], Sequence[Value]]:
         requests.append(line * len(kinds) + kinds[step.name])
         requests.extend(step.args[1:])
     which = [laws.setdefault(rules, len(laws) + 1) for _, rules in lines]
-    return [key for key, _ in lines], [len(laws), "".join(widths), *laws, *which, *requests]
+    head = latest_us, len(laws), "".join(widths)
+    return [key for key, _ in lines], [*head, *laws, *which, *requests]
 
 
 def _instant(reply: Any) -> int | None:

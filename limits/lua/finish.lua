@@ -84,11 +84,12 @@ local function count_time(granted)
   set_average(average + (took - average) / 8)
 end
 
--- An answer that comes late, for a call that was taken over, must not replace a newer one.
+-- An answer that comes late, for a call that was taken over, must not replace a newer one. One of a time
+-- that is still to come is not newer: another Redis, whose clock was ahead, granted its call.
 local function remember(number, verdict, text, late)
   local text_before = late and call('GET', ANSWER .. number)
   local before = text_before and decoded(text_before)
-  if before and before.observed >= verdict.observed then return end
+  if before and before.observed >= verdict.observed and before.observed <= now_ms then return end
   call('SET', ANSWER .. number, text, 'PX', rules.answer_ms)
 end
 

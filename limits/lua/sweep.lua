@@ -5,7 +5,8 @@ KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:
   who      new for every sweep; empty: this worker could not drain the line, so it calls no drainer
 
-Uses     memory: clamp, count, drop_ended, entries, later, members, nothing_is_open, order
+Uses     context: quiet_until
+         memory: clamp, count, drop_ended, entries, later, members, nothing_is_open, order
          lists: list_of, nobody_waits, stands, waits
          tallies: tally_call
          record: record_in, rest_of, write_record
@@ -33,6 +34,8 @@ local LOOK_AT_FIELDS = 100
 local SHORT, LONG = 5000, 40000
 
 local function lost_calls()
+  -- Where the clock leapt forward, leases ended of calls that still run.
+  if (quiet_until() or 0) > now then return {} end
   local lost, calls = {}, call('HGETALL', INFLIGHT)
   for i = 1, #calls, 2 do
     local id, text = calls[i], calls[i + 1]

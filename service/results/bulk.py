@@ -9,6 +9,7 @@ majority has it. A document that MongoDB refuses is refused alone.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 
 import bson
@@ -24,7 +25,7 @@ from service.results.connection import Document, write_nothing
 from service.results.document import Answer, Failure, name_of
 from service.results.failure import faults_in, mongodb_down
 from service.results.forgetting import Marks
-from service.results.merge import Merged, merge
+from service.results.merge import Merged, in_order, merge
 from tracking.errors import ResultsDown, TrackingError, UnstorableAnswer
 from tracking.request import Origin
 
@@ -260,7 +261,8 @@ def _part(error: BulkWriteError, parcels: Sequence[_Parcel]) -> set[_Parcel]:
 
 def _merged(document: Document | None, write: Write, recheck: Recheck) -> Merged:
     try:
-        return merge(document, write, recheck)
+        ordered = document and in_order(document, write, time.time_ns() // 1000)
+        return merge(ordered, write, recheck)
     except (KeyError, TypeError, ValueError) as error:
         raise _Unstorable(f"this service did not write the stored document: {error!r}") from error
 

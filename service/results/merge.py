@@ -65,6 +65,10 @@ EXPIRED_SUBTAG = "Expired_001"
 DEFAULTS = Recheck()
 
 
+CLOCKS_APART_US = 1_000_000
+"""So far Redis' clock may be ahead of this machine's without being wrong."""
+
+
 class Merged(NamedTuple):
     """What is to be stored. `past` is a document to be kept aside first, under its own `_id`."""
 
@@ -87,6 +91,19 @@ def merge(old: Document | None, write: Answer | Failure, recheck: Recheck = DEFA
     if old is not None and _is_reused(old, content):
         return Merged(_answered(None, write, content, recheck), (_past(old),))
     return Merged(_answered(old, write, content, recheck))
+
+
+def in_order(old: Document, write: Answer | Failure, now_us: int) -> Document:
+    """Let a write come after what was observed at a time that is still to come.
+
+    Another Redis granted that call, whose clock was ahead; else all answers would be taken for older
+    ones until that time has come. Where the write's own grant is to come too, the clocks of this
+    machine and of Redis are apart, and the grants are in order.
+    """
+    granted_us = write.call.granted_us
+    if granted_us <= now_us and old["observed_us"] > now_us + CLOCKS_APART_US:
+        return old | {"observed_us": Int64(granted_us - 1)}
+    return old
 
 
 def _answered(

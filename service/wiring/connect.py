@@ -213,6 +213,7 @@ def _lost(loss: Loss) -> None:
 _LOSSES = {
     Loss.NEW: "it was emptied, or its data was lost",
     Loss.REPLACED: "another server took over, or it was demoted for a while",
+    Loss.LEAPT: "its clock leapt forward",
 }
 
 

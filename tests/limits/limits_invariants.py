@@ -32,7 +32,7 @@ LIVES_AT_MOST_MS = {
     KEYS.wait_list_activated: DAY_MS,
     KEYS.calls_paused: DAY_MS,
     KEYS.calls_brake: DAY_MS + 3_600_000,
-    KEYS.calls_hour: 3_601_150,
+    KEYS.calls_hour: 7_201_150,
     KEYS.calls_day: DAY_MS,
     EVENTS: 3_600_000,
 }

@@ -41,7 +41,7 @@ def written(steps: Sequence[Step], worker: str) -> list[Any]:
     same = {"epoch": EPOCH, "token": worker, "deaths": 2, "revision": 0, "max_age_ms": 30_000}
     which = list(widths)
     values = [each for step in steps for each in (which.index(step.name), "[]", *step.args)]
-    return [1, KEYS.wait_list, 1, kinds, write_rules(RULES, same), 1, *values]
+    return [1, KEYS.wait_list, 0, 1, kinds, write_rules(RULES, same), 1, *values]
 
 
 class Sender(RuleBasedStateMachine):

@@ -24,7 +24,7 @@ from store_parcels import (
 )
 
 from service.results.document import LASTING
-from service.results.merge import merge
+from service.results.merge import in_order, merge
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tracking
 
 DETAILS = {
@@ -129,6 +129,26 @@ def test_an_older_observation_changes_nothing() -> None:
     old = stored(after=hours(2))
 
     assert merge(old, answer(call(hours(1)), delivered(THIRD))).document is old
+
+
+def test_an_observation_of_a_time_that_is_to_come_is_of_another_clock_and_no_newer_one() -> None:
+    now = call(hours(1))
+    ahead = stored(after=hours(2))
+
+    ordered = in_order(ahead, answer(now, delivered(THIRD)), now.granted_us)
+
+    assert merge(ordered, answer(now, delivered(THIRD))).document["tag"] == "Delivered"
+    assert ahead["observed_us"] == call(hours(2)).granted_us
+
+
+@pytest.mark.parametrize(("granted", "now"), [(1, 2), (1, 0)])
+def test_observations_of_one_clock_stay_in_order(granted: int, now: int) -> None:
+    """Also of a clock that is an hour ahead of this machine's."""
+    old = stored(after=hours(2))
+
+    write = answer(call(hours(granted)), delivered(THIRD))
+
+    assert in_order(old, write, call(hours(now)).granted_us) is old
 
 
 def test_merging_changes_nothing_in_place() -> None:

@@ -19,15 +19,16 @@ from devstack.command import run_to_end
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATHS = (REPOSITORY, REPOSITORY / "tests" / "simulation", REPOSITORY / "tests" / "limits")
-SEEDS = 6 * PORTION
-"""So few need not meet everything; `make simulate` wants every kind from 300 on."""
+FIRST, SEEDS = 56, 8 * PORTION
+"""So few need not meet everything; `make simulate` wants every kind from 300 on. These have much in
+them: the clock that leaps, among others."""
 
 
 @pytest.fixture(scope="module")
 def told() -> dict[str, Any]:
-    """What `make simulate` tells of the first seeds, with the exit code."""
+    """What `make simulate` tells of some seeds, with the exit code."""
     paths = os.pathsep.join(map(str, PATHS))
-    command = [sys.executable, "-m", "simulated", "--seed", "1", "--seeds", str(SEEDS), "--json"]
+    command = [sys.executable, "-m", "simulated", "--seed", str(FIRST), "--seeds", str(SEEDS), "--json"]
     environment = os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": "0"}
     ran = run_to_end(command, environment, REPOSITORY, seconds=120)
     assert ran.stdout, ran.stderr
@@ -55,7 +56,7 @@ def test_the_worlds_have_most_kinds_of_faults_and_need_most_kinds_of_repair(
 def test_a_seed_is_the_same_run_every_time_in_every_process(told: dict[str, Any]) -> None:
     scripting = Scripting()
 
-    for seed in (3, 6):
+    for seed in (FIRST + 2, FIRST + 5):
         digests = {live(seed, scripting).digest, live(seed, scripting).digest}
 
         assert digests == {told["digests"][str(seed)]}

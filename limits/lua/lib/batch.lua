@@ -2,10 +2,11 @@
 batch: runs the steps of the script, in their order.
 
 KEYS     one for each line, see lib/context.lua
-ARGV[1]  rules     how many there are
-ARGV[2]  kinds     of steps: name of the operation and how many values a step of it has in ARGV, as
+ARGV[1]  latest    µs, the latest that this worker knows Redis' clock can show; 0: it knows none
+ARGV[2]  rules     how many there are
+ARGV[3]  kinds     of steps: name of the operation and how many values a step of it has in ARGV, as
                    "admit 5 finish 7 "
-ARGV[3…] rules     JSON
+ARGV[4…] rules     JSON
 then     which     which of the rules holds, from 1, for each line
 then     steps     each: what, reports, and the values that the operation's header names
          what      the line's index times the number of kinds, plus the kind's, both from 0: one value
@@ -19,6 +20,9 @@ counted, and what was measured is added to tracking:measured, which holds the la
 Returns  {reply, …}  one for each step, as the operation's header says; an error in the place of what
                      could not be done, because a key of that line is not what it should be; 0 in the
                      place of a step that has more to do than a script may: send it again
+         now      µs, and nothing was done: it is later than it can be. Either the clock leapt forward,
+                  and leases of calls that run would end (leap.lua), or the script came late: send it
+                  again
 ]]
 -- An error that nobody catches would end the script before the others' counters and expiries.
 local function attempt(what, ...)
@@ -30,15 +34,17 @@ end
 -- In a function, because of its names: a chunk may have 200.
 local function run()
   local ANY_STEP = 2
-  local last_rules = 2 + ARGV[1]
+  local latest = tonumber(ARGV[1])
+  if latest > 0 and now > latest then return now end
+  local last_rules = 3 + ARGV[2]
   local function step(kind, index, at)
-    turn_to(KEYS[index], 2 + ARGV[last_rules + index])
+    turn_to(KEYS[index], 3 + ARGV[last_rules + index])
     note_reports(ARGV[at + 1])
     return kind.operation(unpack(ARGV, at + 2, at + kind.width - 1))
   end
 
   local kinds, replies = {}, {}
-  for name, width in string.gmatch(ARGV[2], '([%l_]+) (%d+)') do
+  for name, width in string.gmatch(ARGV[3], '([%l_]+) (%d+)') do
     table.insert(kinds, { operation = operations[name](), width = tonumber(width) })
   end
   local at, last = last_rules + #KEYS + 1, #ARGV

@@ -111,9 +111,9 @@ do
   end
 end
 
-local digits, quiet_until, note_revision
+local digits, quiet_until, note_revision, leapt_us
 do
-  local EPOCH, REVISION = 'tracking:epoch', 'tracking:rules'
+  local EPOCH, REVISION, LEAP = 'tracking:epoch', 'tracking:rules', 'tracking:leap'
   local written, found = {}, nil
 
   -- 14 digits are all that .. and tostring keep of a number: microseconds need 16.
@@ -127,9 +127,19 @@ do
   end
 
   local function read()
-    local texts = call('MGET', EPOCH, REVISION)
+    local texts = call('MGET', EPOCH, REVISION, LEAP)
     local name, quiet = string.match(texts[1] or '', '^(%S+) (%d+)$')
-    return { name = name, quiet = tonumber(quiet), revision = tonumber(texts[2] or 0) or 0 }
+    local leapt = string.match(texts[3] or '', ' (%d+)$')
+    return {
+      name = name, quiet = tonumber(quiet), revision = tonumber(texts[2] or 0) or 0,
+      leapt = tonumber(leapt or 0),
+    }
+  end
+
+  -- By how much the clock leapt forward within the last hour: so much too old all from before it looks.
+  function leapt_us()
+    found = found or read()
+    return found.leapt
   end
 
   -- Revisions only grow: who writes an older one late changes nothing.

@@ -29,7 +29,7 @@ do
 
   -- A start counts for so long, beyond the lane's own guard.
   local function hour_us()
-    return HOUR_US + rules.window_us - SECOND_US
+    return HOUR_US + rules.window_us - SECOND_US + leapt_us()
   end
 
   -- Returns nil when no quota binds, else its name and when to look again.
@@ -125,7 +125,8 @@ do
     add_start(id, at + rules.late_us + rules.window_us, lane)
     if rules.per_hour then
       change_hour('ZADD', HOUR, at + rules.late_us, id)
-      call('PEXPIRE', HOUR, (HOUR_US + rules.ahead_us + rules.late_us) / 1000)
+      -- Twice as long as starts count: the clock may leap by an hour.
+      call('PEXPIRE', HOUR, (2 * HOUR_US + rules.ahead_us + rules.late_us) / 1000)
     end
     if rules.per_day then
       call('INCR', DAY)

@@ -167,8 +167,8 @@ MUTANTS = (
         name="a late answer replaces a newer one",
         breaks="I8",
         where="limits/lua/finish.lua",
-        old="  if before and before.observed >= verdict.observed then return end\n",
-        new="",
+        old="before and before.observed >= verdict.observed and",
+        new="before and false and",
         tests=(RECOVERY + "test_a_late_answer_does_not_replace_a_newer_one",),
     ),
     Mutant(

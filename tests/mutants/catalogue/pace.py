@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 CLOCK = "limits/test_redis_clock.py::"
+LEAPS = "limits/test_clock_leaps.py::"
 FLAWS = "limits/test_original_flaws.py::"
 PACE = "limits/test_pace.py::"
 PERMIT = "limits/test_call_permit.py::"
@@ -225,6 +226,38 @@ MUTANTS = (
         tests=(
             CLOCK + "test_a_step_of_a_clock_is_noticed_and_nothing_is_sent_until_it_has_settled",
         ),
+    ),
+    Mutant(
+        name="a script does what is asked although the clock leapt",
+        breaks="I2",
+        where="limits/lua/lib/batch.lua",
+        old="  if latest > 0 and now > latest then return now end\n",
+        new="",
+        tests=(LEAPS + "test_nobody_starts_for_a_call_time_out_after_a_leap",),
+    ),
+    Mutant(
+        name="calls start although leases ended by a leap of the clock",
+        breaks="I2",
+        where="limits/lua/leap.lua",
+        old="digits(math.max(quiet, now + ARGV[1]))",
+        new="quiet",
+        tests=(LEAPS + "test_nobody_starts_for_a_call_time_out_after_a_leap",),
+    ),
+    Mutant(
+        name="a call that runs is taken for lost after a leap of the clock",
+        breaks="I8",
+        where="limits/lua/sweep.lua",
+        old="  if (quiet_until() or 0) > now then return {} end\n",
+        new="",
+        tests=(LEAPS + "test_a_call_that_runs_is_not_taken_for_lost_after_a_leap",),
+    ),
+    Mutant(
+        name="an hourly quota forgets what the clock leapt over",
+        breaks="I3",
+        where="limits/lua/lib/lanes.lua",
+        old="SECOND_US + leapt_us()",
+        new="SECOND_US",
+        tests=(LEAPS + "test_an_hourly_quota_counts_what_the_clock_leapt_over",),
     ),
     Mutant(
         name="the call timeout is taken for milliseconds",

@@ -70,8 +70,10 @@ def breaches(found: Evidence) -> list[Breach]:
     judged = [*_lost(found), *_records(found), *_unexpected(found), *_defects(found)]
     if not stepped:
         judged += [*_lives(found)]
+    if not emptied:
+        judged += [*_limits(found)]
     if not emptied and not stepped:
-        judged += [*_limits(found), *_counts(found), *_twice(found)]
+        judged += [*_counts(found), *_twice(found)]
         judged += [*_tallies(found), *_archive(found)]
         judged += [*_outages(found)]
     if not (emptied or stepped or found.scale.poison):

@@ -56,7 +56,7 @@ class Redis:
 
     def step(self, name: str, rules: str, *values: str) -> Any:
         """One step of the script for lines: the reports and what its header names."""
-        argv = ["1", f"{name} {1 + len(values)}", rules, "1", "0", *values]
+        argv = ["0", "1", f"{name} {1 + len(values)}", rules, "1", "0", *values]
         (reply,) = self.script(BATCH, [of_line(USPS).wait_list], argv)
         return reply
 

@@ -9,12 +9,14 @@ from simulated.crew import Hand, Workers
 from simulated.exchange import Port, Surroundings
 from simulated.loop import Process
 from simulated.operator_hands import Operator
-from simulated.plan import BY_ITSELF, PROMOTED, Plan
+from simulated.plan import BY_ITSELF, LEAPS, PROMOTED, Plan
 from simulated.redis_server import RedisServer
 
 LOOK_SECONDS = 0.5
 OUTAGE = (0.2, 8.0)
 LONG_OUTAGE = (20.0, 100.0)
+LEAP = 20.0
+"""So much further than back Redis' clock goes forward: leases end by that."""
 
 
 @dataclass(slots=True)
@@ -28,12 +30,12 @@ class Nemesis:
     operator: Operator
     mongodb: Port
     back: Callable[[], None]
-    step_back: Callable[[float], None]
+    step_clock: Callable[[float], None]
 
     def look(self) -> None:
         if not self.around.chance.on:
             return
-        for kind in (*BY_ITSELF, PROMOTED):
+        for kind in (*BY_ITSELF, PROMOTED, LEAPS):
             if self.around.chance.strikes(kind):
                 self._break(kind)
         self.around.loop.outside(LOOK_SECONDS, self.look)
@@ -48,7 +50,8 @@ class Nemesis:
             "redis away": self._cut_redis,
             PROMOTED: self._promote_replica,
             "redis forgets scripts": self.redis.forget_scripts,
-            "redis clock steps back": lambda: self.step_back(self.around.chance.delay()),
+            "redis clock steps back": lambda: self.step_clock(-self.around.chance.delay()),
+            LEAPS: lambda: self.step_clock(LEAP * self.around.chance.delay()),
             "beanstalkd away": self._cut_beanstalkd,
             "mongodb away": self._cut_mongodb,
             "redis full": self._fill_redis,

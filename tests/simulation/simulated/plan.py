@@ -57,6 +57,7 @@ LENGTHS = {30.0: 90, 120.0: 80, 900.0: 20, 7_200.0: 4, 21_600.0: 1}
 
 PROMOTED = "redis replica promoted"
 """In worlds that have it Redis has a replica, and confirms by it."""
+LEAPS = "redis clock leaps"
 BY_HAND = "number pushed by hand"
 PLAIN, OFTEN = "N", 8
 """How ordinary numbers begin, and how many are asked for again and again."""
@@ -73,6 +74,7 @@ KINDS = (
     *BY_ITSELF,
     *IN_A_WORKER,
     PROMOTED,
+    LEAPS,
 )
 ALWAYS = ("ALWAYS429", "ALWAYS403", "ALWAYS500", "ALWAYSODD", "ALWAYSMUM")
 """What the courier says to each is in simulated/courier.py."""

@@ -21,7 +21,7 @@ from simulated.mongodb import Collections, SimulatedDead, SimulatedResults, Simu
 from simulated.nemesis import Nemesis
 from simulated.operator_hands import Operator
 from simulated.patches import BEGAN, replaced
-from simulated.plan import PROMOTED, Plan
+from simulated.plan import LEAPS, PROMOTED, Plan
 from simulated.producer import Producer
 from simulated.redis_server import RedisServer
 from simulated.scripting import Scripting, Scripts
@@ -109,7 +109,7 @@ class World:
             self._operator,
             self._mongodb,
             self._tell_back,
-            self._step_back,
+            self._step_clock,
         )
         self._judge = Judge(
             plan,
@@ -160,7 +160,7 @@ class World:
         names = {script.sha: name for name, script in load().items()}
         rates = self.plan.rates
         listed = rates.keys().isdisjoint({"list deleted", "number taken out by hand"})
-        steps = "redis clock steps back" in rates
+        steps = not rates.keys().isdisjoint({"redis clock steps back", LEAPS})
         return Watch(self.space, self.trace, rules, by_hand, names, listed, steps)
 
     def _parts(self) -> dict[str, Any]:
@@ -186,9 +186,9 @@ class World:
     def _redis_time(self) -> int:
         return round((BEGAN + self.loop.now + self._clock_ahead) * 1_000_000)
 
-    def _step_back(self, seconds: float) -> None:
-        self._clock_ahead -= seconds
-        self._judge.stepped_back += seconds
+    def _step_clock(self, seconds: float) -> None:
+        self._clock_ahead += seconds
+        self._judge.stepped_back += max(0.0, -seconds)
 
     def _kill(self, process: Process) -> None:
         self.workers.kill(process)

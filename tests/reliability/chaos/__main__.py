@@ -98,7 +98,7 @@ def _arguments() -> argparse.ArgumentParser:
         help="empty Redis in mid-run, and put again what waited; judged by I1 only",
     )
     parser.add_argument(
-        "--step-clock", action="store_true", help="step Redis' clock; judged by I1 only"
+        "--step-clock", action="store_true", help="step Redis' clock; nothing is lost, limits hold"
     )
     parser.add_argument(
         "--sentinels", action="store_true", help="two Redis servers under three Sentinels"

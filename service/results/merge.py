@@ -96,8 +96,8 @@ def merge(old: Document | None, write: Answer | Failure, recheck: Recheck = DEFA
 def in_order(old: Document, write: Answer | Failure, now_us: int) -> Document:
     """Let a write come after what was observed at a time that is still to come.
 
-    Another Redis granted that call, whose clock was ahead; else all answers would be taken for older
-    ones until that time has come. Where the write's own grant is to come too, the clocks of this
+    Another Redis granted that call, whose clock was ahead: until that time has come all answers
+    would be taken for older ones. Where the write's own grant is to come too, the clocks of this
     machine and of Redis are apart, and the grants are in order.
     """
     granted_us = write.call.granted_us

@@ -28,7 +28,8 @@ them: the clock that leaps, among others."""
 def told() -> dict[str, Any]:
     """What `make simulate` tells of some seeds, with the exit code."""
     paths = os.pathsep.join(map(str, PATHS))
-    command = [sys.executable, "-m", "simulated", "--seed", str(FIRST), "--seeds", str(SEEDS), "--json"]
+    seeds = ["--seed", str(FIRST), "--seeds", str(SEEDS)]
+    command = [sys.executable, "-m", "simulated", *seeds, "--json"]
     environment = os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": "0"}
     ran = run_to_end(command, environment, REPOSITORY, seconds=120)
     assert ran.stdout, ran.stderr

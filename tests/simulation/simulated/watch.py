@@ -46,6 +46,7 @@ class Watch:
     def __call__(self, sha: str, keys: Sequence[str], argv: Sequence[str]) -> None:
         name = self.names.get(sha, sha)
         if name == BATCH:
+            argv = argv[1:]  # the latest that it can be is another one each time
             name = " ".join(argv[1].split()[::2])  # the kinds of its steps
         self.scripts[name] = self.scripts.get(name, 0) + 1
         self._note_repeats(name, argv)

@@ -106,6 +106,7 @@ def read_call(line: Line, grant: list[Any], permit: Permit) -> Call:
             operations += (anonymous_id(slug_of(line), record.n, anonymous.id),)
     return Call(
         id=call_id,
+        line=line,
         request=request_of(line, record),
         permit=permit,
         granted_us=int(granted_us),

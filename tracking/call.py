@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tracking.account import MAIN, Account
-from tracking.line import Brake, Line, line_of
+from tracking.line import Brake, Line
 from tracking.operation import State
 from tracking.permit import Permit
 from tracking.request import TrackingRequest
@@ -17,6 +17,7 @@ from tracking.request import TrackingRequest
 class Call(NamedTuple):
     """One permitted call to a courier, and everybody who waits for its answer.
 
+    `line` is where it counts against the limits.
     `request` is the merged request: the newest inputs, the first number as it was given.
     `granted_us` is Redis' time of the grant in microseconds: it orders observations.
     `attempts` counts failures that were charged to the number, `deaths` workers that vanished,
@@ -27,6 +28,7 @@ class Call(NamedTuple):
     """
 
     id: str
+    line: Line
     request: TrackingRequest
     permit: Permit
     granted_us: int
@@ -39,11 +41,6 @@ class Call(NamedTuple):
     failing_since: float | None = None
     given_up: str = ""
     account: Account = MAIN
-
-    @property
-    def line(self) -> Line:
-        """Where it counts against the limits."""
-        return line_of(self.request)
 
 
 class Granted(NamedTuple):

@@ -37,6 +37,7 @@ from tracking.account import MAIN, Account
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Tracking
 from tracking.errors import NotStarted, Unread
+from tracking.line import line_of
 from tracking.request import Number, Slug, TrackingRequest
 
 TEXT_MOST = 1024
@@ -115,7 +116,7 @@ def save(writer: BulkWriter, document: Document, tracking: Tracking) -> None:
 def past_call(request: TrackingRequest, account: Account, granted_us: int) -> Call:
     """Make a call that is over, of which only this much is known."""
     since = granted_us / 1_000_000
-    return Call("past", request, _Spent(), granted_us, since, account=account)
+    return Call("past", line_of(request), request, _Spent(), granted_us, since, account=account)
 
 
 def forget(unreadable: Collection[Document], read: Document) -> None:

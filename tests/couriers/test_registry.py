@@ -24,6 +24,7 @@ from couriers.slugs import ALIASES, FEEDS, SLUGS
 from couriers.tracker import Tracker
 from tracking.call import Call
 from tracking.errors import MalformedJob, MissingField
+from tracking.line import line_of
 from tracking.request import FIELDS, Number, Slug, TrackingRequest, parse_slug
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -177,7 +178,9 @@ async def test_what_a_courier_needs_besides_the_number_is_checked_before_it_is_a
     request = TrackingRequest(Slug("usps"), Number("9400100000000000000017"), "9400")
     tracker = Tracker(Registry(), http)
     with pytest.raises(MissingField) as failed:
-        await tracker.track(Call("c1", request, permit, granted_us=1, waiting_since=0.0))
+        await tracker.track(
+            Call("c1", line_of(request), request, permit, granted_us=1, waiting_since=0.0)
+        )
 
     assert failed.value.field == "tracking_postal_code"
     assert permit.steps == []
@@ -192,7 +195,7 @@ async def test_the_courier_of_the_request_is_asked(
     url = await courier(site)
     registry = Registry([section("my-courier", module="json_feed", base_url=url)])
     request = TrackingRequest(Slug("my-courier"), Number("ABCD1"), "ABCD1")
-    call = Call("c1", request, permit, granted_us=1, waiting_since=0.0)
+    call = Call("c1", line_of(request), request, permit, granted_us=1, waiting_since=0.0)
     told = await Tracker(registry, http).track(call)
 
     assert told.tag == "InTransit"

@@ -25,6 +25,7 @@ from service.upkeep.sweeper import Sweeper
 from tracking.call import Admission, Call, DeadLetter, Ended, Setback, Swept, Turn, Verdict
 from tracking.checkpoint import Tag, Tracking
 from tracking.errors import StoreError
+from tracking.line import line_of
 from tracking.operation import State
 from tracking.request import Number, Slug, TrackingRequest
 
@@ -282,7 +283,8 @@ def call(**more: Any) -> Call:
         "waiting_since": now,
         "permit": Permit(),
     }
-    return Call(request=REQUEST, **({"id": "c1"} | given | more))
+    request = more.get("request", REQUEST)
+    return Call(**({"id": "c1", "line": line_of(request), "request": request} | given | more))
 
 
 def away(error: type[StoreError], times: int = 1) -> list[StoreError]:

@@ -11,6 +11,7 @@ from service.flow import unknown_codes
 from service.flow.unknown_codes import UnknownCodes
 from tracking.call import Call
 from tracking.checkpoint import Tag, Tracking
+from tracking.line import line_of
 from tracking.request import Number, Slug, TrackingRequest
 
 
@@ -39,7 +40,7 @@ class Counted:
 
 def call(slug: str) -> Call:
     request = TrackingRequest(Slug(slug), Number("ABCD1"), "ABCD1")
-    return Call("c1", request, NoPermit(), 1, 1.0)
+    return Call("c1", line_of(request), request, NoPermit(), 1, 1.0)
 
 
 def answer(*codes: str) -> Tracking:

@@ -12,6 +12,7 @@ from service.results.merge import merge
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Checkpoint, Tag, Tracking
 from tracking.errors import CourierDown, CourierError
+from tracking.line import line_of
 from tracking.request import Number, Origin, Slug, TrackingRequest
 
 START = dt.datetime(2026, 3, 1, 12, 0, 0, 250_000, dt.UTC)
@@ -56,7 +57,9 @@ def call(
     """A call that was granted so long after START."""
     granted_us = round((START + after).timestamp() * 1_000_000)
     request = TrackingRequest(Slug("usps"), Number(number), number, origin=origin, fields=fields)
-    return Call(f"call-{granted_us}", request, NoPermit(), granted_us, START.timestamp())
+    return Call(
+        f"call-{granted_us}", line_of(request), request, NoPermit(), granted_us, START.timestamp()
+    )
 
 
 def attempt(of: Call, outcome: str = "answered", excerpt: str = "") -> Attempt:

@@ -17,6 +17,7 @@ from simulated.plan import Plan
 from simulated.trace import Trace
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Checkpoint, Tag, Tracking
+from tracking.line import line_of
 from tracking.request import Number, Slug, TrackingRequest
 
 REPAIRS = {
@@ -77,7 +78,9 @@ def parcels_under_way(plan: Plan) -> dict[str, Document]:
         request = TrackingRequest(Slug(slug), Number(f"R{number:05}"), f"R{number:05}")
         before = BEGAN - 86_400.0
         permit: Any = None
-        call = Call(f"before-{number}", request, permit, round(before * 1_000_000), before)
+        call = Call(
+            f"before-{number}", line_of(request), request, permit, round(before * 1_000_000), before
+        )
         scan = Checkpoint("2026-01-01T00:00:00", "before", Tag.IN_TRANSIT, "InTransit_001")
         at = dt.datetime.fromtimestamp(before, dt.UTC)
         answer = Answer(

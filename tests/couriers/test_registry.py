@@ -177,10 +177,9 @@ async def test_what_a_courier_needs_besides_the_number_is_checked_before_it_is_a
     monkeypatch.setattr(usps, "REQUIRED_FIELDS", ("tracking_postal_code",))
     request = TrackingRequest(Slug("usps"), Number("9400100000000000000017"), "9400")
     tracker = Tracker(Registry(), http)
+    call = Call("c1", line_of(request), request, permit, granted_us=1, waiting_since=0.0)
     with pytest.raises(MissingField) as failed:
-        await tracker.track(
-            Call("c1", line_of(request), request, permit, granted_us=1, waiting_since=0.0)
-        )
+        await tracker.track(call)
 
     assert failed.value.field == "tracking_postal_code"
     assert permit.steps == []

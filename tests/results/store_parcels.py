@@ -57,9 +57,8 @@ def call(
     """A call that was granted so long after START."""
     granted_us = round((START + after).timestamp() * 1_000_000)
     request = TrackingRequest(Slug("usps"), Number(number), number, origin=origin, fields=fields)
-    return Call(
-        f"call-{granted_us}", line_of(request), request, NoPermit(), granted_us, START.timestamp()
-    )
+    since = START.timestamp()
+    return Call(f"call-{granted_us}", line_of(request), request, NoPermit(), granted_us, since)
 
 
 def attempt(of: Call, outcome: str = "answered", excerpt: str = "") -> Attempt:

@@ -78,9 +78,8 @@ def parcels_under_way(plan: Plan) -> dict[str, Document]:
         request = TrackingRequest(Slug(slug), Number(f"R{number:05}"), f"R{number:05}")
         before = BEGAN - 86_400.0
         permit: Any = None
-        call = Call(
-            f"before-{number}", line_of(request), request, permit, round(before * 1_000_000), before
-        )
+        line, granted_us = line_of(request), round(before * 1_000_000)
+        call = Call(f"before-{number}", line, request, permit, granted_us, before)
         scan = Checkpoint("2026-01-01T00:00:00", "before", Tag.IN_TRANSIT, "InTransit_001")
         at = dt.datetime.fromtimestamp(before, dt.UTC)
         answer = Answer(

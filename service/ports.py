@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from tracking.call import (
     Asked,
     Attempt,
     Call,
     DeadLetter,
+    Decision,
     Setback,
     Swept,
     Turn,
     Verdict,
 )
 from tracking.checkpoint import Tracking
-from tracking.errors import CourierError
+from tracking.errors import CourierError, NotStarted
 from tracking.line import Line
 from tracking.request import TrackingRequest
 
@@ -155,6 +156,46 @@ class Results(Protocol):
 
     async def end_checks(self, request: TrackingRequest) -> None:
         """Ask about the parcel no more by ourselves, until its next answer. Raises ResultsDown."""
+
+
+class Done(NamedTuple):
+    """What a call brought, to be stored.
+
+    `outcome` is that of its Attempt; `output` is for the operations behind it, `tag` tells the log
+    in a word what came. `content` is for the Work that made it.
+    """
+
+    outcome: str
+    output: Mapping[str, object]
+    tag: str
+    content: Any
+    http_status: int | None = None
+
+
+Outcome = Done | CourierError | NotStarted
+"""What comes of one call of a group."""
+
+
+class Work(Protocol):
+    """What is done on the lines of a kind: from a permit to a durable outcome."""
+
+    async def perform(self, calls: Sequence[Call]) -> Sequence[Outcome]:
+        """Spend the permit that these calls share. One outcome for each, in their order."""
+
+    async def store(self, call: Call, done: Done, attempt: Attempt) -> None:
+        """Make an outcome durable on a majority. Idempotent.
+
+        Raises ResultsDown: repeat it; UnreadableAnswer: the call failed, after all.
+        """
+
+    async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
+        """Note a failed call. `final`: its operations end with it. Raises ResultsDown."""
+
+    def decide(self, error: CourierError, call: Call, now: float) -> Decision:
+        """Decide what is done after a failed call; `now` is Unix time in seconds."""
+
+    def letter(self, call: Call, error: CourierError) -> DeadLetter:
+        """Write down what nobody will answer."""
 
 
 class Mirror(Protocol):

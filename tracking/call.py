@@ -162,6 +162,29 @@ class Setback:
 
 
 @dataclass(frozen=True, slots=True)
+class Refuse:
+    """The last word about what was asked; the operations end in ERROR."""
+
+
+@dataclass(frozen=True, slots=True)
+class Die:
+    """Nobody will answer: record it in `dead`; the operations end in ERROR."""
+
+    setback: Setback | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Once more, later."""
+
+    setback: Setback
+
+
+Decision = Refuse | Die | Repeat
+"""What is done about a call that failed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Swept:
     """What the sweeper put right for one line.
 
@@ -179,6 +202,7 @@ class Swept:
 class Turn(NamedTuple):
     """What came of asking for waiting requests of one line.
 
+    `groups` of calls are each under one permit, and carried out in one go.
     `ask_again` is on the clock of `time.monotonic()`: this process has the duty to ask for the line
     then. None: nothing waits, or another process has that duty. `full`: a call could start now, but
     this process said that it has NO_ROOM: it is to ask once it has some, at `ask_again` at the
@@ -186,12 +210,17 @@ class Turn(NamedTuple):
     record it as dead, then `finish` it. `waits`: the call did not end, its request waits again.
     """
 
-    calls: tuple[Call, ...] = ()
+    groups: tuple[tuple[Call, ...], ...] = ()
     ask_again: float | None = None
     put_drain: bool = False
     full: bool = False
     used_up: bool = False
     waits: bool = False
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The calls of all groups."""
+        return tuple(call for group in self.groups for call in group)
 
 
 NO_ROOM = -1

@@ -46,7 +46,7 @@ class Brake:
 class Kind(NamedTuple):
     """What is done on the lines of a kind; `form` is how they are written.
 
-    `call` and `failures` name what carries a call out, and what decides after a failed one.
+    What carries its calls out is chosen by its `name`, in the wiring (service.ports.Work).
     `brakes`: what stops a line, by the code of the error. `spares`: an error is charged to a number
     only if another one of its line was answered since its last try; False: it always is.
     `merges`: requests for one number are one call, and its answer is remembered for later ones.
@@ -54,11 +54,10 @@ class Kind(NamedTuple):
     ends; two calls at once must do no harm then.
     """
 
+    name: str
     form: re.Pattern[str]
-    call: str
     merges: bool
     goes_on_at_once: bool
-    failures: str
     brakes: Mapping[str, Brake]
     spares: bool
 
@@ -67,11 +66,10 @@ _CHANGED = Brake(after=3, first_seconds=60.0, cap_seconds=3_600.0)
 """Answers in a new form stay so until somebody acts."""
 
 TRACKING = Kind(
+    name="tracking",
     form=re.compile(SLUG),
-    call="couriers.courier.Courier",
     merges=True,
     goes_on_at_once=True,
-    failures="service.flow.failure_policy.decide",
     brakes=MappingProxyType(
         {
             "courier_down": Brake(3, first_seconds=1.0, cap_seconds=300.0, early_seconds=30.0),

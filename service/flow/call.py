@@ -1,34 +1,32 @@
-"""One permitted call: ask the courier, make the answer durable, only then give the slot back."""
+"""Permitted calls: carry them out, make what comes durable, only then give the slot back."""
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
 from service.flow.call_room import CallRoom
-from service.flow.dead_letters import letter_of
 from service.flow.deadlines import Deadlines
-from service.flow.failure_policy import Die, Refuse, Repeat, RetryRules, decide, fails_too_long
 from service.flow.keep_trying import keep_trying
-from service.flow.unknown_codes import UnknownCodes
 from service.observe.events import Event
 from service.observe.failpoints import FailPoint
 from service.observe.log import emit, emit_unexpected
 from service.ports import (
-    CodeCounts,
     DeadLetters,
     Defects,
+    Done,
     Limits,
     MalformedCounts,
     Mirror,
+    Outcome,
     Results,
+    Work,
 )
-from tracking.call import Attempt, Call, Setback, Turn, Verdict
-from tracking.checkpoint import Tracking
+from tracking.call import Attempt, Call, Die, Refuse, Repeat, Setback, Turn, Verdict
 from tracking.errors import (
     CourierDown,
     CourierError,
@@ -39,16 +37,14 @@ from tracking.errors import (
     UnreadableAnswer,
     UnstorableAnswer,
 )
+from tracking.line import Line
 from tracking.operation import State
-from tracking.request import TrackingRequest
-from tracking.summary import output_of
 
 BROKEN_AGAIN_SECONDS = 5.0
 """When the end of a call is tried again for which a key of its line was found broken."""
 
-Track = Callable[[Call], Awaitable[Tracking]]
-"""Asks the courier of a call. Raises CourierError or NotStarted."""
-
+WorkOf = Callable[[Line], Work]
+"""What is done on a line; chosen by its kind."""
 
 STORED_SECONDS = 5.0
 """How long it is tried to store an answer that came at its call's deadline."""
@@ -65,7 +61,6 @@ class Stores:
     limits: Limits
     results: Results
     dead: DeadLetters
-    codes: CodeCounts
     defects: Defects
     malformed: MalformedCounts
     knows: Callable[[str], Awaitable[bool]]
@@ -83,72 +78,55 @@ class Spare:
 
 
 class Asker:
-    """Carries one call from its permit to its end. Order of safety: store, then finish."""
+    """Carries calls from their permit to their end. Order of safety: store, then finish."""
 
-    def __init__(
-        self,
-        track: Track,
-        stores: Stores,
-        retry: RetryRules,
-        write_job: Callable[[TrackingRequest], bytes],
-        spare: Spare,
-    ) -> None:
-        self._track = track
+    def __init__(self, work_of: WorkOf, stores: Stores, spare: Spare) -> None:
+        self._work_of = work_of
         self._limits, self._results, self._dead = stores.limits, stores.results, stores.dead
-        self._retry = retry
-        self._write_job = write_job
         self.room = spare.room
         self._reach = spare.reach
-        self._unknown_codes = UnknownCodes(stores.codes)
         self._deadlines = Deadlines()
 
-    async def ask(self, call: Call) -> Turn:
-        """Spend the call's permit. What comes back is whose turn it is next."""
-        try:
-            return await self._ask_and_keep(call)
-        except asyncio.CancelledError:
-            # This worker stops, with a call under way or an outcome that is not durable. The
-            # request waits in Redis now, so what follows a turn is due: a drain job for the next
-            # worker, and the end of its own job.
-            return await self.hand_back(call)
+    async def perform(self, calls: Sequence[Call]) -> Sequence[tuple[Outcome, Attempt]]:
+        """Spend the permit of a group. What came of each call, in their order, is to be kept.
 
-    async def _ask_and_keep(self, call: Call) -> Turn:
+        Raises CancelledError: this worker stops, and the calls are to be handed back.
+        """
+        began, at = time.monotonic(), dt.datetime.now(dt.UTC)
+        outcomes = await self._outcomes(calls)
+        ms = round((time.monotonic() - began) * 1000)
+        return [(outcome, _attempt(outcome, at, ms)) for outcome in outcomes]
+
+    async def keep(self, call: Call, outcome: Outcome, attempt: Attempt) -> Turn:
+        """Make what came of a call durable. What comes back is whose turn it is next."""
         try:
-            return await self._ask(call)
+            return await self._keep(call, outcome, attempt)
         except ResultsDown as error:
             # The lease ends soon, and an outcome that is not durable is none: ask again later.
             if isinstance(error, _Overdue) or not self._results.is_available:
                 return await self._back_to_head(call, error)
             return await self._unstored(call, GivenUp("results_down", error.message))
 
-    async def _ask(self, call: Call) -> Turn:
-        began, at = time.monotonic(), dt.datetime.now(dt.UTC)
-        try:
-            tracking = await self._courier(call)
-        except NotStarted as error:
-            return await self._back_to_head(call, error)
-        except CourierError as error:
-            ms = round((time.monotonic() - began) * 1000)
+    async def _keep(self, call: Call, outcome: Outcome, attempt: Attempt) -> Turn:
+        if isinstance(outcome, NotStarted):
+            return await self._back_to_head(call, outcome)
+        if isinstance(outcome, CourierError):
             if call.permit.started:
-                _tell_of(call, error.code, ms)
-            return await self._failed(
-                call, error, Attempt(at, error.code, ms, error.http_status, error.excerpt)
-            )
+                _tell_of(call, attempt)
+            return await self._failed(call, outcome, attempt)
         self._reach(FailPoint.AFTER_ANSWER)
-        outcome = "answered" if tracking.checkpoints else "not_found"
-        ms = round((time.monotonic() - began) * 1000)
-        _tell_of(call, outcome, ms)
-        return await self._answered(call, tracking, Attempt(at, outcome, ms, tracking.http_status))
+        _tell_of(call, attempt)
+        return await self._answered(call, outcome, attempt)
 
     async def _unstored(self, call: Call, error: CourierError) -> Turn:
         """Repeat a call whose outcome MongoDB, which is there, did not take: not for ever."""
-        setback = Setback(
-            error.code, self._retry.first_seconds, charged=True, attempts=self._retry.attempts
-        )
-        if fails_too_long(call, time.time(), self._retry):
-            return await self._die(call, error, setback)
-        turn = await self._repeat(call, setback, _said(error))
-        return await self._die(call, error, setback) if turn.used_up else turn
+        decision = self._work_of(call.line).decide(error, call, time.time())
+        if isinstance(decision, Repeat):
+            turn = await self._repeat(call, decision.setback, _said(error))
+            if not turn.used_up:
+                return turn
+        setback = None if isinstance(decision, Refuse) else decision.setback
+        return await self._die(call, error, setback)
 
     async def _die(
         self,
@@ -158,7 +136,7 @@ class Asker:
         made: Attempt | None = None,
     ) -> Turn:
         """Record a call as dead and end its operations: the worker's last word about it."""
-        letter = letter_of(call, error.code, error.message, self._write_job(call.request))
+        letter = self._work_of(call.line).letter(call, error)
         await keep_trying(lambda: self._dead.record([letter]))
         self._reach(FailPoint.AFTER_DEAD)
         emit(Event.DEAD, **_names(call), **_said(error), requests=call.requests)
@@ -168,7 +146,8 @@ class Asker:
     async def give_up(self, call: Call, error: CourierError) -> Turn:
         """End a call that nobody makes any more."""
         attempt = Attempt(dt.datetime.now(dt.UTC), error.code, 0)
-        await keep_trying(lambda: self._results.fail(call, error, attempt, final=True))
+        work = self._work_of(call.line)
+        await keep_trying(lambda: work.fail(call, error, attempt, final=True))
         return await self._die(call, error)
 
     async def hand_back(self, call: Call) -> Turn:
@@ -178,35 +157,27 @@ class Asker:
         emit(Event.HANDED_BACK, **_names(call))
         return turn._replace(waits=True)
 
-    async def _courier(self, call: Call) -> Tracking:
-        """Ask within the call's one deadline; whatever a module raises becomes a known error."""
+    async def _outcomes(self, calls: Sequence[Call]) -> Sequence[Outcome]:
+        """Work within the calls' one deadline; whatever a module raises becomes a known error."""
+        deadline, work = calls[0].permit.deadline, self._work_of(calls[0].line)
         try:
-            return await self._deadlines.hold(call.permit.deadline, self._track(call))
-        except TimeoutError as error:
-            raise CourierDown("no whole answer within the call's time-out") from error
-        except (CourierError, NotStarted):
-            raise
-        except Exception as error:
-            # A module that breaks is a parser error: never Pending, and never this worker's end.
-            emit_unexpected(error, **_names(call))
-            raise UnreadableAnswer(f"the courier module broke: {type(error).__name__}") from error
+            return await self._deadlines.hold(deadline, work.perform(calls))
+        except TimeoutError:
+            return [CourierDown("no whole answer within the call's time-out") for _ in calls]
+        except Exception as error:  # noqa: BLE001 - never Pending, and never this worker's end
+            emit_unexpected(error, **_names(calls[0]))
+            broke = f"the courier module broke: {type(error).__name__}"
+            return [UnreadableAnswer(broke) for _ in calls]
 
-    async def _answered(self, call: Call, tracking: Tracking, attempt: Attempt) -> Turn:
+    async def _answered(self, call: Call, done: Done, attempt: Attempt) -> Turn:
+        work = self._work_of(call.line)
         try:
-            await self._durably(call, lambda: self._results.save(call, tracking, attempt))
+            await self._durably(call, lambda: work.store(call, done, attempt))
             self._reach(FailPoint.AFTER_STORE)
-            verdict = Verdict(State.SUCCESS, output_of(tracking), attempt=attempt)
-            turn = await self._finish(call, verdict)
+            turn = await self._finish(call, Verdict(State.SUCCESS, done.output, attempt=attempt))
         except UnreadableAnswer as error:
             return await self._failed(call, error, attempt)
-        emit(
-            Event.ANSWERED,
-            **_names(call),
-            tag=str(tracking.tag),
-            ms=attempt.ms,
-            requests=call.requests,
-        )
-        self._unknown_codes.tell(call, tracking)
+        emit(Event.ANSWERED, **_names(call), tag=done.tag, ms=attempt.ms, requests=call.requests)
         return turn
 
     async def _failed(self, call: Call, error: CourierError, attempt: Attempt) -> Turn:
@@ -214,7 +185,7 @@ class Asker:
         if isinstance(error, UnreadableAnswer):
             unstorable = isinstance(error, UnstorableAnswer)
             emit(Event.UNSTORABLE if unstorable else Event.UNREADABLE, **_names(call), **said)
-        decision = decide(error, call, time.time(), self._retry)
+        decision = self._work_of(call.line).decide(error, call, time.time())
         final = isinstance(decision, Refuse | Die)
         made = attempt if call.permit.started else None
         if made or final:
@@ -240,7 +211,8 @@ class Asker:
     async def _note(
         self, call: Call, error: CourierError, attempt: Attempt, *, final: bool
     ) -> None:
-        await self._durably(call, lambda: self._results.fail(call, error, attempt, final=final))
+        work = self._work_of(call.line)
+        await self._durably(call, lambda: work.fail(call, error, attempt, final=final))
         self._reach(FailPoint.AFTER_FAILURE_STORED)
 
     async def _durably(self, call: Call, store: Callable[[], Awaitable[None]]) -> None:
@@ -306,8 +278,20 @@ _PAUSES = {
 }
 
 
-def _tell_of(call: Call, outcome: str, ms: int) -> None:
-    emit(Event.CALLED, slug=call.request.slug, number=call.request.number, outcome=outcome, ms=ms)
+def _attempt(outcome: Outcome, at: dt.datetime, ms: int) -> Attempt:
+    match outcome:
+        case Done():
+            return Attempt(at, outcome.outcome, ms, outcome.http_status)
+        case CourierError():
+            return Attempt(at, outcome.code, ms, outcome.http_status, outcome.excerpt)
+        case NotStarted():
+            return Attempt(at, "not_started", ms)
+    assert_never(outcome)
+
+
+def _tell_of(call: Call, attempt: Attempt) -> None:
+    names = {"slug": call.request.slug, "number": call.request.number}
+    emit(Event.CALLED, **names, outcome=attempt.outcome, ms=attempt.ms)
 
 
 def _names(call: Call) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 
 from service.flow.call import Asker
 from service.flow.tasks import Tasks
@@ -39,8 +40,8 @@ class Dispatcher:
 
     async def go_on(self, line: Line, turn: Turn) -> None:
         """Do what a turn says, and give back what room it left. Never waits for its calls."""
-        for call in turn.calls:
-            self._room.pass_on(self._tasks.start(self.carry(call)))
+        for calls in turn.groups:
+            self._room.pass_on(self._tasks.start(self.carry(calls)))
         self._room.leave()
         if turn.full:
             self._room.waiting.add(line)
@@ -63,14 +64,34 @@ class Dispatcher:
             return
         await self.go_on(call.line, await self._asker.give_up(call, _reason(call)))
 
-    async def carry(self, call: Call) -> bool:
-        """Carry a call, for which this task has a place, to its end and to what follows it.
+    async def carry(self, calls: Sequence[Call]) -> bool:
+        """Carry a group, for which this task has a place, to its end and to what follows it.
 
-        True: it did not end, its request waits again.
+        True: the request of its last call waits again.
         """
-        turn = await self._asker.ask(call)
-        await self.go_on(call.line, turn)
-        return turn.waits
+        try:
+            kept = await self._asker.perform(calls)
+        except asyncio.CancelledError:
+            return await self._hand_back(calls)
+        waits = False
+        for n, (call, (outcome, attempt)) in enumerate(zip(calls, kept, strict=True)):
+            try:
+                turn = await self._asker.keep(call, outcome, attempt)
+            except asyncio.CancelledError:
+                return await self._hand_back(calls[n:])
+            await self.go_on(call.line, turn)
+            waits = turn.waits
+        return waits
+
+    async def _hand_back(self, calls: Sequence[Call]) -> bool:
+        """Let other workers go on with calls, because this worker stops.
+
+        They are under way, or their outcomes are not durable. Their requests wait in Redis now, so
+        what follows a turn is due: a drain job for the next worker, and the end of their own jobs.
+        """
+        for call in calls:
+            await self.go_on(call.line, await self._asker.hand_back(call))
+        return True
 
 
 def _reason(call: Call) -> CourierError:

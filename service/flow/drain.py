@@ -177,7 +177,7 @@ class Drainer:
             return
         turn = await self._take(line, room)
         if room > 0:
-            self._brought[line] = max(1, len(turn.calls))
+            self._brought[line] = max(1, len(turn.groups))
         if turn.ask_again is None:
             self._since.pop(line, None)
             self._brought.pop(line, None)

@@ -5,6 +5,7 @@ error                               decision                    charged to the n
 =================================== =========================== ====================================
 InvalidNumber                       Refuse: stored, ERROR       --
 MissingField                        Die                         --
+GivenUp: the outcome is not stored  Repeat                      always
 NoCredentials, RateLimited          Repeat, the line stops      never
 AuthFailed, CourierDown             Repeat; after a few numbers where others are answered
                                     in a row the line stops
@@ -27,11 +28,12 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tracking.call import Call, Setback
+from tracking.call import Call, Decision, Die, Refuse, Repeat, Setback
 from tracking.errors import (
     AuthFailed,
     CourierDown,
     CourierError,
+    GivenUp,
     InvalidNumber,
     MissingField,
     NoCredentials,
@@ -39,7 +41,7 @@ from tracking.errors import (
     UnreadableAnswer,
     UnstorableAnswer,
 )
-from tracking.line import TRACKING, kind_of
+from tracking.line import TRACKING
 
 DAY_SECONDS = 86_400.0
 
@@ -63,28 +65,6 @@ class RetryRules:
     give_up_days: int = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """The courier's last word about this number; the operations end in ERROR."""
-
-
-@dataclass(frozen=True, slots=True)
-class Die:
-    """Nobody will answer: record it in `dead`; the operations end in ERROR."""
-
-    setback: Setback | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """Once more, later."""
-
-    setback: Setback
-
-
-Decision = Refuse | Die | Repeat
-
-
 def decide(
     error: CourierError,
     call: Call,
@@ -98,6 +78,11 @@ def decide(
             return Refuse()
         case MissingField():
             return Die()
+        case GivenUp():
+            # MongoDB, which is there, did not take the outcome: not for ever.
+            attempts = rules.attempts
+            setback = Setback(error.code, rules.first_seconds, charged=True, attempts=attempts)
+            return Die(setback) if fails_too_long(call, now, rules) else Repeat(setback)
     setback = _setback(error, call, rules, draw)
     is_asked = not setback.firm or call.tries >= rules.attempts
     too_long = is_asked and fails_too_long(call, now, rules)
@@ -113,7 +98,6 @@ def fails_too_long(call: Call, now: float, rules: RetryRules) -> bool:
 def _setback(
     error: CourierError, call: Call, rules: RetryRules, draw: Callable[[], float]
 ) -> Setback:
-    kind = kind_of(call.line) or TRACKING
     firm = isinstance(error, NoCredentials | RateLimited)
     refused = firm or isinstance(error, AuthFailed)
     slower = UNREADABLE_FACTOR if isinstance(error, UnreadableAnswer) else 1.0
@@ -122,9 +106,9 @@ def _setback(
         delay=delay(call.tries + 1, rules.first_seconds * slower, rules.cap_seconds, draw),
         charged=not firm,
         # MongoDB refuses this document: that others are answered or not says nothing of it.
-        spares=kind.spares and not isinstance(error, UnstorableAnswer),
+        spares=TRACKING.spares and not isinstance(error, UnstorableAnswer),
         attempts=rules.attempts,
-        brake=kind.brakes.get(error.code, kind.brakes[CourierDown.code]),
+        brake=TRACKING.brakes.get(error.code, TRACKING.brakes[CourierDown.code]),
         named=_named_pause(error),
         patience=PATIENCE_SECONDS if refused else None,
         firm=firm,

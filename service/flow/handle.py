@@ -104,7 +104,7 @@ class Handler:
             case Granted(call):
                 self._reach(FailPoint.AFTER_GRANT)
                 job.admitted()
-                if await self._dispatcher.carry(call):
+                if await self._dispatcher.carry([call]):
                     await self._copy(request, job, call.granted_us)
             case Parked(why, put_drain):
                 self._reach(FailPoint.AFTER_PARK)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from couriers.tracker import Tracker
@@ -20,8 +20,10 @@ from service.flow.failure_policy import RetryRules
 from service.flow.handle import Handler
 from service.flow.receive import Receiver
 from service.flow.tasks import Tasks
+from service.flow.tracking_work import TrackingWork
 from service.observe.background import Background
 from service.observe.failpoints import FailPoints
+from service.ports import Work
 from service.preflight.survey import watch
 from service.results.code_counts import CodeCounts
 from service.results.dead import Dead
@@ -36,6 +38,7 @@ from service.upkeep.recheck import Recheck
 from service.upkeep.sweeper import Sweeper
 from service.upkeep.tallies import Tallying
 from service.wiring.connect import Parts, warn_of
+from tracking.line import TRACKING, Line, kind_of
 from tracking.request import Slug
 
 JOBS_ADMITTED = 400
@@ -116,9 +119,9 @@ def assemble(config: Config, parts: Parts) -> Worker:
     tasks, room = Tasks(), CallRoom(config.worker.concurrency, lambda: results.is_available)
     codes, tallying = CodeCounts(parts.store), Tallying(parts.tallies, parts.store)
     dead, knows, mirror = Dead(parts.store), parts.knows, _mirror(config, parts)
-    stores = Stores(parts.limiter, results, dead, codes, parts.defects, tallying, knows, mirror)
-    tracker = Tracker(parts.registry, parts.http)
-    asker = Asker(tracker.track, stores, _retry(config), encode_request, Spare(room, reach))
+    stores = Stores(parts.limiter, results, dead, parts.defects, tallying, knows, mirror)
+    works = {TRACKING.name: _tracking(config, parts, results, codes)}
+    asker = Asker(functools.partial(_work_of, works), stores, Spare(room, reach))
     drainer = Drainer(parts.limiter, room, reach)
     parts.store.returned = room.waiting.wake
     dispatcher = Dispatcher(asker, tasks, parts.putter, drainer.look_again, reach)
@@ -148,6 +151,18 @@ def assemble(config: Config, parts: Parts) -> Worker:
         draining=background.start("drainer", functools.partial(drainer.run, dispatcher)),
         background=background,
     )
+
+
+def _tracking(config: Config, parts: Parts, results: Trackings, codes: CodeCounts) -> Work:
+    track = Tracker(parts.registry, parts.http).track
+    return TrackingWork(track, results, codes, _retry(config), encode_request)
+
+
+def _work_of(works: Mapping[str, Work], line: Line) -> Work:
+    kind = kind_of(line)
+    if kind is None:
+        raise LookupError(f"a call was granted on {line}, a line of no kind that is known here")
+    return works[kind.name]
 
 
 def _mirror(config: Config, parts: Parts) -> Mirror | None:

@@ -24,6 +24,7 @@ from service.flow.admission import Admitter
 from service.flow.call import Asker, Spare, Stores
 from service.flow.call_room import CallRoom
 from service.flow.failure_policy import RetryRules
+from service.flow.tracking_work import TrackingWork
 from service.results.connection import Store
 from service.results.names import Names
 from service.results.trackings import Trackings
@@ -54,10 +55,11 @@ class Flow:
         self.calls: list[dict[str, str]] = []
         results = Trackings(store, lambda _: Recheck())
         counts = SimpleNamespace(count=lambda *_: None)
-        stores = Stores(worker.limiter, results, counts, counts, counts, counts, counts)
+        stores = Stores(worker.limiter, results, counts, counts, counts, counts)
         spare = Spare(CallRoom(5), lambda _: None)
         self._admitter = Admitter(worker.limiter, results, spare.room)
-        self._asker = Asker(self._track, stores, RetryRules(), lambda _: b"", spare)
+        work = TrackingWork(self._track, results, counts, RetryRules(), lambda _: b"")
+        self._asker = Asker(lambda _: work, stores, spare)
 
     async def _track(self, call: Call) -> Tracking:
         self.calls.append(dict(call.request.fields))
@@ -74,7 +76,8 @@ class Flow:
         """Have a request of an account carried to its end; one not called `a` asks the courier."""
         admission = await self.admitted(account, fields, name)
         if isinstance(admission, Granted):
-            await self._asker.ask(admission.call)
+            [(outcome, attempt)] = await self._asker.perform([admission.call])
+            await self._asker.keep(admission.call, outcome, attempt)
         else:
             assert isinstance(admission, Ended)
 

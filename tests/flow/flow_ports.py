@@ -21,6 +21,7 @@ from service.flow.failure_policy import RetryRules
 from service.flow.handle import Handler
 from service.flow.receive import Receiver
 from service.flow.tasks import Tasks
+from service.flow.tracking_work import TrackingWork
 from service.upkeep.sweeper import Sweeper
 from tracking.call import Admission, Call, DeadLetter, Ended, Setback, Swept, Turn, Verdict
 from tracking.checkpoint import Tag, Tracking
@@ -227,18 +228,19 @@ class Scene:
         self.defects = Defects(self.journal)
         self.known: frozenset[str] = frozenset()
         self.dead, self.malformed = Dead(self.journal), Malformed()
-        own = (self.limits, self.results, self.dead, Codes(), self.defects, self.malformed)
+        own = (self.limits, self.results, self.dead, self.defects, self.malformed)
         mirror = Mirror(self.journal) if mirrored else None
-        stores = Stores(*own, self._knows, mirror)
+        stores = self.stores = Stores(*own, self._knows, mirror)
         reach: Callable[[object], None] = lambda _: None  # noqa: E731 - does nothing
-        self.asker = Asker(
-            self._track, stores, RetryRules(), lambda _: b"{}", Spare(self.room, reach)
-        )
+        outcomes = (self.results, Codes(), RetryRules(), lambda _: b"{}")
+        work = TrackingWork(self._track, *outcomes)
+        self.asker = Asker(lambda _: work, stores, Spare(self.room, reach))
         self.again: list[tuple[Slug, float]] = []
+        self.drain_putter = Drains(self.journal)
         self.dispatcher = Dispatcher(
             self.asker,
             self.tasks,
-            Drains(self.journal),
+            self.drain_putter,
             lambda slug, at: self.again.append((slug, at)),
             reach,
         )

@@ -45,8 +45,8 @@ class Takes:
             return Turn()
         if room == NO_ROOM:
             return Turn(ask_again=time.monotonic() + 30.0, full=True)
-        calls = tuple(call(id=f"c{n}") for n in range(self.bring(room)))
-        return Turn(calls, ask_again=time.monotonic())
+        groups = tuple((call(id=f"c{n}"),) for n in range(self.bring(room)))
+        return Turn(groups, ask_again=time.monotonic())
 
 
 @dataclass

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from service.flow import unknown_codes
-from service.flow.unknown_codes import UnknownCodes
-from tracking.call import Call
+from service.flow import tracking_work
+from service.flow.failure_policy import RetryRules
+from service.flow.tracking_work import TrackingWork
+from service.ports import Done
+from tracking.call import Attempt, Call
 from tracking.checkpoint import Tag, Tracking
 from tracking.line import line_of
 from tracking.request import Number, Slug, TrackingRequest
@@ -43,16 +46,31 @@ def call(slug: str) -> Call:
     return Call("c1", line_of(request), request, NoPermit(), 1, 1.0)
 
 
-def answer(*codes: str) -> Tracking:
-    return Tracking(Tag.IN_TRANSIT, "InTransit_001", unknown_codes=codes)
+class Saved:
+    """A store that keeps nothing."""
+
+    async def save(self, *_: object) -> None: ...
 
 
-def test_a_code_is_told_once_for_each_courier(written: Written) -> None:
+async def store(work: TrackingWork, of: Call, *codes: str) -> None:
+    """Store an answer with these codes."""
+    tracking = Tracking(Tag.IN_TRANSIT, "InTransit_001", unknown_codes=codes)
+    done = Done("answered", {}, "", tracking)
+    await work.store(of, done, Attempt(dt.datetime.now(dt.UTC), "answered", 1))
+
+
+def work_that_counts(counted: Counted) -> TrackingWork:
+    never: Any = None
+    saved: Any = Saved()
+    return TrackingWork(never, saved, counted, RetryRules(), lambda _: b"")
+
+
+async def test_a_code_is_told_once_for_each_courier(written: Written) -> None:
     counted = Counted()
-    codes = UnknownCodes(counted)
+    work = work_that_counts(counted)
     for slug in ("usps", "usps", "ups"):
-        codes.tell(call(slug), answer("Q9", "Q8"))
-    codes.tell(call("usps"), answer())
+        await store(work, call(slug), "Q9", "Q8")
+    await store(work, call("usps"))
 
     told = [(line["slug"], line["code"]) for line in written()]
     assert told == [("usps", "Q9"), ("usps", "Q8"), ("ups", "Q9"), ("ups", "Q8")]
@@ -60,14 +78,14 @@ def test_a_code_is_told_once_for_each_courier(written: Written) -> None:
     assert counted.codes == [*([("usps", "Q9"), ("usps", "Q8")] * 2), ("ups", "Q9"), ("ups", "Q8")]
 
 
-def test_a_courier_that_makes_codes_up_fills_neither_the_log_nor_the_counts(
+async def test_a_courier_that_makes_codes_up_fills_neither_the_log_nor_the_counts(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unknown_codes, "TOLD_MOST", 3)
+    monkeypatch.setattr(tracking_work, "TOLD_MOST", 3)
     counted = Counted()
-    codes = UnknownCodes(counted)
+    work = work_that_counts(counted)
     for _ in range(2):
-        codes.tell(call("usps"), answer(*(f"Q{index}" for index in range(9))))
+        await store(work, call("usps"), *(f"Q{index}" for index in range(9)))
 
     assert len(written()) == 3
     assert counted.codes == [("usps", f"Q{index}") for index in range(3)] * 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from dataclasses import replace
 from typing import Any
@@ -19,7 +18,7 @@ from limits.keys import of_line
 from limits.limiter import Limiter
 from limits.rules import Rules
 from tracking.call import Granted, Swept
-from tracking.line import KINDS, TRACKING, Line, courier_line, kind_of, line_of
+from tracking.line import TRACKING, Line, courier_line, kind_of, line_of
 
 ACCOUNTS = Line("usps@acme")
 """A line of its own at the same courier, as accounts with their own credentials will have."""
@@ -127,13 +126,6 @@ def test_a_line_of_no_kind_is_told_apart(line: str) -> None:
 
 def test_the_line_of_a_request_is_its_couriers() -> None:
     assert line_of(asked()) == courier_line(USPS) == "usps"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_a_kind_names_is_there(kind: Any) -> None:
-    for name in (kind.call, kind.failures):
-        module, _, what = name.rpartition(".")
-        assert hasattr(importlib.import_module(module), what), name
 
 
 async def test_a_line_of_the_kind_tracking_does_what_its_kind_says(worker: Worker) -> None:

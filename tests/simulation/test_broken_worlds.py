@@ -16,9 +16,8 @@ from simulated.world import Breakage
 from limits.script_file import load
 from service.flow.call import Asker
 from service.flow.handle import Handler
-from service.ports import Job
+from service.ports import Done, Job
 from tracking.call import Attempt, Call, Turn, Verdict
-from tracking.checkpoint import Tracking
 from tracking.operation import State
 
 MOST_TRIED = 60
@@ -36,8 +35,8 @@ class DeletesFirst(Handler):
 class StoresNothing(Asker):
     """Tells that all is well before the answer is durable, and forgets it."""
 
-    async def _answered(self, call: Call, tracking: Tracking, attempt: Attempt) -> Turn:
-        output = {"tag": tracking.tag.value, "ms": attempt.ms}
+    async def _answered(self, call: Call, done: Done, attempt: Attempt) -> Turn:
+        output = {**done.output, "ms": attempt.ms}
         return await self._finish(call, Verdict(State.SUCCESS, output))
 
 

@@ -217,7 +217,7 @@ MUTANTS = (
         name="an outage is charged to the numbers that were asked for",
         breaks="I9",
         where="service/flow/failure_policy.py",
-        old="spares=kind.spares and not isinstance(",
+        old="spares=TRACKING.spares and not isinstance(",
         new="spares=False and not isinstance(",
         tests=(
             FAILED + "test_an_error_is_charged_to_a_number_only_where_another_one_was_answered",

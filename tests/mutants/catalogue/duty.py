@@ -37,8 +37,8 @@ MUTANTS = (
         name="of the calls that were taken only one is asked for",
         breaks="I1",
         where="service/flow/dispatch.py",
-        old="        for call in turn.calls:\n",
-        new="        for call in turn.calls[:1]:\n",
+        old="        for calls in turn.groups:\n",
+        new="        for calls in turn.groups[:1]:\n",
         tests=(DUTY + "test_calls_that_were_taken_are_all_asked_for",),
     ),
     Mutant(

@@ -205,7 +205,7 @@ async def test_a_broken_list_keeps_nobody_from_counting_the_calls(
     assert await redis.exists(KEYS.calls_leases, KEYS.calls_number) == 0
 
 
-async def test_what_is_granted_before_a_number_with_a_broken_key_is_told(
+async def test_what_is_granted_before_a_number_with_a_broken_key_is_answered(
     hire: Hire, busy: Worker, redis: Redis
 ) -> None:
     free = await hire()

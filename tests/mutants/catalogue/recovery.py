@@ -61,7 +61,7 @@ MUTANTS = (
         where="limits/lua/lib/taking.lua",
         old="      if not done and #grants == 0 then error(granted, 0) end\n",
         new="      if not done then error(granted, 0) end\n",
-        tests=(BROKEN + "test_what_is_granted_before_a_number_with_a_broken_key_is_told",),
+        tests=(BROKEN + "test_what_is_granted_before_a_number_with_a_broken_key_is_answered",),
     ),
     Mutant(
         name="a script's own error is taken for a Redis that is away",

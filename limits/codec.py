@@ -10,7 +10,7 @@ import msgspec
 from limits.rules import AHEAD_SECONDS, LATE_SECONDS, Rules, answer_keep_seconds
 from tracking.account import number_and_account, own_number
 from tracking.call import Attempt, Call, Full, Refused, Reused, Setback, TooLate, Verdict
-from tracking.line import Line, slug_of
+from tracking.line import TRACKING, Kind, Line, slug_of
 from tracking.operation import anonymous_id
 from tracking.permit import Permit
 from tracking.request import NO_FIELDS, Number, Origin, TrackingRequest, account_of
@@ -196,8 +196,8 @@ def _setback(setback: Setback) -> dict[str, object]:
     return body
 
 
-def write_rules(rules: Rules, common: Mapping[str, object]) -> bytes:
-    """Write the rules of a line as lua/lib/context.lua reads them.
+def write_rules(rules: Rules, common: Mapping[str, object], kind: Kind = TRACKING) -> bytes:
+    """Write the rules of a line of a kind as lua/lib/context.lua reads them.
 
     `common` holds what is the same for all lines: epoch, token, deaths, max_age_ms.
     """
@@ -213,6 +213,9 @@ def write_rules(rules: Rules, common: Mapping[str, object]) -> bytes:
         "max_waiting": rules.max_waiting,
         "answer_ms": round(keep_seconds * 1000),
         "day_resets_at_us": rules.day_resets_at_seconds * 1_000_000,
+        "merges": kind.merges,
+        "remembers": kind.remembers,
+        "takes_over": kind.takes_over,
         **common,
     }
     if rules.per_hour is not None:

@@ -51,7 +51,7 @@ from tracking.call import (
     Verdict,
 )
 from tracking.errors import LimitsBroken, LimitsDown, NotStarted, ResultsDown
-from tracking.line import Line, kind_of, line_of
+from tracking.line import TRACKING, Line, kind_of, line_of
 from tracking.operation import State
 from tracking.request import TrackingRequest
 
@@ -336,7 +336,11 @@ class Limiter:
                 "deaths": self._policy.deaths,
                 "max_age_ms": round(self._policy.max_age * 1000),
             }
-            written = self._written[line] = rules, known, codec.write_rules(rules, common)
+            written = self._written[line] = (
+                rules,
+                known,
+                codec.write_rules(rules, common, kind_of(line) or TRACKING),
+            )
         return written[2]
 
 

@@ -49,15 +49,17 @@ class Kind(NamedTuple):
     What carries its calls out is chosen by its `name`, in the wiring (service.ports.Work).
     `brakes`: what stops a line, by the code of the error. `spares`: an error is charged to a number
     only if another one of its line was answered since its last try; False: it always is.
-    `merges`: requests for one number are one call, and its answer is remembered for later ones.
-    `goes_on_at_once`: a job that comes back gets a new call before the lease of the vanished worker
-    ends; two calls at once must do no harm then.
+    What scripts do differently, by the rules of the line: `merges`: requests for one number are one
+    call; else a second one changes nothing. `remembers`: its answer serves later requests that find
+    it fresh enough. `takes_over`: a job that comes back gets a new call before the lease of the
+    vanished worker ends; two calls at once must do no harm then.
     """
 
     name: str
     form: re.Pattern[str]
     merges: bool
-    goes_on_at_once: bool
+    remembers: bool
+    takes_over: bool
     brakes: Mapping[str, Brake]
     spares: bool
 
@@ -69,7 +71,8 @@ TRACKING = Kind(
     name="tracking",
     form=re.compile(SLUG),
     merges=True,
-    goes_on_at_once=True,
+    remembers=True,
+    takes_over=True,
     brakes=MappingProxyType(
         {
             "courier_down": Brake(3, first_seconds=1.0, cap_seconds=300.0, early_seconds=30.0),

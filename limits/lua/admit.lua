@@ -31,7 +31,8 @@ Returns  {now, "granted", grant}        call it; grant: see lib/flight.lua
          {now, "too_late", starts}      it was not taken: by the rate and the quotas alone its call could start
                                         at this time, in µs, when nobody wants it any more
          {now, "held", who}             its job came back, and a process that lives makes its call: ask again
-                                        later; who: what that process tells of itself (limits/workers.py)
+                                        later; who: what that process tells of itself (limits/workers.py); {} where
+                                        nothing is taken over before its lease ends
          {now, "dying", grant}          too many workers vanished over it: record it, then finish
          {now, "no_memory"}             Redis is full and nothing was changed: ask again later
          {now, "epoch"}                 this Redis lost its state: agree on an epoch first
@@ -98,10 +99,12 @@ end
 -- The job of a call that runs came back. Its worker may only have lost it, with a link to beanstalkd:
 -- while that one lives the call is its own. Where it vanished the job goes on here, at once, with a
 -- new permit. The old lease stays taken until it ends, because the old call may still be at the courier.
+-- Where two calls at once would do harm, the job waits for the end of that lease.
 local function go_on(id, request, old, record)
   if record.forgotten then return ended(id, 'CANCELLED') end
   if not record.dying then
-    local who = call('ZSCORE', LEASES, old) and living(old)
+    local leased = call('ZSCORE', LEASES, old)
+    local who = leased and (living(old) or not rules.takes_over and '{}')
     if who then return { now, 'held', who } end
     record.deaths = (record.deaths or 0) + 1
     record.dying = record.deaths > rules.deaths or nil
@@ -249,7 +252,7 @@ return function(id, asked, stored)
   if request.till and request.till <= now_ms then
     return end_now(id, operation_of(request, name, operation), EXPIRED)
   end
-  local heard = fresh(known[2], request.age)
+  local heard = rules.remembers and fresh(known[2], request.age)
   local answer = heard and serves(heard, request) and heard or fresh(stored, request.age)
   if answer then return end_now(id, operation_of(request, name, operation), answer) end
 
@@ -261,6 +264,7 @@ return function(id, asked, stored)
     return parked(id, 'known')
   end
   local record = waiting_record(number)
+  if (record or flying) and not rules.merges then return parked(id, 'known') end
   local is_repeat = request.id and operation and is_carried(operation, record or flying)
   if request.id and not is_repeat then operation = nil end
   if record then

@@ -119,7 +119,7 @@ return function(id, text, number, base, room)
   local lifts, waiting = verdict.answered, waiting_record(number)
   if is_forgotten(number, record, verdict) then verdict.answered = false end
   local lifted = lifts and note_answer()
-  if verdict.answered then remember(number, verdict, text, not record) end
+  if verdict.answered and rules.remembers then remember(number, verdict, text, not record) end
   if record and not record.dying and not record.tallied then call_is_over(record.at) end
   local ended = not record or end_where(record.n, record, verdict, ends_of(record))
   local looked = ended and answer_waiting(id, verdict, number, runs, waiting)

@@ -40,7 +40,7 @@ from service.tubes.payload import kind_of, operation_named, request_from, slug_n
 from service.tubes.strict_json import read_json
 from tracking.account import MAIN, account_and_id
 from tracking.errors import MalformedJob, UnknownLine
-from tracking.line import Line, courier_line, slug_of
+from tracking.line import TRACKING, Line, courier_line, slug_of
 from tracking.request import Origin, TrackingRequest
 
 REQUESTS_TUBE: Final = "requests_flow"
@@ -141,7 +141,9 @@ def encode_payload(payload: Mapping[str, object], meta: Mapping[str, object]) ->
 
 def encode_drain(line: Line) -> bytes:
     """Write the body that asks for somebody to drain `line`."""
-    return _encode({"type": DRAINS_TUBE, "payload": {"slug": slug_of(line)}})
+    # Versions of before read a courier's line by its slug.
+    named = {"slug": slug_of(line)} if TRACKING.form.fullmatch(line) else {"line": line}
+    return _encode({"type": DRAINS_TUBE, "payload": named})
 
 
 def _encode(job: Mapping[str, object]) -> bytes:

@@ -11,8 +11,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from conftest import Hire
-from limits_bench import FAST, KEYS, USPS, Worker, redis_us
+from limits_bench import FAST, KEYS, USPS, Hire, Worker, redis_us
 from redis.asyncio import Redis
 
 from limits.clock import LEAP_SECONDS, Clock

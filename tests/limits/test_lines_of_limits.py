@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from held import look, since
-from limits_bench import FAST, KEYS, USPS, Hire, Worker, asked, the_lease_ends
+from limits_bench import FAST, KEYS, USPS, Hire, Worker, asked, the_lease_ends, verdict
 from redis.asyncio import Redis
 
 from limits import keys
@@ -128,17 +128,70 @@ def test_the_line_of_a_request_is_its_couriers() -> None:
     assert line_of(asked()) == courier_line(USPS) == "usps"
 
 
+async def come_again(worker: Worker, **told: bool) -> list[Any]:
+    """The job of a call comes again whose process vanished; what the script says to it."""
+    call = await worker.granted("N001", job="job-1")
+    assert call.id
+    return await replace(worker, told=told).raw_admit("again", "N001", "job-1")
+
+
 async def test_a_line_of_the_kind_tracking_does_what_its_kind_says(worker: Worker) -> None:
     call = await worker.granted("N001", job="job-1")
     again = await worker.admit("N001", job="job-1")
-    assert isinstance(again, Granted) is TRACKING.goes_on_at_once
+    assert isinstance(again, Granted) is TRACKING.takes_over
     assert isinstance(again, Granted)
     assert again.call.id != call.id
 
     await worker.parked("N001", job="job-2")
     await worker.finish(again.call)
 
-    assert (await worker.ended("N001", job="job-3") == "SUCCESS") is TRACKING.merges
+    assert (await worker.ended("N001", job="job-3") == "SUCCESS") is TRACKING.remembers
+
+
+async def test_where_nothing_is_taken_over_a_job_waits_until_the_lease_has_ended(
+    worker: Worker, redis: Redis
+) -> None:
+    _, word, _ = await come_again(worker, takes_over=False)
+    assert word == "held"
+
+    for call_id in await redis.zrange(KEYS.calls_leases, 0, -1):
+        await redis.zadd(KEYS.calls_leases, {call_id: 1})
+    _, word, *_ = await replace(worker, told={"takes_over": False}).raw_admit("c", "N001", "job-1")
+
+    assert word == "granted"
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_where_nothing_is_merged_a_second_request_changes_nothing(
+    hire: Hire, redis: Redis, *, runs: bool
+) -> None:
+    worker = await hire(Rules(concurrent=1))
+    await worker.granted("N001" if runs else "BUSY")
+    if not runs:
+        await worker.parked("N001")
+    record = KEYS.wait_inflight if runs else KEYS.wait_requests
+    before = await redis.hgetall(record)
+
+    apart = replace(worker, told={"merges": False})
+    _, *told = await apart.raw_admit("again", "N001", "job-9")
+
+    assert told == ["parked", "known", 0]
+    assert await redis.hgetall(record) == before
+
+
+async def test_where_nothing_is_remembered_no_answer_serves_another_request(
+    worker: Worker, redis: Redis
+) -> None:
+    call = await worker.granted("N001")
+    await worker.finish(call)
+    apart = replace(worker, told={"remembers": False})
+
+    _, word, *_ = await apart.raw_admit("again", "N001", "job-2")
+    assert word == "granted"
+    await redis.delete(f"{KEYS.answer}N001")
+    await apart.raw("finish", "again", verdict(1), "N001", "t", 0)
+
+    assert not await redis.exists(f"{KEYS.answer}N001")
 
 
 async def test_a_line_whose_record_cannot_be_read_leaves_the_others_to_be_swept(

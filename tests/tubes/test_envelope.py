@@ -21,6 +21,7 @@ from service.tubes.envelope import (
 )
 from service.tubes.payload import request_from
 from tracking.errors import MalformedJob, UnknownLine
+from tracking.line import Line
 from tracking.request import FIELDS, Origin, Slug, TrackingRequest
 
 
@@ -227,6 +228,13 @@ def test_the_drain_job_is_the_one_of_the_contract() -> None:
 
 def test_a_drain_job_may_name_its_line() -> None:
     assert decode_drain(b'{"type":"wait_list","payload":{"line":"usps"}}', resolve) == "usps"
+
+
+def test_a_drain_job_of_a_line_that_is_no_couriers_names_the_line() -> None:
+    with pytest.raises(UnknownLine) as caught:
+        decode_drain(encode_drain(Line("~shop")), resolve)
+
+    assert caught.value.line == "~shop"
 
 
 @pytest.mark.parametrize("line", ["usps@acme", "hook:shop", "pigeon-post", ""])

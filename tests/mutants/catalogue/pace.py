@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 CLOCK = "limits/test_redis_clock.py::"
+LINES = "limits/test_lines_of_limits.py::"
 LEAPS = "limits/test_clock_leaps.py::"
 FLAWS = "limits/test_original_flaws.py::"
 PACE = "limits/test_pace.py::"
@@ -226,6 +227,30 @@ MUTANTS = (
         tests=(
             CLOCK + "test_a_step_of_a_clock_is_noticed_and_nothing_is_sent_until_it_has_settled",
         ),
+    ),
+    Mutant(
+        name="a call is taken over whose line takes nothing over",
+        breaks="I8",
+        where="limits/lua/admit.lua",
+        old="not rules.takes_over and",
+        new="false and",
+        tests=(LINES + "test_where_nothing_is_taken_over_a_job_waits_until_the_lease_has_ended",),
+    ),
+    Mutant(
+        name="requests are merged whose line merges nothing",
+        breaks="I8",
+        where="limits/lua/admit.lua",
+        old="if (record or flying) and not rules.merges then",
+        new="if false then",
+        tests=(LINES + "test_where_nothing_is_merged_a_second_request_changes_nothing",),
+    ),
+    Mutant(
+        name="an answer is remembered whose line remembers none",
+        breaks="I8",
+        where="limits/lua/finish.lua",
+        old="verdict.answered and rules.remembers then",
+        new="verdict.answered then",
+        tests=(LINES + "test_where_nothing_is_remembered_no_answer_serves_another_request",),
     ),
     Mutant(
         name="a script does what is asked although the clock leapt",

@@ -250,6 +250,23 @@ async def test_a_call_that_was_taken_over_is_not_repeated_when_its_lease_ends(
     assert (await second.take()).calls == ()
 
 
+async def test_a_call_that_was_taken_over_into_a_full_line_waits_there_once(
+    hire: Hire, redis: Redis
+) -> None:
+    """F16: the lost call's own slot is what the line is full of."""
+    narrow = replace(FAST, concurrent=1)
+    lost, second = await hire(narrow), await hire(narrow)
+    lost_call = await lost.granted("N001", job="job-1", id="op-1")
+    await second.parked("N001", job="job-1", id="op-1")
+
+    await the_lease_ends(redis, lost_call)
+    _, swept, *_ = await second.raw("sweep", "s")
+    await second.finish(await second.taken())
+
+    assert swept == 0
+    assert (await second.take()).calls == ()
+
+
 async def test_everything_about_a_request_waits_with_it(busy: Worker, free: Worker) -> None:
     """F17: only the number was parked."""
     fields = {"tracking_postal_code": "10115"}

@@ -21,7 +21,7 @@ from limits_bench import (
 from redis.asyncio import Redis
 
 from limits.rules import Rules
-from tracking.call import Granted
+from tracking.call import Granted, Parked
 
 HOUR_US = 3_600_000_000
 
@@ -207,12 +207,14 @@ async def test_a_quota_gets_back_what_certainly_did_not_start(
     assert await redis.get(f"calls_day:{USPS}") in {None, "1"}
 
 
-async def test_a_pause_holds_for_all_that_follows_in_the_same_script(worker: Worker) -> None:
+async def test_a_pause_holds_for_all_that_follows_in_the_same_script(hire: Hire) -> None:
+    worker = await hire(replace(FAST, concurrent=1))
     call = await worker.granted("N001")
+    await worker.parked("N003")
 
     admission, turn = await asyncio.gather(
         worker.admit("N002"), worker.limiter.retry(call, failed("rate_limited", named=60.0), 5)
     )
 
-    assert isinstance(admission, Granted)
+    assert isinstance(admission, Parked)
     assert turn.calls == ()

@@ -102,7 +102,7 @@ MUTANTS = (
         where="limits/lua/admit.lua",
         old="  call('HDEL', INFLIGHT, old, '=' .. number)\n",
         new="",
-        tests=(FLAWS + "test_a_call_that_was_taken_over_is_not_repeated_when_its_lease_ends",),
+        tests=(FLAWS + "test_a_call_that_was_taken_over_into_a_full_line_waits_there_once",),
     ),
     Mutant(
         name="a number runs twice at once when asked for twice",

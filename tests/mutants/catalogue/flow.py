@@ -46,7 +46,8 @@ MUTANTS = (
         breaks="I1",
         where="service/flow/call.py",
         old="        except UnreadableAnswer as error:\n            return",
-        new="        except ResultsDown:\n            pass\n"
+        new="        except ResultsDown:\n"
+        "            turn = await self._finish(call, Verdict(State.SUCCESS, done.output))\n"
         "        except UnreadableAnswer as error:\n            return",
         tests=(ORDER + "test_an_answer_that_cannot_be_stored_is_asked_for_again",),
     ),

@@ -34,7 +34,7 @@ check: $(READY) ## static checks: style, types, imports, architecture
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m pytest -q tests/architecture
 
-bench: $(READY) ## measure it in twenty minutes; QUICK=1: small, in a few minutes
+bench: $(READY) ## measure it; QUICK=1: small, in a few minutes
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 WALKS ?= 1000

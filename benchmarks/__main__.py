@@ -43,9 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked.json = asked.json or (LAST if whole else PART)
     cores = sorted(os.sched_getaffinity(0))[:CORES]
     os.sched_setaffinity(0, cores)
-    chosen = [
-        each for each in SCENARIOS if each.name in asked.only or not (asked.only or each.named)
-    ]
+    chosen = [each for each in SCENARIOS if each.name in asked.only or not asked.only]
     run = blank(_command(arguments), len(cores))
     try:
         _run(asked, chosen, Report.read(asked.json).again(run) if added else run, console)

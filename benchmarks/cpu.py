@@ -19,11 +19,6 @@ def spent(pid: int) -> float:
     return (int(fields[_USER]) + int(fields[_SYSTEM])) / TICKS_PER_SECOND
 
 
-def spent_in_kernel(pid: int) -> float:
-    """Seconds of CPU that the kernel has used for a living process: sockets, files, threads."""
-    return int(_fields(pid)[_SYSTEM]) / TICKS_PER_SECOND
-
-
 def tree(pid: int) -> list[int]:
     """List a process and all its descendants that live now."""
     children: dict[int, list[int]] = {}

@@ -76,16 +76,6 @@ def posts_per_second(port: int, bodies: Sequence[bytes], connections: int) -> fl
     return asyncio.run(_rate(port, list(map(post_of, bodies)), connections))
 
 
-def get_of(path: str) -> bytes:
-    """Write a whole HTTP request that asks."""
-    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
-
-
-def gets_per_second(port: int, paths: Sequence[str], connections: int) -> float:
-    """Ask for all paths over so many connections; gives the rate. Raises LoadError."""
-    return asyncio.run(_rate(port, list(map(get_of, paths)), connections))
-
-
 async def _rate(port: int, requests: Sequence[bytes], connections: int) -> float:
     loop = asyncio.get_running_loop()
     posts = iter(requests)

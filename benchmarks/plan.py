@@ -30,12 +30,8 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One thing to be measured. `run` calls `plan.say` before each of its steps.
-
-    `named`: it takes so long that it runs only when it is named.
-    """
+    """One thing to be measured. `run` calls `plan.say` before each of its steps."""
 
     name: str
     what: str
     run: Callable[[Plan], list[Table]]
-    named: bool = False

@@ -22,7 +22,9 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local latest = tonumber(ARGV[2])
 local name, quiet = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+) (%d+)$')
-local to, by = string.match(redis.call('GET', KEYS[2]) or '0 0', '^(%d+) (%d+)$')
+-- Somebody may have put a key of another type there: it must keep nobody from being called.
+local known = redis.pcall('GET', KEYS[2])
+local to, by = string.match(type(known) == 'string' and known or '', '^(%d+) (%d+)$')
 if not name or now <= latest or latest < tonumber(to or 0) then return { now, 0 } end
 
 local function digits(number) return string.format('%.0f', number) end

@@ -124,6 +124,16 @@ async def test_all_workers_together_tell_of_a_leap_once(hire: Hire, redis: Redis
     assert LEAPT - 2 * LEAP_SECONDS < int(by) / MICRO <= LEAPT
 
 
+async def test_a_broken_key_of_leaps_keeps_nobody_from_being_called(
+    worker: Worker, redis: Redis
+) -> None:
+    await redis.hset(LEAP, "a", "b")
+    await redis_leaps(worker, redis=redis)
+
+    assert (await worker.parked()).why == "quiet"
+    assert await redis.type(LEAP) == "string"
+
+
 async def test_two_leaps_within_an_hour_add_up(worker: Worker, redis: Redis) -> None:
     for _ in range(2):
         await redis_leaps(worker, redis=redis)

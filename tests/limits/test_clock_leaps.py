@@ -186,3 +186,13 @@ def test_after_a_script_that_came_late_the_next_may_be_later(
 
     assert later - usual == pytest.approx(5 * MICRO, abs=1)
     assert clock.latest_us() == usual
+
+
+async def test_a_script_of_no_line_leaves_the_next_one_as_much_time(worker: Worker) -> None:
+    await worker.take()
+    worker.clock.came_late(30.0)
+
+    await worker.epoch.agree()
+
+    now_us = (time.monotonic() + worker.clock.high) * MICRO
+    assert worker.clock.latest_us() - now_us > 59 * MICRO

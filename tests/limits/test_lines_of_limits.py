@@ -128,13 +128,6 @@ def test_the_line_of_a_request_is_its_couriers() -> None:
     assert line_of(asked()) == courier_line(USPS) == "usps"
 
 
-async def come_again(worker: Worker, **told: bool) -> list[Any]:
-    """The job of a call comes again whose process vanished; what the script says to it."""
-    call = await worker.granted("N001", job="job-1")
-    assert call.id
-    return await replace(worker, told=told).raw_admit("again", "N001", "job-1")
-
-
 async def test_a_line_of_the_kind_tracking_does_what_its_kind_says(worker: Worker) -> None:
     call = await worker.granted("N001", job="job-1")
     again = await worker.admit("N001", job="job-1")
@@ -151,12 +144,15 @@ async def test_a_line_of_the_kind_tracking_does_what_its_kind_says(worker: Worke
 async def test_where_nothing_is_taken_over_a_job_waits_until_the_lease_has_ended(
     worker: Worker, redis: Redis
 ) -> None:
-    _, word, _ = await come_again(worker, takes_over=False)
+    await worker.granted("N001", job="job-1")
+    apart = replace(worker, told={"takes_over": False})
+
+    _, word, _ = await apart.raw_admit("again", "N001", "job-1")
     assert word == "held"
 
     for call_id in await redis.zrange(KEYS.calls_leases, 0, -1):
         await redis.zadd(KEYS.calls_leases, {call_id: 1})
-    _, word, *_ = await replace(worker, told={"takes_over": False}).raw_admit("c", "N001", "job-1")
+    _, word, *_ = await apart.raw_admit("again", "N001", "job-1")
 
     assert word == "granted"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from couriers.tracker import Tracker
 from service.config.per_slug import recheck_for
 from service.config.schema import Config
-from service.flow.call import Asker, Spare, Stores
+from service.flow.call import Asker, Spare, Stores, WorkOf
 from service.flow.call_room import CallRoom
 from service.flow.dispatch import Dispatcher
 from service.flow.drain import Drainer
@@ -120,8 +120,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     codes, tallying = CodeCounts(parts.store), Tallying(parts.tallies, parts.store)
     dead, knows, mirror = Dead(parts.store), parts.knows, _mirror(config, parts)
     stores = Stores(parts.limiter, results, dead, parts.defects, tallying, knows, mirror)
-    works = {TRACKING.name: _tracking(config, parts, results, codes)}
-    asker = Asker(functools.partial(_work_of, works), stores, Spare(room, reach))
+    asker = Asker(_works(config, parts, results, codes), stores, Spare(room, reach))
     drainer = Drainer(parts.limiter, room, reach)
     parts.store.returned = room.waiting.wake
     dispatcher = Dispatcher(asker, tasks, parts.putter, drainer.look_again, reach)
@@ -153,9 +152,11 @@ def assemble(config: Config, parts: Parts) -> Worker:
     )
 
 
-def _tracking(config: Config, parts: Parts, results: Trackings, codes: CodeCounts) -> Work:
+def _works(config: Config, parts: Parts, results: Trackings, codes: CodeCounts) -> WorkOf:
     track = Tracker(parts.registry, parts.http).track
-    return TrackingWork(track, results, codes, _retry(config), encode_request)
+    tracking = TrackingWork(track, results, codes, _retry(config), encode_request)
+    # Every call asks several times, and a line keeps its kind.
+    return functools.cache(functools.partial(_work_of, {TRACKING.name: tracking}))
 
 
 def _work_of(works: Mapping[str, Work], line: Line) -> Work:

@@ -35,15 +35,11 @@ class NotReady(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What differs between runs; all else is as it ships.
-
-    `limits` overrides `[limits]`, `mirror` is that of `[redis]`.
-    """
+    """What differs between runs; all else is as it ships. `limits` overrides `[limits]`."""
 
     slugs: Sequence[str]
     processes: int = 1
     limits: Mapping[str, int] = field(default_factory=dict)
-    mirror: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +67,7 @@ def configuration(setting: Setting, at: Addresses) -> str:
     loss = f"allow_loss = {str(at.allow_loss).lower()}"
     sections = [
         f'[beanstalkd]\nservers = ["{at.beanstalkd}"]\n{loss}',
-        f'[redis]\nurl = "{at.redis}"\nmirror = {str(setting.mirror).lower()}\n{loss}',
+        f'[redis]\nurl = "{at.redis}"\n{loss}',
         f'[mongodb]\nuri = "{at.mongodb}"\n{loss}',
         f"[worker]\nprocesses = {setting.processes}",
         "\n".join(["[limits]", *(f"{key} = {n}" for key, n in setting.limits.items())]),

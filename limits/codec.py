@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from limits.rules import AHEAD_SECONDS, LATE_SECONDS, Rules, answer_keep_seconds
-from tracking.account import number_and_account, own_number
+from tracking.account import Account, number_and_account, own_number
 from tracking.call import Attempt, Call, Full, Refused, Reused, Setback, TooLate, Verdict
 from tracking.line import TRACKING, Kind, Line, slug_of
 from tracking.operation import anonymous_id
@@ -81,10 +81,10 @@ def read_refusal(told: list[Any]) -> Refused | None:
     return None
 
 
-def request_of(line: Line, record: Record) -> TrackingRequest:
-    """The merged request of everybody who waits."""
-    number, _ = number_and_account(record.n)
-    return TrackingRequest(
+def request_of(line: Line, record: Record) -> tuple[TrackingRequest, Account]:
+    """The merged request of everybody who waits, and the account that they belong to."""
+    number, account = number_and_account(record.n)
+    request = TrackingRequest(
         slug=slug_of(line),
         number=Number(number),
         given=record.given or number,
@@ -92,6 +92,7 @@ def request_of(line: Line, record: Record) -> TrackingRequest:
         fields=record.fields,
         traceparent=record.trace,
     )
+    return request, account
 
 
 def read_call(line: Line, grant: list[Any], permit: Permit) -> Call:
@@ -100,6 +101,7 @@ def read_call(line: Line, grant: list[Any], permit: Permit) -> Call:
     record = _read_record(text)
     operations = tuple(_read_ids(ids).ids)  # an empty Lua table is an object: no ids either way
     requests, anonymous = record.ids, record.anon
+    request, account = request_of(line, record)
     if anonymous is not None:
         requests += anonymous.count
         if not record.spares(anonymous):
@@ -107,7 +109,7 @@ def read_call(line: Line, grant: list[Any], permit: Permit) -> Call:
     return Call(
         id=call_id,
         line=line,
-        request=request_of(line, record),
+        request=request,
         permit=permit,
         granted_us=int(granted_us),
         waiting_since=record.since / 1000,
@@ -118,7 +120,7 @@ def read_call(line: Line, grant: list[Any], permit: Permit) -> Call:
         tries=record.tries,
         failing_since=record.failing and record.failing / 1000,
         given_up=record.given_up,
-        account=number_and_account(record.n)[1],
+        account=account,
     )
 
 

@@ -22,7 +22,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from limits import codec, keys
@@ -105,6 +104,7 @@ class Limiter:
         self._written: dict[Line, tuple[Rules, tuple[str, int], bytes]] = {}
         self._learned = ""
         self._reports = Reports(self._started)
+        self._starts: dict[Line, _Starts] = {}
 
     async def start(self, lines: Sequence[Line] = ()) -> None:
         """Learn epoch and rules; needed once before anything else. Raises StoreError.
@@ -272,7 +272,8 @@ class Limiter:
         except (LimitsBroken, LimitsDown):
             return  # put back by _run, or lost: the lane is held longer, which is safe
 
-    async def _again(self, line: Line, call_id: str, start_id: str) -> int:
+    async def again(self, line: Line, call_id: str, start_id: str) -> int:
+        """Wait for a free lane for one further start (lua/again.lua). Raises NotStarted."""
         while True:
             try:
                 reply = await self._run("again", line, (start_id, call_id))
@@ -307,41 +308,52 @@ class Limiter:
         self._learned = epoch
 
     def _call(self, line: Line, grant: list[Any], asked: float) -> Call:
-        call_id, at_us, *_ = grant
-        permit = CallPermit(
-            call_id,
-            int(at_us),
-            asked + self._rules_of(line).call_timeout_seconds,
-            self._clock,
-            partial(self._reports.add, line),
-        )
-        permit.timed_by(partial(self._scatter.note, line))
-        permit.renewed_by(partial(self._again, line, call_id))
+        deadline = asked + self._written[line][0].call_timeout_seconds
+        starts = self._starts.get(line)
+        if starts is None:
+            starts = self._starts[line] = _Starts(line, self, self._reports, self._scatter)
+        permit = CallPermit(grant[0], int(grant[1]), deadline, self._clock, starts)
         return codec.read_call(line, grant, permit)
 
-    @property
-    def _revision(self) -> int:
-        if self._policy.revisions is None:
-            return 0
-        return self._policy.revisions.revision if self._learned == self._epoch.name else NONE_KNOWN
-
     def _rules(self, line: Line) -> bytes:
-        rules, known = self._rules_of(line), (self._epoch.name, self._revision)
+        rules, epoch, revisions = self._rules_of(line), self._epoch.name, self._policy.revisions
+        revision = 0
+        if revisions is not None:
+            revision = revisions.revision if self._learned == epoch else NONE_KNOWN
         written = self._written.get(line)
-        if written is None or written[0] is not rules or written[1] != known:
+        if written is None or written[0] is not rules or written[1] != (epoch, revision):
             common: dict[str, object] = {
-                "epoch": known[0],
-                "revision": known[1],
+                "epoch": epoch,
+                "revision": revision,
                 "token": self.token,
                 "deaths": self._policy.deaths,
                 "max_age_ms": round(self._policy.max_age * 1000),
             }
             written = self._written[line] = (
                 rules,
-                known,
+                (epoch, revision),
                 codec.write_rules(rules, common, kind_of(line) or TRACKING),
             )
         return written[2]
+
+
+@dataclass(frozen=True, slots=True)
+class _Starts:
+    """The starts of one line (see limits.permit.Starts)."""
+
+    line: Line
+    limiter: Limiter
+    reports: Reports
+    scatter: Scatter
+
+    def sent(self, start_id: str, send_us: int) -> None:
+        self.reports.add(self.line, start_id, send_us)
+
+    def answered(self, seconds: float) -> None:
+        self.scatter.note(self.line, seconds)
+
+    async def again(self, call_id: str, start_id: str) -> int:
+        return await self.limiter.again(self.line, call_id, start_id)
 
 
 def _parts(lines: Sequence[Line], most: int) -> Iterator[Sequence[Line]]:

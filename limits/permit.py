@@ -7,63 +7,53 @@ breaks the limit. The gate below is the last thing before the first byte.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from limits.clock import MICRO, Clock
 from limits.rules import LATE_SECONDS
 from tracking.errors import NotStarted
 
-Report = Callable[[str, int], None]
-"""Takes a start id and the upper bound of its send on Redis' clock, in µs."""
 
-Note = Callable[[float], None]
-"""Takes how many seconds after its send the answer to a call's first request began to arrive."""
+class Starts(Protocol):
+    """The starts of one line: what permits say of them, and how they ask for more."""
 
-Again = Callable[[str], Awaitable[int]]
-"""Asks for one further start under the given start id; returns its instant in µs."""
+    def sent(self, start_id: str, send_us: int) -> None:
+        """Note a send: the upper bound of its instant on Redis' clock, in µs."""
+
+    def answered(self, seconds: float) -> None:
+        """Note how long after its send the answer to a call's first request began to arrive."""
+
+    async def again(self, call_id: str, start_id: str) -> int:
+        """Ask for one further start of a call; returns its instant in µs. Raises NotStarted."""
 
 
 class CallPermit:
-    """One call's permit (see tracking.permit.Permit). Single use, unless `again` renews it."""
+    """One call's permit (see tracking.permit.Permit). Single use, until `again` renews it."""
 
     __slots__ = (
-        "_again",
         "_at",
         "_clock",
         "_id",
-        "_note",
-        "_report",
         "_requests",
         "_sent",
+        "_starts",
         "_steps",
         "_used",
         "deadline",
     )
 
     def __init__(
-        self, call_id: str, at_us: int, deadline: float, clock: Clock, report: Report
+        self, call_id: str, at_us: int, deadline: float, clock: Clock, starts: Starts
     ) -> None:
         self.deadline = deadline
         self._id = call_id
         self._at = at_us / MICRO
         self._clock = clock
-        self._report = report
-        self._note: Note = lambda _: None
+        self._starts = starts
         self._sent: float | None = None
-        self._again: Again | None = None
         self._requests = 0
         self._used = False
         self._steps = clock.steps
-
-    def renewed_by(self, again: Again) -> CallPermit:
-        """Set how further requests are asked for; once, right after construction."""
-        self._again = again
-        return self
-
-    def timed_by(self, note: Note) -> CallPermit:
-        """Set who hears how long the answer took; once, right after construction."""
-        self._note = note
-        return self
 
     @property
     def started(self) -> bool:
@@ -76,9 +66,7 @@ class CallPermit:
 
     async def again(self) -> None:
         """Get leave for one further request; waits for a free lane."""
-        if self._again is None:
-            raise NotStarted("this permit is for one request")
-        at_us = await self._again(f"{self._id}#{self._requests + 1}")
+        at_us = await self._starts.again(self._id, f"{self._id}#{self._requests + 1}")
         self._at = at_us / MICRO
         self._used = False
         self._steps = self._clock.steps
@@ -105,11 +93,11 @@ class CallPermit:
     def after_send(self) -> None:
         """Stamp the send: the upper bound, because an earlier one could free the lane too soon."""
         now = time.monotonic()
-        self._report(self._start_id, round((now + self._clock.high) * MICRO))
+        self._starts.sent(self._start_id, round((now + self._clock.high) * MICRO))
         self._sent = now if self._requests == 1 else None
 
     def answered(self, ago: float) -> None:
         """Note how long the first answer took; of further requests each may take its own time."""
         if self._sent is not None:
-            self._note(max(0.0, time.monotonic() - ago - self._sent))
+            self._starts.answered(max(0.0, time.monotonic() - ago - self._sent))
             self._sent = None

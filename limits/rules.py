@@ -66,9 +66,8 @@ What it returns is kept in written form for as long as it is the very same objec
 class Revisions(Protocol):
     """How rules that may change while workers run are known by their revision."""
 
-    @property
-    def revision(self) -> int:
-        """Of the rules that this process goes by; 0 while nobody has changed any."""
+    revision: int
+    """Of the rules that this process goes by; 0 while nobody has changed any."""
 
     async def learn(self) -> None:
         """Go by the newest rules. Raises StoreError."""

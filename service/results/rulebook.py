@@ -57,12 +57,8 @@ class RuleBook:
         self._config = config
         self._read = read
         self._changes = Changes()
+        self.revision = 0
         self._rules: dict[Line, Rules] = {}
-
-    @property
-    def revision(self) -> int:
-        """Of what was read last."""
-        return self._changes.revision
 
     def rules_of(self, line: Line) -> Rules:
         """The rules of a line; the same object until they are learned again."""
@@ -75,7 +71,7 @@ class RuleBook:
     async def learn(self) -> None:
         """Go by what is set now. Raises ResultsDown."""
         self._changes = await self._read()
-        self._rules = {}
+        self.revision, self._rules = self._changes.revision, {}
 
 
 def read_changes(limits: Collection[Document]) -> Changes:

@@ -38,7 +38,7 @@ def test_every_field_goes_from_the_command_line_through_redis_to_the_document_an
     asked = decode_request(put.body, resolve)
     written = msgspec.json.decode(write_request(asked, "a job"))
     record = msgspec.convert({"n": asked.number, "since": 0, "fields": written["fields"]}, Record)
-    called = request_of(line_of(asked), record)
+    called, _ = request_of(line_of(asked), record)
     document = begun(called, NOW, {}) | {"next_check_at": NOW}
     again = check_of(document, NOW)
 

@@ -29,8 +29,17 @@ class Gate:
             round(self.at * 1_000_000),
             now + deadline,
             self.clock,
-            lambda start_id, send_us: self.reports.append((start_id, send_us)),
+            self,
         )
+
+    def sent(self, start_id: str, send_us: int) -> None:
+        self.reports.append((start_id, send_us))
+
+    def answered(self, seconds: float) -> None:
+        self.took = seconds
+
+    async def again(self, call_id: str, start_id: str) -> int:
+        raise NotStarted(f"no lane for {start_id} of {call_id}")
 
 
 async def test_a_request_is_held_until_its_instant() -> None:
@@ -116,8 +125,8 @@ async def test_a_second_request_on_one_grant_is_refused_and_the_first_stays_spen
     assert gate.permit.started
 
 
-async def test_a_permit_that_nobody_renews_is_for_one_request() -> None:
-    with pytest.raises(NotStarted):
+async def test_a_permit_that_gets_no_further_start_is_for_one_request() -> None:
+    with pytest.raises(NotStarted, match="no lane for c#1 of c"):
         await Gate(at=0.0).permit.again()
 
 

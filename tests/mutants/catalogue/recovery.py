@@ -326,7 +326,7 @@ MUTANTS = (
         name="a worker goes on with an epoch that is over",
         breaks="I7",
         where="limits/limiter.py",
-        old=" or written[1] != known:\n",
+        old=" or written[1] != (epoch, revision):\n",
         new=":\n",
         tests=(FORGETS + "test_workers_agree_on_one_new_epoch",),
     ),

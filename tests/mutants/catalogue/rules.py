@@ -22,8 +22,8 @@ MUTANTS = (
         name="a lost Redis brings older rules back",
         breaks="I2 I3",
         where="limits/limiter.py",
-        old="self._policy.revisions.revision if self._learned == self._epoch.name else NONE_KNOWN",
-        new="self._policy.revisions.revision",
+        old="revisions.revision if self._learned == epoch else NONE_KNOWN",
+        new="revisions.revision",
         tests=(CHANGED + "test_after_a_lost_redis_no_worker_goes_by_rules_of_before",),
     ),
     Mutant(

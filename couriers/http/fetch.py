@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from email.utils import formatdate
 from html import escape
@@ -68,19 +68,19 @@ class Fetch:
         self._asked = False
         self._secrets = {value for value in settings.credentials.values() if value}
 
-    async def get(
+    def get(
         self,
         path: Sequence[str],
         *,
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         grant: Grant | None = None,
-    ) -> Answer:
+    ) -> Awaitable[Answer]:
         """GET `base_url` + `path`; each segment of `path` is encoded as a whole."""
         url = address(self.settings.base_url, path, query)
-        return await self._tracked("GET", url, dict(headers or {}), grant, {})
+        return self._tracked("GET", url, dict(headers or {}), grant, {})
 
-    async def post(
+    def post(
         self,
         path: Sequence[str],
         *,
@@ -88,14 +88,14 @@ class Fetch:
         xml: str | None = None,
         headers: Mapping[str, str] | None = None,
         grant: Grant | None = None,
-    ) -> Answer:
+    ) -> Awaitable[Answer]:
         """POST a small body, `json` or else the text `xml`, to `base_url` + `path`."""
         url, named = address(self.settings.base_url, path), dict(headers or {})
         body = {"json": json}
         if xml is not None:
             body = {"data": xml.encode()}
             named.setdefault("Content-Type", "text/xml; charset=utf-8")
-        return await self._tracked("POST", url, named, grant, body)
+        return self._tracked("POST", url, named, grant, body)
 
     def read(self, answer: Answer, parse: Parse, number: str) -> Tracking:
         """Run a module's `parse` over an answer; errors leave with its status and excerpt.
@@ -143,16 +143,26 @@ class Fetch:
         error.excerpt = excerpt(answer.body, self._secrets)
         return error
 
-    async def _tracked(
+    def _tracked(
         self,
         method: str,
         url: URL,
         headers: dict[str, str],
         grant: Grant | None,
         body: Mapping[str, Any],
-    ) -> Answer:
+    ) -> Awaitable[Answer]:
         if grant is None:
-            return await self._permitted(method, url, headers, body)
+            return self._permitted(method, url, headers, body)
+        return self._authorised(method, url, headers, grant, body)
+
+    async def _authorised(
+        self,
+        method: str,
+        url: URL,
+        headers: dict[str, str],
+        grant: Grant,
+        body: Mapping[str, Any],
+    ) -> Answer:
         value, held_before = await self._authorise(headers, grant)
         answer = await self._permitted(method, url, headers, _filled(body, grant, value))
         if not grant.is_refused_by(answer):

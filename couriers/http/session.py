@@ -68,14 +68,13 @@ class Gate:
             raise
         self._opened = True
 
-    def stamp(self, connection: Connection) -> None:
+    def stamp(self, connection: Connection, connected: socket.socket | None) -> None:
         """Report the send, if the operating system has taken every byte.
 
         Otherwise the true instant is still to come. It is then not reported at all: the permit
         counts as used at the last permitted instant, which is safe, while an early stamp is not.
         """
-        transport = connection.transport
-        self._socket = transport.get_extra_info("socket") if transport else None
+        transport, self._socket = connection.transport, connected
         if transport is None or not transport.get_write_buffer_size():
             self._permit.after_send()
 
@@ -90,15 +89,18 @@ class GatedRequest(aiohttp.ClientRequest):
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
         """Write the request, gate first, stamp after. Called by aiohttp, connection in hand."""
-        if conn.protocol is not None and _descriptor(conn) >= self.kept_below:
+        transport = conn.transport
+        connected = transport.get_extra_info("socket") if transport else None
+        if conn.protocol is not None and connected and connected.fileno() >= self.kept_below:
             conn.protocol.force_close()
-        if self.gate is None:
+        gate = self.gate
+        if gate is None:
             return await super().send(conn)
-        await self.gate.open(conn)
+        await gate.open(conn)
         response = await super().send(conn)
         # Before Python 3.12 a task of its own writes headers and body: `close` waits for it.
         await self.close()
-        self.gate.stamp(conn)
+        gate.stamp(conn, connected)
         return response
 
 
@@ -114,11 +116,6 @@ def _silent_for(connected: socket.socket | None) -> float:
     except OSError:
         return 0.0  # closed with the answer
     return int.from_bytes(told[_LAST_DATA_RECEIVED:], sys.byteorder) / 1000
-
-
-def _descriptor(connection: Connection) -> int:
-    socket = connection.transport and connection.transport.get_extra_info("socket")
-    return socket.fileno() if socket else -1
 
 
 CONNECT_SECONDS = 10.0

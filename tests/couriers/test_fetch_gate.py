@@ -279,7 +279,7 @@ class Line:
 def test_a_request_that_has_not_left_is_not_stamped(
     unsent: int, *, stamped: bool, permit: RecordingPermit
 ) -> None:
-    Gate(permit).stamp(Line(UnsentTransport(unsent)))  # type: ignore[arg-type]  # as far as it is read
+    Gate(permit).stamp(Line(UnsentTransport(unsent)), None)  # type: ignore[arg-type]  # as read
 
     assert permit.steps == (["after_send"] if stamped else [])
 

@@ -51,7 +51,7 @@ from tracking.call import (
     Verdict,
 )
 from tracking.errors import LimitsBroken, LimitsDown, NotStarted, ResultsDown
-from tracking.line import TRACKING, Line, kind_of, line_of
+from tracking.line import Line, kind_of, line_of
 from tracking.operation import State
 from tracking.request import TrackingRequest
 
@@ -308,16 +308,17 @@ class Limiter:
 
     def _call(self, line: Line, grant: list[Any], asked: float) -> Call:
         call_id, at_us, *_ = grant
+        rules = self._rules_of(line)
         permit = CallPermit(
             call_id,
             int(at_us),
-            asked + self._rules_of(line).call_timeout_seconds,
+            asked + rules.call_timeout_seconds,
             self._clock,
             partial(self._reports.add, line),
         )
         permit.timed_by(partial(self._scatter.note, line))
         permit.renewed_by(partial(self._again, line, call_id))
-        return codec.read_call(line, grant, permit)
+        return codec.read_call(line, rules, grant, permit)
 
     @property
     def _revision(self) -> int:
@@ -339,7 +340,7 @@ class Limiter:
             written = self._written[line] = (
                 rules,
                 known,
-                codec.write_rules(rules, common, kind_of(line) or TRACKING),
+                codec.write_rules(rules, common),
             )
         return written[2]
 

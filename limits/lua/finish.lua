@@ -103,7 +103,7 @@ end
 -- A call in flight says so itself. One that was taken over may have been granted before as well.
 local function is_forgotten(number, record, verdict)
   if record then return record.forgotten end
-  local at = call('GET', FORGOTTEN .. redis.sha1hex(parcel_of(number)))
+  local at = rules.counted and call('GET', FORGOTTEN .. redis.sha1hex(parcel_of(number)))
   return at and verdict.observed * 1000 <= tonumber(at)
 end
 

@@ -14,7 +14,7 @@ do
     local record = read_record(REQUESTS, number)
     if not record then
       local anon = { id = 'hand-' .. base, at = now_ms }
-      local answer = fresh(call('GET', ANSWER .. number))
+      local answer = rules.remembers and fresh(call('GET', ANSWER .. number))
       if answer and serves(answer, {}) and end_anonymous(number, anon, answer) then return nil end
       return { since = now_ms, anon = anon }, running(number)
     end

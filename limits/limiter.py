@@ -51,7 +51,7 @@ from tracking.call import (
     Verdict,
 )
 from tracking.errors import LimitsBroken, LimitsDown, NotStarted, ResultsDown
-from tracking.line import Line, kind_of, line_of
+from tracking.line import Kind, Line, kind_of, line_of
 from tracking.operation import State
 from tracking.request import TrackingRequest
 
@@ -76,14 +76,16 @@ class Policy:
     """What is the same for all lines. `max_age` in seconds; `deaths` before a request is dead.
 
     `who`: this process, for people; None tells nobody of it. `mark_of`: of the credentials by which
-    a line is called, so that others end a pause for wrong ones. `revisions`: of the rules; None:
-    they stay as they are.
+    a line is called, so that others end a pause for wrong ones. `kind_of`: of a line, None where
+    this process works on none of that kind: there it sweeps nothing. `revisions`: of the rules;
+    None: they stay as they are.
     """
 
     max_age: float = 30.0
     deaths: int = 10
     who: Who | None = None
     mark_of: Callable[[Line], str] = lambda _: ""
+    kind_of: Callable[[Line], Kind | None] = kind_of
     revisions: Revisions | None = None
 
 
@@ -193,8 +195,11 @@ class Limiter:
         args = (call.id, int(not call.permit.started), self._after(call), room)
         return await self._turn("hand_back", call.line, args)
 
-    async def sweep(self, lines: Sequence[Line]) -> Sequence[Swept]:
-        """Put right what vanished workers left (lua/survey.lua, lua/inspect.lua, lua/sweep.lua)."""
+    async def sweep(self, lines: Sequence[Line], removed: Sequence[Line] = ()) -> Sequence[Swept]:
+        """Put right what vanished workers left (lua/survey.lua, lua/inspect.lua, lua/sweep.lua).
+
+        Of lines that were `removed` for good nothing is kept (lua/clear.lua).
+        """
         # Asked now and then, too: a proxy may lead an open connection to another server.
         busy, _ = await asyncio.gather(self._survey(lines, LIVES_SECONDS), self._epoch.agree())
         known = frozenset(lines)
@@ -206,6 +211,8 @@ class Limiter:
         swept: list[Swept] = []
         for part in _parts(unsound, SWEPT_AT_ONCE):
             swept += await asyncio.gather(*(self._sweep(line, line in known) for line in part))
+        for part in _parts(removed, SWEPT_AT_ONCE):
+            swept += await asyncio.gather(*map(self._clear, part))
         return swept
 
     def _after(self, call: Call) -> str:
@@ -225,7 +232,7 @@ class Limiter:
         for part in _parts(lines or [Line("")], SURVEYED_AT_ONCE):
             asked = [keys.LINES, keys.WORKERS, keys.COURIERS], (" ".join(part), *told)
             found |= dict.fromkeys(await self._pipeline.run("survey", *asked))
-        return [line for line in map(Line, found) if kind_of(line)]
+        return [line for line in map(Line, found) if self._policy.kind_of(line)]
 
     async def _sweep(self, line: Line, known: bool) -> Swept:  # noqa: FBT001 - asked once
         back, drain, more, calls, error = 0, False, 1, list[Call](), None
@@ -238,6 +245,14 @@ class Limiter:
         except Exception as broke:  # noqa: BLE001 - told beside what was put right
             error = broke
         return Swept(line, back, tuple(calls), drain, error)
+
+    async def _clear(self, line: Line) -> Swept:
+        try:
+            _, cleared = await self._run("clear", line, ())
+        except Exception as broke:  # noqa: BLE001 - told beside what was put right
+            return Swept(line, error=broke)
+        self._written.pop(line, None)
+        return Swept(line, cleared=cleared == 1)
 
     async def _turn(self, script: str, line: Line, args: tuple[str | bytes | int, ...]) -> Turn:
         asked = time.monotonic()
@@ -308,17 +323,16 @@ class Limiter:
 
     def _call(self, line: Line, grant: list[Any], asked: float) -> Call:
         call_id, at_us, *_ = grant
-        rules = self._rules_of(line)
         permit = CallPermit(
             call_id,
             int(at_us),
-            asked + rules.call_timeout_seconds,
+            asked + self._rules_of(line).call_timeout_seconds,
             self._clock,
             partial(self._reports.add, line),
         )
         permit.timed_by(partial(self._scatter.note, line))
         permit.renewed_by(partial(self._again, line, call_id))
-        return codec.read_call(line, rules, grant, permit)
+        return codec.read_call(line, self._rules_of(line), grant, permit)
 
     @property
     def _revision(self) -> int:

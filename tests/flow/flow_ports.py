@@ -74,6 +74,7 @@ class Limits:
     remembers_seconds: float = 30.0
     turn: Turn = NOTHING_MORE
     swept: tuple[Swept, ...] = ()
+    busy: frozenset[str] = frozenset()
     rooms: list[int] = field(default_factory=list)
     setbacks: list[Setback] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
@@ -107,9 +108,27 @@ class Limits:
         self.rooms.append(room)
         return NOTHING_MORE
 
-    async def sweep(self, slugs: Sequence[Slug]) -> Sequence[Swept]:
+    async def sweep(self, slugs: Sequence[Slug], removed: Sequence[Slug]) -> Sequence[Swept]:
         self.journal.note(f"sweep {len(slugs)}")
-        return self.swept
+        cleared = (Swept(each, cleared=each not in self.busy) for each in removed)
+        return [*self.swept, *cleared]
+
+
+@dataclass
+class Lines:
+    """The lines that a worker knows; tests change them while it runs."""
+
+    lines: list[Slug]
+    gone: list[Slug] = field(default_factory=list)
+
+    def known(self) -> list[Slug]:
+        return self.lines
+
+    def removed(self) -> list[Slug]:
+        return list(self.gone)
+
+    def cleared(self, line: Slug) -> None:
+        self.gone.remove(line)
 
 
 @dataclass
@@ -249,7 +268,8 @@ class Scene:
         self.receiver = Receiver(
             self.handler, self.drainer, self.dispatcher, self.tasks, self._drains
         )
-        self.sweeper = Sweeper(self.limits, self.dispatcher, [USPS], reach)
+        self.lines = Lines([USPS])
+        self.sweeper = Sweeper(self.limits, self.dispatcher, self.lines, reach)
 
     async def _knows(self, slug: str) -> bool:
         self.journal.note(f"does anybody know {slug}")

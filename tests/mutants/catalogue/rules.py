@@ -5,6 +5,8 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 CHANGED = "limits/test_changed_rules.py::"
+COME_AND_GO = "limits/test_lines_come_and_go.py::"
+KNOWN = "flow/test_known_lines.py::"
 KINDS = "limits/test_rules_of_a_kind.py::"
 
 MUTANTS = (
@@ -129,5 +131,40 @@ MUTANTS = (
         old="if rules.kind.operations and not",
         new="if not",
         tests=(KINDS + "test_an_id_names_nothing_where_there_are_no_operations",),
+    ),
+    Mutant(
+        name="a removed line is cleared while requests are on it",
+        breaks="I1",
+        where="limits/lua/clear.lua",
+        old="if is_busy or members(LEASES) > 0 or",
+        new="if members(LEASES) > 0 or",
+        tests=(COME_AND_GO + "test_a_removed_line_is_left_alone_while_a_request_is_on_it",),
+    ),
+    Mutant(
+        name="a removed line that is cleared may start more at once",
+        breaks="I3",
+        where="limits/lua/clear.lua",
+        old=" or members(STARTS) > 0 then",
+        new=" then",
+        tests=(COME_AND_GO + "test_a_removed_line_is_left_alone_while_a_request_is_on_it",),
+    ),
+    Mutant(
+        name="a line of a kind that nobody here knows is swept",
+        breaks="I4",
+        where="limits/limiter.py",
+        old="if self._policy.kind_of(line)]",
+        new="if line]",
+        tests=(
+            COME_AND_GO + "test_a_line_of_which_nobody_knows_the_kind_waits_as_it_is",
+            "limits/test_lines_of_limits.py::test_a_line_that_is_not_known_waits_untouched",
+        ),
+    ),
+    Mutant(
+        name="a line goes by rules of before",
+        breaks="I2 I3",
+        where="service/results/rulebook.py",
+        old="        if known is None or known[0] is not plain:\n",
+        new="        if known is None:\n",
+        tests=(KNOWN + "test_rules_are_those_of_the_line_now_and_the_same_object_while_they_stay",),
     ),
 )

@@ -252,11 +252,10 @@ class Limiter:
                 await self._learn(why)
                 ask_again = ask_again and time.monotonic()
         full = why == "full" and ask_again is not None
-        return Turn(self._groups(line, grants, asked), ask_again, put_drain=put == 1, full=full, used_up=why == "used_up")
+        groups = self._groups(line, grants, asked)
+        return Turn(groups, ask_again, put_drain=put == 1, full=full, used_up=why == "used_up")
 
-    def _groups(
-        self, line: Line, grants: list[Any], asked: float
-    ) -> tuple[tuple[Call, ...], ...]:
+    def _groups(self, line: Line, grants: list[Any], asked: float) -> tuple[tuple[Call, ...], ...]:
         """Read calls, each with its riders behind it: they are under one permit."""
         groups: list[tuple[Call, ...]] = []
         for grant in grants:

@@ -73,7 +73,7 @@ def _calls_of(
     workers: Mapping[str, str],
     now: float,
 ) -> Iterator[RunningCall]:
-    """Read the records of one line's calls; what begins with = only names the call of a number, # a group."""
+    """Read the records of one line's calls; = only names the call of a number, # a group."""
     for call, text in inflight.items():
         if call[0] in "=#":
             continue

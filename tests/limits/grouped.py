@@ -1,4 +1,4 @@
-"""What the tests of groups share: a courier that answers for several numbers, and numbers that wait."""
+"""What the tests of groups share: numbers that wait, and go with one call."""
 
 from __future__ import annotations
 

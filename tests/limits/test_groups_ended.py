@@ -1,4 +1,4 @@
-"""A group's slot is free when the last of its numbers has ended, and each of them ends for itself."""
+"""A group's slot is free with the last end of its numbers, and each of them ends for itself."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ async def test_a_group_that_ends_late_ends_once(narrow: Worker, redis: Redis) ->
     assert await state(redis, "op-N002") == "SUCCESS"
 
 
-async def test_a_group_with_a_lease_is_sound_whoever_of_it_still_runs(
+async def test_a_group_with_a_lease_is_sound_whichever_of_it_still_run(
     wide: Worker, redis: Redis
 ) -> None:
     lead, *_ = await group_of(wide, "N001", "N002", "N003")

@@ -212,7 +212,7 @@ async def test_after_a_death_a_number_rides_alone(wide: Worker, redis: Redis) ->
     assert groups_in(turn) == [["N001"], ["N002"], ["N003"], ["N004", "N005"]]
 
 
-async def test_who_comes_back_after_a_death_does_not_ride_with_others_and_keeps_its_place(
+async def test_who_comes_back_after_a_death_rides_with_nobody_and_keeps_its_place(
     wide: Worker, redis: Redis
 ) -> None:
     lead, *_ = await group_of(wide, "N001", "N002")
@@ -269,7 +269,7 @@ async def test_a_key_of_a_rider_that_is_broken_leaves_the_others_their_call(
     assert groups_in(await wide.take(1)) == [["N003"]]
 
 
-async def test_a_number_for_which_many_wait_is_called_alone(wide: Worker, redis: Redis) -> None:
+async def test_a_number_for_which_many_wait_is_called_alone(wide: Worker) -> None:
     await wait(wide, "N001", "N002", "N003")
     for n in range(20):
         await wide.parked("N002", id=f"more-{n}")

@@ -94,6 +94,11 @@ def request_of(line: Line, record: Record) -> TrackingRequest:
     )
 
 
+def rides(grant: list[Any]) -> bool:
+    """Whether a grant is for a number that rides with the call before it."""
+    return "~" in grant[0]
+
+
 def read_call(line: Line, rules: Rules, grant: list[Any], permit: Permit) -> Call:
     """Read the call of one grant of lua/lib/flight.lua, with the permit for it."""
     call_id, _, granted_us, text, ids = grant
@@ -205,6 +210,7 @@ def write_rules(rules: Rules, common: Mapping[str, object]) -> bytes:
     body: dict[str, object] = {
         "concurrent": rules.concurrent,
         "per_second": rules.per_second,
+        "together": rules.together,
         "window_us": rules.window_us,
         "lane_us": rules.reach_us[1],
         "late_us": round(LATE_SECONDS * 1_000_000),

@@ -261,14 +261,25 @@ class Limiter:
 
     async def _read_turn(self, line: Line, rest: list[Any], asked: float) -> Turn:
         grants, why, ask, put = rest
-        groups = tuple((self._call(line, grant, asked),) for grant in grants)
         ask_again = self._clock.monotonic(int(ask)) if int(ask) else None
         if why in _UNKNOWN:
             with contextlib.suppress(ResultsDown):  # the line is asked for again in a second
                 await self._learn(why)
                 ask_again = ask_again and time.monotonic()
         full = why == "full" and ask_again is not None
+        groups = self._groups(line, grants, asked)
         return Turn(groups, ask_again, put_drain=put == 1, full=full, used_up=why == "used_up")
+
+    def _groups(self, line: Line, grants: list[Any], asked: float) -> tuple[tuple[Call, ...], ...]:
+        """Read calls, each with its riders behind it: they are under one permit."""
+        groups: list[tuple[Call, ...]] = []
+        for grant in grants:
+            if codec.rides(grant):
+                rules, permit = self._rules_of(line), groups[-1][0].permit
+                groups[-1] += (codec.read_call(line, rules, grant, permit),)
+            else:
+                groups.append((self._call(line, grant, asked),))
+        return tuple(groups)
 
     async def _run(self, script: str, line: Line, args: Sequence[str | bytes | int]) -> list[Any]:
         reports = self._reports.take(line)

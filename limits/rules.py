@@ -27,6 +27,7 @@ ANSWER_KEEP_MOST_SECONDS = 3_600.0
 class Rules:
     """The limits of one line, over all workers: `[limits]` and `[limits.slugs.<slug>]`.
 
+    `together` numbers, at most, go with one call, which is what the limits count.
     `guard_ms` covers the jitter between the courier and us: starts of one lane are at least
     1 s + guard apart. Where more is measured a process widens it by itself, up to `guard_most_ms`
     (limits/scatter.py). `per_hour` holds in any 3,600 s; `per_day` between two resets, at
@@ -36,6 +37,7 @@ class Rules:
 
     concurrent: int = 20
     per_second: int = 2
+    together: int = 1
     guard_ms: int = 20
     guard_most_ms: int = 0
     call_timeout_seconds: float = 30.0

@@ -32,7 +32,7 @@ local function end_running(id, record)
   if looked then
     record = {
       n = record.n, since = record.since, at = record.at, granted = record.granted,
-      job = record.job, forgotten = true,
+      job = record.job, lead = record.lead, forgotten = true,
     }
   end
   write_record(INFLIGHT, id, record)

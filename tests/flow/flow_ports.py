@@ -80,6 +80,7 @@ class Limits:
     verdicts: list[Verdict] = field(default_factory=list)
     used_up: bool = False
     names: list[str] = field(default_factory=list)
+    handed_back: list[str] = field(default_factory=list)
     ids: Iterator[str] = field(default_factory=lambda: map(str, itertools.count()))
 
     async def admit(self, call_id: str, *_: object, full: bool) -> Admission:
@@ -100,7 +101,8 @@ class Limits:
         self.setbacks.append(setback)
         return self._ended("retry", room)._replace(used_up=self.used_up)
 
-    async def hand_back(self, _: Call, room: int) -> Turn:
+    async def hand_back(self, call: Call, room: int) -> Turn:
+        self.handed_back.append(call.id)
         return self._ended("hand back", room)
 
     def _ended(self, how: str, room: int) -> Turn:

@@ -39,7 +39,7 @@ from service.upkeep.recheck import Recheck
 from service.upkeep.sweeper import Sweeper
 from service.upkeep.tallies import Tallying
 from service.wiring.connect import Parts, warn_of
-from service.wiring.lines import LINES_MOST, AllLines, Works
+from service.wiring.lines import LINES_MOST, AllLines, MirrorOfOperations, Works
 from tracking.line import TRACKING, Line
 from tracking.request import Slug, TrackingRequest
 
@@ -178,8 +178,10 @@ async def _decode(others: Works, resolve: Resolve, job: Job) -> TrackingRequest:
     return await request_in(job, resolve)
 
 
-def _mirror(config: Config, parts: Parts) -> Mirror | None:
-    return Mirror(parts.store, encode_request) if config.redis.mirror else None
+def _mirror(config: Config, parts: Parts) -> MirrorOfOperations | None:
+    if not config.redis.mirror:
+        return None
+    return MirrorOfOperations(Mirror(parts.store, encode_request), parts.lines)
 
 
 def _retry(config: Config) -> RetryRules:

@@ -21,8 +21,8 @@ from service.config.handover import rules_for
 from service.config.schema import Config
 from service.observe.events import Event
 from service.observe.log import emit
-from service.ports import Job, Lines, Work
-from tracking.line import TRACKING, Kind, Line, courier_line, slug_of
+from service.ports import Job, Lines, Mirror, Work
+from tracking.line import TRACKING, Kind, Line, courier_line, line_of, slug_of
 from tracking.request import TrackingRequest
 
 ROUNDS = 50_000
@@ -124,6 +124,18 @@ class AllLines:
             if kind.form.fullmatch(line):
                 return kind, lines
         return None, self._couriers
+
+
+class MirrorOfOperations:
+    """A mirror of what waits and is an operation: of nothing else the archive learns its end."""
+
+    def __init__(self, mirror: Mirror, lines: Lines) -> None:
+        self._mirror, self._lines = mirror, lines
+
+    async def add(self, request: TrackingRequest, job_key: str, at_us: int) -> None:
+        """Write it down, if it is one. Raises ResultsDown: repeat it."""
+        if self._lines.rules_of(line_of(request)).kind.operations:
+            await self._mirror.add(request, job_key, at_us)
 
 
 async def resume_where_changed(brakes: Brakes, lines: Lines) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from flow_ports import USPS, Scene
+from flow_ports import REQUEST, USPS, Journal, Mirror, Scene
 
 from couriers.http.settings import CourierSettings
 from couriers.registry import Registry
@@ -16,9 +16,10 @@ from limits.rules import Rules
 from service.config.schema import Config
 from service.results.rulebook import Changes, RuleBook
 from service.tubes.envelope import decode_drain, encode_drain
-from service.wiring.lines import AllLines, CourierLines, LineWork
+from service.wiring.lines import AllLines, CourierLines, LineWork, MirrorOfOperations
 from tracking.errors import UnknownLine
 from tracking.line import TRACKING, Line
+from tracking.request import Slug
 
 SHOP, OTHER = Line("~shop"), Line("~other")
 HOOKS = TRACKING._replace(name="hooks", form=re.compile("~[a-z]+"), operations=False)
@@ -147,3 +148,14 @@ async def test_a_removed_line_is_listed_until_nothing_is_on_it() -> None:
     await scene.sweeper.sweep()
 
     assert scene.lines.gone == []
+
+
+async def test_what_is_no_operation_is_not_mirrored(lines: AllLines) -> None:
+    journal = Journal()
+    mirror = MirrorOfOperations(Mirror(journal), lines)
+
+    await mirror.add(REQUEST._replace(slug=Slug(SHOP)), "job-1", 7)
+    assert journal.steps == []
+    await mirror.add(REQUEST, "job-2", 7)
+
+    assert journal.steps == ["mirror"]

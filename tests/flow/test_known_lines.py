@@ -156,6 +156,6 @@ async def test_what_is_no_operation_is_not_mirrored(lines: AllLines) -> None:
 
     await mirror.add(REQUEST._replace(slug=Slug(SHOP)), "job-1", 7)
     assert journal.steps == []
-    await mirror.add(REQUEST, "job-2", 7)
+    await mirror.add(REQUEST, "key-of-the-job", 7)
 
     assert journal.steps == ["mirror"]

@@ -218,12 +218,13 @@ async def test_who_comes_back_after_a_death_rides_with_nobody_and_keeps_its_plac
     lead, *_ = await group_of(wide, "N001", "N002")
     await the_lease_ends(redis, lead)
     await wide.raw("sweep", "s")
+    await wait(wide, "N003", "N004")
     await wait(wide, "A001", "A002", origin=Origin.AUTOMATIC)
     await redis.hset(KEYS.wait_order, "turn", 3)  # the next one is an AUTOMATIC request
 
-    assert groups_in(await wide.take(1)) == [["A001", "A002"]]
-    assert await line_of_numbers(redis) == ["N001", "N002"]
-    assert groups_in(await wide.take()) == [["N001"], ["N002"]]
+    assert groups_in(await wide.take(1)) == [["A001", "A002", "N003"]]
+    assert await line_of_numbers(redis) == ["N001", "N002", "N004"]
+    assert groups_in(await wide.take()) == [["N001"], ["N002"], ["N004"]]
 
 
 async def test_nobody_is_dead_of_what_happened_in_company(hire: Hire, redis: Redis) -> None:

@@ -119,7 +119,7 @@ do
     return plain(pop_first(list))
   end
 
-  -- The next number, and its list: of the MANUAL list, but every fourth time of the AUTOMATIC one while both wait; ''
+  -- The next number, and its list: the MANUAL one, but every fourth time the AUTOMATIC one while both wait; ''
   -- when more gaps are to be passed over.
   function next_number()
     if waits() == 0 then return nil end

@@ -17,7 +17,6 @@ from limits.workers import Who, is_known
 from service.config import schema
 from service.flow.keep_trying import keep_trying
 from service.preflight.judgement import Finding
-from service.results.rulebook import Changes, RuleBook
 from service.wiring.assemble import assemble
 from service.wiring.connect import Parts, _limiter, _policy
 from service.wiring.lines import AllLines, CourierLines
@@ -25,6 +24,7 @@ from simulated.exchange import Surroundings
 from simulated.intake import SimulatedPutter, Tubes
 from simulated.mongodb import SimulatedStore
 from simulated.plan import Plan
+from simulated.together import RulesOfGroups
 from tracking.errors import MalformedJob
 from tracking.request import Slug
 
@@ -69,10 +69,6 @@ async def _all_is_well() -> list[Finding]:
     return []
 
 
-async def _nothing_set() -> Changes:
-    return Changes()
-
-
 async def run_worker(
     plan: Plan, tubes: Tubes, store: SimulatedStore, stop: asyncio.Event, around: Surroundings
 ) -> None:
@@ -82,7 +78,7 @@ async def run_worker(
     who = Who(around.running().name, 1, "", around.loop.now)
     registry: Any = SimulatedRegistry([each.slug for each in plan.slugs])
     lines = AllLines(CourierLines(config, registry))
-    book = RuleBook(lines.rules_of, _nothing_set)
+    book = RulesOfGroups(lines.rules_of, plan)
     policy = replace(_policy(config, who, lines, book), mark_of=lambda _: "")
     limiter = _limiter(config, redis, policy, book, take_any)
     await keep_trying(limiter.start)

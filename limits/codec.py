@@ -10,7 +10,7 @@ import msgspec
 from limits.rules import AHEAD_SECONDS, LATE_SECONDS, Rules, answer_keep_seconds
 from tracking.account import Account, number_and_account, own_number
 from tracking.call import Attempt, Call, Full, Refused, Reused, Setback, TooLate, Verdict
-from tracking.line import TRACKING, Kind, Line, slug_of
+from tracking.line import Line, slug_of
 from tracking.operation import anonymous_id
 from tracking.permit import Permit
 from tracking.request import NO_FIELDS, Number, Origin, TrackingRequest, account_of
@@ -95,7 +95,12 @@ def request_of(line: Line, record: Record) -> tuple[TrackingRequest, Account]:
     return request, account
 
 
-def read_call(line: Line, grant: list[Any], permit: Permit) -> Call:
+def rides(grant: list[Any]) -> bool:
+    """Whether a grant is for a number that rides with the call before it."""
+    return "~" in grant[0]
+
+
+def read_call(line: Line, rules: Rules, grant: list[Any], permit: Permit) -> Call:
     """Read the call of one grant of lua/lib/flight.lua, with the permit for it."""
     call_id, _, granted_us, text, ids = grant
     record = _read_record(text)
@@ -104,7 +109,7 @@ def read_call(line: Line, grant: list[Any], permit: Permit) -> Call:
     request, account = request_of(line, record)
     if anonymous is not None:
         requests += anonymous.count
-        if not record.spares(anonymous):
+        if rules.kind.operations and not record.spares(anonymous):
             operations += (anonymous_id(slug_of(line), record.n, anonymous.id),)
     return Call(
         id=call_id,
@@ -198,8 +203,8 @@ def _setback(setback: Setback) -> dict[str, object]:
     return body
 
 
-def write_rules(rules: Rules, common: Mapping[str, object], kind: Kind = TRACKING) -> bytes:
-    """Write the rules of a line of a kind as lua/lib/context.lua reads them.
+def write_rules(rules: Rules, common: Mapping[str, object]) -> bytes:
+    """Write the rules of a line as lua/lib/context.lua reads them.
 
     `common` holds what is the same for all lines: epoch, token, deaths, max_age_ms.
     """
@@ -207,6 +212,7 @@ def write_rules(rules: Rules, common: Mapping[str, object], kind: Kind = TRACKIN
     body: dict[str, object] = {
         "concurrent": rules.concurrent,
         "per_second": rules.per_second,
+        "together": rules.together,
         "window_us": rules.window_us,
         "lane_us": rules.reach_us[1],
         "late_us": round(LATE_SECONDS * 1_000_000),
@@ -215,9 +221,11 @@ def write_rules(rules: Rules, common: Mapping[str, object], kind: Kind = TRACKIN
         "max_waiting": rules.max_waiting,
         "answer_ms": round(keep_seconds * 1000),
         "day_resets_at_us": rules.day_resets_at_seconds * 1_000_000,
-        "merges": kind.merges,
-        "remembers": kind.remembers,
-        "takes_over": kind.takes_over,
+        "merges": rules.kind.merges,
+        "remembers": rules.kind.remembers,
+        "takes_over": rules.kind.takes_over,
+        "operations": rules.kind.operations,
+        "counted": rules.kind.counted,
         **common,
     }
     if rules.per_hour is not None:

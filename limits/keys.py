@@ -20,7 +20,8 @@ wait_order:<line>             hash   where the lists begin, their gaps  both lis
 wait_later:<line>             zset   number → due, ms                   empty
 wait_requests:<line>          hash   number → record                    empty
 wait_operations:<line>:<no>   list   ids of a record with more than 16   empty
-wait_inflight:<line>          hash   call id → record; =number → call   empty
+wait_inflight:<line>          hash   call id → record; =number → call;  empty
+                                     #lead → how many of a group run
 wait_unreadable:<line>        hash   record's key and field → its text  a person
 wait_drainer:<line>           string who asks next, and when (µs)       that instant + 3 s
 wait_list_activated:<line>    string "1"                                when the last one is due

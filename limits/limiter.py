@@ -50,7 +50,7 @@ from tracking.call import (
     Verdict,
 )
 from tracking.errors import LimitsBroken, LimitsDown, NotStarted, ResultsDown
-from tracking.line import TRACKING, Line, kind_of, line_of
+from tracking.line import Kind, Line, kind_of, line_of
 from tracking.operation import State
 from tracking.request import TrackingRequest
 
@@ -75,14 +75,16 @@ class Policy:
     """What is the same for all lines. `max_age` in seconds; `deaths` before a request is dead.
 
     `who`: this process, for people; None tells nobody of it. `mark_of`: of the credentials by which
-    a line is called, so that others end a pause for wrong ones. `revisions`: of the rules; None:
-    they stay as they are.
+    a line is called, so that others end a pause for wrong ones. `kind_of`: of a line, None where
+    this process works on none of that kind: there it sweeps nothing. `revisions`: of the rules;
+    None: they stay as they are.
     """
 
     max_age: float = 30.0
     deaths: int = 10
     who: Who | None = None
     mark_of: Callable[[Line], str] = lambda _: ""
+    kind_of: Callable[[Line], Kind | None] = kind_of
     revisions: Revisions | None = None
 
 
@@ -193,8 +195,11 @@ class Limiter:
         args = (call.id, int(not call.permit.started), self._after(call), room)
         return await self._turn("hand_back", call.line, args)
 
-    async def sweep(self, lines: Sequence[Line]) -> Sequence[Swept]:
-        """Put right what vanished workers left (lua/survey.lua, lua/inspect.lua, lua/sweep.lua)."""
+    async def sweep(self, lines: Sequence[Line], removed: Sequence[Line] = ()) -> Sequence[Swept]:
+        """Put right what vanished workers left (lua/survey.lua, lua/inspect.lua, lua/sweep.lua).
+
+        Of lines that were `removed` for good nothing is kept (lua/clear.lua).
+        """
         # Asked now and then, too: a proxy may lead an open connection to another server.
         busy, _ = await asyncio.gather(self._survey(lines, LIVES_SECONDS), self._epoch.agree())
         known = frozenset(lines)
@@ -206,6 +211,8 @@ class Limiter:
         swept: list[Swept] = []
         for part in _parts(unsound, SWEPT_AT_ONCE):
             swept += await asyncio.gather(*(self._sweep(line, line in known) for line in part))
+        for part in _parts(removed, SWEPT_AT_ONCE):
+            swept += await asyncio.gather(*map(self._clear, part))
         return swept
 
     def _after(self, call: Call) -> str:
@@ -225,7 +232,7 @@ class Limiter:
         for part in _parts(lines or [Line("")], SURVEYED_AT_ONCE):
             asked = [keys.LINES, keys.WORKERS, keys.COURIERS], (" ".join(part), *told)
             found |= dict.fromkeys(await self._pipeline.run("survey", *asked))
-        return [line for line in map(Line, found) if kind_of(line)]
+        return [line for line in map(Line, found) if self._policy.kind_of(line)]
 
     async def _sweep(self, line: Line, known: bool) -> Swept:  # noqa: FBT001 - asked once
         back, drain, more, calls, error = 0, False, 1, list[Call](), None
@@ -239,6 +246,14 @@ class Limiter:
             error = broke
         return Swept(line, back, tuple(calls), drain, error)
 
+    async def _clear(self, line: Line) -> Swept:
+        try:
+            _, cleared = await self._run("clear", line, ())
+        except Exception as broke:  # noqa: BLE001 - told beside what was put right
+            return Swept(line, error=broke)
+        self._written.pop(line, None)
+        return Swept(line, cleared=cleared == 1)
+
     async def _turn(self, script: str, line: Line, args: tuple[str | bytes | int, ...]) -> Turn:
         asked = time.monotonic()
         _, *rest = await self._run(script, line, args)
@@ -246,14 +261,25 @@ class Limiter:
 
     async def _read_turn(self, line: Line, rest: list[Any], asked: float) -> Turn:
         grants, why, ask, put = rest
-        groups = tuple((self._call(line, grant, asked),) for grant in grants)
         ask_again = self._clock.monotonic(int(ask)) if int(ask) else None
         if why in _UNKNOWN:
             with contextlib.suppress(ResultsDown):  # the line is asked for again in a second
                 await self._learn(why)
                 ask_again = ask_again and time.monotonic()
         full = why == "full" and ask_again is not None
+        groups = self._groups(line, grants, asked)
         return Turn(groups, ask_again, put_drain=put == 1, full=full, used_up=why == "used_up")
+
+    def _groups(self, line: Line, grants: list[Any], asked: float) -> tuple[tuple[Call, ...], ...]:
+        """Read calls, each with its riders behind it: they are under one permit."""
+        groups: list[tuple[Call, ...]] = []
+        for grant in grants:
+            if codec.rides(grant):
+                rules, permit = self._rules_of(line), groups[-1][0].permit
+                groups[-1] += (codec.read_call(line, rules, grant, permit),)
+            else:
+                groups.append((self._call(line, grant, asked),))
+        return tuple(groups)
 
     async def _run(self, script: str, line: Line, args: Sequence[str | bytes | int]) -> list[Any]:
         reports = self._reports.take(line)
@@ -308,12 +334,13 @@ class Limiter:
         self._learned = epoch
 
     def _call(self, line: Line, grant: list[Any], asked: float) -> Call:
-        deadline = asked + self._written[line][0].call_timeout_seconds
+        rules = self._written[line][0]
         starts = self._starts.get(line)
         if starts is None:
             starts = self._starts[line] = _Starts(line, self, self._reports, self._scatter)
+        deadline = asked + rules.call_timeout_seconds
         permit = CallPermit(grant[0], int(grant[1]), deadline, self._clock, starts)
-        return codec.read_call(line, grant, permit)
+        return codec.read_call(line, rules, grant, permit)
 
     def _rules(self, line: Line) -> bytes:
         rules, epoch, revisions = self._rules_of(line), self._epoch.name, self._policy.revisions
@@ -332,7 +359,7 @@ class Limiter:
             written = self._written[line] = (
                 rules,
                 (epoch, revision),
-                codec.write_rules(rules, common, kind_of(line) or TRACKING),
+                codec.write_rules(rules, common),
             )
         return written[2]
 

@@ -1,4 +1,4 @@
-"""How much one courier allows, and the time spans the scripts reckon with."""
+"""How much one line allows, what its kind does, and the time spans the scripts reckon with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
-from tracking.line import Line
+from tracking.line import TRACKING, Kind, Line
 
 LATE_SECONDS = 1.0
 """How long after its instant a grant may still be sent; the lane is held that much longer until
@@ -27,14 +27,17 @@ ANSWER_KEEP_MOST_SECONDS = 3_600.0
 class Rules:
     """The limits of one line, over all workers: `[limits]` and `[limits.slugs.<slug>]`.
 
+    `together` numbers, at most, go with one call, which is what the limits count.
     `guard_ms` covers the jitter between the courier and us: starts of one lane are at least
     1 s + guard apart. Where more is measured a process widens it by itself, up to `guard_most_ms`
     (limits/scatter.py). `per_hour` holds in any 3,600 s; `per_day` between two resets, at
-    `day_resets_at_seconds` after midnight UTC.
+    `day_resets_at_seconds` after midnight UTC. `kind` is what scripts go by besides, as
+    tracking/line.py says.
     """
 
     concurrent: int = 20
     per_second: int = 2
+    together: int = 1
     guard_ms: int = 20
     guard_most_ms: int = 0
     call_timeout_seconds: float = 30.0
@@ -43,6 +46,7 @@ class Rules:
     per_hour: int | None = None
     per_day: int | None = None
     day_resets_at_seconds: int = 0
+    kind: Kind = TRACKING
 
     @property
     def window_us(self) -> int:

@@ -73,12 +73,13 @@ def _calls_of(
     workers: Mapping[str, str],
     now: float,
 ) -> Iterator[RunningCall]:
-    """Read the records of one line's calls; what begins with = only names the call of a number."""
+    """Read the records of one line's calls; = only names the call of a number, # a group."""
     for call, text in inflight.items():
-        if call.startswith("="):
+        if call[0] in "=#":
             continue
         record = json.loads(text)
-        started, left = int(record["at"]) / 1e6, ends.get(call, 0.0) - now
+        started, lead = int(record["at"]) / 1e6, record.get("lead", call)
+        left = ends.get(lead, 0.0) - now
         yield RunningCall(
             line=line,
             number=Number(record["n"]),

@@ -39,6 +39,7 @@ OF_LINE = (
     "again",
     "cancel",
     "cancel_where",
+    "clear",
     "finish",
     "forget",
     "hand_back",

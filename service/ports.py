@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from limits.rules import Rules
 from tracking.call import (
     Asked,
     Attempt,
@@ -128,10 +129,11 @@ class Limits(Protocol):
         The start stays spent, unless the permit says that certainly nothing was sent.
         """
 
-    async def sweep(self, lines: Sequence[Line]) -> Sequence[Swept]:
+    async def sweep(self, lines: Sequence[Line], removed: Sequence[Line] = ()) -> Sequence[Swept]:
         """Put right what vanished workers left; `lines` are all that this worker knows.
 
-        What waits on others waits on: no drainer is called for them.
+        What waits on others waits on: no drainer is called for them. What is kept of lines that
+        were `removed` for good is deleted, once nothing waits or runs there.
         """
 
 
@@ -196,6 +198,31 @@ class Work(Protocol):
 
     def letter(self, call: Call, error: CourierError) -> DeadLetter:
         """Write down what nobody will answer."""
+
+
+class Lines(Protocol):
+    """The lines that a worker knows. They come and go while it runs: ask each time."""
+
+    def known(self) -> Sequence[Line]:
+        """List those that this worker calls, drains and sweeps now."""
+
+    def rules_of(self, line: Line) -> Rules:
+        """What holds for a line, also for one that is not known any more, where nobody has set it.
+
+        The very same object for as long as nothing of it changes.
+        """
+
+    def mark_of(self, line: Line) -> str:
+        """Mark the credentials by which a line is called now, so that nobody can read them."""
+
+    def is_marked(self, line: Line, mark: str) -> bool:
+        """Whether `mark` is of the credentials by which a known line is called now."""
+
+    def removed(self) -> Sequence[Line]:
+        """List those that were removed for good: their names are never used again."""
+
+    def cleared(self, line: Line) -> None:
+        """Take note that nothing is left of a removed line: nobody need list it any more."""
 
 
 class Mirror(Protocol):

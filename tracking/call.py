@@ -190,6 +190,7 @@ class Swept:
 
     `swept` calls went back to the head of their list; `dying` are to be recorded as dead and then
     finished; `put_drain`: somebody waits and nobody drains. `error`: what hindered it from more.
+    `cleared`: the line was removed for good, and nothing is left of it.
     """
 
     line: Line
@@ -197,6 +198,7 @@ class Swept:
     dying: tuple[Call, ...] = ()
     put_drain: bool = False
     error: Exception | None = None
+    cleared: bool = False
 
 
 class Turn(NamedTuple):

@@ -5,12 +5,30 @@ line                shared by                                kind
 =================== ======================================== =======================
 `<slug>`            all who ask a courier                    TRACKING
 `<slug>@<account>`  an account's own credentials for it      none yet: it waits
-`hook:<service>`    what is delivered to one webhook         none yet: it waits
+`~<service>`        what is delivered to one webhook         none yet: it waits
 =================== ======================================== =======================
 
 Rules, wait lists, calls in flight, starts, pauses and counts belong to a line; answers, documents
 and history to a slug and a number. What is done on a line follows from its kind, and nobody else
-asks for that.
+asks for that. Scripts know a kind by these rules only, which each step brings along:
+
+=========== ======================================= =============================================
+rule        on                                      off
+=========== ======================================= =============================================
+merges      requests for one number are one call    a request for what waits or runs changes
+                                                    nothing
+remembers   an answer serves later requests that    each request is a call
+            find it fresh enough
+takes_over  a job that comes back gets a new call   it waits until that lease has ended, because
+            before the lease of the vanished        two calls at once would do harm
+            worker ends
+operations  a request is an operation: it has a     only the record of its number carries it: an
+            state under its id; its end enters      id means nothing, no state and no end is
+            the archive, the stream and counters    written
+counted     what happens enters the statistics;     it enters none; parcels have neither
+            parcels have a history and may be
+            forgotten
+=========== ======================================= =============================================
 """
 
 from __future__ import annotations
@@ -49,10 +67,7 @@ class Kind(NamedTuple):
     What carries its calls out is chosen by its `name`, in the wiring (service.ports.Work).
     `brakes`: what stops a line, by the code of the error. `spares`: an error is charged to a number
     only if another one of its line was answered since its last try; False: it always is.
-    What scripts do differently, by the rules of the line: `merges`: requests for one number are one
-    call; else a second one changes nothing. `remembers`: its answer serves later requests that find
-    it fresh enough. `takes_over`: a job that comes back gets a new call before the lease of the
-    vanished worker ends; two calls at once must do no harm then.
+    The others are the rules of the table above.
     """
 
     name: str
@@ -60,6 +75,8 @@ class Kind(NamedTuple):
     merges: bool
     remembers: bool
     takes_over: bool
+    operations: bool
+    counted: bool
     brakes: Mapping[str, Brake]
     spares: bool
 
@@ -73,6 +90,8 @@ TRACKING = Kind(
     merges=True,
     remembers=True,
     takes_over=True,
+    operations=True,
+    counted=True,
     brakes=MappingProxyType(
         {
             "courier_down": Brake(3, first_seconds=1.0, cap_seconds=300.0, early_seconds=30.0),

@@ -146,7 +146,7 @@ local function too_late(request, idle)
   if not request.till then return nil end
   local list = request.auto and AUTOMATIC or MANUAL
   local turns = idle and 0 or turns_before(list, numbers(list))
-  local starts = starts_at(turns, now)
+  local starts = starts_at(math.floor(turns / rules.together), now)
   return starts - rules.ahead_us > request.till * 1000 and starts or nil
 end
 
@@ -229,6 +229,7 @@ end
 return function(id, asked, stored)
   drop_ended(LEASES)
   local request = cjson.decode(asked)
+  if not rules.operations then request.id = nil end
   local number = request.number
   local calls = call('HMGET', INFLIGHT, id, '=' .. number)
   if calls[1] then return { now, 'granted', granted_before(id) } end

@@ -22,7 +22,7 @@ Uses     context: decoded, note_measured
          operations: end_where, everyone, nobody_left
          brake: note_answer, note_failure
          waiting: put_head, put_tail, unlist
-         flight: land
+         flight: land, leads
          draining: each_us
          taking: is_in_hand, turn
 
@@ -103,7 +103,7 @@ end
 -- A call in flight says so itself. One that was taken over may have been granted before as well.
 local function is_forgotten(number, record, verdict)
   if record then return record.forgotten end
-  local at = call('GET', FORGOTTEN .. redis.sha1hex(parcel_of(number)))
+  local at = rules.counted and call('GET', FORGOTTEN .. redis.sha1hex(parcel_of(number)))
   return at and verdict.observed * 1000 <= tonumber(at)
 end
 
@@ -120,7 +120,7 @@ return function(id, text, number, base, room)
   if is_forgotten(number, record, verdict) then verdict.answered = false end
   local lifted = lifts and note_answer()
   if verdict.answered and rules.remembers then remember(number, verdict, text, not record) end
-  if record and not record.dying and not record.tallied then call_is_over(record.at) end
+  if record and not record.dying and not record.tallied and leads(id, record) then call_is_over(record.at) end
   local ended = not record or end_where(record.n, record, verdict, ends_of(record))
   local looked = ended and answer_waiting(id, verdict, number, runs, waiting)
   tally_call('idle')
@@ -130,14 +130,14 @@ return function(id, text, number, base, room)
     if record then write_record(INFLIGHT, id, record) end
     return { now, 1, {}, 'more', 0, 0 }
   end
-  note_measured(id)
-  local granted, flew = record and tonumber(record.granted), record and { n = record.n }
-  if record and verdict.setback then note_failure(number, granted, verdict.setback) end
+  if not record or leads(id, record) then note_measured(id) end
+  local granted, flew = record and tonumber(record.granted), record and { n = record.n, lead = record.lead }
+  if record and verdict.setback then note_failure(record.lead or number, granted, verdict.setback) end
   -- Before the call's record goes: should a list not be what it must be, nobody is lost.
   if record and not nobody_left(record) then others_wait_on(number, record) end
-  local leased = land(id, flew, runs)
+  local leased, is_free = land(id, flew, runs)
   if leased and record and not nobody_waits() then
-    count_time(granted)
+    if is_free then count_time(granted) end
     if not lifted and is_in_hand(tonumber(room)) then return { now, 0, {}, 'named', 0, 0 } end
   end
   local grants, why, ask, put = turn(base, room, false, record ~= nil)

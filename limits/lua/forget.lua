@@ -32,7 +32,7 @@ local function end_running(id, record)
   if looked then
     record = {
       n = record.n, since = record.since, at = record.at, granted = record.granted,
-      job = record.job, forgotten = true,
+      job = record.job, lead = record.lead, forgotten = true,
     }
   end
   write_record(INFLIGHT, id, record)
@@ -53,6 +53,6 @@ return function(number, keep_ms, places)
   end
   delete_history(number)
   call('HDEL', UNREADABLE, REQUESTS .. ' ' .. number)
-  call('SET', FORGOTTEN .. redis.sha1hex(parcel_of(number)), digits(now), 'PX', keep_ms)
+  if rules.counted then call('SET', FORGOTTEN .. redis.sha1hex(parcel_of(number)), digits(now), 'PX', keep_ms) end
   return { now, ended, 0, record and id or '', call('DEL', ANSWER .. number) }
 end

@@ -35,13 +35,26 @@ local function is_drained(line)
   return not due_ms or due_ms * 1000 > now
 end
 
--- Each call in flight has a lease, and is known by its number.
+-- Each call in flight has a lease, its own or that of the call that it rides with, and is known by its number.
 local function has_leases(line)
-  local ids, fields = {}, call('HKEYS', 'wait_inflight:' .. line)
-  for _, field in ipairs(fields) do
-    if string.sub(field, 1, 1) ~= '=' then table.insert(ids, field) end
+  local ids, members, numbers, groups = {}, 0, 0, {}
+  for _, field in ipairs(call('HKEYS', 'wait_inflight:' .. line)) do
+    local first = string.sub(field, 1, 1)
+    if first == '=' then
+      numbers = numbers + 1
+    elseif first == '#' then
+      table.insert(groups, string.sub(field, 2))
+    else
+      members = members + 1
+      local lead = string.match(field, '^(.*)~%d+$') or field
+      if not ids[lead] then table.insert(ids, lead) end
+      ids[lead] = true
+    end
   end
-  if #fields ~= 2 * #ids then return false end
+  if numbers ~= members then return false end
+  for _, group in ipairs(groups) do
+    if not ids[group] then return false end
+  end
   if #ids == 0 then return true end
   for _, ends in ipairs(call('ZMSCORE', 'calls_leases:' .. line, unpack(ids))) do
     if not ends then return false end

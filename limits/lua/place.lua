@@ -58,6 +58,7 @@ end
 
 -- What keeps a call before which `turns` others start; when that ends; when it is expected to start.
 local function estimate(turns)
+  turns = math.floor(turns / rules.together) -- those that ride together start together
   local from, stop, ends = opens()
   if call('EXISTS', 'tracking:workers') == 0 then return 'no_worker', '', '' end
   if not from then return stop, ends, '' end

@@ -30,6 +30,7 @@ Uses     memory: count
          brake: answered_ms, note_failure, patience_ends
          lanes: give_start_back
          waiting: put_head, put_later
+         flight: leads
          taking: end_unanswered
 
 Returns  {now, grants, why, ask, put}  as in take.lua
@@ -64,12 +65,13 @@ return function(id, text, base, room)
   local setback = cjson.decode(text)
   if is_used_up(id, setback) then return { now, {}, 'used_up', 0, 0 } end
   return end_unanswered(id, base, room, function(number, record)
-    if setback.unsent then give_start_back(id, record) end
-    if not setback.unsent then tally_call('repeated', record.at) end
+    local is_call = leads(id, record)
+    if is_call and setback.unsent then give_start_back(id, record) end
+    if is_call and not setback.unsent then tally_call('repeated', record.at) end
     note_try(record, setback)
     local granted = tonumber(record.granted)
     if setback.attempt then note_call(record, math.floor(granted / 1000), setback.attempt) end
-    local stops_ms = setback.after and note_failure(number, granted, setback)
+    local stops_ms = setback.after and note_failure(record.lead or number, granted, setback)
     if setback.patience then record.refused = now_ms end
     -- First in line, the sweep finds it when it has to end.
     local before = patience_ends()

@@ -167,7 +167,7 @@ return function(cursor)
   local calls = call('HGETALL', INFLIGHT)
   for i = 1, #calls, 2 do
     local id = calls[i]
-    local record = string.sub(id, 1, 1) ~= '=' and record_in(INFLIGHT, id, calls[i + 1])
+    local record = not string.find(id, '^[=#]') and record_in(INFLIGHT, id, calls[i + 1])
     if record and not record.forgotten and is_shared(record.n, record) then
       part_flying(id, record)
       parted = parted + 1

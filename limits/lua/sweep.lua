@@ -13,7 +13,7 @@ Uses     context: quiet_until
          state: open_among
          brake: patience_ends
          waiting: move_due, next_number, put_behind, put_head, put_tail
-         flight: gathered, granted_before, land_to_wait, put_in_flight, running
+         flight: gathered, granted_before, land_to_wait, lead_of, leads, put_in_flight, running
          draining: at_rest, call_drainer, raise_flag
          taking: wanted
 
@@ -33,22 +33,40 @@ local LOOK_AT_FIELDS = 100
 -- Entries of a list that is read whole, and of one that is searched, once in a script: a millisecond each.
 local SHORT, LONG = 5000, 40000
 
+-- Calls of one script were granted at one instant: their ids tell their order.
+local function was_after(one, other)
+  if one.granted ~= other.granted then return one.granted > other.granted end
+  return one.index > other.index
+end
+
+local function lost_call(id, record)
+  local index, rider = string.match(id, ':(%d+)~?(%d*)$')
+  index = (tonumber(index) or 0) + (tonumber(rider) or 1) / 10000
+  return { id = id, record = record, granted = tonumber(record.granted), index = index }
+end
+
 local function lost_calls()
   -- Where the clock leapt forward, leases ended of calls that still run.
   if (quiet_until() or 0) > now then return {} end
-  local lost, calls = {}, call('HGETALL', INFLIGHT)
+  local lost, groups, leased, calls = {}, {}, {}, call('HGETALL', INFLIGHT)
   for i = 1, #calls, 2 do
     local id, text = calls[i], calls[i + 1]
     if string.sub(id, 1, 1) == '=' then
       if call('HEXISTS', INFLIGHT, text) == 0 then call('HDEL', INFLIGHT, id) end
-    elseif not call('ZSCORE', LEASES, id) then
-      local record = record_in(INFLIGHT, id, text)
-      if record and not is_claimed(record.dying) then table.insert(lost, { id = id, record = record }) end
-      if #lost == AT_ONCE then break end
+    elseif string.sub(id, 1, 1) == '#' then
+      table.insert(groups, id)
+    else
+      local lead = lead_of(id)
+      if leased[lead] == nil then leased[lead] = call('ZSCORE', LEASES, lead) end
+      local record = not leased[lead] and record_in(INFLIGHT, id, text)
+      if record and not is_claimed(record.dying) then table.insert(lost, lost_call(id, record)) end
     end
   end
+  for _, group in ipairs(groups) do
+    if leased[string.sub(group, 2)] == nil then call('HDEL', INFLIGHT, group) end
+  end
   -- Newest first: each goes to the head, so the oldest ends up first in line.
-  table.sort(lost, function(a, b) return tonumber(a.record.granted) > tonumber(b.record.granted) end)
+  table.sort(lost, was_after)
   return lost
 end
 
@@ -232,21 +250,21 @@ return function(who)
   local swept, dying, more = 0, {}, false
   if call('HLEN', INFLIGHT) > 0 then
     local found = lost_calls()
-    more = #found == AT_ONCE
-    for _, lost in ipairs(found) do
-      more = more or budget.left <= 0
-      if budget.left <= 0 then break end
+    for i, lost in ipairs(found) do
+      more = i > AT_ONCE or budget.left <= 0
+      if more then break end
       budget.left = budget.left - 3
       local id, record = lost.id, lost.record
       if not record.dying and not gathered(id, record) then more = true break end
       if not record.dying then record.deaths = (record.deaths or 0) + 1 end
-      record.dying = record.dying or record.deaths > rules.deaths or nil
+      -- Of a group any number may have killed the worker: who died in company rides alone from now on.
+      record.dying = record.dying or not record.lead and record.deaths > rules.deaths or nil
       if record.forgotten then
         land_to_wait(id, record)
       elseif record.dying then
         table.insert(dying, dying_grant(id, record))
       else
-        tally_call('lost', record.at)
+        if leads(id, record) then tally_call('lost', record.at) end
         land_to_wait(id, record, put_head)
         count('swept')
         swept = swept + 1

@@ -12,7 +12,7 @@ Uses     memory: drop_ended, expect_no_calm
          taking: turn
 
 Returns  {now, grants, why, ask, put}
-         grants    list of grants, see lib/flight.lua
+         grants    list of grants, see lib/flight.lua; behind a call's stand those of its riders
          why       what binds: rate, concurrency, paused, quiet, per_hour, per_day, empty, room, full
                    (somebody could start, and the room was -1), more, epoch, rules
          ask       µs at which this process has to ask again, 0: it has not

@@ -58,7 +58,12 @@ class Catalogue:
         return tuple(key for key in wanted if not given.get(key))
 
     def lacking(self, slug: Slug) -> str:
-        """Say which credentials of a courier are missing and where to get them; "" for none."""
+        """Say which credentials of a courier are missing and where to get them; "" for none.
+
+        Nor is any missing where nobody asks a courier: on a line of another kind, or one removed.
+        """
+        if slug not in self.slugs:
+            return ""
         names = [environment_name(slug, key) for key in self.missing_credentials(slug)]
         if not names:
             return ""

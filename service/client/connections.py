@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 
 from limits.connect import open_redis
 from limits.view import View
-from service.config.handover import redis_address
+from service.config.handover import redis_address, rules_for
 from service.config.schema import Config
 from service.results.connection import Document, open_client
 from service.results.failure import mongodb_down
@@ -57,7 +57,9 @@ def book_of(config: Config) -> RuleBook:
         with collections_of(config) as stores:
             return read_changes(stores.limits)
 
-    return RuleBook(config, functools.partial(asyncio.to_thread, read))
+    # It is asked several times, and must say the same then.
+    plain_of = functools.cache(functools.partial(rules_for, config))
+    return RuleBook(plain_of, functools.partial(asyncio.to_thread, read))
 
 
 @asynccontextmanager

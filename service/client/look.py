@@ -27,7 +27,7 @@ from service.results.connection import Document
 from service.results.queries import find_tracking
 from tracking.account import Account
 from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
-from tracking.line import courier_line
+from tracking.line import courier_line, kind_of
 from tracking.operation import ENDS, State, number_of
 from tracking.request import Number, Slug
 
@@ -184,6 +184,11 @@ def _of_nobody(view: LineView) -> LineView:
 
 
 def _removed(view: LineView) -> str:
+    if kind_of(view.line) is None:
+        return (
+            f"{_waiting(view):,} numbers wait on {view.line}, a line of a kind that this version "
+            "does not know: they go on once a worker knows it"
+        )
     return (
         f"{view.line} is not configured any more, and {_waiting(view):,} numbers wait for it. "
         f"Configure it again ([couriers.{view.line}]), and they go on; or end them: "

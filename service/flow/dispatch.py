@@ -67,18 +67,21 @@ class Dispatcher:
     async def carry(self, calls: Sequence[Call]) -> bool:
         """Carry a group, for which this task has a place, to its end and to what follows it.
 
-        True: the request of its last call waits again.
+        True: the request of the call that ended last waits again.
         """
         try:
             kept = await self._asker.perform(calls)
         except asyncio.CancelledError:
             return await self._hand_back(calls)
-        waits = False
-        for n, (call, (outcome, attempt)) in enumerate(zip(calls, kept, strict=True)):
+        waits, ends = False, list(zip(calls, kept, strict=True))
+        if not calls[0].permit.started:
+            ends.reverse()  # each goes to the head of its list: there the first is first again
+        for n, (call, (outcome, attempt)) in enumerate(ends):
             try:
                 turn = await self._asker.keep(call, outcome, attempt)
             except asyncio.CancelledError:
-                return await self._hand_back(calls[n:])
+                left = {each.id for each, _ in ends[n:]}
+                return await self._hand_back([each for each in calls if each.id in left])
             await self.go_on(call.line, turn)
             waits = turn.waits
         return waits
@@ -89,7 +92,7 @@ class Dispatcher:
         They are under way, or their outcomes are not durable. Their requests wait in Redis now, so
         what follows a turn is due: a drain job for the next worker, and the end of their own jobs.
         """
-        for call in calls:
+        for call in reversed(calls):  # each goes to the head of its list
             await self.go_on(call.line, await self._asker.hand_back(call))
         return True
 

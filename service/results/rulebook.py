@@ -22,12 +22,11 @@ import msgspec
 from pymongo import ReturnDocument
 from pymongo.collection import Collection
 
-from limits.rules import Rules
-from service.config.handover import rules_for
-from service.config.schema import Config, SlugLimits
+from limits.rules import Rules, RulesOf
+from service.config.schema import SlugLimits
 from service.observe.log import emit_unexpected
 from service.results.connection import Document
-from tracking.line import Line, slug_of
+from tracking.line import Line
 
 SETTABLE = ("per_second", "concurrent", "per_hour", "per_day")
 """What may change while workers run; all other limits are of the file."""
@@ -52,21 +51,21 @@ class Changes:
 class RuleBook:
     """The rules that one process goes by; implements `limits.rules.Revisions`."""
 
-    def __init__(self, config: Config, read: Callable[[], Awaitable[Changes]]) -> None:
-        """`read` reads what is set now; raises ResultsDown."""
-        self._config = config
+    def __init__(self, plain_of: RulesOf, read: Callable[[], Awaitable[Changes]]) -> None:
+        """`plain_of`: where nothing is set. `read` reads what is set now; raises ResultsDown."""
+        self._plain_of = plain_of
         self._read = read
         self._changes = Changes()
         self.revision = 0
-        self._rules: dict[Line, Rules] = {}
+        self._rules: dict[Line, tuple[Rules, Rules]] = {}
 
     def rules_of(self, line: Line) -> Rules:
-        """The rules of a line; the same object until they are learned again."""
-        rules = self._rules.get(line)
-        if rules is None:
-            own: Any = self._changes.slugs.get(slug_of(line), {})
-            rules = self._rules[line] = replace(rules_for(self._config, line), **own)
-        return rules
+        """The rules of a line; the same object until they are others, or learned again."""
+        plain, known = self._plain_of(line), self._rules.get(line)
+        if known is None or known[0] is not plain:
+            own: Any = self._changes.slugs.get(line, {})
+            known = self._rules[line] = plain, replace(plain, **own)
+        return known[1]
 
     async def learn(self) -> None:
         """Go by what is set now. Raises ResultsDown."""

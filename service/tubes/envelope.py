@@ -75,7 +75,11 @@ def decode_request(
         raise
 
 
-def decode_drain(body: bytes, resolve: Resolve) -> Line:
+Knows = Callable[[Line], bool]
+"""Whether a line that is no courier's is known here."""
+
+
+def decode_drain(body: bytes, resolve: Resolve, knows: Knows = lambda _: False) -> Line:
     """Read a body of the tube `wait_list`: which line is to be drained.
 
     Raises MalformedJob, and UnknownLine where nothing is wrong but that nobody here knows it.
@@ -88,6 +92,8 @@ def decode_drain(body: bytes, resolve: Resolve) -> Line:
     except MalformedJob as error:
         error.slug, _ = named_in(read, resolve)
         raise
+    if line is not None and knows(Line(name)):
+        return Line(name)
     try:
         return courier_line(resolve(name)[0])
     except MalformedJob as error:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from service.ports import Job
 from service.tubes.client import Reservation
 from service.tubes.commands import Reply, Verb
-from service.tubes.envelope import decode_drain, decode_request, needs_age
+from service.tubes.envelope import Knows, decode_drain, decode_request, needs_age
 from service.tubes.naming import Resolve
 from tracking.errors import TubesDown
 from tracking.line import Line
@@ -30,9 +30,9 @@ async def request_in(job: Job, resolve: Resolve) -> TrackingRequest:
     return decode_request(job.body, resolve, age)
 
 
-def line_in(job: Job, resolve: Resolve) -> Line:
+def line_in(job: Job, resolve: Resolve, knows: Knows) -> Line:
     """Read a job of the tube `wait_list`. Raises MalformedJob, UnknownLine."""
-    return decode_drain(job.body, resolve)
+    return decode_drain(job.body, resolve, knows)
 
 
 class ReservedJob:

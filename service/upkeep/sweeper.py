@@ -8,35 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from service.flow.dispatch import Dispatcher
 from service.observe.events import Event
 from service.observe.failpoints import FailPoint
 from service.observe.log import emit, emit_unexpected
-from service.ports import Limits
+from service.ports import Limits, Lines
 from tracking.call import Swept, Turn
 from tracking.errors import AWAY, LimitsBroken
-from tracking.line import courier_line
-from tracking.request import Slug
 
 PERIOD_SECONDS = 5.0
 JITTER_SECONDS = 1.0
 
 
 class Sweeper:
-    """Looks every 5 s ± 1 at the slugs that this worker knows, and at all that have work."""
+    """Looks every 5 s ± 1 at the lines that this worker knows, and at all that have work."""
 
     def __init__(
         self,
         limits: Limits,
         dispatcher: Dispatcher,
-        slugs: Sequence[Slug],
+        lines: Lines,
         reach: Callable[[FailPoint], None],
     ) -> None:
         self._limits = limits
         self._dispatcher = dispatcher
-        self._lines = [courier_line(slug) for slug in slugs]
+        self._lines = lines
         self._reach = reach
 
     async def run(self) -> None:
@@ -56,7 +54,8 @@ class Sweeper:
 
         Raises LimitsBroken where no line can be looked at; a defect over one line is logged.
         """
-        for swept in await self._limits.sweep(self._lines):
+        lines = self._lines
+        for swept in await self._limits.sweep(lines.known(), lines.removed()):
             self._reach(FailPoint.AFTER_SWEEP)
             try:
                 await self._put_right(swept)
@@ -66,6 +65,8 @@ class Sweeper:
                 emit_unexpected(error, slug=swept.line)
 
     async def _put_right(self, swept: Swept) -> None:
+        if swept.cleared:
+            self._lines.cleared(swept.line)
         if swept.swept or swept.put_drain or swept.dying:
             emit(
                 Event.SWEPT,

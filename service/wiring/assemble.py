@@ -23,7 +23,7 @@ from service.flow.tasks import Tasks
 from service.flow.tracking_work import TrackingWork
 from service.observe.background import Background
 from service.observe.failpoints import FailPoints
-from service.ports import Work
+from service.ports import Job, Work
 from service.preflight.survey import watch
 from service.results.code_counts import CodeCounts
 from service.results.dead import Dead
@@ -33,13 +33,15 @@ from service.tubes.client import HELD_MOST
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_request
 from service.tubes.intake import Intake
 from service.tubes.job import ReservedJob, line_in, request_in
+from service.tubes.naming import Resolve
 from service.tubes.pool import Source
 from service.upkeep.recheck import Recheck
 from service.upkeep.sweeper import Sweeper
 from service.upkeep.tallies import Tallying
 from service.wiring.connect import Parts, warn_of
-from tracking.line import TRACKING, Line, kind_of
-from tracking.request import Slug
+from service.wiring.lines import LINES_MOST, AllLines, MirrorOfOperations, Works
+from tracking.line import TRACKING, Line
+from tracking.request import Slug, TrackingRequest
 
 JOBS_ADMITTED = 400
 """Jobs between a reserve and their grant or delete: with fewer the batches get small, and more only
@@ -124,11 +126,11 @@ def assemble(config: Config, parts: Parts) -> Worker:
     drainer = Drainer(parts.limiter, room, reach)
     parts.store.returned = room.waiting.wake
     dispatcher = Dispatcher(asker, tasks, parts.putter, drainer.look_again, reach)
-    decode = functools.partial(request_in, resolve=parts.registry.named)
+    decode = functools.partial(_decode, parts.lines.others, parts.registry.named)
     handler = Handler(decode, stores, asker, dispatcher, reach)
-    decode_drain = functools.partial(line_in, resolve=parts.registry.named)
+    decode_drain = functools.partial(line_in, resolve=parts.registry.named, knows=parts.lines.knows)
     receiver = Receiver(handler, drainer, dispatcher, tasks, decode_drain)
-    sweeper = Sweeper(parts.limiter, dispatcher, parts.registry.slugs, reach)
+    sweeper = Sweeper(parts.limiter, dispatcher, parts.lines, reach)
     background = Background(parts.who.report)
     background.start("sweeper", sweeper.run)
     background.start("code counts", codes.run)
@@ -155,19 +157,31 @@ def assemble(config: Config, parts: Parts) -> Worker:
 def _works(config: Config, parts: Parts, results: Trackings, codes: CodeCounts) -> WorkOf:
     track = Tracker(parts.registry, parts.http).track
     tracking = TrackingWork(track, results, codes, _retry(config), encode_request)
+    works: dict[str, Work] = {each.kind.name: each.work for each in parts.lines.others}
+    works[TRACKING.name] = tracking
     # Every call asks several times, and a line keeps its kind.
-    return functools.cache(functools.partial(_work_of, {TRACKING.name: tracking}))
+    return functools.lru_cache(LINES_MOST)(functools.partial(_work_of, parts.lines, works))
 
 
-def _work_of(works: Mapping[str, Work], line: Line) -> Work:
-    kind = kind_of(line)
+def _work_of(lines: AllLines, works: Mapping[str, Work], line: Line) -> Work:
+    kind = lines.kind_of(line)
     if kind is None:
         raise LookupError(f"a call was granted on {line}, a line of no kind that is known here")
     return works[kind.name]
 
 
-def _mirror(config: Config, parts: Parts) -> Mirror | None:
-    return Mirror(parts.store, encode_request) if config.redis.mirror else None
+async def _decode(others: Works, resolve: Resolve, job: Job) -> TrackingRequest:
+    """Read a job of the tube `requests_flow`, whatever is to be done on its line."""
+    for each in others:
+        if (request := each.read(job)) is not None:
+            return request
+    return await request_in(job, resolve)
+
+
+def _mirror(config: Config, parts: Parts) -> MirrorOfOperations | None:
+    if not config.redis.mirror:
+        return None
+    return MirrorOfOperations(Mirror(parts.store, encode_request), parts.lines)
 
 
 def _retry(config: Config) -> RetryRules:

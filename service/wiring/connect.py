@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import os
 import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import aiohttp
@@ -45,9 +45,8 @@ from service.results.failure import is_lasting, mongodb_down
 from service.results.names import names_of
 from service.results.rulebook import RuleBook, read_changes
 from service.tubes.putter import Putter
-from service.wiring.changed_credentials import marks_of, resume_where_changed
+from service.wiring.lines import AllLines, CourierLines, Works, resume_where_changed
 from tracking.errors import ResultsDown, StoreError
-from tracking.line import Line, courier_line
 
 LOOK_SECONDS = 0.5
 """How often a worker looks for servers that are not up yet."""
@@ -58,6 +57,7 @@ class Parts:
     """What is connected, for the flow to be built of."""
 
     registry: Registry
+    lines: AllLines
     limiter: Limiter
     standings: Standings
     store: Store
@@ -71,12 +71,13 @@ class Parts:
     look: Look
 
 
-async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
+async def connect(config: Config, closing: AsyncExitStack, others: Works = ()) -> Parts:
     """Wait for every server that a worker cannot do without; `closing` ends the connections.
 
-    Raises Refused: then nobody should try again.
+    `others`: what it does besides asking couriers. Raises Refused: nobody should try again then.
     """
     registry = Registry(courier_settings(config).values())
+    lines = AllLines(CourierLines(config, registry), others)
     redis = open_redis(redis_address(config))
     closing.push_async_callback(redis.aclose)
     store = _store(config)
@@ -84,21 +85,20 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     async with open_redis(redis_address(config)) as unchecked:
         await _preflight(config, unchecked, store)
     who = Who(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3))
-    book = RuleBook(config, lambda: store.read(read_changes, store.limits))
-    policy = _policy(config, who, marks_of(registry), book)
-    limiter = _limiter(config, redis, policy, book, _vetting(config))
+    book = RuleBook(lines.rules_of, lambda: store.read(read_changes, store.limits))
+    limiter = _limiter(config, redis, _policy(config, who, lines, book), book, _vetting(config))
     closing.push_async_callback(limiter.close)
     await keep_trying(lambda: _prepared(store))
     await _after_older_versions(redis, book)
-    await keep_trying(lambda: limiter.start([courier_line(slug) for slug in registry.slugs]))
-    await keep_trying(lambda: resume_where_changed(Brakes(redis, book.rules_of), registry))
+    await keep_trying(lambda: limiter.start(lines.known()))
+    await keep_trying(lambda: resume_where_changed(Brakes(redis, book.rules_of), lines))
     secret = await keep_trying(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
-    http = open_session(kept_below(config.worker))
-    closing.push_async_callback(http.close)
+    http = await closing.enter_async_context(open_session(kept_below(config.worker)))
     putter = Putter(config.beanstalkd.servers)
     closing.callback(putter.close)
     return Parts(
         registry,
+        lines,
         limiter,
         Standings(redis, book.rules_of, book),
         store,
@@ -175,12 +175,13 @@ def _vetting(config: Config) -> Vet:
     return vet
 
 
-def _policy(config: Config, who: Who, mark_of: Callable[[Line], str], book: RuleBook) -> Policy:
+def _policy(config: Config, who: Who, lines: AllLines, book: RuleBook) -> Policy:
     return Policy(
         max_age=config.requests.max_age_seconds,
         deaths=config.retry.deaths,
         who=who,
-        mark_of=mark_of,
+        mark_of=lines.mark_of,
+        kind_of=lines.kind_of,
         revisions=book,
     )
 

@@ -19,25 +19,27 @@ from service.preflight.judgement import Refused
 from service.upkeep.own_core import OwnCore
 from service.wiring.assemble import Worker, assemble
 from service.wiring.connect import connect
+from service.wiring.lines import Works
 from service.wiring.process import UNFIT, Beat, asked_or_unfit, keep_beating, on_signals
 
 
-def run(config: Config, beat: Beat) -> int:
+def run(config: Config, beat: Beat, others: Works = ()) -> int:
     """Run one worker process until SIGTERM or SIGINT; returns its exit code.
 
     `beat` is called every second as long as the event loop turns, and once with `works`.
+    `others`: what it does besides asking couriers.
     1: a background task keeps ending. 2: a server was refused because it can lose acknowledged
     work.
     """
-    return asyncio.run(_run(config, beat))
+    return asyncio.run(_run(config, beat, others))
 
 
-async def _run(config: Config, beat: Beat) -> int:
+async def _run(config: Config, beat: Beat, others: Works) -> int:
     config, budget = _fitting(config)
     stopped = on_signals()
     async with contextlib.AsyncExitStack() as closing:
         closing.callback(asyncio.create_task(keep_beating(beat, silence_seconds(config))).cancel)
-        starting = asyncio.create_task(_start(config, closing))
+        starting = asyncio.create_task(_start(config, closing, others))
         stopping = asyncio.create_task(stopped.wait())
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
@@ -78,9 +80,9 @@ def _fitting(config: Config) -> tuple[Config, CallBudget]:
     return structs.replace(config, worker=worker), budget
 
 
-async def _start(config: Config, closing: contextlib.AsyncExitStack) -> Worker:
+async def _start(config: Config, closing: contextlib.AsyncExitStack, others: Works) -> Worker:
     """Connect to everything, build the flow, and begin to take jobs."""
-    worker = assemble(config, await connect(config, closing))
+    worker = assemble(config, await connect(config, closing, others))
     worker.background.start("own core", OwnCore().run)
     closing.push_async_callback(worker.requests.close)
     closing.push_async_callback(worker.drains.close)

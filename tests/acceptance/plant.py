@@ -13,7 +13,7 @@ import queue
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +37,7 @@ from devstack.stack import Stack
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORKER = [sys.executable, str(REPOSITORY / "worker.py")]
+RUN = (*WORKER, "run")
 DATABASES = range(1, 16)
 
 Document = dict[str, Any]
@@ -140,11 +141,17 @@ class Plant:
             self.site.behave(slug, **behaviour)
         return slug
 
-    def hire(self, processes: int = 1, **environment: str) -> RunningWorker:
-        """Start a worker; `ready` waits until it takes jobs."""
+    def line(self, name: str) -> str:
+        """Name a line that is no courier's, and that no other plant has."""
+        return f"~{name}{next(self._ground.names)}"
+
+    def hire(
+        self, processes: int = 1, command: Sequence[str] = RUN, **environment: str
+    ) -> RunningWorker:
+        """Start a worker; `ready` waits until it takes jobs. `command`: a program that runs one."""
         log = self._ground.folder / f"{self._name}_{len(self.workers)}.log"
         settings = self.environment | {"TRACKER_WORKER__PROCESSES": str(processes)}
-        process = self._ground.nursery.start([*WORKER, "run"], log, settings | environment)
+        process = self._ground.nursery.start(command, log, settings | environment)
         worker = RunningWorker(process, log, processes)
         self.workers.append(worker)
         return worker
@@ -178,6 +185,14 @@ class Plant:
     def endings(self) -> Endings:
         """How what was acknowledged has ended, and what is still held."""
         return Endings(self.producer, self.redis, self.mongodb[self._name], self.slugs)
+
+    def collection(self, name: str) -> Collection[Document]:
+        """A collection of this plant's database."""
+        return self.mongodb[self._name][name]
+
+    def file(self, name: str) -> Path:
+        """Where a file of this plant's own may be written."""
+        return self._ground.folder / f"{self._name}_{name}"
 
     def measured(self, what: str, values: Iterable[str]) -> None:
         """Note what was measured; the summary of the run shows it."""

@@ -74,11 +74,13 @@ class Limits:
     remembers_seconds: float = 30.0
     turn: Turn = NOTHING_MORE
     swept: tuple[Swept, ...] = ()
+    busy: frozenset[str] = frozenset()
     rooms: list[int] = field(default_factory=list)
     setbacks: list[Setback] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     used_up: bool = False
     names: list[str] = field(default_factory=list)
+    handed_back: list[str] = field(default_factory=list)
     ids: Iterator[str] = field(default_factory=lambda: map(str, itertools.count()))
 
     async def admit(self, call_id: str, *_: object, full: bool) -> Admission:
@@ -99,7 +101,8 @@ class Limits:
         self.setbacks.append(setback)
         return self._ended("retry", room)._replace(used_up=self.used_up)
 
-    async def hand_back(self, _: Call, room: int) -> Turn:
+    async def hand_back(self, call: Call, room: int) -> Turn:
+        self.handed_back.append(call.id)
         return self._ended("hand back", room)
 
     def _ended(self, how: str, room: int) -> Turn:
@@ -107,9 +110,27 @@ class Limits:
         self.rooms.append(room)
         return NOTHING_MORE
 
-    async def sweep(self, slugs: Sequence[Slug]) -> Sequence[Swept]:
+    async def sweep(self, slugs: Sequence[Slug], removed: Sequence[Slug]) -> Sequence[Swept]:
         self.journal.note(f"sweep {len(slugs)}")
-        return self.swept
+        cleared = (Swept(each, cleared=each not in self.busy) for each in removed)
+        return [*self.swept, *cleared]
+
+
+@dataclass
+class Lines:
+    """The lines that a worker knows; tests change them while it runs."""
+
+    lines: list[Slug]
+    gone: list[Slug] = field(default_factory=list)
+
+    def known(self) -> list[Slug]:
+        return self.lines
+
+    def removed(self) -> list[Slug]:
+        return list(self.gone)
+
+    def cleared(self, line: Slug) -> None:
+        self.gone.remove(line)
 
 
 @dataclass
@@ -249,7 +270,8 @@ class Scene:
         self.receiver = Receiver(
             self.handler, self.drainer, self.dispatcher, self.tasks, self._drains
         )
-        self.sweeper = Sweeper(self.limits, self.dispatcher, [USPS], reach)
+        self.lines = Lines([USPS])
+        self.sweeper = Sweeper(self.limits, self.dispatcher, self.lines, reach)
 
     async def _knows(self, slug: str) -> bool:
         self.journal.note(f"does anybody know {slug}")

@@ -13,7 +13,7 @@ from service.flow.call import Asker, Spare
 from service.flow.dispatch import Dispatcher
 from service.ports import Done, Outcome
 from tracking.call import Attempt, Call, DeadLetter, Decision, Repeat, Setback
-from tracking.errors import CourierDown, CourierError
+from tracking.errors import CourierDown, CourierError, NotStarted
 from tracking.request import Number
 
 
@@ -23,12 +23,14 @@ class Echo:
     def __init__(self, scene: Scene) -> None:
         self.journal = scene.journal
         self.asked: list[list[str]] = []
-        self.hangs = False
+        self.hangs = self.unsent = False
 
     async def perform(self, calls: Sequence[Call]) -> Sequence[Outcome]:
         self.asked.append([each.request.number for each in calls])
         if self.hangs:
             await asyncio.Event().wait()
+        if self.unsent:
+            return [NotStarted("the grant is long past") for _ in calls]
         return [
             CourierDown("it is down")
             if each.request.number.startswith("D")
@@ -104,6 +106,37 @@ async def test_all_of_a_group_are_handed_back_when_the_worker_stops(stage: Stage
 
     assert await carrying
     assert stage.journal.steps == ["hand back", "hand back"]
+    # Each goes to the head of its list, so that the first is first again.
+    assert stage.limits.handed_back == ["c2", "c1"]
+
+
+async def test_what_is_left_of_a_group_is_handed_back_when_the_worker_stops(stage: Stage) -> None:
+    hung = asyncio.Event()
+
+    async def store(call: Call, *_: object) -> None:
+        if call.id == "c2":
+            hung.set()
+            await asyncio.Event().wait()
+
+    stage.echo.store = store  # type: ignore[method-assign]
+    carrying = asyncio.create_task(stage.dispatcher.carry(group("A", "B", "C")))
+    await hung.wait()
+
+    carrying.cancel()
+
+    assert await carrying
+    assert stage.journal.steps == ["finish", "hand back", "hand back"]
+    assert stage.limits.handed_back == ["c3", "c2"]
+
+
+async def test_a_group_that_was_not_sent_goes_back_in_its_order(stage: Stage) -> None:
+    calls = group("A", "B", "C")
+    calls[0].permit.started = False  # type: ignore[misc]
+    stage.echo.unsent = True
+
+    assert await stage.dispatcher.carry(calls)
+
+    assert stage.limits.handed_back == ["c3", "c2", "c1"]
 
 
 async def test_a_group_that_is_not_answered_in_time_fails_as_one(stage: Stage) -> None:

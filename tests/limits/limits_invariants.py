@@ -66,6 +66,7 @@ class Snapshot:
     records: dict[str, dict[str, Any]]
     flying: dict[str, dict[str, Any]]
     index: dict[str, str]
+    groups: dict[str, int]
     leases: list[str]
     starts: list[str]
     rest: dict[str, list[str]]
@@ -84,12 +85,18 @@ def take_snapshot(redis: Redis) -> Snapshot:
     pipeline.hgetall(KEYS.wait_order)
     manual, automatic, later, requests, inflight, leases, starts, order = pipeline.execute()
     records = {n: json.loads(text) for n, text in requests.items() if n[0] != "!"}
-    flying = {n: json.loads(text) for n, text in inflight.items() if n[0] != "="}
+    flying = {n: json.loads(text) for n, text in inflight.items() if n[0] not in "=#"}
     index = {n[1:]: text for n, text in inflight.items() if n[0] == "="}
+    groups = {n[1:]: int(text) for n, text in inflight.items() if n[0] == "#"}
     lists = {"manual": manual, "automatic": automatic}
     rest = {key: redis.lrange(key, 0, -1) for key in redis.keys(f"{KEYS.operations}*")}
     order = {name: int(text) for name, text in order.items()}
-    return Snapshot(lists, later, records, flying, index, leases, starts, rest, order)
+    return Snapshot(lists, later, records, flying, index, groups, leases, starts, rest, order)
+
+
+def lead_of(call_id: str) -> str:
+    """The call whose slot and start a call shares: its own, unless it rides."""
+    return call_id.partition("~")[0]
 
 
 def check(redis: Redis, rules: Rules, by_hand: set[str], *, flag_until: float) -> None:
@@ -99,6 +106,7 @@ def check(redis: Redis, rules: Rules, by_hand: set[str], *, flag_until: float) -
     """
     seen = take_snapshot(redis)
     _limits_hold(seen, rules)
+    _a_group_is_one_call(seen)
     _projections_are_right(redis, seen)
     _the_flag_tells_that_somebody_waits(redis, seen, flag_until)
     _everybody_waits_in_one_place(seen, by_hand)
@@ -187,7 +195,7 @@ def whole_records(redis: Redis, but: str) -> list[tuple[str, str, str, str]]:
     found = []
     for key in (KEYS.wait_requests, KEYS.wait_inflight):
         for field, text in sorted(redis.hgetall(key).items()):
-            if field[0] not in "!=" and not json.loads(text).get("listed"):
+            if field[0] not in "!=#" and not json.loads(text).get("listed"):
                 number = field if key == KEYS.wait_requests else json.loads(text)["n"]
                 found.append((key, field, number, text))
     return [each for each in found if each[0] != KEYS.wait_requests or each[2] != but]
@@ -225,6 +233,23 @@ def _limits_hold(seen: Snapshot, rules: Rules) -> None:
     assert len(seen.leases) <= rules.concurrent
     assert len(seen.starts) <= rules.per_second
     assert seen.index == {record["n"]: call_id for call_id, record in seen.flying.items()}
+
+
+def _a_group_is_one_call(seen: Snapshot) -> None:
+    """One lease, one start, counted until the last of its numbers has ended."""
+    members: dict[str, list[dict[str, Any]]] = {}
+    for call_id, record in seen.flying.items():
+        assert record.get("lead", call_id) == lead_of(call_id), (call_id, record)
+        if "lead" in record:
+            members.setdefault(record["lead"], []).append(record)
+    assert {lead: len(records) for lead, records in members.items()} == seen.groups
+    for records in members.values():
+        bare = [number_and_account(record["n"])[0] for record in records]
+        assert len(set(bare)) == len(bare), "a number rides with itself"
+        assert not any(record.get("deaths") for record in records), "it rides after a death"
+        assert len({(record["at"], record["granted"]) for record in records}) == 1
+    assert not any("~" in each for each in (*seen.leases, *seen.starts))
+    assert not any("lead" in record for record in seen.records.values())
 
 
 def _projections_are_right(redis: Redis, seen: Snapshot) -> None:
@@ -265,7 +290,8 @@ def _positions_are_right(seen: Snapshot) -> None:
     for number, record in seen.records.items():
         if record.get("state") is None:
             name = "automatic" if record.get("auto") else "manual"
-            assert seen.lists[name][record["position"] - seen.order.get(name, 0)] == number
+            index = record["position"] - seen.order.get(name, 0)
+            assert seen.lists[name][index] == number, (number, record, seen.lists, seen.order)
         else:
             assert "position" not in record
     assert not any("position" in record for record in seen.flying.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis.stateful import RuleBasedStateMachine
@@ -34,14 +34,14 @@ class Step:
     then: Callable[[Reply], None]
 
 
-def written(steps: Sequence[Step], worker: str) -> list[Any]:
+def written(steps: Sequence[Step], worker: str, rules: Rules = RULES) -> list[Any]:
     """Keys and arguments of one script of all these steps (lua/lib/batch.lua)."""
     widths = {step.name: 2 + len(step.args) for step in steps}
     kinds = " ".join(f"{name} {width}" for name, width in widths.items())
     same = {"epoch": EPOCH, "token": worker, "deaths": 2, "revision": 0, "max_age_ms": 30_000}
     which = list(widths)
     values = [each for step in steps for each in (which.index(step.name), "[]", *step.args)]
-    return [1, KEYS.wait_list, 0, 1, kinds, write_rules(RULES, same), 1, *values]
+    return [1, KEYS.wait_list, 0, 1, kinds, write_rules(rules, same), 1, *values]
 
 
 class Sender(RuleBasedStateMachine):
@@ -57,6 +57,7 @@ class Sender(RuleBasedStateMachine):
         self.redis = Redis.from_url(url, decode_responses=True)
         self.redis.flushdb()
         self.redis.set(KEYS.epoch, f"{EPOCH} 0")
+        self.rules = RULES
         self.leaps: list[tuple[str, str]] = []
         self.together = together
         self.queue: list[Step] = []
@@ -95,7 +96,7 @@ class Sender(RuleBasedStateMachine):
         self.queue, self.sent, self.worker = [], 1, "w1"
         flag_until = self._flag_until()
         for _ in range(sent):
-            replies = self.redis.eval(self.text, *written(steps, worker))
+            replies = self.redis.eval(self.text, *written(steps, worker, self.rules))
         for step, reply in zip(steps, replies, strict=True):
             self.hear(step.name, reply, worker)
             if step.name not in SETTLES_NOTHING and not (step.name == "finish" and reply[1] == 1):
@@ -108,6 +109,11 @@ class Sender(RuleBasedStateMachine):
         for key, member in self.leaps:
             self.redis.zadd(key, {member: 1}, xx=True)
         self.leaps.clear()
+
+    def answer_together(self, most: int) -> None:
+        """From now on the courier answers for so many numbers in one call."""
+        self.flush()
+        self.rules = replace(RULES, together=most)
 
     def _flag_until(self) -> float:
         """Until when, by time.monotonic(), who waits has a flag, once a script settles the line.

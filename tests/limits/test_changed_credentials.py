@@ -10,12 +10,14 @@ from couriers.http.settings import CourierSettings
 from couriers.registry import Registry
 from limits.braking import Brakes
 from limits.limiter import Policy
-from service.wiring.changed_credentials import marks_of, resume_where_changed
+from service.config.schema import Config
+from service.wiring.lines import CourierLines, resume_where_changed
 from tracking.line import Line
 
 
-def registry(secret: str) -> Registry:
-    return Registry([CourierSettings(USPS, credentials={"client_id": "me", "secret": secret})])
+def lines(secret: str) -> CourierLines:
+    own = CourierSettings(USPS, credentials={"client_id": "me", "secret": secret})
+    return CourierLines(Config(), Registry([own]))
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ async def brakes(redis: Redis) -> Brakes:
 
 @pytest.fixture
 async def refused(hire: Hire) -> Worker:
-    worker = await hire(policy=Policy(mark_of=marks_of(registry("wrong"))))
+    worker = await hire(policy=Policy(mark_of=lines("wrong").mark_of))
     for number in ("N001", "N002", "N003"):
         await worker.limiter.retry(await worker.granted(number), failed("auth_failed"), 0)
     return worker
@@ -35,7 +37,7 @@ async def refused(hire: Hire) -> Worker:
 async def test_other_credentials_end_the_pause_of_wrong_ones(
     refused: Worker, brakes: Brakes, redis: Redis
 ) -> None:
-    await resume_where_changed(brakes, registry("right"))
+    await resume_where_changed(brakes, lines("right"))
 
     assert await redis.exists(KEYS.calls_paused, KEYS.calls_brake) == 0
     calls = (await refused.take(claims=True)).calls
@@ -46,10 +48,10 @@ async def test_other_credentials_end_the_pause_of_wrong_ones(
 async def test_they_are_tried_at_once_for_too_few_numbers_to_stop_a_line(
     hire: Hire, brakes: Brakes
 ) -> None:
-    worker = await hire(policy=Policy(mark_of=marks_of(registry("wrong"))))
+    worker = await hire(policy=Policy(mark_of=lines("wrong").mark_of))
     await worker.limiter.retry(await worker.granted("N001"), failed("auth_failed"), 0)
 
-    await resume_where_changed(brakes, registry("right"))
+    await resume_where_changed(brakes, lines("right"))
 
     assert [call.request.number for call in (await worker.take(claims=True)).calls] == ["N001"]
 
@@ -57,7 +59,7 @@ async def test_they_are_tried_at_once_for_too_few_numbers_to_stop_a_line(
 async def test_the_same_credentials_end_no_pause(
     refused: Worker, brakes: Brakes, redis: Redis
 ) -> None:
-    await resume_where_changed(brakes, registry("wrong"))
+    await resume_where_changed(brakes, lines("wrong"))
 
     assert await redis.get(KEYS.calls_paused) == "auth_failed"
     assert (await refused.take()).calls == ()
@@ -67,7 +69,7 @@ async def test_the_same_credentials_end_no_pause(
 async def test_other_credentials_do_not_end_a_pause_by_hand(brakes: Brakes, redis: Redis) -> None:
     await brakes.pause(Line(USPS), None)
 
-    await resume_where_changed(brakes, registry("right"))
+    await resume_where_changed(brakes, lines("right"))
 
     assert await redis.exists(KEYS.calls_held)
 

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 from limits_bench import KEYS, NO_PLACES, verdict
 from limits_invariants import (
     accounts_are_apart,
@@ -17,6 +17,7 @@ from limits_invariants import (
     check,
     claims_end,
     ended,
+    lead_of,
     left,
     places_of,
     pushed_wait,
@@ -25,7 +26,7 @@ from limits_invariants import (
     take_snapshot,
     whole_records,
 )
-from sender import RULES, Reply, Sender, Step, written
+from sender import Reply, Sender, Step, written
 from walk_answers import said_in, verdict_by
 
 from limits.codec import write_request
@@ -53,6 +54,7 @@ BREAKABLE = [
     *(KEYS.wait_inflight, KEYS.wait_order, KEYS.calls_leases, KEYS.call_starts),
 ]
 """Not the counters: what happens meanwhile is in none."""
+TOGETHER = st.sampled_from([1, 2, 5])
 GIVES_DUTIES = {"take", "finish", "retry", "hand_back"}
 
 
@@ -231,10 +233,22 @@ class Walk(Sender):
 
     @rule(pick=PICK, late=st.booleans())
     def a_worker_vanishes(self, pick: int, *, late: bool) -> None:
+        """With the whole group, which has one lease."""
         call = self.any_call(pick)
-        self.leaps.append((KEYS.calls_leases, call[0]))
-        if late:  # it was only asleep, and ends its call after all
-            self.calls.append(call)
+        lead = lead_of(call[0])
+        self.leaps.append((KEYS.calls_leases, lead))
+        group = [call, *(each for each in self.calls if lead_of(each[0]) == lead)]
+        self.calls = [each for each in self.calls if each not in group]
+        if late:  # it was only asleep, and ends its calls after all
+            self.calls += group
+
+    @initialize(most=TOGETHER)
+    def a_courier_answers_for_some_in_one_call(self, most: int) -> None:
+        self.answer_together(most)
+
+    @rule(most=TOGETHER)
+    def the_rules_are_changed(self, most: int) -> None:
+        self.answer_together(most)
 
     @rule(sent=SENT)
     def sweep(self, sent: int) -> None:
@@ -298,7 +312,7 @@ class Walk(Sender):
             "back": (call[0], 0, self.new("t"), 1),
         }
         name = "hand_back" if step == "back" else step
-        self.redis.eval(self.text, *written([Step(name, args[step], print)], "w1"))
+        self.redis.eval(self.text, *written([Step(name, args[step], print)], "w1", self.rules))
 
     def _heal(self) -> None:
         """Every lease ends, and sweeps put all back into line; drain jobs come with that."""
@@ -371,7 +385,7 @@ class Walk(Sender):
     @invariant()
     def all_is_as_it_must_be(self) -> None:
         accounts_are_apart(self.redis)
-        check(self.redis, RULES, self.by_hand, flag_until=self.flag_until)
+        check(self.redis, self.rules, self.by_hand, flag_until=self.flag_until)
 
     def teardown(self) -> None:
         """Once quiet: nobody waits, nothing runs, and everything that was asked for has ended."""
@@ -387,7 +401,7 @@ class Walk(Sender):
             claims_end(self.redis)
             self.sweep(1)
             self.take(3, 1, 1, "w1")
-        check(self.redis, RULES, self.by_hand, flag_until=self.flag_until)
+        check(self.redis, self.rules, self.by_hand, flag_until=self.flag_until)
         assert left(self.redis) == []
         assert self.asked_for <= ended(self.redis).keys()
         self.redis.close()

@@ -4,7 +4,8 @@ brake: what stops all calls of a line, and what lets them go on.
 calls_paused   why nobody calls, until it expires
 calls_held     somebody paused the line by hand; it expires where an end was named
 calls_brake    what is known of a line whose calls fail, JSON:
-  failed    the numbers that failed in a row, each once, and no more than it takes to stop the line
+  failed    the numbers that failed in a row, each once, and no more than it takes to stop the line; a group
+            is the id of the call that leads it
   why       of the newest failure; firm: an answer does not end its pause
   pauses    how many there were in a row, each longer than the last (but for those that the courier
             named); after each, one call alone tries

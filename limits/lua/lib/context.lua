@@ -9,9 +9,10 @@ KEYS     wait_list:<line>, one for each line; the line's other keys are named fr
 
 What a step works with:
 rules    of the line: epoch, revision (of the rules, as MongoDB counts their changes; -1: the worker knows
-         none of this epoch), token (of this process), concurrent, per_second, window_us, lane_us (how
+         none of this epoch), token (of this process), concurrent, per_second, together, window_us, lane_us (how
          far ahead a lane can lie, of whatever process), late_us, ahead_us, lease_us, max_waiting, max_age_ms, answer_ms, deaths, per_hour, per_day,
-         day_resets_at_us; merges, remembers, takes_over (of the line's kind: tracking/line.py)
+         day_resets_at_us; merges, remembers, takes_over, operations, counted (of the line's kind:
+         tracking/line.py)
 known    what is known of the line: lib/memory.lua alone reads and writes it
 budget   what is left of this script's time
 is_full  Redis has reached its maxmemory: no new request may be taken

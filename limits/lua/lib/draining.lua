@@ -5,7 +5,7 @@ local ASK_AT_LEAST_US = 30000000
 
 -- µs that each one in line waits behind the one before, where calls take so long.
 local function each_us(took)
-  return math.max(rules.window_us / rules.per_second, took / rules.concurrent)
+  return math.max(rules.window_us / rules.per_second, took / rules.concurrent) / rules.together
 end
 
 -- The flag's TTL is the estimate of when the last one that waits is due. It runs down by itself, so it

@@ -1,48 +1,84 @@
 --[[
 flight: calls that run. wait_inflight holds call id → record and =number → call id, so that a
 number never runs twice at once and the record outlives the worker.
+
+A group is a call and those that ride with it, one HTTP request for several numbers: it has the start and the
+lease of the call that leads it. #lead → how many of the group still run: its slot is free with the last of
+them, whichever that is, so that this field may outlive the record of the lead. A rider's id is that of the
+lead with ~2, ~3, … behind.
 ]]
 local function running(number)
   return call('HGET', INFLIGHT, '=' .. number)
 end
 
--- at: µs, of the start. Returns the record as it is written.
-local function put_in_flight(id, number, record, at)
+-- The number without the account that asks for it.
+local function bare(number)
+  return string.match(number, '^[^@]*')
+end
+
+-- The call whose slot and start a call shares, as its id tells: its own, unless it rides.
+local function lead_of(id)
+  return string.match(id, '^(.*)~%d+$') or id
+end
+
+-- at: µs, of the start; lead: of its group, or nil. Returns the record as it is to be written.
+local function flown(number, record, at, lead)
   local waited = not record.n and record.listed and rest_of(number, record)
   record.state, record.position = nil, nil
-  record.n, record.at, record.granted = number, digits(at), digits(now)
+  record.n, record.at, record.granted, record.lead = number, digits(at), digits(now), lead
   if waited then move_rest(waited, rest_of(number, record)) end
-  local text = cjson.encode(record)
+  return cjson.encode(record)
+end
+
+local function put_in_flight(id, number, record, at)
+  local text = flown(number, record, at)
   call('HSET', INFLIGHT, id, text, '=' .. number, id)
   return text
 end
 
-local grant, grant_new, granted_before
+local grant, grant_new, grant_group, granted_before, group_before
 do
   local function reply_of(id, record, text)
     local ids = record.ids and ids_of(record.n, record)
     return { id, record.at, record.granted, text, ids and cjson.encode({ ids = ids }) or '{}' }
   end
 
-  local function begin(id, number, record, at, lane)
+  local function begin(id, at, lane)
     budget.left = budget.left - 2
     start(id, at, lane)
     add_lease(id)
     count('calls')
-    return reply_of(id, record, put_in_flight(id, number, record, at))
   end
 
   -- Returns {call id, start in µs, grant in µs, record, {ids: of at most 100 operations}}.
   function grant(id, number, record, at, lane)
-    local reply = begin(id, number, record, at, lane)
+    begin(id, at, lane)
+    local reply = reply_of(id, record, put_in_flight(id, number, record, at))
     run_all(number, record)
     return reply
+  end
+
+  -- The same for several numbers: {number, record} of each, the lead's first. Returns the grant of the lead, and
+  -- those of its riders.
+  function grant_group(id, members, at, lane)
+    begin(id, at, lane)
+    local fields, grants = { '#' .. id, #members }, {}
+    for i, each in ipairs(members) do
+      local own, number, record = i == 1 and id or id .. '~' .. i, unpack(each)
+      local text = flown(number, record, at, id)
+      for _, value in ipairs({ own, text, '=' .. number, own }) do table.insert(fields, value) end
+      table.insert(grants, reply_of(own, record, text))
+    end
+    call('HSET', INFLIGHT, unpack(fields))
+    for _, each in ipairs(members) do run_all(unpack(each)) end
+    return table.remove(grants, 1), grants
   end
 
   -- The same for a record of one new request, whose operation was read or made a moment ago.
   function grant_new(id, number, record, operation, at, lane)
     move(operation.id, operation, 'RUNNING', { started = now_ms })
-    return begin(id, number, record, at, lane)
+    begin(id, at, lane)
+    return reply_of(id, record, put_in_flight(id, number, record, at))
   end
 
   -- A grant that was made before: the reply was lost and the script is sent again.
@@ -50,6 +86,20 @@ do
     local text = call('HGET', INFLIGHT, id)
     local record = record_in(INFLIGHT, id, text)
     return record and reply_of(id, record, text)
+  end
+
+  -- The same of a call and of those that ride with it, added to `grants`. Returns whether there was one.
+  function group_before(id, grants)
+    local text = call('HGET', INFLIGHT, id)
+    local record = record_in(INFLIGHT, id, text)
+    if not record then return false end
+    local before, members = reply_of(id, record, text), 1
+    while before do
+      table.insert(grants, before)
+      members = members + 1
+      before = record.lead and granted_before(id .. '~' .. members)
+    end
+    return true
   end
 end
 
@@ -76,18 +126,31 @@ local function gathered(id, record)
   return record.listed <= FEW
 end
 
--- Takes a call out of flight. `runs`: its number's call, if that is known; of `record` its number is read
--- only. Returns whether its lease
--- was still there.
+-- Whether a call is one to the courier: what is done or counted once for a group is done for its lead.
+local function leads(id, record)
+  return not record.lead or record.lead == id
+end
+
+-- Whether a call that ends frees its slot: others of its group may still run.
+local function is_last(id, record)
+  if not record then return call('HEXISTS', INFLIGHT, '#' .. id) == 0 end
+  return not record.lead or tonumber(call('HGET', INFLIGHT, '#' .. record.lead) or 1) <= 1
+end
+
+-- Takes a call out of flight. `runs`: its number's call, if that is known; of `record` its number and its lead
+-- are read only. Returns whether its slot was still held, and whether it is free now.
 local function land(id, record, runs)
-  local leased = end_lease(id)
-  if not record then return leased end
+  local last, lead = is_last(id, record), record and record.lead
+  local leased = not last or end_lease(lead or id)
+  if not record then return leased, last end
+  if lead and last then call('HDEL', INFLIGHT, '#' .. lead) end
+  if not last then call('HINCRBY', INFLIGHT, '#' .. lead, -1) end
   if (runs or running(record.n)) == id then
     call('HDEL', INFLIGHT, id, '=' .. record.n)
   else
     call('HDEL', INFLIGHT, id)
   end
-  return leased
+  return leased, last
 end
 
 -- A forgotten call goes back nowhere; what was put behind it since then takes a turn of its own.
@@ -104,12 +167,12 @@ local function land_to_wait(id, record, put_back)
     land(id)
     return nil
   end
-  local number, goes_on = record.n, not record.forgotten
+  local number, lead, goes_on = record.n, record.lead, not record.forgotten
   if goes_on then
     wait_again(record)
     put_back(number, record)
   end
-  land(id, { n = number })
+  land(id, { n = number, lead = lead })
   if not goes_on then return go_on_without(number) end
   return number
 end

@@ -22,6 +22,7 @@ NUMBER@account, wherever a script has a number: so nothing of it is in a record,
   state     nil: listed; "later": in wait_later; "behind": its number runs
   position  while listed: of its number, see lib/lists.lua
   n, at, granted                 while in flight: number, start and grant in µs (as text)
+  lead      while in flight in a group: id of the call whose start and lease it shares (lib/flight.lua)
 ]]
 -- The record in `text`, of this field. One that cannot be read is set aside for a person, and everything
 -- goes on without it: else it would stop all that its line does.

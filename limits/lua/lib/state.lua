@@ -163,11 +163,9 @@ do
 
   -- Every end of an operation, whatever script it comes from. What is to follow from an end begins here.
   -- Its status gets an end of its own when it is archived: archive.lua.
-  local function note_end(id, operation, was, verdict)
+  local function write_end(id, operation, was, verdict)
     call('SET', STATUS .. id, written(operation, verdict.state, verdict))
     redis.pcall('ZADD', TO_ARCHIVE, now_ms, id) -- who archives tells of a key of another type
-    count(verdict.state)
-    tally_end(operation, verdict)
     tell_of_end(id, verdict.state)
     redis.pcall('PUBLISH', STATUS .. id, '') -- a user without channels may not: who waits looks, too
     if not operation.anonymous and (was == 'WAITING' or was == 'RUNNING') then
@@ -175,8 +173,26 @@ do
     end
   end
 
+  local function note_end(id, operation, was, verdict)
+    if rules.operations then write_end(id, operation, was, verdict) end
+    count(verdict.state)
+    tally_end(operation, verdict)
+  end
+
+  local function write_state(id, operation, was, state, verdict)
+    if state == 'WAITING' and operation.anonymous then
+      call('DEL', STATUS .. id)
+      return
+    end
+    call('SET', STATUS .. id, written(operation, state, verdict))
+    if was ~= 'RUNNING' and was ~= 'WAITING' and not operation.anonymous then
+      count_open(operation, 1)
+    end
+  end
+
   -- Brings an operation, as it was read, to another state. verdict: of an end; of RUNNING, `started`.
-  -- Returns false when it must not go there: that is counted, and nothing is changed.
+  -- Returns false when it must not go there: that is counted, and nothing is changed. Of a line that has no
+  -- operations nothing is written: the record of its number alone tells where a request stands.
   function move(id, operation, state, verdict)
     local was = operation.status or 'NONE'
     if not string.find(MOVES[was] or '', state, 1, true) then
@@ -186,15 +202,11 @@ do
     budget.left = budget.left - 1
     if ENDED[state] then
       note_end(id, operation, was, verdict)
-    elseif state == 'WAITING' and operation.anonymous then
-      call('DEL', STATUS .. id)
-    else
-      call('SET', STATUS .. id, written(operation, state, verdict))
-      if was ~= 'RUNNING' and was ~= 'WAITING' and not operation.anonymous then
-        count_open(operation, 1)
-      end
+    elseif rules.operations then
+      write_state(id, operation, was, state, verdict)
     end
-    if state ~= 'WAITING' and was ~= 'RUNNING' then note_of_parcel(id, operation) end
+    local is_told = rules.operations and rules.counted
+    if is_told and state ~= 'WAITING' and was ~= 'RUNNING' then note_of_parcel(id, operation) end
     operation.status = state
     return true
   end
@@ -212,7 +224,7 @@ end
 -- when it has ended. Returns its id too.
 local function anonymous_operation(number, anon)
   local id = anonymous_id(number, anon.id)
-  local operation = operation_in(call('GET', STATUS .. id))
+  local operation = rules.operations and operation_in(call('GET', STATUS .. id))
     or { tracking = tracking_of(number), at = anon.at, auto = anon.auto }
   operation.anonymous = true
   return not ENDED[operation.status] and operation or nil, id

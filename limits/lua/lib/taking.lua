@@ -14,7 +14,7 @@ do
     local record = read_record(REQUESTS, number)
     if not record then
       local anon = { id = 'hand-' .. base, at = now_ms }
-      local answer = fresh(call('GET', ANSWER .. number))
+      local answer = rules.remembers and fresh(call('GET', ANSWER .. number))
       if answer and serves(answer, {}) and end_anonymous(number, anon, answer) then return nil end
       return { since = now_ms, anon = anon }, running(number)
     end
@@ -57,9 +57,57 @@ do
     return true
   end
 
-  -- Returns the grant for the next in line, or nil; and why nobody more can be looked at now, or nil.
+  -- Whether a number may be called together with others. After a death it is alone: should it have killed the
+  -- worker, nobody else is charged for it once more. And where many wait for it, they take a script's time.
+  local function goes_along(record)
+    return (record.deaths or 0) == 0 and not record.listed
+  end
+
+  -- While one call alone tries, it is for one number: of several, one that always fails would hide what the
+  -- others tell.
+  local function takes_riders(record)
+    return rules.together > 1 and goes_along(record) and not calls_alone()
+  end
+
+  -- Looks at the next in line; `list`: of the lead, which comes first. Returns whether it may be followed by
+  -- more, and its number and record where it may ride.
+  local function next_rider(list, base)
+    local other = list == MANUAL and AUTOMATIC or MANUAL
+    local from = numbers(list) > 0 and list or numbers(other) > 0 and other
+    local number = from and next_of(from) or ''
+    if number == '' then return false end
+    local record, runs = wanted(number, base)
+    if record and runs then put_behind(number, record) end
+    return record ~= false, number, record and not runs and record or nil
+  end
+
+  -- The lead, and those next in line who ride with it. Who cannot ride keeps its place, and so does a number that
+  -- rides already, for another account. A group may take longer than what is left of the script's
+  -- time: a call that is not full is dearer.
+  local function members_of(number, record, list, base)
+    local RIDER_COSTS, MOST_STAY = 4, 10
+    local members, names, stay = { { number, record } }, { [bare(number)] = true }, {}
+    local least = -RIDER_COSTS * rules.together
+    while #members < rules.together and #stay < MOST_STAY and budget.left > least do
+      -- A key of this number is not what it should be: a sweep puts it back into line.
+      local done, goes_on, name, rider = pcall(next_rider, list, base)
+      if not done or not goes_on then break end
+      budget.left = budget.left - (rider and rider.ids or 1)
+      if rider and (names[bare(name)] or not goes_along(rider)) then
+        table.insert(stay, { name, rider })
+      elseif rider then
+        names[bare(name)] = true
+        table.insert(members, { name, rider })
+      end
+    end
+    for i = #stay, 1, -1 do put_head(unpack(stay[i])) end
+    return members
+  end
+
+  -- Returns the grant for the next in line, or nil; why nobody more can be looked at now, or nil; and the grants
+  -- of its riders, or nil.
   local function grant_next(base, index, at, lane)
-    local number = next_number()
+    local number, list = next_number()
     if not number then return nil, 'empty' end
     if number == '' then return nil, 'more' end
     local record, runs = wanted(number, base)
@@ -67,57 +115,62 @@ do
     if not record then return nil end
     if runs then return put_behind(number, record) end
     if is_passed_over(record) then return put_tail(number, record) end
-    return grant(base .. ':' .. index, number, record, at, lane)
+    local id, members = base .. ':' .. index, takes_riders(record) and members_of(number, record, list, base)
+    if not members or #members == 1 then return grant(id, number, record, at, lane) end
+    local lead, riders = grant_group(id, members, at, lane)
+    return lead, nil, riders
   end
 
-  -- Grants up to `room` waiting requests, calls named base:1, base:2, …
+  -- Grants up to `room` calls for waiting requests, named base:1, base:2, …, each perhaps with riders.
   -- Returns the grants, and when nobody more may start: why and when to look again. A full process
   -- (room -1) is to come by itself as soon as it has room, and to say before long that it still waits.
   local function take(base, room)
-    local grants = {}
+    local grants, calls = {}, 0
     passed, least = 0, nil
     move_due()
     for _ = 1, 100 do
       if room == 0 then return grants, 'room', now end
       local at, lane, ask = opening()
       if not at then return grants, lane, ask end
-      if #grants == room then return grants, 'more', now end
+      if calls == room then return grants, 'more', now end
       if room < 0 and waits() > 0 then return grants, 'full', now + ASK_AT_LEAST_US end
       if budget.left <= 0 then return grants, 'more', now end
-      local done, granted, why = pcall(grant_next, base, #grants + 1, at, lane)
+      local done, granted, why, riders = pcall(grant_next, base, calls + 1, at, lane)
       -- A key of this number is not what it should be: a sweep puts it back into line. The worker
       -- is to hear of those that were granted before it.
-      if not done and #grants == 0 then error(granted, 0) end
+      if not done and calls == 0 then error(granted, 0) end
       if not done then return grants, 'more', now end
       if why == 'empty' then return grants, why, nil end
       if why then return grants, why, now end
-      if granted then table.insert(grants, granted) end
+      if granted then
+        calls = calls + 1
+        table.insert(grants, granted)
+        for i = 1, riders and #riders or 0 do table.insert(grants, riders[i]) end
+      end
     end
     return grants, 'more', now
   end
 
-  -- The grants of a script that is sent again because its reply was lost.
+  -- The grants of a script that is sent again because its reply was lost, and how many calls they are.
   local function taken_before(base)
-    local grants = {}
-    repeat
-      local before = granted_before(base .. ':' .. (#grants + 1))
-      if before then table.insert(grants, before) end
-    until not before
-    return grants
+    local grants, calls = {}, 0
+    while group_before(base .. ':' .. (calls + 1), grants) do calls = calls + 1 end
+    return grants, calls
   end
 
   -- What take does, and every step that frees a slot does next. Sent again it answers the same.
   -- first: the call that ends was still in flight, so this step has taken nothing before.
   function turn(base, room, claims, first)
     room = tonumber(room)
-    local grants = first and {} or taken_before(base)
+    local grants, calls = {}, 0
+    if not first then grants, calls = taken_before(base) end
     local why, look_again = 'more', now
     local nothing_left = nobody_waits() and not signs()[DRAINS] and not signs()[IS_FLAGGED]
     if #grants == 0 and nothing_left then
       return grants, 'empty', 0, 0
     elseif #grants == 0 then
       grants, why, look_again = take(base, room)
-    elseif #grants < room then
+    elseif calls < room then
       local at
       at, why, look_again = opening()
       if at then why, look_again = 'more', now end
@@ -140,8 +193,8 @@ end
 -- puts it, and the slot to the next in line. Does nothing to a call that this process lost.
 local function end_unanswered(id, base, room, put_back)
   drop_ended(LEASES)
-  note_measured(id)
   local record = read_record(INFLIGHT, id)
+  if not record or leads(id, record) then note_measured(id) end
   if record and not gathered(id, record) then return NOT_BEGUN end
   local number = land_to_wait(id, record, put_back)
   local grants, why, ask, put = turn(base, room, false, number ~= nil)

@@ -29,6 +29,7 @@ do
 
   -- Counts what happened to requests of this line's courier.
   function tally(what, by)
+    if not rules.counted then return end
     local here = slugs[slug]
     if not here then
       here = {}
@@ -54,7 +55,7 @@ do
     local waited, state = bound((verdict.started or now_ms) - operation.at), verdict.state
     tally(state .. ' ' .. waited .. ' ' .. (took or '-'))
     took = nil
-    ends[state] = (ends[state] or 0) + 1
+    if rules.operations then ends[state] = (ends[state] or 0) + 1 end
   end
 
   -- Returns whether a field is new, as all are of a new hash.
@@ -69,6 +70,8 @@ do
 
   -- Once, at the end of the script.
   function write_tallies()
+    if ends.SUCCESS then call('INCRBY', 'tracking:stats:successes', ends.SUCCESS) end
+    if ends.ERROR then call('INCRBY', 'tracking:stats:errors', ends.ERROR) end
     if not next(all) then return end
     local seconds = math.floor(now_ms / 1000)
     local begins = seconds - seconds % 600
@@ -80,7 +83,5 @@ do
       end
     end
     add('tracking:stats1:' .. seconds - seconds % 10, all, HOUR_MS)
-    if ends.SUCCESS then call('INCRBY', 'tracking:stats:successes', ends.SUCCESS) end
-    if ends.ERROR then call('INCRBY', 'tracking:stats:errors', ends.ERROR) end
   end
 end

@@ -32,7 +32,7 @@ do
   local function with_parked(number, record)
     local parked = read_record(REQUESTS, number)
     local flown = record.n and record.listed and rest_of(number, record)
-    record.n, record.at, record.granted, record.job, record.dying = nil, nil, nil, nil, nil
+    record.n, record.at, record.granted, record.job, record.dying, record.lead = nil, nil, nil, nil, nil, nil
     if flown then move_rest(flown, rest_of(number, record)) end
     if not parked then return record end
     unlist(number, parked)
@@ -72,7 +72,7 @@ local function drop(number, record)
   call('HDEL', REQUESTS, number)
 end
 
-local end_waiting, next_number
+local end_waiting, next_number, next_of
 do
   -- Pushed by hand a number may be anything. A courier refuses dots; other bytes could break what holds them.
   -- What waits for another account has a record, and what has none is main's.
@@ -114,13 +114,18 @@ do
     return counted(verdict.state) - before, looked
   end
 
-  -- The next number: of the MANUAL list, but every fourth time of the AUTOMATIC one while both wait; ''
+  -- The next number of a list, '' when more gaps are to be passed over.
+  function next_of(list)
+    return plain(pop_first(list))
+  end
+
+  -- The next number, and its list: the MANUAL one, but every fourth time the AUTOMATIC one while both wait; ''
   -- when more gaps are to be passed over.
   function next_number()
     if waits() == 0 then return nil end
     local list = numbers(MANUAL) > 0 and MANUAL or AUTOMATIC
     local both = numbers(MANUAL) > 0 and numbers(AUTOMATIC) > 0
     if both and call('HINCRBY', ORDER, 'turn', 1) % 4 == 0 then list = AUTOMATIC end
-    return plain(pop_first(list))
+    return next_of(list), list
   end
 end

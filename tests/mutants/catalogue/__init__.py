@@ -12,6 +12,7 @@ from mutants.catalogue import (
     duty,
     flow,
     forgetting,
+    groups,
     line,
     outside,
     pace,
@@ -26,6 +27,7 @@ from mutants.mutant import Mutant
 
 CATALOGUE: tuple[Mutant, ...] = (
     *slots.MUTANTS,
+    *groups.MUTANTS,
     *brake.MUTANTS,
     *room.MUTANTS,
     *pace.MUTANTS,

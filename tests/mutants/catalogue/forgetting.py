@@ -13,8 +13,8 @@ MUTANTS = (
         name="the running call of a forgotten parcel answers others",
         breaks="I8",
         where="limits/lua/forget.lua",
-        old="job = record.job, forgotten = true,",
-        new="job = record.job,",
+        old="lead = record.lead, forgotten = true,",
+        new="lead = record.lead,",
         tests=(REDIS + "test_a_running_calls_answer_is_nobodys",),
     ),
     Mutant(
@@ -45,8 +45,8 @@ MUTANTS = (
         name="a failed call of a forgotten parcel is repeated",
         breaks="I8",
         where="limits/lua/lib/flight.lua",
-        old="  local number, goes_on = record.n, not record.forgotten\n",
-        new="  local number, goes_on = record.n, true\n",
+        old="  local number, lead, goes_on = record.n, record.lead, not record.forgotten\n",
+        new="  local number, lead, goes_on = record.n, record.lead, true\n",
         tests=(REDIS + "test_a_running_call_that_fails_is_not_repeated",),
     ),
     Mutant(

@@ -245,8 +245,8 @@ MUTANTS = (
         name="a pause refuses who could be in time",
         breaks="I1",
         where="limits/lua/admit.lua",
-        old="starts_at(turns, now)",
-        new="starts_at(turns, now + paused_us())",
+        old="rules.together), now)",
+        new="rules.together), now + paused_us())",
         tests=(EXPIRY + "test_a_pause_makes_nothing_impossible",),
     ),
     Mutant(

@@ -55,7 +55,7 @@ MUTANTS = (
         name="a call to be repeated keeps its slot",
         breaks="I4 F13",
         where="limits/lua/lib/flight.lua",
-        old="  land(id, { n = number })\n",
+        old="  land(id, { n = number, lead = lead })\n",
         new="  call('HDEL', INFLIGHT, id, '=' .. number)\n",
         tests=(FLAWS + "test_a_call_that_failed_in_any_way_gives_its_slot_back",),
     ),

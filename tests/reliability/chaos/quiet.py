@@ -135,16 +135,18 @@ def waiting(arena: Arena) -> frozenset[str]:
 def _left_of(client: redis.Redis, slug: str, poison: set[str]) -> Iterator[str]:
     flying = client.hgetall(f"wait_inflight:{slug}")
     calls = {call for number in poison if (call := flying.get(f"={number}"))}
+    leads = {call.partition("~")[0] for call in calls}
     beside = (
         poison
         | calls
         | {f"={number}" for number in poison}
+        | {f"#{lead}" for lead in leads}
         | ({"", "!relist"} if poison else set())
     )
     for name in SLUG_KEYS:
         if _members(client, f"{name}:{slug}") - beside:
             yield f"{name}:{slug} is not empty"
-    if running := len(_members(client, f"calls_leases:{slug}") - calls):
+    if running := len(_members(client, f"calls_leases:{slug}") - leads):
         yield f"{running} leases of {slug}"
     if int(client.get(f"calls_number:{slug}") or 0) and not poison:
         yield f"calls_number:{slug} is not 0"

@@ -209,14 +209,14 @@ _OUT: Mapping[str, Callable[[], CourierError]] = {
 }
 
 
-def _of_refused(number: str) -> Callable[[], CourierError] | None:
+def refused(number: str) -> Callable[[], CourierError] | None:
     if not number.startswith(REFUSED):
         return None
     return lambda: InvalidNumber("never a number of this courier")
 
 
 def _error_of(visit: Visit, chance: Chance) -> Exception | None:
-    always = ALWAYS.get(visit.number) or _of_refused(visit.number)
+    always = ALWAYS.get(visit.number) or refused(visit.number)
     if always:
         return always()
     if chance.strikes("courier answers 500", visit.slug, visit.number):

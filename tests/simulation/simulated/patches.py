@@ -13,6 +13,7 @@ service.wiring.assemble.Intake     simulated.intake
 service.wiring.assemble.Trackings  simulated.mongodb
 service.wiring.assemble.Dead       simulated.mongodb
 service.wiring.assemble.Tracker    simulated.courier
+service.wiring.assemble.TrackingWork   simulated.together
 service.wiring.assemble.FailPoints counts the fail points that were reached, and kills there
 service.wiring.assemble.request_in simulated.stumbling
 service.wiring.assemble.Sweeper    simulated.stumbling

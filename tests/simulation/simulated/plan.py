@@ -79,17 +79,21 @@ KINDS = (
 ALWAYS = ("ALWAYS429", "ALWAYS403", "ALWAYS500", "ALWAYSODD", "ALWAYSMUM")
 """What the courier says to each is in simulated/courier.py."""
 
+TOGETHER_SHARE = 0.4
+"""Of the worlds, that have a courier which answers for several numbers in one call."""
+
 REFUSED_DOCUMENT = "mongodb refuses a number's document"
 
 
 @dataclass(frozen=True, slots=True)
 class SlugPlan:
-    """One courier: what it allows."""
+    """One courier: what it allows, and for how many numbers it answers in one call."""
 
     slug: str
     concurrent: int
     per_second: int
     max_waiting: int
+    together: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,8 @@ def plan_for(seed: int) -> Plan:
     timeout = draw.choice((2.0, 3.0, 5.0))
     producing = draw.choice((2.0, 10.0, 30.0))
     slugs = tuple(_slug(draw, number) for number in range(draw.randint(2, 4)))
+    if Random(f"together {seed}").random() < TOGETHER_SHARE:
+        slugs = (replace(slugs[0], together=3), *slugs[1:])
     plan = Plan(
         seed=seed,
         slugs=slugs,

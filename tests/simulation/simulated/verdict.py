@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from limits_invariants import lead_of
+
 from service.tubes.envelope import REQUESTS_TUBE
 from simulated.courier import POISON, REFUSED, Couriers
 from simulated.keyspace import Hash, Keyspace
@@ -94,6 +96,7 @@ class Judge:
             return bool(found)
         calls = self.space.of(Hash, f"wait_inflight:{slug}") or {}
         beside = {call for name, call in calls.items() if self._is_hopeless(name.removeprefix("="))}
+        beside |= {f"#{lead_of(call)}" for call in beside}
         named = {each for each in map(str, found) if each not in {"", "!relist", *beside}}
         return not all(self._is_hopeless(each.removeprefix("=")) for each in named)
 

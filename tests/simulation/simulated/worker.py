@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,13 +17,14 @@ from limits.workers import Who, is_known
 from service.config import schema
 from service.flow.keep_trying import keep_trying
 from service.preflight.judgement import Finding
-from service.results.rulebook import Changes, RuleBook
 from service.wiring.assemble import assemble
 from service.wiring.connect import Parts, _limiter, _policy
+from service.wiring.lines import AllLines, CourierLines
 from simulated.exchange import Surroundings
 from simulated.intake import SimulatedPutter, Tubes
 from simulated.mongodb import SimulatedStore
 from simulated.plan import Plan
+from simulated.together import RulesOfGroups
 from tracking.errors import MalformedJob
 from tracking.request import Slug
 
@@ -67,10 +69,6 @@ async def _all_is_well() -> list[Finding]:
     return []
 
 
-async def _nothing_set() -> Changes:
-    return Changes()
-
-
 async def run_worker(
     plan: Plan, tubes: Tubes, store: SimulatedStore, stop: asyncio.Event, around: Surroundings
 ) -> None:
@@ -78,15 +76,18 @@ async def run_worker(
     config = config_for(plan)
     redis = open_redis(RedisAddress())
     who = Who(around.running().name, 1, "", around.loop.now)
-    book = RuleBook(config, _nothing_set)
-    limiter = _limiter(config, redis, _policy(config, who, lambda _: "", book), book, take_any)
-    await keep_trying(limiter.start)
     registry: Any = SimulatedRegistry([each.slug for each in plan.slugs])
+    lines = AllLines(CourierLines(config, registry))
+    book = RulesOfGroups(lines.rules_of, plan)
+    policy = replace(_policy(config, who, lines, book), mark_of=lambda _: "")
+    limiter = _limiter(config, redis, policy, book, take_any)
+    await keep_trying(limiter.start)
     without_http: Any = None
     putter: Any = SimulatedPutter(tubes)
     defects = Defects(redis, plan.deaths)
     parts = Parts(
         registry,
+        lines,
         limiter,
         Standings(redis, book.rules_of, book),
         store,

@@ -27,6 +27,7 @@ from simulated.redis_server import RedisServer
 from simulated.scripting import Scripting, Scripts
 from simulated.story import Logger, Points, parcels_under_way
 from simulated.stumbling import stumbling
+from simulated.together import WorkOfGroups
 from simulated.trace import Trace
 from simulated.tubes import TubeServer
 from simulated.verdict import Judge
@@ -173,6 +174,7 @@ class World:
             "Intake": intake,
             "Trackings": SimulatedResults,
             "Dead": SimulatedDead,
+            "TrackingWork": WorkOfGroups,
             "Tracker": lambda _, __: self.couriers,
             "FailPoints": points,
             **stumbling(self._around.chance),

@@ -96,7 +96,7 @@ def _has_call_without_job(arena: Arena, worker: Worker) -> bool:
     return any(
         call.startswith(tokens) and "job" not in json.loads(text)
         for call, text in in_flight
-        if not call.startswith("=") and text.endswith("}")  # somebody may have cut it off
+        if call[0] not in "=#" and text.endswith("}")  # somebody may have cut it off
     )
 
 

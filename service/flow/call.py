@@ -13,7 +13,6 @@ from service.flow.call_room import CallRoom
 from service.flow.deadlines import Deadlines
 from service.flow.keep_trying import keep_trying
 from service.observe.events import Event
-from service.observe.failpoints import FailPoint
 from service.observe.log import emit, emit_unexpected
 from service.ports import (
     DeadLetters,
@@ -69,22 +68,13 @@ class Stores:
     """Where what waits in Redis is written too, before its job goes; None: nowhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spare:
-    """What the process tells the call: what room there is, and where it may be killed."""
-
-    room: CallRoom
-    reach: Callable[[FailPoint], None]
-
-
 class Asker:
     """Carries calls from their permit to their end. Order of safety: store, then finish."""
 
-    def __init__(self, work_of: WorkOf, stores: Stores, spare: Spare) -> None:
+    def __init__(self, work_of: WorkOf, stores: Stores, room: CallRoom) -> None:
         self._work_of = work_of
         self._limits, self._results, self._dead = stores.limits, stores.results, stores.dead
-        self.room = spare.room
-        self._reach = spare.reach
+        self.room = room
         self._deadlines = Deadlines()
 
     async def perform(self, calls: Sequence[Call]) -> Sequence[tuple[Outcome, Attempt]]:
@@ -114,7 +104,6 @@ class Asker:
             if call.permit.started:
                 _tell_of(call, attempt)
             return await self._failed(call, outcome, attempt)
-        self._reach(FailPoint.AFTER_ANSWER)
         _tell_of(call, attempt)
         return await self._answered(call, outcome, attempt)
 
@@ -138,7 +127,6 @@ class Asker:
         """Record a call as dead and end its operations: the worker's last word about it."""
         letter = self._work_of(call.line).letter(call, error)
         await keep_trying(lambda: self._dead.record([letter]))
-        self._reach(FailPoint.AFTER_DEAD)
         emit(Event.DEAD, **_names(call), **_said(error), requests=call.requests)
         verdict = _error_verdict(error, made, answered=False)
         return await self._finish(call, verdict._replace(setback=setback))
@@ -153,7 +141,6 @@ class Asker:
     async def hand_back(self, call: Call) -> Turn:
         """Give a call up unanswered, because this worker stops: others go on with it at once."""
         turn = await _in_redis(call, lambda: self._limits.hand_back(call, 0))
-        self._reach(FailPoint.AFTER_HAND_BACK)
         emit(Event.HANDED_BACK, **_names(call))
         return turn._replace(waits=True)
 
@@ -173,7 +160,6 @@ class Asker:
         work = self._work_of(call.line)
         try:
             await self._durably(call, lambda: work.store(call, done, attempt))
-            self._reach(FailPoint.AFTER_STORE)
             turn = await self._finish(call, Verdict(State.SUCCESS, done.output, attempt=attempt))
         except UnreadableAnswer as error:
             return await self._failed(call, error, attempt)
@@ -213,7 +199,6 @@ class Asker:
     ) -> None:
         work = self._work_of(call.line)
         await self._durably(call, lambda: work.fail(call, error, attempt, final=final))
-        self._reach(FailPoint.AFTER_FAILURE_STORED)
 
     async def _durably(self, call: Call, store: Callable[[], Awaitable[None]]) -> None:
         """Store what came of a call until its deadline, or once. Raises ResultsDown."""
@@ -227,7 +212,6 @@ class Asker:
     async def _repeat(self, call: Call, setback: Setback, said: dict[str, str | int]) -> Turn:
         room = self.room.take_to_follow()
         turn = await _in_redis(call, lambda: self._limits.retry(call, setback, room))
-        self._reach(FailPoint.AFTER_RETRY)
         if turn.used_up:
             return turn
         turn = turn._replace(waits=True)
@@ -251,9 +235,7 @@ class Asker:
 
     async def _finish(self, call: Call, verdict: Verdict) -> Turn:
         room = self.room.take_to_follow()
-        turn = await _in_redis(call, lambda: self._limits.finish(call, verdict, room))
-        self._reach(FailPoint.AFTER_FINISH)
-        return turn
+        return await _in_redis(call, lambda: self._limits.finish(call, verdict, room))
 
 
 async def _in_redis(call: Call, step: Callable[[], Awaitable[Turn]]) -> Turn:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 from service.flow.call import Asker
 from service.flow.tasks import Tasks
-from service.observe.failpoints import FailPoint
 from service.ports import Drains
 from tracking.call import Call, Turn
 from tracking.errors import CourierError, GivenUp, TubesDown, WorkersVanished
@@ -29,14 +28,12 @@ class Dispatcher:
         tasks: Tasks,
         drains: Drains,
         look_again: Callable[[Line, float], None],
-        reach: Callable[[FailPoint], None],
     ) -> None:
         self._asker = asker
         self._room = asker.room
         self._tasks = tasks
         self._drains = drains
         self._look_again = look_again
-        self._reach = reach
 
     async def go_on(self, line: Line, turn: Turn) -> None:
         """Do what a turn says, and give back what room it left. Never waits for its calls."""
@@ -52,7 +49,6 @@ class Dispatcher:
                 await self._drains.put_drain(line)
             except TubesDown:
                 return  # the sweeper puts it when the tubes are back
-            self._reach(FailPoint.AFTER_PUT_DRAIN)
 
     async def die(self, call: Call) -> None:
         """End a request over which too many workers vanished, or that is given up.

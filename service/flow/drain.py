@@ -21,13 +21,12 @@ import asyncio
 import heapq
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 from service.flow.call_room import CallRoom
 from service.flow.dispatch import Dispatcher
 from service.flow.keep_trying import keep_trying
-from service.observe.failpoints import FailPoint
 from service.observe.log import emit_unexpected
 from service.ports import Job, Limits
 from tracking.call import NO_ROOM, Turn
@@ -56,10 +55,9 @@ AFTER_DEFECT_SECONDS = 5.0
 class Drainer:
     """The lines that this process drains, by the instant at which each is to be asked for."""
 
-    def __init__(self, limits: Limits, room: CallRoom, reach: Callable[[FailPoint], None]) -> None:
+    def __init__(self, limits: Limits, room: CallRoom) -> None:
         self._limits = limits
         self._room = room
-        self._reach = reach
         self._heap: list[tuple[float, Line]] = []
         self._due: dict[Line, float] = {}
         self._asked: dict[Line, float] = {}
@@ -88,11 +86,9 @@ class Drainer:
 
     async def claim(self, line: Line, job: Job, dispatcher: Dispatcher) -> None:
         """Begin to drain `line`, because `job` of the tube `wait_list` says so; settles the job."""
-        self._reach(FailPoint.AFTER_DRAIN_RESERVE)
         # A full process keeps the job: to refuse it would send it round without end.
         room = self._room.take(FEWEST_IN_ONE_TAKE)
         turn = await self._take(line, room, claims=True)
-        self._reach(FailPoint.AFTER_TAKE)
         await self._go_on(line, turn, dispatcher, job)
 
     async def put_off(self, line: Line, job: Job) -> None:
@@ -135,7 +131,6 @@ class Drainer:
                 return  # the jobs go back with their connections
             except Exception as error:  # noqa: BLE001 - the other lines are to be handed over too
                 emit_unexpected(error, slug=line)
-            self._reach(FailPoint.AFTER_HAND_OVER)
 
     def _pop_called_in(self) -> Iterator[Line]:
         while line := self._room.call_in():

@@ -23,7 +23,6 @@ from service.flow.dead_letters import letter_of_defect, letter_of_malformed, let
 from service.flow.dispatch import Dispatcher
 from service.flow.keep_trying import keep_trying
 from service.observe.events import Event
-from service.observe.failpoints import FailPoint
 from service.observe.log import emit, emit_unexpected
 from service.ports import Job
 from tracking.call import (
@@ -62,12 +61,7 @@ class Handler:
     """The flow. One per process; every job is a task of its own."""
 
     def __init__(
-        self,
-        decode: Decode,
-        stores: Stores,
-        asker: Asker,
-        dispatcher: Dispatcher,
-        reach: Callable[[FailPoint], None],
+        self, decode: Decode, stores: Stores, asker: Asker, dispatcher: Dispatcher
     ) -> None:
         self._decode = decode
         self._dead, self._defects = stores.dead, stores.defects
@@ -77,11 +71,9 @@ class Handler:
         self._knows = stores.knows
         self._admitter = Admitter(stores.limits, stores.results, asker.room)
         self._dispatcher = dispatcher
-        self._reach = reach
 
     async def handle(self, job: Job) -> None:
         """Carry one reserved job to its outcome. Whatever it raises is a defect."""
-        self._reach(FailPoint.AFTER_RESERVE)
         try:
             request = await self._decode(job)
         except MalformedJob as error:
@@ -96,24 +88,20 @@ class Handler:
         await self._settle(request, job, admission)
         # Nobody waits for it: a job whose delete is lost comes again, and finds what was done.
         job.delete()
-        self._reach(FailPoint.AFTER_DELETE)
 
     async def _settle(self, request: TrackingRequest, job: Job, admission: Settled) -> None:
         """Do all that is to be done before the job may go."""
         match admission:
             case Granted(call):
-                self._reach(FailPoint.AFTER_GRANT)
                 job.admitted()
                 if await self._dispatcher.carry([call]):
                     await self._copy(request, job, call.granted_us)
             case Parked(why, put_drain):
-                self._reach(FailPoint.AFTER_PARK)
                 await self._copy(request, job, admission.at_us)
                 emit(Event.PARKED, **_names(request, job), why=why)
                 if put_drain:
                     await self._dispatcher.go_on(line_of(request), Turn(put_drain=True))
             case Ended(state, why):
-                self._reach(FailPoint.AFTER_ENDED)
                 event = Event.CANCELLED if state is State.CANCELLED else Event.REUSED
                 emit(event, **_names(request, job), **({"why": why} if why else {}))
             case Full() | Reused() | TooLate():
@@ -214,7 +202,6 @@ class Handler:
             return
         letter = letter_of_malformed(job, error)
         await keep_trying(lambda: self._dead.record([letter]))
-        self._reach(FailPoint.AFTER_DEAD)
         await job.bury()
         self._malformed.count()
         emit(Event.MALFORMED, job=job.id, server=job.server, why=error.reason, detail=error.detail)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from service.flow.dispatch import Dispatcher
 from service.observe.events import Event
-from service.observe.failpoints import FailPoint
 from service.observe.log import emit, emit_unexpected
 from service.ports import Limits
 from tracking.call import Swept, Turn
@@ -27,17 +26,10 @@ JITTER_SECONDS = 1.0
 class Sweeper:
     """Looks every 5 s ± 1 at the slugs that this worker knows, and at all that have work."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        dispatcher: Dispatcher,
-        slugs: Sequence[Slug],
-        reach: Callable[[FailPoint], None],
-    ) -> None:
+    def __init__(self, limits: Limits, dispatcher: Dispatcher, slugs: Sequence[Slug]) -> None:
         self._limits = limits
         self._dispatcher = dispatcher
         self._lines = [courier_line(slug) for slug in slugs]
-        self._reach = reach
 
     async def run(self) -> None:
         """Sweep until cancelled."""
@@ -57,7 +49,6 @@ class Sweeper:
         Raises LimitsBroken where no line can be looked at; a defect over one line is logged.
         """
         for swept in await self._limits.sweep(self._lines):
-            self._reach(FailPoint.AFTER_SWEEP)
             try:
                 await self._put_right(swept)
             except AWAY:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from couriers.tracker import Tracker
 from service.config.per_slug import recheck_for
 from service.config.schema import Config
-from service.flow.call import Asker, Spare, Stores, WorkOf
+from service.flow.call import Asker, Stores, WorkOf
 from service.flow.call_room import CallRoom
 from service.flow.dispatch import Dispatcher
 from service.flow.drain import Drainer
@@ -22,7 +22,6 @@ from service.flow.receive import Receiver
 from service.flow.tasks import Tasks
 from service.flow.tracking_work import TrackingWork
 from service.observe.background import Background
-from service.observe.failpoints import FailPoints
 from service.ports import Work
 from service.preflight.survey import watch
 from service.results.code_counts import CodeCounts
@@ -38,6 +37,7 @@ from service.upkeep.recheck import Recheck
 from service.upkeep.sweeper import Sweeper
 from service.upkeep.tallies import Tallying
 from service.wiring.connect import Parts, warn_of
+from service.wiring.failpoints import FailPoints
 from tracking.line import TRACKING, Line, kind_of
 from tracking.request import Slug
 
@@ -113,22 +113,26 @@ async def _within(seconds: float, *waits: Awaitable[None]) -> None:
 
 def assemble(config: Config, parts: Parts) -> Worker:
     """Build the flow and start what runs in the background; jobs are not taken yet."""
-    reach = FailPoints.from_environment().reach
+    points = FailPoints.from_environment()
+    limits = points.port("limits", parts.limiter)
     recheck_of = functools.cache(functools.partial(recheck_for, config))
     results = Trackings(parts.store, recheck_of)
     tasks, room = Tasks(), CallRoom(config.worker.concurrency, lambda: results.is_available)
     codes, tallying = CodeCounts(parts.store), Tallying(parts.tallies, parts.store)
-    dead, knows, mirror = Dead(parts.store), parts.knows, _mirror(config, parts)
-    stores = Stores(parts.limiter, results, dead, parts.defects, tallying, knows, mirror)
-    asker = Asker(_works(config, parts, results, codes), stores, Spare(room, reach))
-    drainer = Drainer(parts.limiter, room, reach)
+    dead, mirror = points.port("dead", Dead(parts.store)), _mirror(config, parts)
+    stores = Stores(limits, results, dead, parts.defects, tallying, parts.knows, mirror)
+    work = points.port("work", _tracking(config, parts, results, codes))
+    asker = Asker(_work_of({TRACKING.name: work}), stores, room)
+    drainer = Drainer(limits, room)
     parts.store.returned = room.waiting.wake
-    dispatcher = Dispatcher(asker, tasks, parts.putter, drainer.look_again, reach)
-    decode = functools.partial(request_in, resolve=parts.registry.named)
-    handler = Handler(decode, stores, asker, dispatcher, reach)
-    decode_drain = functools.partial(line_in, resolve=parts.registry.named)
+    drains = points.port("drains", parts.putter)
+    dispatcher = Dispatcher(asker, tasks, drains, drainer.look_again)
+    resolve = parts.registry.named
+    decode = points.step("requests.decode", functools.partial(request_in, resolve=resolve))
+    handler = Handler(decode, stores, asker, dispatcher)
+    decode_drain = points.step("wait_list.decode", functools.partial(line_in, resolve=resolve))
     receiver = Receiver(handler, drainer, dispatcher, tasks, decode_drain)
-    sweeper = Sweeper(parts.limiter, dispatcher, parts.registry.slugs, reach)
+    sweeper = Sweeper(limits, dispatcher, parts.registry.slugs)
     background = Background(parts.who.report)
     background.start("sweeper", sweeper.run)
     background.start("code counts", codes.run)
@@ -137,10 +141,12 @@ def assemble(config: Config, parts: Parts) -> Worker:
     if rechecked := frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled):
         recheck = Recheck(parts.store, parts.putter, rechecked, parts.standings)
         background.start("re-checks", recheck.run)
+    on_requests = points.jobs("requests", receiver.on_requests)
+    on_drains = points.jobs("wait_list", receiver.on_drains)
     return Worker(
         slugs=parts.registry.slugs,
-        requests=_intake(config, parts, REQUESTS_TUBE, JOBS_ADMITTED, receiver.on_requests),
-        drains=_intake(config, parts, DRAINS_TUBE, DRAIN_JOBS, receiver.on_drains),
+        requests=_intake(config, parts, REQUESTS_TUBE, JOBS_ADMITTED, on_requests),
+        drains=_intake(config, parts, DRAINS_TUBE, DRAIN_JOBS, on_drains),
         drainer=drainer,
         dispatcher=dispatcher,
         tasks=tasks,
@@ -152,27 +158,26 @@ def assemble(config: Config, parts: Parts) -> Worker:
     )
 
 
-def _works(config: Config, parts: Parts, results: Trackings, codes: CodeCounts) -> WorkOf:
+def _tracking(config: Config, parts: Parts, results: Trackings, codes: CodeCounts) -> Work:
+    retry = config.retry
+    rules = RetryRules(retry.attempts, retry.first_seconds, retry.cap_seconds, retry.give_up_days)
     track = Tracker(parts.registry, parts.http).track
-    tracking = TrackingWork(track, results, codes, _retry(config), encode_request)
-    # Every call asks several times, and a line keeps its kind.
-    return functools.cache(functools.partial(_work_of, {TRACKING.name: tracking}))
+    return TrackingWork(track, results, codes, rules, encode_request)
 
 
-def _work_of(works: Mapping[str, Work], line: Line) -> Work:
-    kind = kind_of(line)
-    if kind is None:
-        raise LookupError(f"a call was granted on {line}, a line of no kind that is known here")
-    return works[kind.name]
+def _work_of(works: Mapping[str, Work]) -> WorkOf:
+    @functools.cache  # every call asks several times, and a line keeps its kind
+    def work_of(line: Line) -> Work:
+        kind = kind_of(line)
+        if kind is None:
+            raise LookupError(f"a call was granted on {line}, a line of no kind that is known here")
+        return works[kind.name]
+
+    return work_of
 
 
 def _mirror(config: Config, parts: Parts) -> Mirror | None:
     return Mirror(parts.store, encode_request) if config.redis.mirror else None
-
-
-def _retry(config: Config) -> RetryRules:
-    retry = config.retry
-    return RetryRules(retry.attempts, retry.first_seconds, retry.cap_seconds, retry.give_up_days)
 
 
 def _intake(

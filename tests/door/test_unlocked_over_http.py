@@ -21,7 +21,7 @@ from service.api.callers import Callers
 from service.client.keys import Scope
 from service.config.schema import Recheck
 from service.flow.admission import Admitter
-from service.flow.call import Asker, Spare, Stores
+from service.flow.call import Asker, Stores
 from service.flow.call_room import CallRoom
 from service.flow.failure_policy import RetryRules
 from service.flow.tracking_work import TrackingWork
@@ -56,10 +56,10 @@ class Flow:
         results = Trackings(store, lambda _: Recheck())
         counts = SimpleNamespace(count=lambda *_: None)
         stores = Stores(worker.limiter, results, counts, counts, counts, counts)
-        spare = Spare(CallRoom(5), lambda _: None)
-        self._admitter = Admitter(worker.limiter, results, spare.room)
+        room = CallRoom(5)
+        self._admitter = Admitter(worker.limiter, results, room)
         work = TrackingWork(self._track, results, counts, RetryRules(), lambda _: b"")
-        self._asker = Asker(lambda _: work, stores, spare)
+        self._asker = Asker(lambda _: work, stores, room)
 
     async def _track(self, call: Call) -> Tracking:
         self.calls.append(dict(call.request.fields))

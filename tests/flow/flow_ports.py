@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from service.flow.call import Asker, Spare, Stores
+from service.flow.call import Asker, Stores
 from service.flow.call_room import CallRoom
 from service.flow.dispatch import Dispatcher
 from service.flow.drain import Drainer
@@ -231,10 +231,9 @@ class Scene:
         own = (self.limits, self.results, self.dead, self.defects, self.malformed)
         mirror = Mirror(self.journal) if mirrored else None
         stores = self.stores = Stores(*own, self._knows, mirror)
-        reach: Callable[[object], None] = lambda _: None  # noqa: E731 - does nothing
         outcomes = (self.results, Codes(), RetryRules(), lambda _: b"{}")
         work = TrackingWork(self._track, *outcomes)
-        self.asker = Asker(lambda _: work, stores, Spare(self.room, reach))
+        self.asker = Asker(lambda _: work, stores, self.room)
         self.again: list[tuple[Slug, float]] = []
         self.drain_putter = Drains(self.journal)
         self.dispatcher = Dispatcher(
@@ -242,14 +241,13 @@ class Scene:
             self.tasks,
             self.drain_putter,
             lambda slug, at: self.again.append((slug, at)),
-            reach,
         )
-        self.handler = Handler(self._decode, stores, self.asker, self.dispatcher, reach)
-        self.drainer = Drainer(self.limits, self.room, reach)
+        self.handler = Handler(self._decode, stores, self.asker, self.dispatcher)
+        self.drainer = Drainer(self.limits, self.room)
         self.receiver = Receiver(
             self.handler, self.drainer, self.dispatcher, self.tasks, self._drains
         )
-        self.sweeper = Sweeper(self.limits, self.dispatcher, [USPS], reach)
+        self.sweeper = Sweeper(self.limits, self.dispatcher, [USPS])
 
     async def _knows(self, slug: str) -> bool:
         self.journal.note(f"does anybody know {slug}")

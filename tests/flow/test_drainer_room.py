@@ -66,7 +66,7 @@ class Nobody:
 
 @asynccontextmanager
 async def draining(takes: Takes, room: CallRoom, *slugs: Slug) -> AsyncIterator[Drainer]:
-    drainer, turns = Drainer(takes, room, lambda _: None), Nobody(room)  # type: ignore[arg-type]
+    drainer, turns = Drainer(takes, room), Nobody(room)  # type: ignore[arg-type]
     turns.look_again = drainer.look_again
     for slug in slugs:
         drainer.look_again(slug, time.monotonic())

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 from flow_ports import REQUEST, Permit, Scene, call
 
-from service.flow.call import Asker, Spare
+from service.flow.call import Asker
 from service.flow.dispatch import Dispatcher
 from service.ports import Done, Outcome
 from tracking.call import Attempt, Call, DeadLetter, Decision, Repeat, Setback
@@ -58,10 +58,8 @@ class Stage(Scene):
     def __init__(self) -> None:
         super().__init__()
         self.echo = Echo(self)
-        asker = Asker(lambda _: self.echo, self.stores, Spare(self.room, lambda _: None))
-        self.dispatcher = Dispatcher(
-            asker, self.tasks, self.drain_putter, lambda *_: None, lambda _: None
-        )
+        asker = Asker(lambda _: self.echo, self.stores, self.room)
+        self.dispatcher = Dispatcher(asker, self.tasks, self.drain_putter, lambda *_: None)
 
 
 @pytest.fixture

@@ -15,9 +15,8 @@ MUTANTS = (
         name="a job is deleted before its courier is asked",
         breaks="I1 F1",
         where="service/flow/handle.py",
-        old="                self._reach(FailPoint.AFTER_GRANT)\n",
-        new="                self._reach(FailPoint.AFTER_GRANT)\n"
-        "                await job.delete()\n",
+        old="            case Granted(call):\n",
+        new="            case Granted(call):\n                await job.delete()\n",
         tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
         daily=True,
     ),
@@ -33,11 +32,9 @@ MUTANTS = (
         name="a call ends before its answer is stored",
         breaks="I1 I8",
         where="service/flow/call.py",
-        old="            await self._durably(call, lambda: work.store(call, done, attempt))\n"
-        "            self._reach",
+        old="            await self._durably(call, lambda: work.store(call, done, attempt))\n",
         new="            await self._finish(call, Verdict(State.SUCCESS, done.output))\n"
-        "            await self._durably(call, lambda: work.store(call, done, attempt))\n"
-        "            self._reach",
+        "            await self._durably(call, lambda: work.store(call, done, attempt))\n",
         tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
         daily=True,
     ),
@@ -63,9 +60,8 @@ MUTANTS = (
         name="a parked request's job goes before its drain job is put",
         breaks="I7 F2",
         where="service/flow/handle.py",
-        old="                self._reach(FailPoint.AFTER_PARK)\n",
-        new="                self._reach(FailPoint.AFTER_PARK)\n"
-        "                await job.delete()\n",
+        old="            case Parked(why, put_drain):\n",
+        new="            case Parked(why, put_drain):\n                await job.delete()\n",
         tests=(ORDER + "test_a_drain_job_is_put_before_the_parked_requests_job_goes",),
     ),
     Mutant(

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from service.flow.call_room import CallRoom
-from service.flow.keep_trying import keep_trying
+from service.flow.tasks import CallSlots, keep_trying
 from service.observe.events import Event
 from service.observe.log import emit
 from service.ports import Limits, Results
@@ -28,9 +27,9 @@ SAY_AGAIN_SECONDS = 60.0
 class Admitter:
     """One per process."""
 
-    def __init__(self, limits: Limits, results: Results, room: CallRoom) -> None:
+    def __init__(self, limits: Limits, results: Results, slots: CallSlots) -> None:
         self._limits, self._results = limits, results
-        self._room = room
+        self._slots = slots
         # Of those that a full Redis refused one asks at a time, in the order in which they came.
         self._turns = asyncio.Lock()
         self._said = -SAY_AGAIN_SECONDS
@@ -56,12 +55,12 @@ class Admitter:
         kept = None
         if max_age > self._limits.remembers_seconds:
             kept = await keep_trying(lambda: self._results.fresh(request, max_age))
-        full = self._room.take(1) <= 0
+        full = self._slots.reserve(1) <= 0
         admission = await keep_trying(
             lambda: self._limits.admit(call_id, request, job_key, kept, full=full)
         )
         if not isinstance(admission, Granted):
-            self._room.leave()
+            self._slots.give_back()
         return admission
 
     def _say(self, refusal: NoMemory) -> None:

@@ -24,9 +24,8 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-from service.flow.call_room import CallRoom
-from service.flow.dispatch import Dispatcher
-from service.flow.keep_trying import keep_trying
+from service.flow.call import CallRunner
+from service.flow.tasks import CallSlots, keep_trying
 from service.observe.log import emit_unexpected
 from service.ports import Job, Limits
 from tracking.call import NO_ROOM, Turn
@@ -55,9 +54,11 @@ AFTER_DEFECT_SECONDS = 5.0
 class Drainer:
     """The lines that this process drains, by the instant at which each is to be asked for."""
 
-    def __init__(self, limits: Limits, room: CallRoom) -> None:
+    def __init__(self, limits: Limits, slots: CallSlots, runner: CallRunner) -> None:
+        """Has the `runner` schedule lines here, and free `slots` wake it."""
         self._limits = limits
-        self._room = room
+        self._slots = slots
+        self._runner = runner
         self._heap: list[tuple[float, Line]] = []
         self._due: dict[Line, float] = {}
         self._asked: dict[Line, float] = {}
@@ -67,9 +68,10 @@ class Drainer:
         self._brought: dict[Line, int] = {}
         self._sooner = asyncio.Event()
         self._retired = False
-        room.waiting.wake = self._sooner.set
+        slots.waiting.wake = self._sooner.set
+        runner.schedule = self.schedule
 
-    def look_again(self, line: Line, at: float) -> None:
+    def schedule(self, line: Line, at: float) -> None:
         """Ask for `line` at this instant of `time.monotonic()`; the sooner instant holds."""
         if line in self._asked:
             self._asked[line] = min(at, self._asked[line])
@@ -84,29 +86,29 @@ class Drainer:
         if self._heap[0] == (at, line):
             self._sooner.set()
 
-    async def claim(self, line: Line, job: Job, dispatcher: Dispatcher) -> None:
+    async def claim(self, line: Line, job: Job) -> None:
         """Begin to drain `line`, because `job` of the tube `wait_list` says so; settles the job."""
         # A full process keeps the job: to refuse it would send it round without end.
-        room = self._room.take(FEWEST_IN_ONE_TAKE)
+        room = self._slots.reserve(FEWEST_IN_ONE_TAKE)
         turn = await self._take(line, room, claims=True)
-        await self._go_on(line, turn, dispatcher, job)
+        await self._go_on(line, turn, job)
 
-    async def put_off(self, line: Line, job: Job) -> None:
+    async def retry_later(self, line: Line, job: Job) -> None:
         """Ask for `line` again after a defect came up over it; its job is kept, once."""
-        self.look_again(line, time.monotonic() + AFTER_DEFECT_SECONDS)
+        self.schedule(line, time.monotonic() + AFTER_DEFECT_SECONDS)
         if self._jobs.setdefault(line, job) is not job:
             await job.delete()
 
-    async def run(self, dispatcher: Dispatcher) -> None:
+    async def run(self) -> None:
         """Ask for every line when it is due, until `retire`."""
         async with asyncio.TaskGroup() as asking:
             while not self._retired:
-                for line in self._pop_called_in():
-                    task = asking.create_task(self._ask(line, dispatcher, called_in=True))
-                    self._room.place(task, FEWEST_IN_ONE_TAKE)
+                for line in self._pop_waiting():
+                    task = asking.create_task(self._ask(line, has_slot=True))
+                    self._slots.assign(task, FEWEST_IN_ONE_TAKE)
                 for line in self._pop_due():
                     # Nobody waits for the slowest: the next lines are due meanwhile.
-                    asking.create_task(self._ask(line, dispatcher))
+                    asking.create_task(self._ask(line))
                 self._sooner.clear()
                 wait = self._heap[0][0] - time.monotonic() if self._heap else None
                 with suppress(TimeoutError):
@@ -118,7 +120,7 @@ class Drainer:
         self._retired = True
         self._sooner.set()
 
-    async def hand_over(self, dispatcher: Dispatcher) -> None:
+    async def hand_over(self) -> None:
         """Give all lines back to the tube, because this process stops."""
         lines = list(self._due)
         self._due.clear()
@@ -126,16 +128,16 @@ class Drainer:
         for line in lines:
             try:
                 turn = await self._limits.take(next(self._limits.ids), line, 0)
-                await self._go_on(line, turn, dispatcher)
+                await self._go_on(line, turn)
             except AWAY:
                 return  # the jobs go back with their connections
             except Exception as error:  # noqa: BLE001 - the other lines are to be handed over too
                 emit_unexpected(error, slug=line)
 
-    def _pop_called_in(self) -> Iterator[Line]:
-        while line := self._room.call_in():
+    def _pop_waiting(self) -> Iterator[Line]:
+        while line := self._slots.next_waiting_line():
             if line in self._asked:
-                self.look_again(line, time.monotonic())
+                self.schedule(line, time.monotonic())
             else:
                 self._due.pop(line, None)
                 self._asked[line] = NEVER
@@ -152,23 +154,23 @@ class Drainer:
                 due.append(line)
         return due
 
-    async def _ask(self, line: Line, dispatcher: Dispatcher, *, called_in: bool = False) -> None:
+    async def _ask(self, line: Line, *, has_slot: bool = False) -> None:
         try:
-            await self._ask_for(line, dispatcher, called_in=called_in)
+            await self._ask_for(line, has_slot=has_slot)
         except Exception as error:  # noqa: BLE001 - a defect over one line must not stop the others
             emit_unexpected(error, slug=line)
-            self.look_again(line, time.monotonic() + AFTER_DEFECT_SECONDS)
+            self.schedule(line, time.monotonic() + AFTER_DEFECT_SECONDS)
         finally:
-            self.look_again(line, self._asked.pop(line))
+            self.schedule(line, self._asked.pop(line))
 
-    async def _ask_for(self, line: Line, dispatcher: Dispatcher, *, called_in: bool) -> None:
+    async def _ask_for(self, line: Line, *, has_slot: bool) -> None:
         now = time.monotonic()
         room = 0
-        if called_in or now - self._since.get(line, 0.0) < SHARE_AFTER_SECONDS:
+        if has_slot or now - self._since.get(line, 0.0) < SHARE_AFTER_SECONDS:
             most = max(FEWEST_IN_ONE_TAKE, 2 * self._brought.get(line, 1))
-            room = self._room.take(min(most, MOST_IN_ONE_TAKE))
-        if room == NO_ROOM and self._room.waiting.add(line):
-            self.look_again(line, now + UNREPORTED_SECONDS)
+            room = self._slots.reserve(min(most, MOST_IN_ONE_TAKE))
+        if room == NO_ROOM and self._slots.waiting.add(line):
+            self.schedule(line, now + UNREPORTED_SECONDS)
             return
         turn = await self._take(line, room)
         if room > 0:
@@ -177,24 +179,22 @@ class Drainer:
             self._since.pop(line, None)
             self._brought.pop(line, None)
         if room and not turn.full:  # handed over it goes on waiting: its job may come back
-            self._room.waiting.leave(line)
-        await self._go_on(line, turn, dispatcher)
+            self._slots.waiting.leave(line)
+        await self._go_on(line, turn)
 
     async def _take(self, line: Line, room: int, *, claims: bool = False) -> Turn:
         # One name for all tries: what was granted by one whose answer was lost comes again.
         base = next(self._limits.ids)
         return await keep_trying(lambda: self._limits.take(base, line, room, claims=claims))
 
-    async def _go_on(
-        self, line: Line, turn: Turn, dispatcher: Dispatcher, job: Job | None = None
-    ) -> None:
+    async def _go_on(self, line: Line, turn: Turn, job: Job | None = None) -> None:
         """Do what the turn says; keep the line's job while we drain it, else let go of it."""
         jobs = [each for each in (self._jobs.pop(line, None), job) if each is not None]
         if turn.ask_again is not None and jobs:
             self._jobs[line] = jobs.pop(0)
         # A job at hand that is released does what one that is put would do.
         handed = jobs.pop(0) if turn.put_drain and jobs else None
-        await dispatcher.go_on(line, turn._replace(put_drain=turn.put_drain and handed is None))
+        await self._runner.apply(line, turn._replace(put_drain=turn.put_drain and handed is None))
         if handed is not None:
             await handed.release()
         for other in jobs:

@@ -14,19 +14,20 @@ repeated: a worker may vanish between any two of them. See docs/flow.md.
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
 from service.flow.admission import Admitter
-from service.flow.call import Asker, Stores
-from service.flow.dead_letters import letter_of_defect, letter_of_malformed, letter_of_refused
-from service.flow.dispatch import Dispatcher
-from service.flow.keep_trying import keep_trying
+from service.flow.call import CallRunner, Stores
+from service.flow.tasks import CallSlots, keep_trying
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
+from service.observe.redact import last_line_of
 from service.ports import Job
 from tracking.call import (
     Admission,
+    DeadLetter,
     Dying,
     Ended,
     Full,
@@ -57,11 +58,15 @@ HELD_FIRST, HELD_MOST = 0.5, 4.0
 """Seconds between looks whether the call of a job that came back goes on; doubled each time."""
 
 
+CALENDAR_ENDS = 253_402_300_799.0
+"""The last second of the year 9999."""
+
+
 class Handler:
     """The flow. One per process; every job is a task of its own."""
 
     def __init__(
-        self, decode: Decode, stores: Stores, asker: Asker, dispatcher: Dispatcher
+        self, decode: Decode, stores: Stores, slots: CallSlots, runner: CallRunner
     ) -> None:
         self._decode = decode
         self._dead, self._defects = stores.dead, stores.defects
@@ -69,8 +74,8 @@ class Handler:
         self._malformed = stores.malformed
         self._mirror = stores.mirror
         self._knows = stores.knows
-        self._admitter = Admitter(stores.limits, stores.results, asker.room)
-        self._dispatcher = dispatcher
+        self._admitter = Admitter(stores.limits, stores.results, slots)
+        self._runner = runner
 
     async def handle(self, job: Job) -> None:
         """Carry one reserved job to its outcome. Whatever it raises is a defect."""
@@ -94,13 +99,13 @@ class Handler:
         match admission:
             case Granted(call):
                 job.admitted()
-                if await self._dispatcher.carry([call]):
+                if await self._runner.run([call]):
                     await self._copy(request, job, call.granted_us)
             case Parked(why, put_drain):
                 await self._copy(request, job, admission.at_us)
                 emit(Event.PARKED, **_names(request, job), why=why)
                 if put_drain:
-                    await self._dispatcher.go_on(line_of(request), Turn(put_drain=True))
+                    await self._runner.apply(line_of(request), Turn(put_drain=True))
             case Ended(state, why):
                 event = Event.CANCELLED if state is State.CANCELLED else Event.REUSED
                 emit(event, **_names(request, job), **({"why": why} if why else {}))
@@ -108,7 +113,7 @@ class Handler:
                 await self._refuse(job, request, admission)
             case Dying(call):
                 await self._copy(request, job, call.granted_us)
-                await self._dispatcher.die(call)
+                await self._runner.give_up(call)
             case _:
                 assert_never(admission)
 
@@ -212,3 +217,70 @@ def _names(request: TrackingRequest, job: Job) -> dict[str, str]:
     names = {"slug": request.slug, "number": request.number, "operation": operation}
     traced = request.traceparent
     return names if traced is None else names | {"traceparent": traced}
+
+
+def letter_of_malformed(job: Job, error: MalformedJob) -> DeadLetter:
+    """Write down a job that is not what docs/interface.md §1 describes, before it is buried."""
+    return DeadLetter(
+        id=job.key,
+        reason=error.reason,
+        detail=error.detail,
+        body=job.body,
+        slug=error.slug,
+        number=error.number,
+        operations=(error.operation,) if error.operation else (),
+        server=job.server,
+        job=job.id,
+    )
+
+
+def letter_of_defect(job: Job, error: Exception) -> DeadLetter:
+    """Write down a job over which a defect of this program came up too often, before its burial."""
+    return DeadLetter(
+        id=job.key,
+        reason="defect",
+        detail=last_line_of(error),
+        body=job.body,
+        server=job.server,
+        job=job.id,
+    )
+
+
+def letter_of_refused(job: Job, request: TrackingRequest, why: Refused) -> DeadLetter:
+    """Write down a request that was not taken: too many wait, say, or its id is another's."""
+    match why:
+        case Full(waiting):
+            reason = "wait_list_full"
+            wait = f"{waiting} wait for {request.slug} already"
+            detail = f"{wait} (limits.max_waiting); kick it later"
+        case Reused(parcel):
+            reason = "id_reused"
+            other = parcel.replace(":", " ", 1) or "a parcel that was forgotten"
+            first = f"its id {request.id} is that of a request for {other}"
+            detail = (
+                f"{first}, and this one is for {request.slug} {request.number}: "
+                "give each parcel an id of its own"
+            )
+        case TooLate(starts_at):
+            reason = "too_late"
+            wanted = "" if request.expires_at is None else f" {_moment(request.expires_at)}"
+            detail = (
+                f"by the rate and quotas of {request.slug} its call could not start before "
+                f"{_moment(starts_at)}, and nobody wants it after{wanted} (expires_in); "
+                "give it more time, or kick it: it does not expire then"
+            )
+    return DeadLetter(
+        id=job.key,
+        reason=reason,
+        detail=detail,
+        body=job.body,
+        slug=request.slug,
+        number=request.number,
+        operations=(request.id,) if request.id else (),
+    )
+
+
+def _moment(seconds: float) -> str:
+    """Word Unix time; a small quota and a long list may lead beyond the calendar."""
+    at = dt.datetime.fromtimestamp(min(seconds, CALENDAR_ENDS), dt.UTC)
+    return at.isoformat(timespec="seconds")

@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 
-from service.flow.dispatch import Dispatcher
 from service.flow.drain import Drainer
 from service.flow.handle import Handler
 from service.flow.tasks import Tasks
@@ -37,14 +36,12 @@ class Receiver:
         self,
         handler: Handler,
         drainer: Drainer,
-        dispatcher: Dispatcher,
         tasks: Tasks,
         decode_drain: Callable[[Job], Line],
     ) -> None:
         """`decode_drain` reads a job of the tube `wait_list`; it raises MalformedJob."""
         self._handler = handler
         self._drainer = drainer
-        self._dispatcher = dispatcher
         self._tasks = tasks
         self._decode_drain = decode_drain
 
@@ -100,11 +97,11 @@ class Receiver:
             await self._handler.set_aside(job, error)
             return
         try:
-            await self._drainer.claim(line, job, self._dispatcher)
+            await self._drainer.claim(line, job)
         except Exception as error:  # noqa: BLE001 - a defect in the code must not keep the job
             emit_unexpected(error, job=job.id, server=job.server)
             # However often: what waits is to be drained some day.
-            await self._drainer.put_off(line, job)
+            await self._drainer.retry_later(line, job)
 
     async def _after_defect(self, job: Job, error: Exception) -> None:
         try:

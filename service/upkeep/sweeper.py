@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 
-from service.flow.dispatch import Dispatcher
+from service.flow.call import CallRunner
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.ports import Limits
@@ -26,9 +26,9 @@ JITTER_SECONDS = 1.0
 class Sweeper:
     """Looks every 5 s ± 1 at the slugs that this worker knows, and at all that have work."""
 
-    def __init__(self, limits: Limits, dispatcher: Dispatcher, slugs: Sequence[Slug]) -> None:
+    def __init__(self, limits: Limits, runner: CallRunner, slugs: Sequence[Slug]) -> None:
         self._limits = limits
-        self._dispatcher = dispatcher
+        self._runner = runner
         self._lines = [courier_line(slug) for slug in slugs]
 
     async def run(self) -> None:
@@ -67,9 +67,9 @@ class Sweeper:
             )
         for call in swept.dying:
             try:
-                await self._dispatcher.die(call)
+                await self._runner.give_up(call)
             except LimitsBroken as error:  # the other calls of the line may end all the same
                 emit_unexpected(error, slug=swept.line, number=call.request.number)
-        await self._dispatcher.go_on(swept.line, Turn(put_drain=swept.put_drain))
+        await self._runner.apply(swept.line, Turn(put_drain=swept.put_drain))
         if swept.error is not None and not isinstance(swept.error, AWAY):
             emit_unexpected(swept.error, slug=swept.line)

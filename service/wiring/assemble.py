@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from couriers.tracker import Tracker
 from service.config.per_slug import recheck_for
 from service.config.schema import Config
-from service.flow.call import Asker, Stores, WorkOf
-from service.flow.call_room import CallRoom
-from service.flow.dispatch import Dispatcher
+from service.flow.call import CallRunner, Stores, WorkOf
 from service.flow.drain import Drainer
-from service.flow.failure_policy import RetryRules
 from service.flow.handle import Handler
 from service.flow.receive import Receiver
-from service.flow.tasks import Tasks
-from service.flow.tracking_work import TrackingWork
+from service.flow.tasks import CallSlots, Tasks
+from service.flow.tracking_work import RetryRules, TrackingWork
 from service.observe.background import Background
 from service.ports import Work
 from service.preflight.survey import watch
@@ -69,9 +66,8 @@ class Worker:
     requests: Intake
     drains: Intake
     drainer: Drainer
-    dispatcher: Dispatcher
     tasks: Tasks
-    room: CallRoom
+    slots: CallSlots
     codes: CodeCounts
     tallying: Tallying
     draining: asyncio.Task[None]
@@ -89,15 +85,15 @@ class Worker:
         loop = asyncio.get_running_loop()
         ends = loop.time() + grace_seconds
         await asyncio.gather(self.requests.stop(), self.drains.stop())
-        self.room.stop()
+        self.slots.stop()
         self.background.retire()
         self.drainer.retire()
         await asyncio.wait([self.draining], timeout=LAST_TAKE_SECONDS)
         await self.background.stop()
-        await self.drainer.hand_over(self.dispatcher)
+        await self.drainer.hand_over()
         handed_back = await self.tasks.stop(ends - loop.time())
         # A claim that Redis answered meanwhile left its line, and its drain job, with this process.
-        await self.drainer.hand_over(self.dispatcher)
+        await self.drainer.hand_over()
         answers = (self.requests.all_answered(), self.drains.all_answered())
         await _within(max(LAST_ANSWERS_SECONDS, ends - loop.time()), *answers)
         await _within(LAST_COUNTS_SECONDS, self.codes.write(), self.tallying.write())
@@ -117,22 +113,22 @@ def assemble(config: Config, parts: Parts) -> Worker:
     limits = points.port("limits", parts.limiter)
     recheck_of = functools.cache(functools.partial(recheck_for, config))
     results = Trackings(parts.store, recheck_of)
-    tasks, room = Tasks(), CallRoom(config.worker.concurrency, lambda: results.is_available)
+    slots = CallSlots(config.worker.concurrency, lambda: results.is_available)
     codes, tallying = CodeCounts(parts.store), Tallying(parts.tallies, parts.store)
     dead, mirror = points.port("dead", Dead(parts.store)), _mirror(config, parts)
-    stores = Stores(limits, results, dead, parts.defects, tallying, parts.knows, mirror)
-    work = points.port("work", _tracking(config, parts, results, codes))
-    asker = Asker(_work_of({TRACKING.name: work}), stores, room)
-    drainer = Drainer(limits, room)
-    parts.store.returned = room.waiting.wake
     drains = points.port("drains", parts.putter)
-    dispatcher = Dispatcher(asker, tasks, drains, drainer.look_again)
+    stores = Stores(limits, results, dead, parts.defects, tallying, drains, parts.knows, mirror)
+    work = points.port("work", _tracking(config, parts, results, codes))
+    tasks = Tasks()
+    runner = CallRunner(_work_of({TRACKING.name: work}), stores, tasks, slots)
+    drainer = Drainer(limits, slots, runner)
+    parts.store.returned = slots.waiting.wake
     resolve = parts.registry.named
     decode = points.step("requests.decode", functools.partial(request_in, resolve=resolve))
-    handler = Handler(decode, stores, asker, dispatcher)
+    handler = Handler(decode, stores, slots, runner)
     decode_drain = points.step("wait_list.decode", functools.partial(line_in, resolve=resolve))
-    receiver = Receiver(handler, drainer, dispatcher, tasks, decode_drain)
-    sweeper = Sweeper(limits, dispatcher, parts.registry.slugs)
+    receiver = Receiver(handler, drainer, tasks, decode_drain)
+    sweeper = Sweeper(limits, runner, parts.registry.slugs)
     background = Background(parts.who.report)
     background.start("sweeper", sweeper.run)
     background.start("code counts", codes.run)
@@ -148,12 +144,11 @@ def assemble(config: Config, parts: Parts) -> Worker:
         requests=_intake(config, parts, REQUESTS_TUBE, JOBS_ADMITTED, on_requests),
         drains=_intake(config, parts, DRAINS_TUBE, DRAIN_JOBS, on_drains),
         drainer=drainer,
-        dispatcher=dispatcher,
         tasks=tasks,
-        room=room,
+        slots=slots,
         codes=codes,
         tallying=tallying,
-        draining=background.start("drainer", functools.partial(drainer.run, dispatcher)),
+        draining=background.start("drainer", drainer.run),
         background=background,
     )
 

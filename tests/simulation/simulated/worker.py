@@ -14,7 +14,7 @@ from limits.standing import Standings
 from limits.tallies import Tallies
 from limits.workers import Who, is_known
 from service.config import schema
-from service.flow.keep_trying import keep_trying
+from service.flow.tasks import keep_trying
 from service.preflight.judgement import Finding
 from service.results.rulebook import Changes, RuleBook
 from service.wiring.assemble import assemble

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import hashlib
+import hmac
+import json
 import os
 import secrets
 import socket
@@ -16,6 +19,7 @@ import aiohttp
 from redis.asyncio import Redis
 
 from couriers.http.session import open_session
+from couriers.http.settings import CourierSettings
 from couriers.registry import Registry
 from limits import keys
 from limits.accounts import older_workers, part_accounts
@@ -45,12 +49,14 @@ from service.results.failure import is_lasting, mongodb_down
 from service.results.names import names_of
 from service.results.rulebook import RuleBook, read_changes
 from service.tubes.putter import Putter
-from service.wiring.changed_credentials import marks_of, resume_where_changed
 from tracking.errors import ResultsDown, StoreError
-from tracking.line import Line, courier_line
+from tracking.line import Line, courier_line, slug_of
 
 LOOK_SECONDS = 0.5
 """How often a worker looks for servers that are not up yet."""
+
+ROUNDS = 50_000
+"""About 20 ms: who reads Redis must not find a short password out by trying."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,3 +239,38 @@ def _notice(
     else:
         down = worded(error)
         emit(Event.AWAY, server=server, error=down.message, fix=down.fix)
+
+
+def marks_of(registry: Registry) -> Callable[[Line], str]:
+    """Make what marks a refusal with the credentials that were refused; each is hashed once."""
+    return functools.cache(lambda line: fingerprint_of(registry.settings(slug_of(line))))
+
+
+async def resume_where_changed(brakes: Brakes, registry: Registry) -> None:
+    """Let the couriers go on whose credentials were refused and are others now. Raises LimitsDown.
+
+    A pause by hand stays.
+    """
+    lines = [courier_line(slug) for slug in registry.slugs]
+    for line, mark in (await brakes.marks(lines)).items():
+        if not is_of(mark, registry.settings(slug_of(line))):
+            await brakes.resume(line, by_hand=False)
+            emit(Event.RESUMED, slug=slug_of(line))
+
+
+def fingerprint_of(settings: CourierSettings) -> str:
+    """Take a fingerprint of a courier's addresses and credentials, salted: each is another text."""
+    salt = secrets.token_hex(8)
+    return f"{salt}:{_hash(salt, settings)}"
+
+
+def is_of(fingerprint: str, settings: CourierSettings) -> bool:
+    """Whether it was taken of these very addresses and credentials."""
+    salt, _, found = fingerprint.partition(":")
+    return hmac.compare_digest(found, _hash(salt, settings))
+
+
+def _hash(salt: str, settings: CourierSettings) -> str:
+    told = [settings.base_url, settings.token_url, sorted(settings.credentials.items())]
+    written = json.dumps(told).encode()
+    return hashlib.pbkdf2_hmac("sha256", written, salt.encode(), ROUNDS).hex()

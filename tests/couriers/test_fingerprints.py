@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from couriers.http.settings import CourierSettings
-from service.wiring.changed_credentials import fingerprint_of, is_of
+from service.wiring.connect import fingerprint_of, is_of
 from tracking.request import Slug
 
 SETTINGS = CourierSettings(

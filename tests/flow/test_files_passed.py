@@ -34,8 +34,8 @@ from service.client.door import open_door
 from service.client.keyring import Keyring
 from service.config.load import load
 from service.config.schema import Config
-from service.wiring.assemble import assemble
 from service.wiring.connect import connect
+from service.wiring.worker import assemble
 from tracking.request import Slug
 
 MOST_OF_A_REQUEST = 38

@@ -10,7 +10,7 @@ from couriers.http.settings import CourierSettings
 from couriers.registry import Registry
 from limits.braking import Brakes
 from limits.limiter import Policy
-from service.wiring.changed_credentials import marks_of, resume_where_changed
+from service.wiring.connect import marks_of, resume_where_changed
 from tracking.line import Line
 
 

@@ -339,7 +339,7 @@ MUTANTS = (
     Mutant(
         name="a restart with the same credentials ends their pause",
         breaks="I3",
-        where="service/wiring/changed_credentials.py",
+        where="service/wiring/connect.py",
         old="        if not is_of(mark, registry.settings(slug_of(line))):\n",
         new="        if mark:\n",
         tests=("limits/test_changed_credentials.py::test_the_same_credentials_end_no_pause",),

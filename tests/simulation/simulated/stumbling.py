@@ -37,7 +37,7 @@ class IdleTallying(Idle):
 
 
 def stumbling(chance: Chance) -> dict[str, Any]:
-    """The parts, for `service.wiring.assemble`."""
+    """The parts, for `service.wiring.worker`."""
 
     def stumble(where: str) -> None:
         if chance.strikes(KIND, detail=where):

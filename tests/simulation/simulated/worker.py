@@ -17,8 +17,8 @@ from service.config import schema
 from service.flow.tasks import keep_trying
 from service.preflight.judgement import Finding
 from service.results.rulebook import Changes, RuleBook
-from service.wiring.assemble import assemble
 from service.wiring.connect import Parts, _limiter, _policy
+from service.wiring.worker import assemble
 from simulated.exchange import Surroundings
 from simulated.intake import SimulatedPutter, Tubes
 from simulated.mongodb import SimulatedStore

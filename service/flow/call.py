@@ -149,7 +149,7 @@ class CallRunner:
         While MongoDB is away it stays as it is: to wait would keep the sweeper from all others, and
         the sweep finds it again.
         """
-        if not self._slots.may_call():
+        if not self._results.is_available:
             return
         why = call.given_up
         reason = GivenUp(why, _REFUSED_FOR_A_DAY.get(why, why)) if why else None

@@ -57,7 +57,6 @@ process that knows its courier is busy."""
 HELD_FIRST, HELD_MOST = 0.5, 4.0
 """Seconds between looks whether the call of a job that came back goes on; doubled each time."""
 
-
 CALENDAR_ENDS = 253_402_300_799.0
 """The last second of the year 9999."""
 
@@ -220,64 +219,41 @@ def _names(request: TrackingRequest, job: Job) -> dict[str, str]:
 
 
 def letter_of_malformed(job: Job, error: MalformedJob) -> DeadLetter:
-    """Write down a job that is not what docs/interface.md §1 describes, before it is buried."""
+    """The record of a job that is not what docs/interface.md §1 describes."""
+    parcel = error.slug, error.number, (error.operation,) if error.operation else ()
     return DeadLetter(
-        id=job.key,
-        reason=error.reason,
-        detail=error.detail,
-        body=job.body,
-        slug=error.slug,
-        number=error.number,
-        operations=(error.operation,) if error.operation else (),
-        server=job.server,
-        job=job.id,
+        job.key, error.reason, error.detail, job.body, *parcel, server=job.server, job=job.id
     )
 
 
 def letter_of_defect(job: Job, error: Exception) -> DeadLetter:
-    """Write down a job over which a defect of this program came up too often, before its burial."""
-    return DeadLetter(
-        id=job.key,
-        reason="defect",
-        detail=last_line_of(error),
-        body=job.body,
-        server=job.server,
-        job=job.id,
-    )
+    """The record of a job over which a defect of this program came up too often."""
+    detail = last_line_of(error)
+    return DeadLetter(job.key, "defect", detail, job.body, server=job.server, job=job.id)
 
 
 def letter_of_refused(job: Job, request: TrackingRequest, why: Refused) -> DeadLetter:
-    """Write down a request that was not taken: too many wait, say, or its id is another's."""
+    """The record of a request that was not taken: too many wait, say, or its id is another's."""
+    slug, number = request.slug, request.number
     match why:
         case Full(waiting):
             reason = "wait_list_full"
-            wait = f"{waiting} wait for {request.slug} already"
-            detail = f"{wait} (limits.max_waiting); kick it later"
+            detail = f"{waiting} wait for {slug} already (limits.max_waiting); kick it later"
         case Reused(parcel):
             reason = "id_reused"
             other = parcel.replace(":", " ", 1) or "a parcel that was forgotten"
-            first = f"its id {request.id} is that of a request for {other}"
-            detail = (
-                f"{first}, and this one is for {request.slug} {request.number}: "
-                "give each parcel an id of its own"
-            )
+            first = f"its id {request.id} is that of a request for {other}, and this one is for"
+            detail = f"{first} {slug} {number}: give each parcel an id of its own"
         case TooLate(starts_at):
             reason = "too_late"
             wanted = "" if request.expires_at is None else f" {_moment(request.expires_at)}"
             detail = (
-                f"by the rate and quotas of {request.slug} its call could not start before "
+                f"by the rate and quotas of {slug} its call could not start before "
                 f"{_moment(starts_at)}, and nobody wants it after{wanted} (expires_in); "
                 "give it more time, or kick it: it does not expire then"
             )
-    return DeadLetter(
-        id=job.key,
-        reason=reason,
-        detail=detail,
-        body=job.body,
-        slug=request.slug,
-        number=request.number,
-        operations=(request.id,) if request.id else (),
-    )
+    operations = (request.id,) if request.id else ()
+    return DeadLetter(job.key, reason, detail, job.body, slug, number, operations)
 
 
 def _moment(seconds: float) -> str:

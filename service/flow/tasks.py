@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from service.observe.log import emit_unexpected
+from service.ports import Results
 from tracking.call import NO_ROOM
 from tracking.errors import AWAY
 from tracking.line import Line
@@ -123,10 +124,10 @@ class CallSlots:
     While an answer could not be stored no line gets a slot, as if the process were full.
     """
 
-    def __init__(self, most: int, may_call: Callable[[], bool] = lambda: True) -> None:
-        """`most`: calls at once. `may_call`: whether an answer could be stored just now."""
+    def __init__(self, most: int, results: Results) -> None:
+        """`most`: calls at once."""
         self.waiting = WaitingLines()
-        self.may_call = may_call
+        self._results = results
         self._loop = asyncio.get_running_loop()
         self._most = self._free = most
         self._held: dict[Task, int] = {}
@@ -144,7 +145,7 @@ class CallSlots:
         """
         if self._stopping:
             return 0
-        if not self.may_call():
+        if not self._results.is_available:
             return NO_ROOM  # the slot that this task has is not for another call
         task = self._this_task()
         held = self._held.get(task, 0)
@@ -174,7 +175,7 @@ class CallSlots:
 
     def next_waiting_line(self) -> Line | None:
         """Take out the line that has waited longest, if a slot is free; `assign` it to its task."""
-        can_call = self._free > 0 and self.may_call()
+        can_call = self._free > 0 and self._results.is_available
         return self.waiting.pop() if self.waiting and can_call else None
 
     def assign(self, task: Task, most: int = 1) -> None:

@@ -215,19 +215,12 @@ def _named_pause(error: CourierError) -> float | None:
 
 
 def letter_of(call: Call, reason: str, detail: str, body: bytes) -> DeadLetter:
-    """Write down a call. The id is that of its oldest request, so repeating it changes nothing.
+    """The record of a call. Its id is that of its oldest request, so repeating it changes nothing.
 
     Two accounts may have asked in the same millisecond, each for a call of its own.
     """
-    request, account = call.request, call.account
-    whose = "" if account == MAIN else f":{account}"
-    return DeadLetter(
-        id=f"{request.slug}:{request.number}:{round(call.waiting_since * 1000)}{whose}",
-        reason=reason,
-        detail=detail,
-        body=body,
-        slug=request.slug,
-        number=request.number,
-        operations=call.operations,
-        granted_us=call.granted_us,
-    )
+    slug, number = call.request.slug, call.request.number
+    account = "" if call.account == MAIN else f":{call.account}"
+    oldest = f"{slug}:{number}:{round(call.waiting_since * 1000)}{account}"
+    parcel = slug, number, call.operations
+    return DeadLetter(oldest, reason, detail, body, *parcel, granted_us=call.granted_us)

@@ -124,7 +124,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     limits = points.port("limits", parts.limiter)
     recheck_of = functools.cache(functools.partial(recheck_for, config))
     results = Trackings(parts.store, recheck_of)
-    slots = CallSlots(config.worker.concurrency, lambda: results.is_available)
+    slots = CallSlots(config.worker.concurrency, results)
     codes, tallying = CodeCounts(parts.store), Tallying(parts.tallies, parts.store)
     dead, mirror = points.port("dead", Dead(parts.store)), _mirror(config, parts)
     drains = points.port("drains", parts.putter)

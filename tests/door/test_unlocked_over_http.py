@@ -55,7 +55,7 @@ class Flow:
         results = Trackings(store, lambda _: Recheck())
         counts = SimpleNamespace(count=lambda *_: None)
         stores = Stores(worker.limiter, results, *[counts] * 5)
-        slots = CallSlots(5)
+        slots = CallSlots(5, results)
         self._admitter = Admitter(worker.limiter, results, slots)
         work = TrackingWork(self._track, results, counts, RetryRules(), lambda _: b"")
         self._runner = CallRunner(lambda _: work, stores, Tasks(), slots)

@@ -130,6 +130,11 @@ class Results:
         self.journal.note("end checks")
 
 
+def slots_for(most: int, *, available: bool = True) -> CallSlots:
+    """Slots for calls, whose answers could be stored, or not."""
+    return CallSlots(most, Results(Journal(), available))
+
+
 @dataclass
 class Dead:
     journal: Journal
@@ -218,7 +223,7 @@ class Scene:
         self.journal = Journal()
         self.limits = Limits(self.journal, admission)
         self.results = Results(self.journal)
-        self.tasks, self.slots = Tasks(), CallSlots(5, lambda: self.results.is_available)
+        self.tasks, self.slots = Tasks(), CallSlots(5, self.results)
         self.track: Callable[[Call], Tracking] = lambda _: TRACKING
         self.decode: Callable[[object], TrackingRequest] = lambda _: REQUEST
         self.drains: Callable[[object], Slug] = lambda _: USPS

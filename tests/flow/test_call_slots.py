@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import pytest
+from flow_ports import slots_for
 
 from service.flow.tasks import CallSlots
 from tracking.call import NO_ROOM
@@ -47,7 +48,7 @@ async def end(*tasks: asyncio.Task[None]) -> None:
 
 
 async def test_no_more_places_are_given_than_there_are() -> None:
-    slots = CallSlots(5)
+    slots = slots_for(5)
 
     first = await holding(slots, 3)
 
@@ -57,7 +58,7 @@ async def test_no_more_places_are_given_than_there_are() -> None:
 
 
 async def test_a_task_that_asks_again_gets_what_it_lacks() -> None:
-    slots = CallSlots(5)
+    slots = slots_for(5)
     slots.reserve(2)
 
     assert slots.reserve(4) == 4
@@ -65,7 +66,7 @@ async def test_a_task_that_asks_again_gets_what_it_lacks() -> None:
 
 
 async def test_a_full_process_has_no_room_and_one_that_stops_none_any_more() -> None:
-    slots = CallSlots(1)
+    slots = slots_for(1)
     busy = await holding(slots, 1)
 
     assert slots.reserve(1) == NO_ROOM
@@ -76,7 +77,7 @@ async def test_a_full_process_has_no_room_and_one_that_stops_none_any_more() -> 
 
 
 async def test_what_a_task_leaves_is_for_others() -> None:
-    slots = CallSlots(5)
+    slots = slots_for(5)
     slots.reserve(5)
 
     slots.give_back()
@@ -96,7 +97,7 @@ async def waits(_: CallSlots) -> None:
 async def test_the_places_of_a_task_come_back_however_it_ends(
     ends: Callable[[CallSlots], Awaitable[None]],
 ) -> None:
-    slots = CallSlots(5)
+    slots = slots_for(5)
 
     async def take() -> None:
         slots.reserve(3)
@@ -112,7 +113,7 @@ async def test_the_places_of_a_task_come_back_however_it_ends(
 
 
 async def test_a_call_goes_on_with_the_place_of_the_one_that_started_it() -> None:
-    slots = CallSlots(2)
+    slots = slots_for(2)
     slots.reserve(2)
     calls = [asyncio.create_task(waits(slots)) for _ in range(2)]
 
@@ -126,14 +127,14 @@ async def test_a_call_goes_on_with_the_place_of_the_one_that_started_it() -> Non
 
 
 async def test_a_call_that_ends_may_be_followed_by_two() -> None:
-    slots = CallSlots(2)
+    slots = slots_for(2)
     slots.reserve(1)
 
     assert slots.reserve_for_next() == 2
 
 
 async def test_a_call_that_ends_in_a_full_process_is_followed_by_one() -> None:
-    slots = CallSlots(2)
+    slots = slots_for(2)
     other = await holding(slots, 1)
     slots.reserve(1)
 
@@ -142,7 +143,7 @@ async def test_a_call_that_ends_in_a_full_process_is_followed_by_one() -> None:
 
 
 async def test_while_a_slug_stands_in_line_nobody_else_gets_a_place() -> None:
-    slots = CallSlots(2)
+    slots = slots_for(2)
     slots.reserve(1)
     slots.waiting.add(USPS)
 
@@ -151,7 +152,7 @@ async def test_while_a_slug_stands_in_line_nobody_else_gets_a_place() -> None:
 
 
 async def test_places_go_to_slugs_in_the_order_in_which_they_came() -> None:
-    slots = CallSlots(1)
+    slots = slots_for(1)
     busy = await holding(slots, 1)
     for slug in (USPS, UPS, DHL):
         slots.waiting.add(slug)
@@ -161,7 +162,7 @@ async def test_places_go_to_slugs_in_the_order_in_which_they_came() -> None:
     await end(busy)
 
     assert slots.next_waiting_line() == USPS
-    called_in = await holding(CallSlots(1), 1)
+    called_in = await holding(slots_for(1), 1)
     slots.assign(called_in)
     assert slots.next_waiting_line() is None, "there was one place"
     await end(called_in)
@@ -169,10 +170,10 @@ async def test_places_go_to_slugs_in_the_order_in_which_they_came() -> None:
 
 
 async def test_a_slug_that_is_called_in_gets_what_is_free_of_what_it_wants() -> None:
-    slots = CallSlots(3)
-    two = await holding(CallSlots(1), 1)
+    slots = slots_for(3)
+    two = await holding(slots_for(1), 1)
     slots.assign(two, 2)
-    one = await holding(CallSlots(1), 1)
+    one = await holding(slots_for(1), 1)
     slots.assign(one, 2)
 
     assert slots.taken == 3
@@ -182,13 +183,13 @@ async def test_a_slug_that_is_called_in_gets_what_is_free_of_what_it_wants() -> 
 
 
 async def test_a_slug_stands_in_line_once() -> None:
-    slots = CallSlots(1)
+    slots = slots_for(1)
 
     assert (slots.waiting.add(USPS), slots.waiting.add(USPS)) == (True, False)
 
 
 async def test_each_free_place_wakes_who_calls_lines_in() -> None:
-    slots, told = CallSlots(1), list[str]()
+    slots, told = slots_for(1), list[str]()
     slots.waiting.wake = lambda: told.append("free")
     busy = await holding(slots, 1)
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import pytest
-from flow_ports import Job, Journal, call
+from flow_ports import Job, Journal, call, slots_for
 
 from service.flow import drain
 from service.flow.drain import FEWEST_IN_ONE_TAKE, Drainer
@@ -96,7 +96,7 @@ def a_few_more(takes: Takes, slug: Slug) -> Callable[[], bool]:
 async def test_a_slug_without_an_answer_holds_up_no_other() -> None:
     takes = Takes(held={SLOW})
 
-    async with draining(takes, CallSlots(100), SLOW, USPS):
+    async with draining(takes, slots_for(100), SLOW, USPS):
         await until(lambda: times(takes, USPS) >= 3)
 
     assert times(takes, SLOW) == 1
@@ -105,7 +105,7 @@ async def test_a_slug_without_an_answer_holds_up_no_other() -> None:
 async def test_a_slug_is_asked_for_once_at_a_time() -> None:
     takes = Takes(held={SLOW})
 
-    async with draining(takes, CallSlots(100), SLOW, USPS) as drainer:
+    async with draining(takes, slots_for(100), SLOW, USPS) as drainer:
         await until(lambda: times(takes, SLOW) == 1)
         drainer.schedule(SLOW, time.monotonic())
         await until(a_few_more(takes, USPS))
@@ -117,7 +117,7 @@ async def test_a_slug_is_asked_for_once_at_a_time() -> None:
 
 
 async def test_a_slug_that_is_called_in_while_it_is_asked_for_is_asked_for_afterwards() -> None:
-    takes, slots = Takes(held={SLOW}), CallSlots(100)
+    takes, slots = Takes(held={SLOW}), slots_for(100)
 
     async with draining(takes, slots, SLOW, USPS):
         await until(lambda: times(takes, SLOW) == 1)
@@ -137,7 +137,7 @@ async def test_a_defect_over_one_slug_stops_no_other_and_that_one_is_asked_for_a
 ) -> None:
     monkeypatch.setattr(drain, "AFTER_DEFECT_SECONDS", 0.01)
     takes = Takes(broken={SLOW})
-    slots = CallSlots(100)
+    slots = slots_for(100)
 
     async with draining(takes, slots, SLOW, USPS):
         await until(lambda: times(takes, USPS) >= 3 and times(takes, SLOW) >= 3)
@@ -148,7 +148,7 @@ async def test_a_defect_over_one_slug_stops_no_other_and_that_one_is_asked_for_a
 async def test_a_take_may_bring_what_most_couriers_allow() -> None:
     takes = Takes(bring=lambda _: 1)
 
-    async with draining(takes, CallSlots(100), USPS):
+    async with draining(takes, slots_for(100), USPS):
         await until(lambda: times(takes, USPS) >= 3)
 
     assert {room for _, room in takes.asked} == {FEWEST_IN_ONE_TAKE}
@@ -157,7 +157,7 @@ async def test_a_take_may_bring_what_most_couriers_allow() -> None:
 async def test_a_take_may_bring_twice_what_the_last_one_brought() -> None:
     takes = Takes(bring=lambda room: room)
 
-    async with draining(takes, CallSlots(100), USPS):
+    async with draining(takes, slots_for(100), USPS):
         await until(lambda: times(takes, USPS) >= 6)
 
     assert [room for _, room in takes.asked[:6]] == [2, 4, 8, 16, 32, 64]
@@ -166,14 +166,14 @@ async def test_a_take_may_bring_twice_what_the_last_one_brought() -> None:
 async def test_a_take_brings_no_more_than_there_is_room_for() -> None:
     takes = Takes(bring=lambda room: room)
 
-    async with draining(takes, CallSlots(1), USPS):
+    async with draining(takes, slots_for(1), USPS):
         await until(lambda: times(takes, USPS) >= 2)
 
     assert {room for _, room in takes.asked} == {1}
 
 
 async def test_takes_under_way_have_the_places_that_they_may_fill() -> None:
-    takes, slots = Takes(held={SLOW}), CallSlots(FEWEST_IN_ONE_TAKE + 1)
+    takes, slots = Takes(held={SLOW}), slots_for(FEWEST_IN_ONE_TAKE + 1)
 
     async with draining(takes, slots, SLOW, USPS):
         await until(lambda: times(takes, USPS) >= 1)
@@ -182,7 +182,7 @@ async def test_takes_under_way_have_the_places_that_they_may_fill() -> None:
 
 
 async def test_a_slug_that_finds_the_process_full_is_asked_for_when_a_place_is_free() -> None:
-    takes, slots = Takes(), CallSlots(1)
+    takes, slots = Takes(), slots_for(1)
     calling = asyncio.create_task(asyncio.Event().wait())
     slots.assign(calling)
 
@@ -201,7 +201,7 @@ async def test_redis_hears_who_has_the_duty_while_a_slug_stands_in_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(drain, "UNREPORTED_SECONDS", 0.001)
-    takes, slots = Takes(), CallSlots(1)
+    takes, slots = Takes(), slots_for(1)
     calling = asyncio.create_task(asyncio.Event().wait())
     slots.assign(calling)
 
@@ -216,7 +216,7 @@ async def test_redis_hears_who_has_the_duty_while_a_slug_stands_in_line(
 async def test_all_slugs_of_a_full_process_get_their_turns() -> None:
     takes, slugs = Takes(bring=lambda room: room), [Slug(f"slug-{n}") for n in range(20)]
 
-    async with draining(takes, CallSlots(2), *slugs):
+    async with draining(takes, slots_for(2), *slugs):
         await until(lambda: len(takes.asked) >= 100)
 
     turns = [times(takes, slug) for slug in slugs]
@@ -229,7 +229,7 @@ async def test_a_slug_that_was_called_in_is_asked_for_before_it_is_shared(
 ) -> None:
     """Else one that waits for a place for longer than it is held would never be called."""
     monkeypatch.setattr(drain, "SHARE_AFTER_SECONDS", 0.0)
-    takes, slots = Takes(), CallSlots(1)
+    takes, slots = Takes(), slots_for(1)
     calling = asyncio.create_task(asyncio.Event().wait())
     slots.assign(calling)
     slots.waiting.add(USPS)
@@ -242,7 +242,7 @@ async def test_a_slug_that_was_called_in_is_asked_for_before_it_is_shared(
 
 
 async def test_a_full_process_keeps_the_drain_jobs_that_it_claims() -> None:
-    takes, slots, job = Takes(), CallSlots(1), Job(Journal())
+    takes, slots, job = Takes(), slots_for(1), Job(Journal())
     calling = asyncio.create_task(asyncio.Event().wait())
     slots.assign(calling)
 

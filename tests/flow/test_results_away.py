@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import NoReturn
 
 import pytest
-from flow_ports import TRACKING, USPS, Job, Permit, Scene, away, call
+from flow_ports import TRACKING, USPS, Job, Permit, Scene, away, call, slots_for
 
 from service.flow import call as call_module
 from service.flow import tasks
-from service.flow.tasks import CallSlots
 from service.flow.tracking_work import DAY_SECONDS
 from tracking.call import NO_ROOM, Call, Granted, Swept, Turn
 from tracking.checkpoint import Tracking
@@ -40,7 +39,7 @@ def failing(error: Exception) -> Callable[[Call], Tracking]:
 
 
 async def test_nobody_is_given_a_place() -> None:
-    slots = CallSlots(5, lambda: False)
+    slots = slots_for(5, available=False)
     slots.waiting.add(USPS)
 
     assert (slots.reserve(1), slots.reserve_for_next()) == (NO_ROOM, NO_ROOM)

@@ -1,8 +1,8 @@
-"""Asks for a call on behalf of one request, and waits while no request can be taken.
+"""Admission: the admitter asks Redis for a call, and waits while no request can be taken.
 
-Two servers may keep it waiting, with its job reserved and touched: MongoDB, while no answer could
-be stored, and a Redis that is full. One of those that wait asks the full Redis once a second; when
-that one is taken the others follow one by one.
+Two servers may keep a request waiting, with its job reserved and touched: MongoDB, while no answer
+could be stored, and a full Redis. One waiting task asks the full Redis once a second; when its
+request is taken the others follow one by one.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ ASK_AGAIN_SECONDS = 1.0
 """How soon a full Redis is asked again."""
 
 SAY_AGAIN_SECONDS = 60.0
-"""A Redis that stays full, or is so time and again, is logged so often."""
+"""How often a Redis that stays full, or is full again, is logged."""
 
 
 class Admitter:
-    """One per process."""
+    """Admits requests, one at a time while Redis is full. One per process."""
 
     def __init__(self, limits: Limits, results: Results, slots: CallSlots) -> None:
         self._limits, self._results = limits, results
         self._slots = slots
-        # Of those that a full Redis refused one asks at a time, in the order in which they came.
+        # One waiting task polls a full Redis; the others queue behind this lock.
         self._turns = asyncio.Lock()
         self._said = -SAY_AGAIN_SECONDS
 
     async def admit(self, request: TrackingRequest, job_key: str) -> Admission:
-        """Ask for a call. This task has a place for it only if it is granted."""
-        # One id for all tries: what was granted by one whose reply was lost is granted again.
+        """Ask for a call. This task holds a slot for it only if it is granted."""
+        # One id for all tries: a call that was granted in a lost reply is granted again.
         call_id = next(self._limits.ids)
         admission = await self._ask(call_id, request, job_key)
         if not isinstance(admission, NoMemory):

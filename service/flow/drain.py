@@ -1,18 +1,17 @@
-"""Draining: this process asks for waiting requests exactly when the next one may start.
+"""The drainer takes the waiting requests of each line exactly when its next call may start.
 
-One heap of (instant, line), one timer; all lines that are due are asked for together, and their
-scripts share one way to Redis. The job of the tube `wait_list` stays reserved for as long as this
-process drains its line: when the process vanishes, beanstalkd gives the job to another one at once.
-A drained line is shared: after a minute its job is released, and any process may take it on. Any
-number of drainers is harmless, because every `take` is safe by itself; none at all is repaired by
-the sweeper.
+It has one heap of (instant, line) and one timer. All lines that are due are taken from together, in
+one round trip to Redis. The drain job of a line stays reserved for as long as this process drains
+the line: when the process vanishes, beanstalkd gives the job to another process at once. After a
+minute the drainer releases the job, and any process may drain the line. Two drainers of one line
+are harmless, because each `take` is safe by itself; the sweeper repairs a line without a drainer.
 
-A line is asked for once at a time. While this process has more to do than it can, replies come
-late; calls that end meanwhile ask for their lines again, and each such take would find less.
+Only one take of a line is under way at a time. In a busy process replies come late; calls that end
+meanwhile schedule their line again, and each further take would find less.
 
-A line that finds this process full waits for a place, and is asked for once it has one; meanwhile
-this process tells Redis now and then that it drains the line. A process that could not store an
-answer counts as full: it keeps its drain jobs, and no others are put.
+When the process is at its concurrency limit, the line queues for a slot; meanwhile the drainer
+tells Redis now and then that it drains the line. A process that could not store an answer counts as
+full: it keeps its drain jobs, and the sweeper puts no others.
 """
 
 from __future__ import annotations
@@ -38,24 +37,24 @@ SHARE_SPREAD = 0.25
 
 FEWEST_IN_ONE_TAKE = 2
 MOST_IN_ONE_TAKE = 64
-"""A take may bring twice as many calls as the last one brought, and a courier's usual two. Places
-that a take cannot fill are missing elsewhere while its reply is under way."""
+"""A take may bring twice as many calls as the last take of its line, and at least a courier's usual
+two. Slots that a take cannot fill are missing elsewhere while its reply is under way."""
 
 UNREPORTED_SECONDS = 1.0
-"""So long a line may wait for a place before Redis hears of it: nearly all have one sooner. Redis
+"""How long a line may wait for a slot before Redis hears of it: nearly all get a slot sooner. Redis
 waits three seconds for a drainer that is late."""
 
 NEVER = float("inf")
 
 AFTER_DEFECT_SECONDS = 5.0
-"""When a line is asked for again over which a defect came up."""
+"""When a line is asked for again after a defect came up over it."""
 
 
 class Drainer:
-    """The lines that this process drains, by the instant at which each is to be asked for."""
+    """Drains lines, each at the instant for which it is scheduled. One per process."""
 
     def __init__(self, limits: Limits, slots: CallSlots, runner: CallRunner) -> None:
-        """Has the `runner` schedule lines here, and free `slots` wake it."""
+        """The `runner` schedules lines here, and free `slots` wake the drainer."""
         self._limits = limits
         self._slots = slots
         self._runner = runner
@@ -94,13 +93,13 @@ class Drainer:
         await self._go_on(line, turn, job)
 
     async def retry_later(self, line: Line, job: Job) -> None:
-        """Ask for `line` again after a defect came up over it; its job is kept, once."""
+        """Schedule `line` again after a defect came up over it. One drain job of it is kept."""
         self.schedule(line, time.monotonic() + AFTER_DEFECT_SECONDS)
         if self._jobs.setdefault(line, job) is not job:
             await job.delete()
 
     async def run(self) -> None:
-        """Ask for every line when it is due, until `retire`."""
+        """Take from each line when it is due, until `retire`."""
         async with asyncio.TaskGroup() as asking:
             while not self._retired:
                 for line in self._pop_waiting():
@@ -116,7 +115,7 @@ class Drainer:
                         await self._sooner.wait()
 
     def retire(self) -> None:
-        """Let `run` end after what it asks just now: calls it is granted must not be lost."""
+        """Let `run` end after the takes under way: calls that they are granted must not be lost."""
         self._retired = True
         self._sooner.set()
 
@@ -183,16 +182,16 @@ class Drainer:
         await self._go_on(line, turn)
 
     async def _take(self, line: Line, room: int, *, claims: bool = False) -> Turn:
-        # One name for all tries: what was granted by one whose answer was lost comes again.
+        # One id for all tries: calls that were granted in a lost reply are granted again.
         base = next(self._limits.ids)
         return await keep_trying(lambda: self._limits.take(base, line, room, claims=claims))
 
     async def _go_on(self, line: Line, turn: Turn, job: Job | None = None) -> None:
-        """Do what the turn says; keep the line's job while we drain it, else let go of it."""
+        """Apply a turn; keep the line's drain job while we drain the line, else let go of it."""
         jobs = [each for each in (self._jobs.pop(line, None), job) if each is not None]
         if turn.ask_again is not None and jobs:
             self._jobs[line] = jobs.pop(0)
-        # A job at hand that is released does what one that is put would do.
+        # To release the drain job at hand does the same as to put another.
         handed = jobs.pop(0) if turn.put_drain and jobs else None
         await self._runner.apply(line, turn._replace(put_drain=turn.put_drain and handed is None))
         if handed is not None:

@@ -51,11 +51,12 @@ Settled = Granted | Parked | Ended | Refused | Dying
 """What an admission says after which the job goes."""
 
 LEFT_AFTER_SECONDS = 1.0
-"""How long a job is kept that is for other workers: it may come back, again and again, while the
-process that knows its courier is busy."""
+"""How long a job for other workers is kept: it may come back again and again while the process that
+knows its courier is busy."""
 
 HELD_FIRST, HELD_MOST = 0.5, 4.0
-"""Seconds between looks whether the call of a job that came back goes on; doubled each time."""
+"""Seconds until the first look whether the call of a job that came back goes on; doubled each time,
+up to the second."""
 
 CALENDAR_ENDS = 253_402_300_799.0
 """The last second of the year 9999."""
@@ -117,12 +118,12 @@ class Handler:
                 assert_never(admission)
 
     async def _copy(self, request: TrackingRequest, job: Job, at_us: int) -> None:
-        """Have what waits in Redis written down elsewhere too, where that is wanted."""
+        """Write a request that waits in Redis into the mirror too, where there is one."""
         if mirror := self._mirror:
             await keep_trying(lambda: mirror.add(request, job.key, at_us))
 
     async def _admit(self, request: TrackingRequest, job: Job) -> Admission:
-        """Ask for a call, and wait while another process makes that of this very job."""
+        """Ask for a call, and wait while another process makes the call of this very job."""
         wait = HELD_FIRST
         while isinstance(admission := await self._admitter.admit(request, job.key), Held):
             job.admitted()
@@ -159,7 +160,7 @@ class Handler:
         return True
 
     async def leave_due(self, job: Job) -> bool:
-        """Let go of a re-check's job, as its parcel is due again in an hour; False: it is none."""
+        """Delete a re-check's job, as its parcel is due again in an hour. False: it is none."""
         try:
             request = await self._decode(job)
         except TubesDown:
@@ -180,7 +181,7 @@ class Handler:
         emit(Event.DEAD, job=job.id, server=job.server, error=letter.reason, detail=letter.detail)
 
     async def _end_checks(self, job: Job) -> None:
-        """Plan no more re-checks like this one: each hour's would be one more job to bury."""
+        """Plan no more re-checks of this parcel: each hour's would be one more job to bury."""
         try:
             request = await self._decode(job)
         except Exception:  # noqa: BLE001 - the defect that came up may be in there
@@ -189,9 +190,9 @@ class Handler:
             await keep_trying(lambda: self._results.end_checks(request))
 
     async def leave(self, job: Job, slug: str) -> bool:
-        """Leave a job to others that know its courier; False: nobody does.
+        """Release a job for other workers that know its courier. False: nobody knows it.
 
-        While workers are restarted one by one, those of before do not know what the new ones do.
+        While workers are restarted one by one, the old workers do not know a new courier.
         """
         if not await keep_trying(lambda: self._knows(slug)):
             return False
@@ -201,7 +202,7 @@ class Handler:
         return True
 
     async def set_aside(self, job: Job, error: MalformedJob) -> None:
-        """Record and bury. No record, no bury: until it is durable the job stays ours, touched."""
+        """Record a malformed job, then bury it: until the record is durable the job stays ours."""
         if error.reason == "unknown_slug" and await self.leave(job, error.slug or ""):
             return
         letter = letter_of_malformed(job, error)

@@ -1,4 +1,4 @@
-"""The one thing that wakes unasked: it puts right what vanished workers left behind.
+"""The sweeper puts right, every few seconds, what vanished workers left behind.
 
 Every worker sweeps, at jittered times; two sweeps at once are harmless. With nothing waiting and
 nothing in flight a sweep is one request to Redis.

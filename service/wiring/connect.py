@@ -1,4 +1,7 @@
-"""Connections to everything a worker needs, in the order in which it needs them."""
+"""Connects a worker to its servers, in the order in which it needs them.
+
+A worker that starts with other credentials ends the pauses that the old credentials caused.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ ROUNDS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What is connected, for the flow to be built of."""
+    """The connected parts of which the flow is built."""
 
     registry: Registry
     limiter: Limiter
@@ -160,7 +163,7 @@ def _warn(findings: Iterable[Finding]) -> None:
 
 
 def warn_of(finding: Finding) -> None:
-    """Log what is unwise, or has become so."""
+    """Log that a server is set up unwisely."""
     emit(Event.DURABILITY, server=finding.server, why=finding.what, fix=finding.fix)
 
 
@@ -242,12 +245,12 @@ def _notice(
 
 
 def marks_of(registry: Registry) -> Callable[[Line], str]:
-    """Make what marks a refusal with the credentials that were refused; each is hashed once."""
+    """Mark refusals with a fingerprint of the refused credentials; each is hashed once."""
     return functools.cache(lambda line: fingerprint_of(registry.settings(slug_of(line))))
 
 
 async def resume_where_changed(brakes: Brakes, registry: Registry) -> None:
-    """Let the couriers go on whose credentials were refused and are others now. Raises LimitsDown.
+    """End the pauses of couriers that refused other credentials than today's. Raises LimitsDown.
 
     A pause by hand stays.
     """
@@ -259,13 +262,13 @@ async def resume_where_changed(brakes: Brakes, registry: Registry) -> None:
 
 
 def fingerprint_of(settings: CourierSettings) -> str:
-    """Take a fingerprint of a courier's addresses and credentials, salted: each is another text."""
+    """Take a salted fingerprint of a courier's addresses and credentials."""
     salt = secrets.token_hex(8)
     return f"{salt}:{_hash(salt, settings)}"
 
 
 def is_of(fingerprint: str, settings: CourierSettings) -> bool:
-    """Whether it was taken of these very addresses and credentials."""
+    """Whether the fingerprint is of these addresses and credentials."""
     salt, _, found = fingerprint.partition(":")
     return hmac.compare_digest(found, _hash(salt, settings))
 

@@ -121,25 +121,21 @@ async def _within(seconds: float, *waits: Awaitable[None]) -> None:
 def assemble(config: Config, parts: Parts) -> Worker:
     """Build the flow and start what runs in the background; jobs are not taken yet."""
     points = FailPoints.from_environment()
-    limits = points.port("limits", parts.limiter)
     recheck_of = functools.cache(functools.partial(recheck_for, config))
     results = Trackings(parts.store, recheck_of)
     slots = CallSlots(config.worker.concurrency, results)
     codes, tallying = CodeCounts(parts.store), Tallying(parts.tallies, parts.store)
-    dead, mirror = points.port("dead", Dead(parts.store)), _mirror(config, parts)
-    drains = points.port("drains", parts.putter)
-    stores = Stores(limits, results, dead, parts.defects, tallying, drains, parts.knows, mirror)
+    stores, tasks = _stores(config, parts, results, tallying, points), Tasks()
     work = points.port("work", _tracking(config, parts, results, codes))
-    tasks = Tasks()
     runner = CallRunner(_work_of({TRACKING.name: work}), stores, tasks, slots)
-    drainer = Drainer(limits, slots, runner)
+    drainer = Drainer(stores.limits, slots, runner)
     parts.store.returned = slots.waiting.wake
     resolve = parts.registry.named
     decode = points.step("requests.decode", functools.partial(request_in, resolve=resolve))
     handler = Handler(decode, stores, slots, runner)
     decode_drain = points.step("wait_list.decode", functools.partial(line_in, resolve=resolve))
     receiver = Receiver(handler, drainer, tasks, decode_drain)
-    sweeper = Sweeper(limits, runner, parts.registry.slugs)
+    sweeper = Sweeper(stores.limits, runner, parts.registry.slugs)
     background = Background(parts.who.report)
     background.start("sweeper", sweeper.run)
     background.start("code counts", codes.run)
@@ -182,8 +178,13 @@ def _work_of(works: Mapping[str, Work]) -> WorkOf:
     return work_of
 
 
-def _mirror(config: Config, parts: Parts) -> Mirror | None:
-    return Mirror(parts.store, encode_request) if config.redis.mirror else None
+def _stores(
+    config: Config, parts: Parts, results: Trackings, tallying: Tallying, points: FailPoints
+) -> Stores:
+    limits = points.port("limits", parts.limiter)
+    dead, drains = points.port("dead", Dead(parts.store)), points.port("drains", parts.putter)
+    mirror = Mirror(parts.store, encode_request) if config.redis.mirror else None
+    return Stores(limits, results, dead, parts.defects, tallying, drains, parts.knows, mirror)
 
 
 def _intake(

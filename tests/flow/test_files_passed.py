@@ -1,4 +1,4 @@
-"""How many files of ours a warm request passes, and a post: so many must be open to follow one.
+"""How many of our files a warm request passes, and a post: so many must be open to follow it.
 
 Counted with `sys.setprofile`, in all threads, in a worker and a door that are assembled in this
 process as their own would be, with real servers. A file counts if a function of it runs. What runs
@@ -62,7 +62,7 @@ class Passed:
             self.files.add(frame.f_code.co_filename)
 
     def take(self) -> set[str]:
-        """Those of ours since the last time."""
+        """Our files among them, since the last time."""
         files, self.files = self.files, set()
         return {each.removeprefix(REPOSITORY) for each in files if each.startswith(OURS)}
 

@@ -126,7 +126,7 @@ class CallRunner:
         return waits
 
     async def apply(self, line: Line, turn: Turn) -> None:
-        """Start the calls of a turn, give back the other slots, schedule the next look at the line.
+        """Start the calls of a turn, give back the other slots, schedule the line's next take.
 
         Puts a drain job where the turn says so. Never waits for the calls.
         """

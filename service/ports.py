@@ -1,4 +1,4 @@
-"""What the flow needs from outside, in the flow's words. Adapters are passed in by `wiring`."""
+"""The ports of the flow: what it needs of stores, tubes and couriers. `wiring` passes adapters."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tracking.request import TrackingRequest
 
 
 class Job(Protocol):
-    """One reserved job. Valid only as long as the connection that reserved it.
+    """A reserved job, valid as long as the connection that reserved it.
 
-    `key` is stable over redeliveries of this very job and unlike that of any other job, also after
-    a restart of beanstalkd: it stands in for an id that the producer did not give.
+    `key` is stable over redeliveries of this job and unlike the key of any other job, also after a
+    restart of beanstalkd: it stands in for an id that the producer did not give.
     """
 
     @property
     def key(self) -> str:
-        """Names this very job over all its deliveries."""
+        """The name of this job over all its deliveries."""
 
     @property
     def server(self) -> str:
@@ -40,7 +40,7 @@ class Job(Protocol):
 
     @property
     def id(self) -> int:
-        """Its number there."""
+        """The job's number at its server."""
 
     @property
     def body(self) -> bytes:
@@ -48,43 +48,43 @@ class Job(Protocol):
 
     @property
     def lost(self) -> bool:
-        """Whether it is not ours any more; somebody else has it, or will have it."""
+        """Whether the job is not ours any more; another process has it, or will have it."""
 
     async def age(self) -> float:
         """Seconds since the put. Raises TubesDown when the job is not ours any more."""
 
     def admitted(self) -> None:
-        """Its call runs: the next job may be admitted in its place. It stays held and touched."""
+        """Let the next job be admitted: this job's call runs. It stays reserved and touched."""
 
     def delete(self) -> Awaitable[object]:
-        """Let go of the job, whether that is awaited or not; it never fails.
+        """Delete the job, whether that is awaited or not; it never fails.
 
         NOT_FOUND is normal (the reservation ran out).
         """
 
     async def bury(self) -> None:
-        """Set the job aside for a person. Only after `DeadLetters.record`."""
+        """Bury the job for a person. Only after `DeadLetters.record`."""
 
     async def release(self) -> None:
-        """Hand the job back, at once ready for others; used when the worker stops."""
+        """Release the job: it is ready for others at once."""
 
 
 class Drains(Protocol):
     """Puts jobs on the tube `wait_list`."""
 
     async def put_drain(self, line: Line) -> None:
-        """Ask for somebody to drain `line`. Raises TubesDown; the sweeper repeats it then."""
+        """Put a job that has a process drain `line`. Raises TubesDown; the sweeper repeats it."""
 
 
 class Limits(Protocol):
-    """Who may call, who waits. Every method is one step that either happened whole or not at all.
+    """Redis, which decides who may call and who waits. Each method happens whole or not at all.
 
-    All of them raise LimitsBroken where what Redis holds of the line cannot be worked with: the
+    All methods raise LimitsBroken where a script cannot work with what Redis holds of the line: the
     line rests then.
 
-    All of them raise LimitsDown when Redis is silent, and may be repeated then as they are: what
-    was granted by one whose answer was lost is granted again. `ids` are for that: who admits or
-    takes draws one, and another one only for another question.
+    All methods raise LimitsDown when Redis is silent, and may be repeated as they are: calls that
+    were granted in a lost reply are granted again. `ids` are for that: each `admit` or `take` draws
+    an id, and its repetitions use the same.
     `remembers_seconds`: how long answers are known here; for a request that is content with an
     older one MongoDB is asked. `max_age`: that of a request that sets none, in seconds.
     """
@@ -104,14 +104,14 @@ class Limits(Protocol):
     ) -> Asked:
         """Ask for a call. `answer` is a stored answer that the request finds fresh enough.
 
-        `full`: this process has no room for a call; the request waits where one would be granted.
+        `full`: this process has no slot for a call; the request waits where it would be granted.
         """
 
     async def take(self, base: str, line: Line, room: int, *, claims: bool = False) -> Turn:
-        """Take up to `room` waiting requests of `line` whose turn it is.
+        """Grant calls to up to `room` requests of `line` that wait and are due.
 
-        `claims`: a job of the tube `wait_list` told this process to drain. Room 0 hands over;
-        NO_ROOM takes none and keeps the duty to ask. So it is with the room of every step.
+        `claims`: a job of the tube `wait_list` had this process drain. Room 0 hands the line over;
+        NO_ROOM grants nothing and keeps the duty to ask. The same holds for the room of each step.
         """
 
     async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:
@@ -124,7 +124,7 @@ class Limits(Protocol):
         """
 
     async def hand_back(self, call: Call, room: int) -> Turn:
-        """Hand the requests back to the head of their list.
+        """Put the requests of a call back to the head of their list.
 
         The start stays spent, unless the permit says that certainly nothing was sent.
         """
@@ -132,7 +132,7 @@ class Limits(Protocol):
     async def sweep(self, lines: Sequence[Line], removed: Sequence[Line] = ()) -> Sequence[Swept]:
         """Put right what vanished workers left; `lines` are all that this worker knows.
 
-        What waits on others waits on: no drainer is called for them. What is kept of lines that
+        Requests on other lines wait on: no drain job is put for them. What is kept of lines that
         were `removed` for good is deleted, once nothing waits or runs there.
         """
 
@@ -161,10 +161,10 @@ class Results(Protocol):
 
 
 class Done(NamedTuple):
-    """What a call brought, to be stored.
+    """What an answered call brought, to be stored.
 
-    `outcome` is that of its Attempt; `output` is for the operations behind it, `tag` tells the log
-    in a word what came. `content` is for the Work that made it.
+    `outcome` is that of its Attempt; `output` is for the operations behind it, `tag` is a word for
+    the log. `content` is for the Work that made it.
     """
 
     outcome: str
@@ -179,7 +179,7 @@ Outcome = Done | CourierError | NotStarted
 
 
 class Work(Protocol):
-    """What is done on the lines of a kind: from a permit to a durable outcome."""
+    """The work on the lines of a kind: from a permit to a durable outcome."""
 
     async def perform(self, calls: Sequence[Call]) -> Sequence[Outcome]:
         """Spend the permit that these calls share. One outcome for each, in their order."""
@@ -197,7 +197,7 @@ class Work(Protocol):
         """Decide what is done after a failed call; `now` is Unix time in seconds."""
 
     def letter(self, call: Call, error: CourierError) -> DeadLetter:
-        """Write down what nobody will answer."""
+        """Make the record of a call that nobody will answer."""
 
 
 class Lines(Protocol):
@@ -226,7 +226,7 @@ class Lines(Protocol):
 
 
 class Mirror(Protocol):
-    """What waits in Redis, once more."""
+    """The copy in MongoDB of the requests that wait in Redis."""
 
     def add(self, request: TrackingRequest, job_key: str, at_us: int) -> Awaitable[None]:
         """Write down that a request waits since `at_us`, by Redis' clock. Idempotent.
@@ -236,7 +236,7 @@ class Mirror(Protocol):
 
 
 class Defects(Protocol):
-    """How often a defect of this program came up over a job."""
+    """Counts how often a defect of this program came up over a job."""
 
     async def add(self, job_key: str) -> bool:
         """Count one more; True: too often, so the job is to be given up. Raises LimitsDown."""
@@ -250,10 +250,10 @@ class CodeCounts(Protocol):
 
 
 class MalformedCounts(Protocol):
-    """How many jobs were no requests."""
+    """Counts jobs that were no requests."""
 
     def count(self) -> None:
-        """Count one. Written later: it neither waits nor fails."""
+        """Count a job. Written later: it neither waits nor fails."""
 
 
 class DeadLetters(Protocol):

@@ -21,9 +21,9 @@ def run(options: argparse.Namespace) -> int:
     """Run until a signal; 0 after a clean stop."""
     setting = loaded(options)
     if options.child is not None:
-        return _child(setting, options.child, "service.wiring.run")
+        return _child(setting, options.child, "service.wiring.worker")
     if options.archiver is not None:
-        return _child(setting, options.archiver, "service.wiring.archiving")
+        return _child(setting, options.archiver, "service.wiring.process")
     if options.end_with:
         end_with(options.end_with)
     config = setting.config

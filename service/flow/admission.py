@@ -1,8 +1,8 @@
-"""Asks for a call on behalf of one request, and waits while no request can be taken.
+"""Admission: the admitter asks Redis for a call, and waits while no request can be taken.
 
-Two servers may keep it waiting, with its job reserved and touched: MongoDB, while no answer could
-be stored, and a Redis that is full. One of those that wait asks the full Redis once a second; when
-that one is taken the others follow one by one.
+Two servers may keep a request waiting, with its job reserved and touched: MongoDB, while no answer
+could be stored, and a full Redis. One waiting task asks the full Redis once a second; when its
+request is taken the others follow one by one.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from service.flow.call_room import CallRoom
-from service.flow.keep_trying import keep_trying
+from service.flow.tasks import CallSlots, keep_trying
 from service.observe.events import Event
 from service.observe.log import emit
 from service.ports import Limits, Results
@@ -22,22 +21,22 @@ ASK_AGAIN_SECONDS = 1.0
 """How soon a full Redis is asked again."""
 
 SAY_AGAIN_SECONDS = 60.0
-"""A Redis that stays full, or is so time and again, is logged so often."""
+"""How often a Redis that stays full, or is full again, is logged."""
 
 
 class Admitter:
-    """One per process."""
+    """Admits requests, one at a time while Redis is full. One per process."""
 
-    def __init__(self, limits: Limits, results: Results, room: CallRoom) -> None:
+    def __init__(self, limits: Limits, results: Results, slots: CallSlots) -> None:
         self._limits, self._results = limits, results
-        self._room = room
-        # Of those that a full Redis refused one asks at a time, in the order in which they came.
+        self._slots = slots
+        # One waiting task polls a full Redis; the others queue behind this lock.
         self._turns = asyncio.Lock()
         self._said = -SAY_AGAIN_SECONDS
 
     async def admit(self, request: TrackingRequest, job_key: str) -> Admission:
-        """Ask for a call. This task has a place for it only if it is granted."""
-        # One id for all tries: what was granted by one whose reply was lost is granted again.
+        """Ask for a call. This task holds a slot for it only if it is granted."""
+        # One id for all tries: a call that was granted in a lost reply is granted again.
         call_id = next(self._limits.ids)
         admission = await self._ask(call_id, request, job_key)
         if not isinstance(admission, NoMemory):
@@ -56,12 +55,12 @@ class Admitter:
         kept = None
         if max_age > self._limits.remembers_seconds:
             kept = await keep_trying(lambda: self._results.fresh(request, max_age))
-        full = self._room.take(1) <= 0
+        full = self._slots.reserve(1) <= 0
         admission = await keep_trying(
             lambda: self._limits.admit(call_id, request, job_key, kept, full=full)
         )
         if not isinstance(admission, Granted):
-            self._room.leave()
+            self._slots.give_back()
         return admission
 
     def _say(self, refusal: NoMemory) -> None:

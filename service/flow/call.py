@@ -1,4 +1,13 @@
-"""Permitted calls: carry them out, make what comes durable, only then give the slot back."""
+"""Runs permitted calls: makes each outcome durable, only then gives the slot back, and goes on.
+
+::
+
+    run: perform ─answer→ store → finish ─────────────────────────┐
+            │  └failure→ note it → decide ─refuse→ finish ────────┼→ apply: next calls, next look,
+            │                        ├─repeat→ retry ─────────────┤         drain job
+            │                        └─die→ record it → finish ───┤
+            └─not sent, not stored, or this worker stops→ hand back ┘
+"""
 
 from __future__ import annotations
 
@@ -9,16 +18,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from service.flow.call_room import CallRoom
-from service.flow.deadlines import Deadlines
-from service.flow.keep_trying import keep_trying
+from service.flow.tasks import CallSlots, Deadlines, Tasks, keep_trying
 from service.observe.events import Event
-from service.observe.failpoints import FailPoint
 from service.observe.log import emit, emit_unexpected
 from service.ports import (
     DeadLetters,
     Defects,
     Done,
+    Drains,
     Limits,
     MalformedCounts,
     Mirror,
@@ -26,7 +33,7 @@ from service.ports import (
     Results,
     Work,
 )
-from tracking.call import Attempt, Call, Die, Refuse, Repeat, Setback, Turn, Verdict
+from tracking.call import Attempt, Call, Refuse, Repeat, Setback, Turn, Verdict
 from tracking.errors import (
     CourierDown,
     CourierError,
@@ -34,8 +41,10 @@ from tracking.errors import (
     LimitsBroken,
     NotStarted,
     ResultsDown,
+    TubesDown,
     UnreadableAnswer,
     UnstorableAnswer,
+    WorkersVanished,
 )
 from tracking.line import Line
 from tracking.operation import State
@@ -43,11 +52,23 @@ from tracking.operation import State
 BROKEN_AGAIN_SECONDS = 5.0
 """When the end of a call is tried again for which a key of its line was found broken."""
 
+STORED_SECONDS = 5.0
+"""How long it is tried to store an answer that came at its call's deadline."""
+
 WorkOf = Callable[[Line], Work]
 """What is done on a line; chosen by its kind."""
 
-STORED_SECONDS = 5.0
-"""How long it is tried to store an answer that came at its call's deadline."""
+_PAUSES = {
+    "no_credentials": Event.NO_CREDENTIALS,
+    "auth_failed": Event.AUTH_FAILED,
+    "rate_limited": Event.PAUSED,
+}
+
+_REFUSED_FOR_A_DAY = {
+    "no_credentials": "nobody could ask for a day: credentials are missing",
+    "auth_failed": "the courier refused our credentials for a day",
+    "rate_limited": "the courier asked for fewer calls for a day, and answered none",
+}
 
 
 class _Overdue(ResultsDown):
@@ -56,77 +77,190 @@ class _Overdue(ResultsDown):
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where a call's outcome goes."""
+    """The ports to Redis, MongoDB and beanstalkd."""
 
     limits: Limits
     results: Results
     dead: DeadLetters
     defects: Defects
     malformed: MalformedCounts
+    drains: Drains
     knows: Callable[[str], Awaitable[bool]]
     """Whether a worker process that lives knows a courier of this slug. Raises LimitsDown."""
     mirror: Mirror | None = None
     """Where what waits in Redis is written too, before its job goes; None: nowhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spare:
-    """What the process tells the call: what room there is, and where it may be killed."""
+class CallRunner:
+    """Runs calls from their permit to what follows them. One per process."""
 
-    room: CallRoom
-    reach: Callable[[FailPoint], None]
-
-
-class Asker:
-    """Carries calls from their permit to their end. Order of safety: store, then finish."""
-
-    def __init__(self, work_of: WorkOf, stores: Stores, spare: Spare) -> None:
+    def __init__(self, work_of: WorkOf, stores: Stores, tasks: Tasks, slots: CallSlots) -> None:
+        self.schedule: Callable[[Line, float], None] = lambda *_: None
+        """Has this process ask for a line again at an instant."""
         self._work_of = work_of
         self._limits, self._results, self._dead = stores.limits, stores.results, stores.dead
-        self.room = spare.room
-        self._reach = spare.reach
+        self._drains = stores.drains
+        self._tasks, self._slots = tasks, slots
         self._deadlines = Deadlines()
 
-    async def perform(self, calls: Sequence[Call]) -> Sequence[tuple[Outcome, Attempt]]:
-        """Spend the permit of a group. What came of each call, in their order, is to be kept.
+    async def run(self, calls: Sequence[Call]) -> bool:
+        """Run a group of calls, for which this task has a slot, to its end and what follows it.
 
-        Raises CancelledError: this worker stops, and the calls are to be handed back.
+        A worker that stops hands back the calls that have no durable outcome: others go on with
+        them at once. True: the request of the call that ended last waits again.
+        """
+        left, waits = list(calls), False
+        try:
+            for call, outcome, attempt in await self._perform(calls):
+                turn = await self._end(call, outcome, attempt)
+                left.remove(call)
+                await self.apply(call.line, turn)
+                waits = turn.waits
+        except asyncio.CancelledError:
+            if not left:
+                raise
+            for call in reversed(left):  # each goes to the head of its list
+                # Its request waits in Redis now, so a drain job is due for the next worker.
+                await self.apply(call.line, await self._hand_back(call))
+            return True
+        return waits
+
+    async def apply(self, line: Line, turn: Turn) -> None:
+        """Start the calls of a turn, give back the other slots, schedule the line's next take.
+
+        Puts a drain job where the turn says so. Never waits for the calls.
+        """
+        for calls in turn.groups:
+            self._slots.transfer(self._tasks.start(self.run(calls)))
+        self._slots.give_back()
+        if turn.full:
+            self._slots.waiting.add(line)
+        if turn.ask_again is not None:
+            self.schedule(line, turn.ask_again)
+        if turn.put_drain:
+            try:
+                await self._drains.put_drain(line)
+            except TubesDown:
+                return  # the sweeper puts it when the tubes are back
+
+    async def give_up(self, call: Call) -> None:
+        """End a request over which too many workers vanished, or that is given up.
+
+        While MongoDB is away it stays as it is: to wait would keep the sweeper from all others, and
+        the sweep finds it again.
+        """
+        if not self._results.is_available:
+            return
+        why = call.given_up
+        reason = GivenUp(why, _REFUSED_FOR_A_DAY.get(why, why)) if why else None
+        error = reason or WorkersVanished(call.deaths)
+        attempt = Attempt(dt.datetime.now(dt.UTC), error.code, 0)
+        work = self._work_of(call.line)
+        await keep_trying(lambda: work.fail(call, error, attempt, final=True))
+        await self.apply(call.line, await self._die(call, error))
+
+    async def _perform(self, calls: Sequence[Call]) -> Sequence[tuple[Call, Outcome, Attempt]]:
+        """Do the work of a group under its deadline. Whatever it raises becomes a known error.
+
+        The outcomes come in the order in which the calls are to end.
         """
         began, at = time.monotonic(), dt.datetime.now(dt.UTC)
-        outcomes = await self._outcomes(calls)
-        ms = round((time.monotonic() - began) * 1000)
-        return [(outcome, _attempt(outcome, at, ms)) for outcome in outcomes]
-
-    async def keep(self, call: Call, outcome: Outcome, attempt: Attempt) -> Turn:
-        """Make what came of a call durable. What comes back is whose turn it is next."""
+        work = self._work_of(calls[0].line)
+        outcomes: Sequence[Outcome]
         try:
-            return await self._keep(call, outcome, attempt)
-        except ResultsDown as error:
-            # The lease ends soon, and an outcome that is not durable is none: ask again later.
-            if isinstance(error, _Overdue) or not self._results.is_available:
-                return await self._back_to_head(call, error)
-            return await self._unstored(call, GivenUp("results_down", error.message))
+            outcomes = await self._deadlines.hold(calls[0].permit.deadline, work.perform(calls))
+        except TimeoutError:
+            outcomes = [CourierDown("no whole answer within the call's time-out")] * len(calls)
+        except Exception as error:  # noqa: BLE001 - never Pending, and never this worker's end
+            emit_unexpected(error, **_names(calls[0]))
+            broke = f"the courier module broke: {type(error).__name__}"
+            outcomes = [UnreadableAnswer(broke)] * len(calls)
+        ms = round((time.monotonic() - began) * 1000)
+        ends = zip(calls, outcomes, strict=True)
+        kept = [(call, outcome, _attempt(outcome, at, ms)) for call, outcome in ends]
+        # Unsent calls go to the head of their list: the last one first, so that the first leads.
+        return kept if calls[0].permit.started else kept[::-1]
 
-    async def _keep(self, call: Call, outcome: Outcome, attempt: Attempt) -> Turn:
+    async def _end(self, call: Call, outcome: Outcome, attempt: Attempt) -> Turn:
+        """Make the outcome of a call durable, then end the call. Returns what follows it."""
         if isinstance(outcome, NotStarted):
-            return await self._back_to_head(call, outcome)
-        if isinstance(outcome, CourierError):
-            if call.permit.started:
-                _tell_of(call, attempt)
-            return await self._failed(call, outcome, attempt)
-        self._reach(FailPoint.AFTER_ANSWER)
-        _tell_of(call, attempt)
-        return await self._answered(call, outcome, attempt)
+            return await self._hand_back(call, outcome)
+        if isinstance(outcome, Done) or call.permit.started:
+            names = {"slug": call.request.slug, "number": call.request.number}
+            emit(Event.CALLED, **names, outcome=attempt.outcome, ms=attempt.ms)
+        try:
+            if isinstance(outcome, CourierError):
+                return await self._fail(call, outcome, attempt)
+            try:
+                work = self._work_of(call.line)
+                await self._durably(call, lambda: work.store(call, outcome, attempt))
+            except UnreadableAnswer as error:
+                return await self._fail(call, error, attempt)
+        except ResultsDown as down:
+            # The lease ends soon, and an outcome that is not durable is none: ask again later.
+            if isinstance(down, _Overdue) or not self._results.is_available:
+                return await self._hand_back(call, down)
+            return await self._fail(call, GivenUp("results_down", down.message), None)
+        turn = await self._finish(call, Verdict(State.SUCCESS, outcome.output, attempt=attempt))
+        tag, requests = outcome.tag, call.requests
+        emit(Event.ANSWERED, **_names(call), tag=tag, ms=attempt.ms, requests=requests)
+        return turn
 
-    async def _unstored(self, call: Call, error: CourierError) -> Turn:
-        """Repeat a call whose outcome MongoDB, which is there, did not take: not for ever."""
+    async def _fail(self, call: Call, error: CourierError, attempt: Attempt | None) -> Turn:
+        """Note a failed call, then finish or repeat it, or record it as dead, as is decided.
+
+        `attempt`: None where MongoDB, which is there, takes no note of it.
+        """
+        if isinstance(error, UnreadableAnswer):
+            unstorable = isinstance(error, UnstorableAnswer)
+            unread = Event.UNSTORABLE if unstorable else Event.UNREADABLE
+            emit(unread, **_names(call), **_said(error))
         decision = self._work_of(call.line).decide(error, call, time.time())
+        made = attempt if call.permit.started else None
         if isinstance(decision, Repeat):
-            turn = await self._repeat(call, decision.setback, _said(error))
+            if made:
+                await self._note(call, error, made, final=False)
+            turn = await self._repeat(call, replace(decision.setback, attempt=made), error)
             if not turn.used_up:
                 return turn
-        setback = None if isinstance(decision, Refuse) else decision.setback
-        return await self._die(call, error, setback)
+        if attempt:
+            await self._note(call, error, attempt, final=True)
+        if isinstance(decision, Refuse):
+            emit(Event.REFUSED, **_names(call), **_said(error), requests=call.requests)
+            return await self._finish(call, _error_verdict(error, made, answered=True))
+        return await self._die(call, error, decision.setback, made)
+
+    async def _note(
+        self, call: Call, error: CourierError, attempt: Attempt, *, final: bool
+    ) -> None:
+        work = self._work_of(call.line)
+        try:
+            await self._durably(call, lambda: work.fail(call, error, attempt, final=final))
+        except ResultsDown:
+            if final:
+                raise
+
+    async def _durably(self, call: Call, store: Callable[[], Awaitable[None]]) -> None:
+        """Store what came of a call until its deadline, or once. Raises ResultsDown."""
+        deadline = call.permit.deadline
+        until = max(deadline, time.monotonic() + STORED_SECONDS)
+        try:
+            await self._deadlines.hold(until, keep_trying(store, until=deadline))
+        except TimeoutError as error:
+            raise _Overdue("MongoDB has not confirmed it by the call's deadline") from error
+
+    async def _repeat(self, call: Call, setback: Setback, error: CourierError) -> Turn:
+        """Have a failed call repeated later; `used_up`: that was its request's last attempt."""
+        room = self._slots.reserve_for_next()
+        turn = await _in_redis(call, lambda: self._limits.retry(call, setback, room))
+        if turn.used_up:
+            return turn
+        if setback.patience is not None:
+            emit(_PAUSES[setback.why], **_names(call), **_said(error))
+        else:
+            delay = {"attempts": call.attempts, "delay_ms": round(setback.delay * 1000)}
+            emit(Event.RETRIED, **_names(call), **_said(error), **delay)
+        return turn._replace(waits=True)
 
     async def _die(
         self,
@@ -138,126 +272,25 @@ class Asker:
         """Record a call as dead and end its operations: the worker's last word about it."""
         letter = self._work_of(call.line).letter(call, error)
         await keep_trying(lambda: self._dead.record([letter]))
-        self._reach(FailPoint.AFTER_DEAD)
         emit(Event.DEAD, **_names(call), **_said(error), requests=call.requests)
         verdict = _error_verdict(error, made, answered=False)
         return await self._finish(call, verdict._replace(setback=setback))
 
-    async def give_up(self, call: Call, error: CourierError) -> Turn:
-        """End a call that nobody makes any more."""
-        attempt = Attempt(dt.datetime.now(dt.UTC), error.code, 0)
-        work = self._work_of(call.line)
-        await keep_trying(lambda: work.fail(call, error, attempt, final=True))
-        return await self._die(call, error)
-
-    async def hand_back(self, call: Call) -> Turn:
-        """Give a call up unanswered, because this worker stops: others go on with it at once."""
-        turn = await _in_redis(call, lambda: self._limits.hand_back(call, 0))
-        self._reach(FailPoint.AFTER_HAND_BACK)
-        emit(Event.HANDED_BACK, **_names(call))
-        return turn._replace(waits=True)
-
-    async def _outcomes(self, calls: Sequence[Call]) -> Sequence[Outcome]:
-        """Work within the calls' one deadline; whatever a module raises becomes a known error."""
-        deadline, work = calls[0].permit.deadline, self._work_of(calls[0].line)
-        try:
-            return await self._deadlines.hold(deadline, work.perform(calls))
-        except TimeoutError:
-            return [CourierDown("no whole answer within the call's time-out") for _ in calls]
-        except Exception as error:  # noqa: BLE001 - never Pending, and never this worker's end
-            emit_unexpected(error, **_names(calls[0]))
-            broke = f"the courier module broke: {type(error).__name__}"
-            return [UnreadableAnswer(broke) for _ in calls]
-
-    async def _answered(self, call: Call, done: Done, attempt: Attempt) -> Turn:
-        work = self._work_of(call.line)
-        try:
-            await self._durably(call, lambda: work.store(call, done, attempt))
-            self._reach(FailPoint.AFTER_STORE)
-            turn = await self._finish(call, Verdict(State.SUCCESS, done.output, attempt=attempt))
-        except UnreadableAnswer as error:
-            return await self._failed(call, error, attempt)
-        emit(Event.ANSWERED, **_names(call), tag=done.tag, ms=attempt.ms, requests=call.requests)
-        return turn
-
-    async def _failed(self, call: Call, error: CourierError, attempt: Attempt) -> Turn:
-        said = _said(error)
-        if isinstance(error, UnreadableAnswer):
-            unstorable = isinstance(error, UnstorableAnswer)
-            emit(Event.UNSTORABLE if unstorable else Event.UNREADABLE, **_names(call), **said)
-        decision = self._work_of(call.line).decide(error, call, time.time())
-        final = isinstance(decision, Refuse | Die)
-        made = attempt if call.permit.started else None
-        if made or final:
-            try:
-                await self._note(call, error, attempt, final=final)
-            except ResultsDown:
-                if final:
-                    raise
-        match decision:
-            case Refuse():
-                emit(Event.REFUSED, **_names(call), **said, requests=call.requests)
-                return await self._finish(call, _error_verdict(error, made, answered=True))
-            case Die(setback):
-                return await self._die(call, error, setback, made)
-            case Repeat(setback):
-                turn = await self._repeat(call, replace(setback, attempt=made), said)
-                if not turn.used_up:
-                    return turn
-                await self._note(call, error, attempt, final=True)
-                return await self._die(call, error, setback, made)
-        assert_never(decision)
-
-    async def _note(
-        self, call: Call, error: CourierError, attempt: Attempt, *, final: bool
-    ) -> None:
-        work = self._work_of(call.line)
-        await self._durably(call, lambda: work.fail(call, error, attempt, final=final))
-        self._reach(FailPoint.AFTER_FAILURE_STORED)
-
-    async def _durably(self, call: Call, store: Callable[[], Awaitable[None]]) -> None:
-        """Store what came of a call until its deadline, or once. Raises ResultsDown."""
-        deadline = call.permit.deadline
-        until = max(deadline, time.monotonic() + STORED_SECONDS)
-        try:
-            await self._deadlines.hold(until, keep_trying(store, until=deadline))
-        except TimeoutError as error:
-            raise _Overdue("MongoDB has not confirmed it by the call's deadline") from error
-
-    async def _repeat(self, call: Call, setback: Setback, said: dict[str, str | int]) -> Turn:
-        room = self.room.take_to_follow()
-        turn = await _in_redis(call, lambda: self._limits.retry(call, setback, room))
-        self._reach(FailPoint.AFTER_RETRY)
-        if turn.used_up:
-            return turn
-        turn = turn._replace(waits=True)
-        if setback.patience is not None:
-            emit(_PAUSES[setback.why], **_names(call), **said)
-            return turn
-        emit(
-            Event.RETRIED,
-            **_names(call),
-            **said,
-            attempts=call.attempts,
-            delay_ms=round(setback.delay * 1000),
-        )
-        return turn
-
-    async def _back_to_head(self, call: Call, why: Exception) -> Turn:
-        room = self.room.take_to_follow()
+    async def _hand_back(self, call: Call, why: Exception | None = None) -> Turn:
+        """Put the request of a call back to the head of its list. None: this worker stops."""
+        room = self._slots.reserve_for_next() if why else 0
         turn = await _in_redis(call, lambda: self._limits.hand_back(call, room))
-        emit(Event.HANDED_BACK, **_names(call), why=str(why))
+        emit(Event.HANDED_BACK, **_names(call), **({"why": str(why)} if why else {}))
         return turn._replace(waits=True)
 
     async def _finish(self, call: Call, verdict: Verdict) -> Turn:
-        room = self.room.take_to_follow()
-        turn = await _in_redis(call, lambda: self._limits.finish(call, verdict, room))
-        self._reach(FailPoint.AFTER_FINISH)
-        return turn
+        """Give the call's slot at its courier back, and end its operations."""
+        room = self._slots.reserve_for_next()
+        return await _in_redis(call, lambda: self._limits.finish(call, verdict, room))
 
 
 async def _in_redis(call: Call, step: Callable[[], Awaitable[Turn]]) -> Turn:
-    """End a call there. Over a broken key that is tried until the call's time is over.
+    """End a call in Redis. Over a broken key that is tried until the call's time is over.
 
     Then LimitsBroken is raised, and the sweeper finds the call once its lease has ended.
     """
@@ -271,13 +304,6 @@ async def _in_redis(call: Call, step: Callable[[], Awaitable[Turn]]) -> Turn:
         await asyncio.sleep(BROKEN_AGAIN_SECONDS)
 
 
-_PAUSES = {
-    "no_credentials": Event.NO_CREDENTIALS,
-    "auth_failed": Event.AUTH_FAILED,
-    "rate_limited": Event.PAUSED,
-}
-
-
 def _attempt(outcome: Outcome, at: dt.datetime, ms: int) -> Attempt:
     match outcome:
         case Done():
@@ -287,11 +313,6 @@ def _attempt(outcome: Outcome, at: dt.datetime, ms: int) -> Attempt:
         case NotStarted():
             return Attempt(at, "not_started", ms)
     assert_never(outcome)
-
-
-def _tell_of(call: Call, attempt: Attempt) -> None:
-    names = {"slug": call.request.slug, "number": call.request.number}
-    emit(Event.CALLED, **names, outcome=attempt.outcome, ms=attempt.ms)
 
 
 def _names(call: Call) -> dict[str, str]:

@@ -1,18 +1,17 @@
-"""Draining: this process asks for waiting requests exactly when the next one may start.
+"""The drainer takes the waiting requests of each line exactly when its next call may start.
 
-One heap of (instant, line), one timer; all lines that are due are asked for together, and their
-scripts share one way to Redis. The job of the tube `wait_list` stays reserved for as long as this
-process drains its line: when the process vanishes, beanstalkd gives the job to another one at once.
-A drained line is shared: after a minute its job is released, and any process may take it on. Any
-number of drainers is harmless, because every `take` is safe by itself; none at all is repaired by
-the sweeper.
+It has one heap of (instant, line) and one timer. All lines that are due are taken from together, in
+one round trip to Redis. The drain job of a line stays reserved for as long as this process drains
+the line: when the process vanishes, beanstalkd gives the job to another process at once. After a
+minute the drainer releases the job, and any process may drain the line. Two drainers of one line
+are harmless, because each `take` is safe by itself; the sweeper repairs a line without a drainer.
 
-A line is asked for once at a time. While this process has more to do than it can, replies come
-late; calls that end meanwhile ask for their lines again, and each such take would find less.
+Only one take of a line is under way at a time. In a busy process replies come late; calls that end
+meanwhile schedule their line again, and each further take would find less.
 
-A line that finds this process full waits for a place, and is asked for once it has one; meanwhile
-this process tells Redis now and then that it drains the line. A process that could not store an
-answer counts as full: it keeps its drain jobs, and no others are put.
+When the process is at its concurrency limit, the line queues for a slot; meanwhile the drainer
+tells Redis now and then that it drains the line. A process that could not store an answer counts as
+full: it keeps its drain jobs, and the sweeper puts no others.
 """
 
 from __future__ import annotations
@@ -21,13 +20,11 @@ import asyncio
 import heapq
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
-from service.flow.call_room import CallRoom
-from service.flow.dispatch import Dispatcher
-from service.flow.keep_trying import keep_trying
-from service.observe.failpoints import FailPoint
+from service.flow.call import CallRunner
+from service.flow.tasks import CallSlots, keep_trying
 from service.observe.log import emit_unexpected
 from service.ports import Job, Limits
 from tracking.call import NO_ROOM, Turn
@@ -40,26 +37,27 @@ SHARE_SPREAD = 0.25
 
 FEWEST_IN_ONE_TAKE = 2
 MOST_IN_ONE_TAKE = 64
-"""A take may bring twice as many calls as the last one brought, and a courier's usual two. Places
-that a take cannot fill are missing elsewhere while its reply is under way."""
+"""A take may bring twice as many calls as the last take of its line, and at least a courier's usual
+two. Slots that a take cannot fill are missing elsewhere while its reply is under way."""
 
 UNREPORTED_SECONDS = 1.0
-"""So long a line may wait for a place before Redis hears of it: nearly all have one sooner. Redis
+"""How long a line may wait for a slot before Redis hears of it: nearly all get a slot sooner. Redis
 waits three seconds for a drainer that is late."""
 
 NEVER = float("inf")
 
 AFTER_DEFECT_SECONDS = 5.0
-"""When a line is asked for again over which a defect came up."""
+"""When a line is asked for again after a defect came up over it."""
 
 
 class Drainer:
-    """The lines that this process drains, by the instant at which each is to be asked for."""
+    """Drains lines, each at the instant for which it is scheduled. One per process."""
 
-    def __init__(self, limits: Limits, room: CallRoom, reach: Callable[[FailPoint], None]) -> None:
+    def __init__(self, limits: Limits, slots: CallSlots, runner: CallRunner) -> None:
+        """The `runner` schedules lines here, and free `slots` wake the drainer."""
         self._limits = limits
-        self._room = room
-        self._reach = reach
+        self._slots = slots
+        self._runner = runner
         self._heap: list[tuple[float, Line]] = []
         self._due: dict[Line, float] = {}
         self._asked: dict[Line, float] = {}
@@ -69,9 +67,10 @@ class Drainer:
         self._brought: dict[Line, int] = {}
         self._sooner = asyncio.Event()
         self._retired = False
-        room.waiting.wake = self._sooner.set
+        slots.waiting.wake = self._sooner.set
+        runner.schedule = self.schedule
 
-    def look_again(self, line: Line, at: float) -> None:
+    def schedule(self, line: Line, at: float) -> None:
         """Ask for `line` at this instant of `time.monotonic()`; the sooner instant holds."""
         if line in self._asked:
             self._asked[line] = min(at, self._asked[line])
@@ -86,31 +85,29 @@ class Drainer:
         if self._heap[0] == (at, line):
             self._sooner.set()
 
-    async def claim(self, line: Line, job: Job, dispatcher: Dispatcher) -> None:
+    async def claim(self, line: Line, job: Job) -> None:
         """Begin to drain `line`, because `job` of the tube `wait_list` says so; settles the job."""
-        self._reach(FailPoint.AFTER_DRAIN_RESERVE)
         # A full process keeps the job: to refuse it would send it round without end.
-        room = self._room.take(FEWEST_IN_ONE_TAKE)
+        room = self._slots.reserve(FEWEST_IN_ONE_TAKE)
         turn = await self._take(line, room, claims=True)
-        self._reach(FailPoint.AFTER_TAKE)
-        await self._go_on(line, turn, dispatcher, job)
+        await self._go_on(line, turn, job)
 
-    async def put_off(self, line: Line, job: Job) -> None:
-        """Ask for `line` again after a defect came up over it; its job is kept, once."""
-        self.look_again(line, time.monotonic() + AFTER_DEFECT_SECONDS)
+    async def retry_later(self, line: Line, job: Job) -> None:
+        """Schedule `line` again after a defect came up over it. One drain job of it is kept."""
+        self.schedule(line, time.monotonic() + AFTER_DEFECT_SECONDS)
         if self._jobs.setdefault(line, job) is not job:
             await job.delete()
 
-    async def run(self, dispatcher: Dispatcher) -> None:
-        """Ask for every line when it is due, until `retire`."""
+    async def run(self) -> None:
+        """Take from each line when it is due, until `retire`."""
         async with asyncio.TaskGroup() as asking:
             while not self._retired:
-                for line in self._pop_called_in():
-                    task = asking.create_task(self._ask(line, dispatcher, called_in=True))
-                    self._room.place(task, FEWEST_IN_ONE_TAKE)
+                for line in self._pop_waiting():
+                    task = asking.create_task(self._ask(line, has_slot=True))
+                    self._slots.assign(task, FEWEST_IN_ONE_TAKE)
                 for line in self._pop_due():
                     # Nobody waits for the slowest: the next lines are due meanwhile.
-                    asking.create_task(self._ask(line, dispatcher))
+                    asking.create_task(self._ask(line))
                 self._sooner.clear()
                 wait = self._heap[0][0] - time.monotonic() if self._heap else None
                 with suppress(TimeoutError):
@@ -118,11 +115,11 @@ class Drainer:
                         await self._sooner.wait()
 
     def retire(self) -> None:
-        """Let `run` end after what it asks just now: calls it is granted must not be lost."""
+        """Let `run` end after the takes under way: calls that they are granted must not be lost."""
         self._retired = True
         self._sooner.set()
 
-    async def hand_over(self, dispatcher: Dispatcher) -> None:
+    async def hand_over(self) -> None:
         """Give all lines back to the tube, because this process stops."""
         lines = list(self._due)
         self._due.clear()
@@ -130,17 +127,16 @@ class Drainer:
         for line in lines:
             try:
                 turn = await self._limits.take(next(self._limits.ids), line, 0)
-                await self._go_on(line, turn, dispatcher)
+                await self._go_on(line, turn)
             except AWAY:
                 return  # the jobs go back with their connections
             except Exception as error:  # noqa: BLE001 - the other lines are to be handed over too
                 emit_unexpected(error, slug=line)
-            self._reach(FailPoint.AFTER_HAND_OVER)
 
-    def _pop_called_in(self) -> Iterator[Line]:
-        while line := self._room.call_in():
+    def _pop_waiting(self) -> Iterator[Line]:
+        while line := self._slots.next_waiting_line():
             if line in self._asked:
-                self.look_again(line, time.monotonic())
+                self.schedule(line, time.monotonic())
             else:
                 self._due.pop(line, None)
                 self._asked[line] = NEVER
@@ -157,23 +153,23 @@ class Drainer:
                 due.append(line)
         return due
 
-    async def _ask(self, line: Line, dispatcher: Dispatcher, *, called_in: bool = False) -> None:
+    async def _ask(self, line: Line, *, has_slot: bool = False) -> None:
         try:
-            await self._ask_for(line, dispatcher, called_in=called_in)
+            await self._ask_for(line, has_slot=has_slot)
         except Exception as error:  # noqa: BLE001 - a defect over one line must not stop the others
             emit_unexpected(error, slug=line)
-            self.look_again(line, time.monotonic() + AFTER_DEFECT_SECONDS)
+            self.schedule(line, time.monotonic() + AFTER_DEFECT_SECONDS)
         finally:
-            self.look_again(line, self._asked.pop(line))
+            self.schedule(line, self._asked.pop(line))
 
-    async def _ask_for(self, line: Line, dispatcher: Dispatcher, *, called_in: bool) -> None:
+    async def _ask_for(self, line: Line, *, has_slot: bool) -> None:
         now = time.monotonic()
         room = 0
-        if called_in or now - self._since.get(line, 0.0) < SHARE_AFTER_SECONDS:
+        if has_slot or now - self._since.get(line, 0.0) < SHARE_AFTER_SECONDS:
             most = max(FEWEST_IN_ONE_TAKE, 2 * self._brought.get(line, 1))
-            room = self._room.take(min(most, MOST_IN_ONE_TAKE))
-        if room == NO_ROOM and self._room.waiting.add(line):
-            self.look_again(line, now + UNREPORTED_SECONDS)
+            room = self._slots.reserve(min(most, MOST_IN_ONE_TAKE))
+        if room == NO_ROOM and self._slots.waiting.add(line):
+            self.schedule(line, now + UNREPORTED_SECONDS)
             return
         turn = await self._take(line, room)
         if room > 0:
@@ -182,24 +178,22 @@ class Drainer:
             self._since.pop(line, None)
             self._brought.pop(line, None)
         if room and not turn.full:  # handed over it goes on waiting: its job may come back
-            self._room.waiting.leave(line)
-        await self._go_on(line, turn, dispatcher)
+            self._slots.waiting.leave(line)
+        await self._go_on(line, turn)
 
     async def _take(self, line: Line, room: int, *, claims: bool = False) -> Turn:
-        # One name for all tries: what was granted by one whose answer was lost comes again.
+        # One id for all tries: calls that were granted in a lost reply are granted again.
         base = next(self._limits.ids)
         return await keep_trying(lambda: self._limits.take(base, line, room, claims=claims))
 
-    async def _go_on(
-        self, line: Line, turn: Turn, dispatcher: Dispatcher, job: Job | None = None
-    ) -> None:
-        """Do what the turn says; keep the line's job while we drain it, else let go of it."""
+    async def _go_on(self, line: Line, turn: Turn, job: Job | None = None) -> None:
+        """Apply a turn; keep the line's drain job while we drain the line, else let go of it."""
         jobs = [each for each in (self._jobs.pop(line, None), job) if each is not None]
         if turn.ask_again is not None and jobs:
             self._jobs[line] = jobs.pop(0)
-        # A job at hand that is released does what one that is put would do.
+        # To release the drain job at hand does the same as to put another.
         handed = jobs.pop(0) if turn.put_drain and jobs else None
-        await dispatcher.go_on(line, turn._replace(put_drain=turn.put_drain and handed is None))
+        await self._runner.apply(line, turn._replace(put_drain=turn.put_drain and handed is None))
         if handed is not None:
             await handed.release()
         for other in jobs:

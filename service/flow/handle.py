@@ -14,20 +14,20 @@ repeated: a worker may vanish between any two of them. See docs/flow.md.
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
 from service.flow.admission import Admitter
-from service.flow.call import Asker, Stores
-from service.flow.dead_letters import letter_of_defect, letter_of_malformed, letter_of_refused
-from service.flow.dispatch import Dispatcher
-from service.flow.keep_trying import keep_trying
+from service.flow.call import CallRunner, Stores
+from service.flow.tasks import CallSlots, keep_trying
 from service.observe.events import Event
-from service.observe.failpoints import FailPoint
 from service.observe.log import emit, emit_unexpected
+from service.observe.redact import last_line_of
 from service.ports import Job
 from tracking.call import (
     Admission,
+    DeadLetter,
     Dying,
     Ended,
     Full,
@@ -51,23 +51,22 @@ Settled = Granted | Parked | Ended | Refused | Dying
 """What an admission says after which the job goes."""
 
 LEFT_AFTER_SECONDS = 1.0
-"""How long a job is kept that is for other workers: it may come back, again and again, while the
-process that knows its courier is busy."""
+"""How long a job for other workers is kept: it may come back again and again while the process that
+knows its courier is busy."""
 
 HELD_FIRST, HELD_MOST = 0.5, 4.0
-"""Seconds between looks whether the call of a job that came back goes on; doubled each time."""
+"""Seconds until the first look whether the call of a job that came back goes on; doubled each time,
+up to the second."""
+
+CALENDAR_ENDS = 253_402_300_799.0
+"""The last second of the year 9999."""
 
 
 class Handler:
     """The flow. One per process; every job is a task of its own."""
 
     def __init__(
-        self,
-        decode: Decode,
-        stores: Stores,
-        asker: Asker,
-        dispatcher: Dispatcher,
-        reach: Callable[[FailPoint], None],
+        self, decode: Decode, stores: Stores, slots: CallSlots, runner: CallRunner
     ) -> None:
         self._decode = decode
         self._dead, self._defects = stores.dead, stores.defects
@@ -75,13 +74,11 @@ class Handler:
         self._malformed = stores.malformed
         self._mirror = stores.mirror
         self._knows = stores.knows
-        self._admitter = Admitter(stores.limits, stores.results, asker.room)
-        self._dispatcher = dispatcher
-        self._reach = reach
+        self._admitter = Admitter(stores.limits, stores.results, slots)
+        self._runner = runner
 
     async def handle(self, job: Job) -> None:
         """Carry one reserved job to its outcome. Whatever it raises is a defect."""
-        self._reach(FailPoint.AFTER_RESERVE)
         try:
             request = await self._decode(job)
         except MalformedJob as error:
@@ -96,41 +93,37 @@ class Handler:
         await self._settle(request, job, admission)
         # Nobody waits for it: a job whose delete is lost comes again, and finds what was done.
         job.delete()
-        self._reach(FailPoint.AFTER_DELETE)
 
     async def _settle(self, request: TrackingRequest, job: Job, admission: Settled) -> None:
         """Do all that is to be done before the job may go."""
         match admission:
             case Granted(call):
-                self._reach(FailPoint.AFTER_GRANT)
                 job.admitted()
-                if await self._dispatcher.carry([call]):
+                if await self._runner.run([call]):
                     await self._copy(request, job, call.granted_us)
             case Parked(why, put_drain):
-                self._reach(FailPoint.AFTER_PARK)
                 await self._copy(request, job, admission.at_us)
                 emit(Event.PARKED, **_names(request, job), why=why)
                 if put_drain:
-                    await self._dispatcher.go_on(line_of(request), Turn(put_drain=True))
+                    await self._runner.apply(line_of(request), Turn(put_drain=True))
             case Ended(state, why):
-                self._reach(FailPoint.AFTER_ENDED)
                 event = Event.CANCELLED if state is State.CANCELLED else Event.REUSED
                 emit(event, **_names(request, job), **({"why": why} if why else {}))
             case Full() | Reused() | TooLate():
                 await self._refuse(job, request, admission)
             case Dying(call):
                 await self._copy(request, job, call.granted_us)
-                await self._dispatcher.die(call)
+                await self._runner.give_up(call)
             case _:
                 assert_never(admission)
 
     async def _copy(self, request: TrackingRequest, job: Job, at_us: int) -> None:
-        """Have what waits in Redis written down elsewhere too, where that is wanted."""
+        """Write a request that waits in Redis into the mirror too, where there is one."""
         if mirror := self._mirror:
             await keep_trying(lambda: mirror.add(request, job.key, at_us))
 
     async def _admit(self, request: TrackingRequest, job: Job) -> Admission:
-        """Ask for a call, and wait while another process makes that of this very job."""
+        """Ask for a call, and wait while another process makes the call of this very job."""
         wait = HELD_FIRST
         while isinstance(admission := await self._admitter.admit(request, job.key), Held):
             job.admitted()
@@ -167,7 +160,7 @@ class Handler:
         return True
 
     async def leave_due(self, job: Job) -> bool:
-        """Let go of a re-check's job, as its parcel is due again in an hour; False: it is none."""
+        """Delete a re-check's job, as its parcel is due again in an hour. False: it is none."""
         try:
             request = await self._decode(job)
         except TubesDown:
@@ -188,7 +181,7 @@ class Handler:
         emit(Event.DEAD, job=job.id, server=job.server, error=letter.reason, detail=letter.detail)
 
     async def _end_checks(self, job: Job) -> None:
-        """Plan no more re-checks like this one: each hour's would be one more job to bury."""
+        """Plan no more re-checks of this parcel: each hour's would be one more job to bury."""
         try:
             request = await self._decode(job)
         except Exception:  # noqa: BLE001 - the defect that came up may be in there
@@ -197,9 +190,9 @@ class Handler:
             await keep_trying(lambda: self._results.end_checks(request))
 
     async def leave(self, job: Job, slug: str) -> bool:
-        """Leave a job to others that know its courier; False: nobody does.
+        """Release a job for other workers that know its courier. False: nobody knows it.
 
-        While workers are restarted one by one, those of before do not know what the new ones do.
+        While workers are restarted one by one, the old workers do not know a new courier.
         """
         if not await keep_trying(lambda: self._knows(slug)):
             return False
@@ -209,12 +202,11 @@ class Handler:
         return True
 
     async def set_aside(self, job: Job, error: MalformedJob) -> None:
-        """Record and bury. No record, no bury: until it is durable the job stays ours, touched."""
+        """Record a malformed job, then bury it: until the record is durable the job stays ours."""
         if error.reason == "unknown_slug" and await self.leave(job, error.slug or ""):
             return
         letter = letter_of_malformed(job, error)
         await keep_trying(lambda: self._dead.record([letter]))
-        self._reach(FailPoint.AFTER_DEAD)
         await job.bury()
         self._malformed.count()
         emit(Event.MALFORMED, job=job.id, server=job.server, why=error.reason, detail=error.detail)
@@ -225,3 +217,47 @@ def _names(request: TrackingRequest, job: Job) -> dict[str, str]:
     names = {"slug": request.slug, "number": request.number, "operation": operation}
     traced = request.traceparent
     return names if traced is None else names | {"traceparent": traced}
+
+
+def letter_of_malformed(job: Job, error: MalformedJob) -> DeadLetter:
+    """The record of a job that is not what docs/interface.md §1 describes."""
+    parcel = error.slug, error.number, (error.operation,) if error.operation else ()
+    return DeadLetter(
+        job.key, error.reason, error.detail, job.body, *parcel, server=job.server, job=job.id
+    )
+
+
+def letter_of_defect(job: Job, error: Exception) -> DeadLetter:
+    """The record of a job over which a defect of this program came up too often."""
+    detail = last_line_of(error)
+    return DeadLetter(job.key, "defect", detail, job.body, server=job.server, job=job.id)
+
+
+def letter_of_refused(job: Job, request: TrackingRequest, why: Refused) -> DeadLetter:
+    """The record of a request that was not taken: too many wait, say, or its id is another's."""
+    slug, number = request.slug, request.number
+    match why:
+        case Full(waiting):
+            reason = "wait_list_full"
+            detail = f"{waiting} wait for {slug} already (limits.max_waiting); kick it later"
+        case Reused(parcel):
+            reason = "id_reused"
+            other = parcel.replace(":", " ", 1) or "a parcel that was forgotten"
+            first = f"its id {request.id} is that of a request for {other}, and this one is for"
+            detail = f"{first} {slug} {number}: give each parcel an id of its own"
+        case TooLate(starts_at):
+            reason = "too_late"
+            wanted = "" if request.expires_at is None else f" {_moment(request.expires_at)}"
+            detail = (
+                f"by the rate and quotas of {slug} its call could not start before "
+                f"{_moment(starts_at)}, and nobody wants it after{wanted} (expires_in); "
+                "give it more time, or kick it: it does not expire then"
+            )
+    operations = (request.id,) if request.id else ()
+    return DeadLetter(job.key, reason, detail, job.body, slug, number, operations)
+
+
+def _moment(seconds: float) -> str:
+    """Word Unix time; a small quota and a long list may lead beyond the calendar."""
+    at = dt.datetime.fromtimestamp(min(seconds, CALENDAR_ENDS), dt.UTC)
+    return at.isoformat(timespec="seconds")

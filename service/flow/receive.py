@@ -1,4 +1,4 @@
-"""Jobs as they come from the tubes: each one a task, and no defect in the code keeps a job."""
+"""The receiver starts a task for each reserved job, and lets no defect in the code keep a job."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 
-from service.flow.dispatch import Dispatcher
 from service.flow.drain import Drainer
 from service.flow.handle import Handler
 from service.flow.tasks import Tasks
@@ -17,44 +16,42 @@ from tracking.errors import LimitsBroken, MalformedJob, UnknownLine
 from tracking.line import Line
 
 AFTER_DEFECT_SECONDS = 1.0
-"""A job that our own defect threw out comes back; not so fast that it fills the log."""
+"""How long a job over which our own defect came up is kept: so that it does not fill the log."""
 
 REST_SECONDS = 5.0
-"""How soon a job is tried again over which a key of its line was found broken."""
+"""How soon a job is tried again after a key of its line was found broken."""
 
 TRIED_A_SECOND = 100
-"""Where many rest they are tried again more slowly: so many of them together."""
+"""How many resting jobs are tried again in a second, at most."""
 
 AT_REST_MOST = 10_000
 """Jobs that one process holds for broken lines: some 20 MB, and 250 touches a second. Re-checks
-rest in the first half only: the other one is for what people put."""
+rest in the first half only: the other half is for requests that people put."""
 
 
 class Receiver:
-    """Takes batches of reserved jobs, of both tubes."""
+    """Takes batches of reserved jobs from both tubes."""
 
     def __init__(
         self,
         handler: Handler,
         drainer: Drainer,
-        dispatcher: Dispatcher,
         tasks: Tasks,
         decode_drain: Callable[[Job], Line],
     ) -> None:
         """`decode_drain` reads a job of the tube `wait_list`; it raises MalformedJob."""
         self._handler = handler
         self._drainer = drainer
-        self._dispatcher = dispatcher
         self._tasks = tasks
         self._decode_drain = decode_drain
 
     def on_requests(self, jobs: Sequence[Job]) -> None:
-        """Begin with jobs of the tube `requests_flow`."""
+        """Start a task for each job of the tube `requests_flow`."""
         for job in jobs:
             self._tasks.start(self._request(job))
 
     def on_drains(self, jobs: Sequence[Job]) -> None:
-        """Begin with jobs of the tube `wait_list`."""
+        """Start a task for each job of the tube `wait_list`."""
         for job in jobs:
             self._tasks.start(self._drain(job))
 
@@ -69,9 +66,9 @@ class Receiver:
             await self._after_defect(job, error)
 
     async def _set_to_rest(self, job: Job, error: LimitsBroken) -> None:
-        """Hold the job without the places that it had; a task of its own has none of them.
+        """Hold the job in a task of its own, without the slots that its task had.
 
-        beanstalkd is to hear of no delay: its binlog keeps a record of each as long as the job.
+        It is not released with a delay: beanstalkd's binlog would keep a record of each delay.
         """
         if self._tasks.resting >= AT_REST_MOST // 2 and await self._handler.leave_due(job):
             return
@@ -100,11 +97,11 @@ class Receiver:
             await self._handler.set_aside(job, error)
             return
         try:
-            await self._drainer.claim(line, job, self._dispatcher)
+            await self._drainer.claim(line, job)
         except Exception as error:  # noqa: BLE001 - a defect in the code must not keep the job
             emit_unexpected(error, job=job.id, server=job.server)
             # However often: what waits is to be drained some day.
-            await self._drainer.put_off(line, job)
+            await self._drainer.retry_later(line, job)
 
     async def _after_defect(self, job: Job, error: Exception) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The one thing that wakes unasked: it puts right what vanished workers left behind.
+"""The sweeper puts right, every few seconds, what vanished workers left behind.
 
 Every worker sweeps, at jittered times; two sweeps at once are harmless. With nothing waiting and
 nothing in flight a sweep is one request to Redis.
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
 
-from service.flow.dispatch import Dispatcher
+from service.flow.call import CallRunner
 from service.observe.events import Event
-from service.observe.failpoints import FailPoint
 from service.observe.log import emit, emit_unexpected
 from service.ports import Limits, Lines
 from tracking.call import Swept, Turn
@@ -25,17 +23,10 @@ JITTER_SECONDS = 1.0
 class Sweeper:
     """Looks every 5 s ± 1 at the lines that this worker knows, and at all that have work."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        dispatcher: Dispatcher,
-        lines: Lines,
-        reach: Callable[[FailPoint], None],
-    ) -> None:
+    def __init__(self, limits: Limits, runner: CallRunner, lines: Lines) -> None:
         self._limits = limits
-        self._dispatcher = dispatcher
+        self._runner = runner
         self._lines = lines
-        self._reach = reach
 
     async def run(self) -> None:
         """Sweep until cancelled."""
@@ -56,7 +47,6 @@ class Sweeper:
         """
         lines = self._lines
         for swept in await self._limits.sweep(lines.known(), lines.removed()):
-            self._reach(FailPoint.AFTER_SWEEP)
             try:
                 await self._put_right(swept)
             except AWAY:
@@ -77,9 +67,9 @@ class Sweeper:
             )
         for call in swept.dying:
             try:
-                await self._dispatcher.die(call)
+                await self._runner.give_up(call)
             except LimitsBroken as error:  # the other calls of the line may end all the same
                 emit_unexpected(error, slug=swept.line, number=call.request.number)
-        await self._dispatcher.go_on(swept.line, Turn(put_drain=swept.put_drain))
+        await self._runner.apply(swept.line, Turn(put_drain=swept.put_drain))
         if swept.error is not None and not isinstance(swept.error, AWAY):
             emit_unexpected(swept.error, slug=swept.line)

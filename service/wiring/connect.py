@@ -35,7 +35,7 @@ from service import VERSION
 from service.config.call_budget import kept_below
 from service.config.handover import courier_settings, redis_address
 from service.config.schema import Config
-from service.flow.keep_trying import keep_trying
+from service.flow.tasks import keep_trying
 from service.observe.events import Event
 from service.observe.log import emit
 from service.preflight.judgement import Finding, Grade, Refused, insist
@@ -54,7 +54,7 @@ LOOK_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What is connected, for the flow to be built of."""
+    """The connected parts of which the flow is built."""
 
     registry: Registry
     lines: AllLines

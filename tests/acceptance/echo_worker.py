@@ -26,7 +26,7 @@ from service.config.load import load
 from service.observe import log
 from service.ports import Done, Job, Outcome
 from service.wiring.lines import LineWork
-from service.wiring.run import run
+from service.wiring.worker import run
 from tracking.call import Attempt, Call, DeadLetter, Decision, Repeat, Setback
 from tracking.errors import CourierDown, CourierError, NotStarted
 from tracking.line import TRACKING, Kind, Line

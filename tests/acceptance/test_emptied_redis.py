@@ -67,7 +67,7 @@ def test_a_request_whose_job_is_still_there_ends_once_although_it_is_put_again(
     plant.settings |= {"redis.mirror": True, "recheck.enabled": False}
     slug = plant.courier()
     plant.command("pause", slug)
-    worker = plant.hire(FAILPOINT="after_put_drain").ready()
+    worker = plant.hire(FAILPOINT="drains.put_drain:after").ready()
     plant.producer.put(slug, "AB000002", id="waits")
     until(lambda: worker.events("process died"), 10.0, "it waits, and its job is not deleted")
     worker.vanish()

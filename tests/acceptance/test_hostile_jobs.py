@@ -177,7 +177,7 @@ def test_a_request_over_which_worker_after_worker_vanishes_is_dead(plant: Plant)
     """
     plant.settings["retry.deaths"] = 2
     slug = plant.courier()
-    worker = plant.hire(FAILPOINT="after_grant").ready()
+    worker = plant.hire(FAILPOINT="limits.admit:granted").ready()
     plant.producer.put(slug, "AB123457", id="order-1")
     plant.endings.come(40.0)
 

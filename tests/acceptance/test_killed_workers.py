@@ -14,7 +14,7 @@ import pytest
 from plant import SHORT, Plant
 from running_worker import RunningWorker, until
 
-from service.observe.failpoints import FailPoint
+from service.wiring.failpoints import FailPoint
 
 BURST_SECONDS = 2.6
 """Five requests are put in this time: they outrun the rate, and then nobody waits any more."""
@@ -43,27 +43,27 @@ FAILING = {"fault": "status", "status": 500}
 HANGING = {"fault": "hang"}
 
 DEATHS = {
-    FailPoint.AFTER_RESERVE: Death(),
-    FailPoint.AFTER_GRANT: Death(),
-    FailPoint.AFTER_PARK: Death(),
-    FailPoint.AFTER_PUT_DRAIN: Death(),
-    FailPoint.AFTER_ENDED: Death(),
-    FailPoint.AFTER_ANSWER: Death(),
-    FailPoint.AFTER_STORE: Death(),
-    FailPoint.AFTER_FINISH: Death(),
+    FailPoint.RESERVED: Death(),
+    FailPoint.GRANTED: Death(),
+    FailPoint.PARKED: Death(),
+    FailPoint.DRAIN_PUT: Death(),
+    FailPoint.ENDED: Death(),
+    FailPoint.ANSWERED: Death(),
+    FailPoint.STORED: Death(),
+    FailPoint.FINISHED: Death(),
     # Who drains a courier that fails alone calls it: of two, each of two workers has one.
-    FailPoint.AFTER_FAILURE_STORED: Death(FAILING, per_second=10, couriers=2),
-    FailPoint.AFTER_RETRY: Death(FAILING, per_second=10, couriers=2),
+    FailPoint.FAILURE_STORED: Death(FAILING, per_second=10, couriers=2),
+    FailPoint.RETRIED: Death(FAILING, per_second=10, couriers=2),
     # What runs still when the grace is over is handed back.
-    FailPoint.AFTER_HAND_BACK: Death(HANGING, stopped=True, grace_seconds=0.3),
-    FailPoint.AFTER_DEAD: Death(malformed=True),
-    FailPoint.AFTER_DELETE: Death(),
-    FailPoint.AFTER_DRAIN_RESERVE: Death(),
-    FailPoint.AFTER_TAKE: Death(),
-    FailPoint.AFTER_HAND_OVER: Death(stopped=True),
+    FailPoint.HANDED_BACK: Death(HANGING, stopped=True, grace_seconds=0.3),
+    FailPoint.RECORDED_AS_DEAD: Death(malformed=True),
+    FailPoint.DELETED: Death(),
+    FailPoint.DRAIN_RESERVED: Death(),
+    FailPoint.TAKEN: Death(),
+    FailPoint.HANDED_OVER: Death(stopped=True),
     # Only a courier that needs it is swept, and only by the worker that comes first. Every 0.4 s
     # one of these has come to rest: there is one for this worker while the others' requests wait.
-    FailPoint.AFTER_SWEEP: Death(couriers=12, every_seconds=0.4),
+    FailPoint.SWEPT: Death(couriers=12, every_seconds=0.4),
 }
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from service.wiring.changed_credentials import fingerprint_of, is_of
 
 from couriers.http.settings import CourierSettings
+from service.wiring.lines import fingerprint_of, is_of
 from tracking.request import Slug
 
 SETTINGS = CourierSettings(

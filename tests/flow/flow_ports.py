@@ -13,15 +13,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from service.flow.call import Asker, Spare, Stores
-from service.flow.call_room import CallRoom
-from service.flow.dispatch import Dispatcher
+from service.flow.call import CallRunner, Stores
 from service.flow.drain import Drainer
-from service.flow.failure_policy import RetryRules
 from service.flow.handle import Handler
 from service.flow.receive import Receiver
-from service.flow.tasks import Tasks
-from service.flow.tracking_work import TrackingWork
+from service.flow.tasks import CallSlots, Tasks
+from service.flow.tracking_work import RetryRules, TrackingWork
 from service.upkeep.sweeper import Sweeper
 from tracking.call import Admission, Call, DeadLetter, Ended, Setback, Swept, Turn, Verdict
 from tracking.checkpoint import Tag, Tracking
@@ -154,6 +151,11 @@ class Results:
         self.journal.note("end checks")
 
 
+def slots_for(most: int, *, available: bool = True) -> CallSlots:
+    """Slots for calls, whose answers could be stored, or not."""
+    return CallSlots(most, Results(Journal(), available))
+
+
 @dataclass
 class Dead:
     journal: Journal
@@ -242,7 +244,7 @@ class Scene:
         self.journal = Journal()
         self.limits = Limits(self.journal, admission)
         self.results = Results(self.journal)
-        self.tasks, self.room = Tasks(), CallRoom(5, lambda: self.results.is_available)
+        self.tasks, self.slots = Tasks(), CallSlots(5, self.results)
         self.track: Callable[[Call], Tracking] = lambda _: TRACKING
         self.decode: Callable[[object], TrackingRequest] = lambda _: REQUEST
         self.drains: Callable[[object], Slug] = lambda _: USPS
@@ -251,27 +253,17 @@ class Scene:
         self.dead, self.malformed = Dead(self.journal), Malformed()
         own = (self.limits, self.results, self.dead, self.defects, self.malformed)
         mirror = Mirror(self.journal) if mirrored else None
-        stores = self.stores = Stores(*own, self._knows, mirror)
-        reach: Callable[[object], None] = lambda _: None  # noqa: E731 - does nothing
+        stores = self.stores = Stores(*own, Drains(self.journal), self._knows, mirror)
         outcomes = (self.results, Codes(), RetryRules(), lambda _: b"{}")
         work = TrackingWork(self._track, *outcomes)
-        self.asker = Asker(lambda _: work, stores, Spare(self.room, reach))
         self.again: list[tuple[Slug, float]] = []
-        self.drain_putter = Drains(self.journal)
-        self.dispatcher = Dispatcher(
-            self.asker,
-            self.tasks,
-            self.drain_putter,
-            lambda slug, at: self.again.append((slug, at)),
-            reach,
-        )
-        self.handler = Handler(self._decode, stores, self.asker, self.dispatcher, reach)
-        self.drainer = Drainer(self.limits, self.room, reach)
-        self.receiver = Receiver(
-            self.handler, self.drainer, self.dispatcher, self.tasks, self._drains
-        )
+        self.runner = CallRunner(lambda _: work, stores, self.tasks, self.slots)
+        self.handler = Handler(self._decode, stores, self.slots, self.runner)
+        self.drainer = Drainer(self.limits, self.slots, self.runner)
+        self.runner.schedule = lambda slug, at: self.again.append((slug, at))
+        self.receiver = Receiver(self.handler, self.drainer, self.tasks, self._drains)
         self.lines = Lines([USPS])
-        self.sweeper = Sweeper(self.limits, self.dispatcher, self.lines, reach)
+        self.sweeper = Sweeper(self.limits, self.runner, self.lines)
 
     async def _knows(self, slug: str) -> bool:
         self.journal.note(f"does anybody know {slug}")

@@ -11,7 +11,7 @@ from flow_ports import REQUEST, USPS, Job, Scene, call
 
 from service.flow import call as call_module
 from service.flow import receive
-from service.flow.keep_trying import keep_trying
+from service.flow.tasks import keep_trying
 from tracking import errors
 from tracking.call import Granted, Swept, Turn
 from tracking.errors import AWAY, LimitsBroken, LimitsDown, StoreError
@@ -95,7 +95,7 @@ async def test_a_job_of_a_broken_line_rests_without_a_place_and_goes_on_when_it_
     ]
     assert "count a defect" not in steps
     assert "release" not in steps
-    assert scene.room.taken == 0
+    assert scene.slots.taken == 0
 
 
 async def test_a_resting_job_holds_no_place_for_a_call_and_a_stop_does_not_wait_for_it(
@@ -108,7 +108,7 @@ async def test_a_resting_job_holds_no_place_for_a_call_and_a_stop_does_not_wait_
     await until(scene, "leave the window")
     await asyncio.sleep(0)
 
-    assert (scene.room.taken, scene.tasks.resting) == (0, 1)
+    assert (scene.slots.taken, scene.tasks.resting) == (0, 1)
     before = time.monotonic()
     await scene.tasks.stop(3600.0)
     assert time.monotonic() - before < 60
@@ -198,11 +198,11 @@ async def test_one_dying_call_of_a_broken_line_keeps_no_other_from_its_end() -> 
 async def test_the_lines_behind_a_broken_one_are_handed_over_too() -> None:
     scene = Scene()
     for line in (USPS, Line("ups")):
-        scene.drainer.look_again(line, time.monotonic() + 3600)
+        scene.drainer.schedule(line, time.monotonic() + 3600)
     scene.limits.turn = Turn()
     scene.journal.fail("take", BROKEN)
 
-    await scene.drainer.hand_over(scene.dispatcher)
+    await scene.drainer.hand_over()
 
     assert scene.journal.steps.count("take") == 2
 

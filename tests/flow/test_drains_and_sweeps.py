@@ -95,7 +95,7 @@ async def test_a_line_over_which_a_defect_comes_up_is_asked_for_again_and_keeps_
     first = list(await scene.all_ended())
     scene.receiver.on_drains([Job(scene.journal)])
     second = list(await scene.all_ended())
-    draining = asyncio.create_task(scene.drainer.run(scene.dispatcher))
+    draining = asyncio.create_task(scene.drainer.run())
     async with asyncio.timeout(5):
         while "delete" not in scene.journal.steps[3:]:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0)
@@ -110,7 +110,7 @@ async def test_a_line_over_which_a_defect_comes_up_is_asked_for_again_and_keeps_
 async def test_calls_that_were_taken_are_all_asked_for() -> None:
     scene = Scene()
 
-    await scene.dispatcher.go_on(USPS, Turn(groups=((call(id="c1"),), (call(id="c2"),))))
+    await scene.runner.apply(USPS, Turn(groups=((call(id="c1"),), (call(id="c2"),))))
 
     assert sorted(await scene.all_ended()) == ["ask"] * 2 + ["finish"] * 2 + ["save"] * 2
 

@@ -13,7 +13,7 @@ from flow_ports import Scene, call
 
 from couriers.http.settings import CourierSettings, credentials
 from couriers.registry import COURIERS
-from service.flow.failure_policy import (
+from service.flow.tracking_work import (
     UNREADABLE_FACTOR,
     Decision,
     Die,

@@ -34,7 +34,7 @@ async def test_a_refused_request_keeps_its_job_and_no_place_for_a_call() -> None
     handling = asyncio.create_task(scene.handler.handle(Job(scene.journal)))
     await admitted(scene, 3)
 
-    assert scene.room.taken == 0
+    assert scene.slots.taken == 0
     assert "delete" not in scene.journal.steps
 
     scene.limits.admission = Granted(call())

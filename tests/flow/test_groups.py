@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import pytest
 from flow_ports import REQUEST, Permit, Scene, call
 
-from service.flow.call import Asker, Spare
-from service.flow.dispatch import Dispatcher
+from service.flow.call import CallRunner
 from service.ports import Done, Outcome
 from tracking.call import Attempt, Call, DeadLetter, Decision, Repeat, Setback
 from tracking.errors import CourierDown, CourierError, NotStarted
@@ -60,10 +59,7 @@ class Stage(Scene):
     def __init__(self) -> None:
         super().__init__()
         self.echo = Echo(self)
-        asker = Asker(lambda _: self.echo, self.stores, Spare(self.room, lambda _: None))
-        self.dispatcher = Dispatcher(
-            asker, self.tasks, self.drain_putter, lambda *_: None, lambda _: None
-        )
+        self.runner = CallRunner(lambda _: self.echo, self.stores, self.tasks, self.slots)
 
 
 @pytest.fixture
@@ -83,7 +79,7 @@ def group(*numbers: str) -> list[Call]:
 async def test_a_group_is_carried_out_once_and_each_call_is_stored_then_ended(
     stage: Stage,
 ) -> None:
-    assert not await stage.dispatcher.carry(group("A", "B"))
+    assert not await stage.runner.run(group("A", "B"))
 
     assert stage.echo.asked == [["A", "B"]]
     assert stage.journal.steps == ["store A of c1", "finish", "store B of c2", "finish"]
@@ -91,14 +87,14 @@ async def test_a_group_is_carried_out_once_and_each_call_is_stored_then_ended(
 
 
 async def test_one_call_of_a_group_fails_and_the_others_are_answered(stage: Stage) -> None:
-    assert await stage.dispatcher.carry(group("A", "D"))
+    assert await stage.runner.run(group("A", "D"))
 
     assert stage.journal.steps == ["store A of c1", "finish", "note courier_down of c2", "retry"]
 
 
 async def test_all_of_a_group_are_handed_back_when_the_worker_stops(stage: Stage) -> None:
     stage.echo.hangs = True
-    carrying = asyncio.create_task(stage.dispatcher.carry(group("A", "B")))
+    carrying = asyncio.create_task(stage.runner.run(group("A", "B")))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 
@@ -119,7 +115,7 @@ async def test_what_is_left_of_a_group_is_handed_back_when_the_worker_stops(stag
             await asyncio.Event().wait()
 
     stage.echo.store = store  # type: ignore[method-assign]
-    carrying = asyncio.create_task(stage.dispatcher.carry(group("A", "B", "C")))
+    carrying = asyncio.create_task(stage.runner.run(group("A", "B", "C")))
     await hung.wait()
 
     carrying.cancel()
@@ -134,7 +130,7 @@ async def test_a_group_that_was_not_sent_goes_back_in_its_order(stage: Stage) ->
     calls[0].permit.started = False  # type: ignore[misc]
     stage.echo.unsent = True
 
-    assert await stage.dispatcher.carry(calls)
+    assert await stage.runner.run(calls)
 
     assert stage.limits.handed_back == ["c3", "c2", "c1"]
 
@@ -144,7 +140,7 @@ async def test_a_group_that_is_not_answered_in_time_fails_as_one(stage: Stage) -
     calls = group("A", "B")
     calls[0].permit.deadline = 0.0  # type: ignore[misc]
 
-    assert await stage.dispatcher.carry(calls)
+    assert await stage.runner.run(calls)
 
     noted = ["note courier_down of c1", "retry", "note courier_down of c2", "retry"]
     assert stage.journal.steps == noted

@@ -30,7 +30,7 @@ async def test_its_job_is_kept_outside_the_window_until_the_call_has_ended() -> 
     await asked(scene, 3)
     assert "delete" not in scene.journal.steps
     assert "leave the window" in scene.journal.steps
-    assert scene.room.taken == 0
+    assert scene.slots.taken == 0
 
     scene.limits.admission = ENDED
     await handling

@@ -8,8 +8,8 @@ import time
 import pytest
 from flow_ports import ENDED, REQUEST, TRACKING, Job, Journal, Permit, Scene, away, call
 
-from service.flow import handle, keep_trying
-from service.flow.dead_letters import letter_of_refused
+from service.flow import handle, tasks
+from service.flow.handle import letter_of_refused
 from tracking.call import Admission, Call, Dying, Ended, Full, Granted, Parked, Reused, TooLate
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, LimitsDown, MalformedJob, NotStarted, ResultsDown
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("unread_log")
 
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keep_trying, "FIRST_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(tasks, "FIRST_WAIT_SECONDS", 0.001)
 
 
 async def test_an_answer_is_stored_then_the_call_ends_then_the_job_goes() -> None:
@@ -48,7 +48,7 @@ async def test_an_answer_that_redis_does_not_remember_is_looked_up_in_mongodb(
 
 async def test_a_full_process_admits_without_asking_for_a_call() -> None:
     scene = Scene(Parked("room"))
-    scene.room.take(5)
+    scene.slots.reserve(5)
 
     steps = await asyncio.create_task(scene.handle())
 
@@ -75,7 +75,7 @@ async def test_whatever_becomes_of_a_request_its_place_is_free_again(
 
     await scene.handle()
 
-    assert scene.room.taken == 0
+    assert scene.slots.taken == 0
 
 
 async def test_an_answer_that_cannot_be_stored_is_asked_for_again() -> None:

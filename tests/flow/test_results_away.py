@@ -11,12 +11,11 @@ from collections.abc import Callable
 from typing import NoReturn
 
 import pytest
-from flow_ports import TRACKING, USPS, Job, Permit, Scene, away, call
+from flow_ports import TRACKING, USPS, Job, Permit, Scene, away, call, slots_for
 
 from service.flow import call as call_module
-from service.flow import keep_trying
-from service.flow.call_room import CallRoom
-from service.flow.failure_policy import DAY_SECONDS
+from service.flow import tasks
+from service.flow.tracking_work import DAY_SECONDS
 from tracking.call import NO_ROOM, Call, Granted, Swept, Turn
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, InvalidNumber, NotStarted, RateLimited, ResultsDown
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("unread_log")
 
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keep_trying, "FIRST_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(tasks, "FIRST_WAIT_SECONDS", 0.001)
 
 
 def failing(error: Exception) -> Callable[[Call], Tracking]:
@@ -40,13 +39,13 @@ def failing(error: Exception) -> Callable[[Call], Tracking]:
 
 
 async def test_nobody_is_given_a_place() -> None:
-    room = CallRoom(5, lambda: False)
-    room.waiting.add(USPS)
+    slots = slots_for(5, available=False)
+    slots.waiting.add(USPS)
 
-    assert (room.take(1), room.take_to_follow()) == (NO_ROOM, NO_ROOM)
-    assert room.call_in() is None
-    room.stop()
-    assert room.take_to_follow() == 0, "a process that stops hands its lines over all the same"
+    assert (slots.reserve(1), slots.reserve_for_next()) == (NO_ROOM, NO_ROOM)
+    assert slots.next_waiting_line() is None
+    slots.stop()
+    assert slots.reserve_for_next() == 0, "a process that stops hands its lines over all the same"
 
 
 @pytest.mark.parametrize(
@@ -184,20 +183,20 @@ async def test_a_drain_job_is_kept_by_the_first_who_comes_with_it() -> None:
     scene.receiver.on_drains([Job(scene.journal)])
 
     assert await scene.all_ended() == ["take"], "neither put again nor deleted"
-    assert not scene.room.waiting.add(USPS), "it waits already"
+    assert not scene.slots.waiting.add(USPS), "it waits already"
 
 
 async def test_who_stands_in_line_is_asked_for_once_answers_can_be_stored_again() -> None:
     scene = Scene()
     scene.results.is_available = False
-    scene.room.waiting.add(USPS)
-    draining = asyncio.create_task(scene.drainer.run(scene.dispatcher))
+    scene.slots.waiting.add(USPS)
+    draining = asyncio.create_task(scene.drainer.run())
     for _ in range(9):
         await asyncio.sleep(0)
     asked_while_away = list(scene.journal.steps)
 
     scene.results.is_available = True
-    scene.room.waiting.wake()
+    scene.slots.waiting.wake()
     async with asyncio.timeout(5):
         while not scene.journal.steps:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0)

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from service.flow import tracking_work
-from service.flow.failure_policy import RetryRules
-from service.flow.tracking_work import TrackingWork
+from service.flow.tracking_work import RetryRules, TrackingWork
 from service.ports import Done
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Tag, Tracking

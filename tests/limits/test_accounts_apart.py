@@ -21,7 +21,7 @@ from redis.asyncio import Redis
 from limits.cancelling import Canceller
 from limits.forgetting import Forgetter
 from limits.view import View
-from service.flow.dead_letters import letter_of
+from service.flow.tracking_work import letter_of
 from tracking.operation import State
 from tracking.request import Number
 

@@ -23,7 +23,7 @@ from limits.connect import RedisAddress, open_redis, shared_secret
 from limits.epoch import Loss
 from limits.forgetting import Forgetter
 from service.config.address import host_and_port
-from service.flow.keep_trying import keep_trying
+from service.flow.tasks import keep_trying
 from tracking.call import Call, Parked
 from tracking.errors import LimitsDown
 from tracking.line import courier_line

@@ -20,7 +20,7 @@ from devstack.servers import running, start_server
 from limits.connect import RedisAddress
 from limits.epoch import Loss
 from limits.keys import EPOCH, SERVER
-from service.flow.keep_trying import keep_trying
+from service.flow.tasks import keep_trying
 from tracking.call import Granted, Parked
 from tracking.errors import LimitsDown
 

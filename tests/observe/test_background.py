@@ -11,7 +11,7 @@ import pytest
 
 from service.observe import background as module
 from service.observe.background import ENDS_MOST, Background
-from service.wiring import run
+from service.wiring import worker as worker_module
 from service.wiring.process import UNFIT
 
 Written = Callable[[], list[dict[str, Any]]]
@@ -141,6 +141,6 @@ async def test_an_unfit_process_stops_in_good_order_and_ends_with_1(
 
     worker: Any = SimpleNamespace(background=background, stop=stop)
     background.unfit.set()
-    code = await run.work(worker, asyncio.create_task(asyncio.Event().wait()), 3.0)
+    code = await worker_module.work(worker, asyncio.create_task(asyncio.Event().wait()), 3.0)
 
     assert (code, stopped) == (UNFIT, [3.0])

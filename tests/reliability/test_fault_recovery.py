@@ -109,7 +109,7 @@ def test_only_what_is_broken_for_every_worker_is_taken_off(
 
 def test_a_worker_that_is_stopped_is_a_broken_one() -> None:
     faults = (
-        Done("fail point after_take", 101.0, 108.0, frozenset({"worker-1"})),
+        Done("fail point limits.take:after", 101.0, 108.0, frozenset({"worker-1"})),
         Done("worker frozen whole", 102.0, 109.0, frozenset({"worker-2"})),
         Done("link to mongodb down", 103.0, 109.0, frozenset({"worker-3 to mongodb"})),
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from store_parcels import JOURNEY, NAME, NUMBER, START, attempt, call, hours, recheck_of, stored
 
-from service.flow.dead_letters import letter_of
+from service.flow.tracking_work import letter_of
 from service.results.bulk import BulkWriter
 from service.results.connection import Store
 from service.results.dead import Dead, Filter, find

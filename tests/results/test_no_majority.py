@@ -11,7 +11,7 @@ from pymongo.read_concern import ReadConcern
 from store_parcels import answer, attempt, call, delivered, hours, on_its_way, recheck_of, scan
 
 from devstack.members import Members
-from service.flow.keep_trying import keep_trying
+from service.flow.tasks import keep_trying
 from service.results.bulk import BulkWriter
 from service.results.connection import LOOK_SECONDS, Store
 from service.results.dead import Dead

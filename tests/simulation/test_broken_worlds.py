@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,11 +15,10 @@ from simulated.scripting import Scripting
 from simulated.world import Breakage
 
 from limits.script_file import load
-from service.flow.call import Asker
+from service.flow.call import CallRunner
 from service.flow.handle import Handler
-from service.ports import Done, Job
-from tracking.call import Attempt, Call, Turn, Verdict
-from tracking.operation import State
+from service.ports import Job
+from tracking.call import Call, Turn, Verdict
 
 MOST_TRIED = 60
 """Seeds. A fault that the breakage needs may be off in many of them."""
@@ -32,15 +32,15 @@ class DeletesFirst(Handler):
         await super().handle(job)
 
 
-class StoresNothing(Asker):
-    """Tells that all is well before the answer is durable, and forgets it."""
+class StoresNothing(CallRunner):
+    """Finishes calls as if their outcomes were durable."""
 
-    async def _answered(self, call: Call, done: Done, attempt: Attempt) -> Turn:
-        output = {**done.output, "ms": attempt.ms}
-        return await self._finish(call, Verdict(State.SUCCESS, output))
+    async def _durably(self, call: Call, store: Callable[[], Awaitable[None]]) -> None:
+        assert call.id
+        assert store
 
 
-class NeverFinishes(Asker):
+class NeverFinishes(CallRunner):
     """Keeps every slot until its lease ends."""
 
     async def _finish(self, call: Call, verdict: Verdict) -> Turn:
@@ -67,7 +67,7 @@ BROKEN: dict[str, tuple[str, Any]] = {
     ),
     "the answer is not stored": (
         "I1",
-        lambda: with_part("Asker", StoresNothing),
+        lambda: with_part("CallRunner", StoresNothing),
     ),
     "an id is answered with another parcel's result": (
         "I1",
@@ -75,7 +75,7 @@ BROKEN: dict[str, tuple[str, Any]] = {
     ),
     "finish is forgotten": (
         "I7",
-        lambda: with_part("Asker", NeverFinishes),
+        lambda: with_part("CallRunner", NeverFinishes),
     ),
     "the rate is not looked at": (
         "I3",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.flow.dead_letters import letter_of_malformed
+from service.flow.handle import letter_of_malformed
 from service.tubes.envelope import decode_request, encode_request
 from tracking.account import MAIN, Account, account_and_id, operation_id
 from tracking.errors import MalformedJob

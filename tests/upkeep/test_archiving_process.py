@@ -11,7 +11,7 @@ import pytest
 from service.config.schema import Config
 from service.observe import background
 from service.observe.background import ENDS_MOST
-from service.wiring import archiving as module
+from service.wiring import process as module
 from service.wiring.process import UNFIT
 
 SOON = 10.0

@@ -12,8 +12,8 @@ import pytest
 
 from service.config.schema import Config
 from service.observe import background
-from service.wiring import assemble as module
-from service.wiring.assemble import assemble
+from service.wiring import worker as module
+from service.wiring.worker import assemble
 from tracking.request import Slug
 
 TASKS = {

@@ -15,9 +15,8 @@ MUTANTS = (
         name="a job is deleted before its courier is asked",
         breaks="I1 F1",
         where="service/flow/handle.py",
-        old="                self._reach(FailPoint.AFTER_GRANT)\n",
-        new="                self._reach(FailPoint.AFTER_GRANT)\n"
-        "                await job.delete()\n",
+        old="            case Granted(call):\n",
+        new="            case Granted(call):\n                await job.delete()\n",
         tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
         daily=True,
     ),
@@ -33,11 +32,9 @@ MUTANTS = (
         name="a call ends before its answer is stored",
         breaks="I1 I8",
         where="service/flow/call.py",
-        old="            await self._durably(call, lambda: work.store(call, done, attempt))\n"
-        "            self._reach",
-        new="            await self._finish(call, Verdict(State.SUCCESS, done.output))\n"
-        "            await self._durably(call, lambda: work.store(call, done, attempt))\n"
-        "            self._reach",
+        old="                await self._durably(call, lambda: work.store(",
+        new="                await self._finish(call, Verdict(State.SUCCESS, outcome.output))\n"
+        "                await self._durably(call, lambda: work.store(",
         tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
         daily=True,
     ),
@@ -45,10 +42,10 @@ MUTANTS = (
         name="an answer that could not be stored counts as given",
         breaks="I1",
         where="service/flow/call.py",
-        old="        except UnreadableAnswer as error:\n            return",
-        new="        except ResultsDown:\n"
-        "            turn = await self._finish(call, Verdict(State.SUCCESS, done.output))\n"
-        "        except UnreadableAnswer as error:\n            return",
+        old="            except UnreadableAnswer as error:\n",
+        new="            except ResultsDown:\n"
+        "                pass\n"
+        "            except UnreadableAnswer as error:\n",
         tests=(ORDER + "test_an_answer_that_cannot_be_stored_is_asked_for_again",),
     ),
     Mutant(
@@ -63,9 +60,8 @@ MUTANTS = (
         name="a parked request's job goes before its drain job is put",
         breaks="I7 F2",
         where="service/flow/handle.py",
-        old="                self._reach(FailPoint.AFTER_PARK)\n",
-        new="                self._reach(FailPoint.AFTER_PARK)\n"
-        "                await job.delete()\n",
+        old="            case Parked(why, put_drain):\n",
+        new="            case Parked(why, put_drain):\n                await job.delete()\n",
         tests=(ORDER + "test_a_drain_job_is_put_before_the_parked_requests_job_goes",),
     ),
     Mutant(
@@ -112,15 +108,15 @@ MUTANTS = (
     Mutant(
         name="a worker that stops forgets the calls that it cuts off",
         breaks="I7",
-        where="service/flow/dispatch.py",
-        old="            return await self._hand_back(calls)\n",
-        new="            raise\n",
+        where="service/flow/call.py",
+        old="                await self.apply(call.line, await self._hand_back(call))\n",
+        new="                raise\n",
         tests=(ORDER + "test_a_call_that_is_cut_off_is_handed_back_before_its_job_goes",),
     ),
     Mutant(
         name="a step is given up when its server does not answer at once",
         breaks="I1",
-        where="service/flow/keep_trying.py",
+        where="service/flow/tasks.py",
         old="            if time.monotonic() + wait > until:\n                raise\n",
         new="            raise\n",
         tests=(ORDER + "test_every_step_is_repeated_until_its_server_is_back",),
@@ -136,7 +132,7 @@ MUTANTS = (
     Mutant(
         name="repetitions follow each other without a longer wait",
         breaks="I9",
-        where="service/flow/failure_policy.py",
+        where="service/flow/tracking_work.py",
         old="2.0 ** min(attempts - 1, 64)",
         new="2.0 ** min(attempts - 1, 0)",
         tests=(FAILED + "test_waits_double_up_to_their_cap",),
@@ -144,7 +140,7 @@ MUTANTS = (
     Mutant(
         name="requests that failed together come back together",
         breaks="I9",
-        where="service/flow/failure_policy.py",
+        where="service/flow/tracking_work.py",
         old="    return longest * draw()",
         new="    return longest",
         tests=(FAILED + "test_requests_that_failed_together_do_not_come_back_together",),
@@ -152,7 +148,7 @@ MUTANTS = (
     Mutant(
         name="an answer that MongoDB never takes is asked for for ever",
         breaks="I9",
-        where="service/flow/failure_policy.py",
+        where="service/flow/tracking_work.py",
         old="charged=True, attempts=attempts",
         new="charged=True",
         tests=(AWAY + "test_an_answer_that_a_mongodb_which_is_there_does_not_take_has_an_end",),
@@ -160,15 +156,15 @@ MUTANTS = (
     Mutant(
         name="who stops with an outcome in hand that cannot be stored lets go of it",
         breaks="I4",
-        where="service/flow/dispatch.py",
-        old="keep(call, outcome, attempt)\n            except asyncio.CancelledError:",
-        new="keep(call, outcome, attempt)\n            except ZeroDivisionError:",
+        where="service/flow/call.py",
+        old="                turn = await self._end(",
+        new="                ended += 1\n                turn = await self._end(",
         tests=(AWAY + "test_who_stops_with_an_outcome_that_is_not_stored_hands_the_request_back",),
     ),
     Mutant(
         name="an answer that MongoDB refuses is asked for as long as nobody else is answered",
         breaks="I9",
-        where="service/flow/failure_policy.py",
+        where="service/flow/tracking_work.py",
         old="spares=TRACKING.spares and not isinstance(error, UnstorableAnswer)",
         new="spares=TRACKING.spares",
         tests=(FAILED + "test_what_is_done_about_an_error_follows_the_table",),
@@ -177,7 +173,7 @@ MUTANTS = (
         name="a request whose answer a majority confirms too late is charged",
         breaks="I9",
         where="service/flow/call.py",
-        old="            if isinstance(error, _Overdue) or not",
+        old="            if isinstance(down, _Overdue) or not",
         new="            if not",
         tests=(AWAY + "test_an_answer_that_waits_for_a_majority_for_too_long_is_not_charged",),
     ),

@@ -75,7 +75,7 @@ MUTANTS = (
     Mutant(
         name="whatever our own servers say is tried for ever",
         breaks="I7 I9",
-        where="service/flow/keep_trying.py",
+        where="service/flow/tasks.py",
         old="        except AWAY:\n",
         new="        except Exception:\n",
         tests=(LINES_BROKEN + "test_only_what_passes_by_itself_is_tried_for_ever",),

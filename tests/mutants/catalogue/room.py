@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-ROOM = "flow/test_call_room.py::"
-DRAINER = "flow/test_drainer_room.py::"
+ROOM = "flow/test_call_slots.py::"
+DRAINER = "flow/test_drainer_slots.py::"
 RESERVING = "tubes/test_reserving.py::"
 AWAY = "flow/test_results_away.py::"
 FULL = "limits/test_full_redis.py::"
@@ -17,7 +17,7 @@ MUTANTS = (
     Mutant(
         name="a process has one call more in flight than it may",
         breaks="I2",
-        where="service/flow/call_room.py",
+        where="service/flow/tasks.py",
         old="min(most - held, self._free)) > 0",
         new="min(most - held, self._free + 1)) > 0",
         tests=(ROOM + "test_no_more_places_are_given_than_there_are",),
@@ -27,7 +27,7 @@ MUTANTS = (
         name="a request is granted a call although the process is full",
         breaks="I2",
         where="service/flow/admission.py",
-        old="full = self._room.take(1) <= 0",
+        old="full = self._slots.reserve(1) <= 0",
         new="full = False",
         tests=(ORDER + "test_a_full_process_admits_without_asking_for_a_call",),
     ),
@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant(
         name="the place of a call that fails is lost",
         breaks="I7",
-        where="service/flow/call_room.py",
+        where="service/flow/tasks.py",
         old="            task.add_done_callback(self._left)\n",
         new="",
         tests=(ROOM + "test_the_places_of_a_task_come_back_however_it_ends",),
@@ -50,7 +50,7 @@ MUTANTS = (
     Mutant(
         name="a newcomer finds a place before those that wait for one",
         breaks="I7",
-        where="service/flow/call_room.py",
+        where="service/flow/tasks.py",
         old="        if not self.waiting and (more",
         new="        if (more",
         tests=(ROOM + "test_while_a_slug_stands_in_line_nobody_else_gets_a_place",),
@@ -58,7 +58,7 @@ MUTANTS = (
     Mutant(
         name="the intake does not hear that there is room again",
         breaks="I7",
-        where="service/flow/call_room.py",
+        where="service/flow/tasks.py",
         old="            if self.waiting:\n                self.waiting.wake()\n",
         new="",
         tests=(ROOM + "test_each_free_place_wakes_who_calls_lines_in",),
@@ -75,8 +75,8 @@ MUTANTS = (
         name="a line is called in although its take is under way",
         breaks="I7",
         where="service/flow/drain.py",
-        old="            if line in self._asked:\n                self.look_again",
-        new="            if line in self._jobs:\n                self.look_again",
+        old="            if line in self._asked:\n                self.schedule",
+        new="            if line in self._jobs:\n                self.schedule",
         tests=(
             DRAINER + "test_a_slug_that_is_called_in_while_it_is_asked_for_is_asked_for_afterwards",
         ),
@@ -85,7 +85,7 @@ MUTANTS = (
         name="a slug that stood in line for a minute is handed over instead of called",
         breaks="I7",
         where="service/flow/drain.py",
-        old="        if called_in or now - ",
+        old="        if has_slot or now - ",
         new="        if now - ",
         tests=(DRAINER + "test_a_slug_that_was_called_in_is_asked_for_before_it_is_shared",),
     ),
@@ -112,25 +112,25 @@ MUTANTS = (
     Mutant(
         name="a call follows another one while no answer could be stored",
         breaks="I1",
-        where="service/flow/call_room.py",
-        old="        if not self.may_call():\n            return NO_ROOM",
-        new="        if self.may_call() is None:\n            return NO_ROOM",
+        where="service/flow/tasks.py",
+        old="        if not self._results.is_available:\n            return NO_ROOM",
+        new="        if self._results is None:\n            return NO_ROOM",
         tests=(AWAY + "test_no_call_follows_one_that_ends",),
         daily=True,
     ),
     Mutant(
         name="a line that waits for a place is called in while no answer could be stored",
         breaks="I1",
-        where="service/flow/call_room.py",
-        old="self._free > 0 and self.may_call()\n",
+        where="service/flow/tasks.py",
+        old="self._free > 0 and self._results.is_available\n",
         new="self._free > 0\n",
         tests=(AWAY + "test_nobody_is_given_a_place",),
     ),
     Mutant(
         name="while MongoDB is away the sweeper waits for the record of one request",
         breaks="I7",
-        where="service/flow/dispatch.py",
-        old="        if not self._room.may_call():\n            return\n",
+        where="service/flow/call.py",
+        old="        if not self._results.is_available:\n            return\n",
         new="",
         tests=(
             AWAY + "test_the_sweep_goes_on_and_finds_the_dying_again_when_they_can_be_recorded",
@@ -148,8 +148,8 @@ MUTANTS = (
         name="a pause that a courier wants waits until MongoDB is back",
         breaks="I3",
         where="service/flow/call.py",
-        old="                if final:\n                    raise\n",
-        new="                raise\n",
+        old="            if final:\n                raise\n",
+        new="            raise\n",
         tests=(AWAY + "test_a_courier_that_wants_a_pause_has_it_before_the_lease_ends",),
     ),
     Mutant(
@@ -213,7 +213,7 @@ MUTANTS = (
         name="requests that a full Redis refuses hold all places for calls",
         breaks="I7",
         where="service/flow/admission.py",
-        old="            self._room.leave()\n",
+        old="            self._slots.give_back()\n",
         new="            pass\n",
         tests=(REFUSED + "test_a_refused_request_keeps_its_job_and_no_place_for_a_call",),
     ),

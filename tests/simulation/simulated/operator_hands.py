@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from limits.cancelling import Canceller
 from limits.connect import RedisAddress, open_redis
 from limits.rules import Rules
-from service.flow.keep_trying import keep_trying
+from service.flow.tasks import keep_trying
 from simulated.commands import execute
 from simulated.exchange import Surroundings
 from simulated.keyspace import Items, Keyspace

@@ -9,16 +9,16 @@ datetime.datetime.now              the same (a subclass: those made before stay 
 secrets.token_urlsafe, token_hex   drawn from the seed
 random (its state)                 seeded: jitter of the flow and of redis-py
 service.observe.log._process       the trace
-service.wiring.assemble.Intake     simulated.intake
-service.wiring.assemble.Trackings  simulated.mongodb
-service.wiring.assemble.Dead       simulated.mongodb
-service.wiring.assemble.Tracker    simulated.courier
-service.wiring.assemble.TrackingWork   simulated.together
-service.wiring.assemble.FailPoints counts the fail points that were reached, and kills there
-service.wiring.assemble.request_in simulated.stumbling
-service.wiring.assemble.Sweeper    simulated.stumbling
-service.wiring.assemble.Drainer    simulated.stumbling
-service.wiring.assemble.Tallying   simulated.stumbling
+service.wiring.worker.Intake     simulated.intake
+service.wiring.worker.Trackings  simulated.mongodb
+service.wiring.worker.Dead       simulated.mongodb
+service.wiring.worker.Tracker    simulated.courier
+service.wiring.worker.TrackingWork   simulated.together
+service.wiring.worker.FailPoints counts the fail points that were reached, and kills there
+service.wiring.worker.request_in simulated.stumbling
+service.wiring.worker.Sweeper    simulated.stumbling
+service.wiring.worker.Drainer    simulated.stumbling
+service.wiring.worker.Tallying   simulated.stumbling
 ================================== ==============================================================
 """
 
@@ -35,7 +35,7 @@ from typing import Any
 from unittest import mock
 
 from service.observe import log
-from service.wiring import assemble
+from service.wiring import worker
 
 BEGAN = 1_800_000_000.0
 """Unix time at which every world begins."""
@@ -49,7 +49,7 @@ def replaced(
     parts: Mapping[str, Any],
     logger: Any,
 ) -> Iterator[None]:
-    """Replace all names of the table. `parts` are those of `service.wiring.assemble`."""
+    """Replace all names of the table. `parts` are those of `service.wiring.worker`."""
     draw, state = Random(f"names {seed}"), random.getstate()
     names: list[tuple[Any, str, Any]] = [
         (time, "monotonic", clock),
@@ -60,7 +60,7 @@ def replaced(
         (secrets, "token_urlsafe", lambda count=32: draw.randbytes(count).hex()),
         (secrets, "token_hex", lambda count=32: draw.randbytes(count).hex()),
         (log, "_process", logger),
-        *((assemble, name, part) for name, part in parts.items()),
+        *((worker, name, part) for name, part in parts.items()),
     ]
     random.seed(f"jitter {seed}")
     patches = [mock.patch.object(owner, name, to) for owner, name, to in names]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 from service.observe.events import Event
-from service.observe.failpoints import FailPoint
 from service.results.document import Answer, Document
 from service.results.merge import merge
+from service.wiring.failpoints import FailPoint, FailPoints
 from simulated.exchange import Surroundings
 from simulated.patches import BEGAN
 from simulated.plan import Plan
@@ -62,8 +61,8 @@ class Points:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
 
-    def from_environment(self) -> Any:
-        return SimpleNamespace(reach=self._reach)
+    def from_environment(self) -> FailPoints:
+        return FailPoints(FailPoint, self._reach)
 
     def _reach(self, point: FailPoint) -> None:
         self._around.trace.repairs[f"point {point}"] += 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from service.flow.dispatch import Dispatcher
 from service.flow.drain import Drainer
 from service.ports import Job
 from service.tubes.job import request_in
@@ -38,7 +37,7 @@ class IdleTallying(Idle):
 
 
 def stumbling(chance: Chance) -> dict[str, Any]:
-    """The parts, for `service.wiring.assemble`."""
+    """The parts, for `service.wiring.worker`."""
 
     def stumble(where: str) -> None:
         if chance.strikes(KIND, detail=where):
@@ -50,13 +49,13 @@ def stumbling(chance: Chance) -> dict[str, Any]:
             await super().sweep()
 
     class StumblingDrainer(Drainer):
-        async def run(self, dispatcher: Dispatcher) -> None:
+        async def run(self) -> None:
             stumble("drainer")
-            await super().run(dispatcher)
+            await super().run()
 
-        async def _ask_for(self, line: Line, dispatcher: Dispatcher, *, called_in: bool) -> None:
+        async def _ask_for(self, line: Line, *, has_slot: bool) -> None:
             stumble(f"drainer, {line}")
-            await super()._ask_for(line, dispatcher, called_in=called_in)
+            await super()._ask_for(line, has_slot=has_slot)
 
     async def stumbling_request_in(job: Job, resolve: Resolve) -> TrackingRequest:
         if STUMBLED_OVER.encode() in job.body:

@@ -15,11 +15,11 @@ from limits.standing import Standings
 from limits.tallies import Tallies
 from limits.workers import Who, is_known
 from service.config import schema
-from service.flow.keep_trying import keep_trying
+from service.flow.tasks import keep_trying
 from service.preflight.judgement import Finding
-from service.wiring.assemble import assemble
 from service.wiring.connect import Parts, _limiter, _policy
 from service.wiring.lines import AllLines, CourierLines
+from service.wiring.worker import assemble
 from simulated.exchange import Surroundings
 from simulated.intake import SimulatedPutter, Tubes
 from simulated.mongodb import SimulatedStore

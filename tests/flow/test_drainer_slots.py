@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import pytest
-from flow_ports import Job, Journal, call
+from flow_ports import Job, Journal, call, slots_for
 
 from service.flow import drain
-from service.flow.call_room import CallRoom
 from service.flow.drain import FEWEST_IN_ONE_TAKE, Drainer
+from service.flow.tasks import CallSlots
 from tracking.call import NO_ROOM, Turn
 from tracking.request import Slug
 
@@ -53,24 +53,23 @@ class Takes:
 class Nobody:
     """Does what a turn says; its calls are over at once."""
 
-    room: CallRoom
-    look_again: Callable[[Slug, float], None] = lambda *_: None
+    slots: CallSlots
+    schedule: Callable[[Slug, float], None] = lambda *_: None
 
-    async def go_on(self, slug: Slug, turn: Turn) -> None:
-        self.room.leave()
+    async def apply(self, slug: Slug, turn: Turn) -> None:
+        self.slots.give_back()
         if turn.full:
-            self.room.waiting.add(slug)
+            self.slots.waiting.add(slug)
         if turn.ask_again is not None:
-            self.look_again(slug, turn.ask_again)
+            self.schedule(slug, turn.ask_again)
 
 
 @asynccontextmanager
-async def draining(takes: Takes, room: CallRoom, *slugs: Slug) -> AsyncIterator[Drainer]:
-    drainer, turns = Drainer(takes, room, lambda _: None), Nobody(room)  # type: ignore[arg-type]
-    turns.look_again = drainer.look_again
+async def draining(takes: Takes, slots: CallSlots, *slugs: Slug) -> AsyncIterator[Drainer]:
+    drainer = Drainer(takes, slots, Nobody(slots))  # type: ignore[arg-type]
     for slug in slugs:
-        drainer.look_again(slug, time.monotonic())
-    running = asyncio.create_task(drainer.run(turns))  # type: ignore[arg-type]
+        drainer.schedule(slug, time.monotonic())
+    running = asyncio.create_task(drainer.run())
     try:
         yield drainer
     finally:
@@ -97,7 +96,7 @@ def a_few_more(takes: Takes, slug: Slug) -> Callable[[], bool]:
 async def test_a_slug_without_an_answer_holds_up_no_other() -> None:
     takes = Takes(held={SLOW})
 
-    async with draining(takes, CallRoom(100), SLOW, USPS):
+    async with draining(takes, slots_for(100), SLOW, USPS):
         await until(lambda: times(takes, USPS) >= 3)
 
     assert times(takes, SLOW) == 1
@@ -106,9 +105,9 @@ async def test_a_slug_without_an_answer_holds_up_no_other() -> None:
 async def test_a_slug_is_asked_for_once_at_a_time() -> None:
     takes = Takes(held={SLOW})
 
-    async with draining(takes, CallRoom(100), SLOW, USPS) as drainer:
+    async with draining(takes, slots_for(100), SLOW, USPS) as drainer:
         await until(lambda: times(takes, SLOW) == 1)
-        drainer.look_again(SLOW, time.monotonic())
+        drainer.schedule(SLOW, time.monotonic())
         await until(a_few_more(takes, USPS))
         asked_meanwhile = times(takes, SLOW)
         takes.answer.set()
@@ -118,18 +117,18 @@ async def test_a_slug_is_asked_for_once_at_a_time() -> None:
 
 
 async def test_a_slug_that_is_called_in_while_it_is_asked_for_is_asked_for_afterwards() -> None:
-    takes, room = Takes(held={SLOW}), CallRoom(100)
+    takes, slots = Takes(held={SLOW}), slots_for(100)
 
-    async with draining(takes, room, SLOW, USPS):
+    async with draining(takes, slots, SLOW, USPS):
         await until(lambda: times(takes, SLOW) == 1)
-        room.waiting.add(SLOW)
+        slots.waiting.add(SLOW)
         await until(a_few_more(takes, USPS))
         asked_meanwhile = times(takes, SLOW)
         takes.answer.set()
         await until(lambda: times(takes, SLOW) == 2)
 
     assert asked_meanwhile == 1
-    assert not len(room.waiting)
+    assert not len(slots.waiting)
 
 
 @pytest.mark.usefixtures("unread_log")
@@ -138,18 +137,18 @@ async def test_a_defect_over_one_slug_stops_no_other_and_that_one_is_asked_for_a
 ) -> None:
     monkeypatch.setattr(drain, "AFTER_DEFECT_SECONDS", 0.01)
     takes = Takes(broken={SLOW})
-    room = CallRoom(100)
+    slots = slots_for(100)
 
-    async with draining(takes, room, SLOW, USPS):
+    async with draining(takes, slots, SLOW, USPS):
         await until(lambda: times(takes, USPS) >= 3 and times(takes, SLOW) >= 3)
 
-    assert room.taken == 0
+    assert slots.taken == 0
 
 
 async def test_a_take_may_bring_what_most_couriers_allow() -> None:
     takes = Takes(bring=lambda _: 1)
 
-    async with draining(takes, CallRoom(100), USPS):
+    async with draining(takes, slots_for(100), USPS):
         await until(lambda: times(takes, USPS) >= 3)
 
     assert {room for _, room in takes.asked} == {FEWEST_IN_ONE_TAKE}
@@ -158,7 +157,7 @@ async def test_a_take_may_bring_what_most_couriers_allow() -> None:
 async def test_a_take_may_bring_twice_what_the_last_one_brought() -> None:
     takes = Takes(bring=lambda room: room)
 
-    async with draining(takes, CallRoom(100), USPS):
+    async with draining(takes, slots_for(100), USPS):
         await until(lambda: times(takes, USPS) >= 6)
 
     assert [room for _, room in takes.asked[:6]] == [2, 4, 8, 16, 32, 64]
@@ -167,27 +166,27 @@ async def test_a_take_may_bring_twice_what_the_last_one_brought() -> None:
 async def test_a_take_brings_no_more_than_there_is_room_for() -> None:
     takes = Takes(bring=lambda room: room)
 
-    async with draining(takes, CallRoom(1), USPS):
+    async with draining(takes, slots_for(1), USPS):
         await until(lambda: times(takes, USPS) >= 2)
 
     assert {room for _, room in takes.asked} == {1}
 
 
 async def test_takes_under_way_have_the_places_that_they_may_fill() -> None:
-    takes, room = Takes(held={SLOW}), CallRoom(FEWEST_IN_ONE_TAKE + 1)
+    takes, slots = Takes(held={SLOW}), slots_for(FEWEST_IN_ONE_TAKE + 1)
 
-    async with draining(takes, room, SLOW, USPS):
+    async with draining(takes, slots, SLOW, USPS):
         await until(lambda: times(takes, USPS) >= 1)
 
     assert takes.asked[:2] == [(SLOW, FEWEST_IN_ONE_TAKE), (USPS, 1)]
 
 
 async def test_a_slug_that_finds_the_process_full_is_asked_for_when_a_place_is_free() -> None:
-    takes, room = Takes(), CallRoom(1)
+    takes, slots = Takes(), slots_for(1)
     calling = asyncio.create_task(asyncio.Event().wait())
-    room.place(calling)
+    slots.assign(calling)
 
-    async with draining(takes, room, USPS):
+    async with draining(takes, slots, USPS):
         for _ in range(9):
             await asyncio.sleep(0)
         asked_while_full = list(takes.asked)
@@ -202,11 +201,11 @@ async def test_redis_hears_who_has_the_duty_while_a_slug_stands_in_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(drain, "UNREPORTED_SECONDS", 0.001)
-    takes, room = Takes(), CallRoom(1)
+    takes, slots = Takes(), slots_for(1)
     calling = asyncio.create_task(asyncio.Event().wait())
-    room.place(calling)
+    slots.assign(calling)
 
-    async with draining(takes, room, USPS):
+    async with draining(takes, slots, USPS):
         await until(lambda: times(takes, USPS) >= 1)
         await asyncio.sleep(0.02)
 
@@ -217,7 +216,7 @@ async def test_redis_hears_who_has_the_duty_while_a_slug_stands_in_line(
 async def test_all_slugs_of_a_full_process_get_their_turns() -> None:
     takes, slugs = Takes(bring=lambda room: room), [Slug(f"slug-{n}") for n in range(20)]
 
-    async with draining(takes, CallRoom(2), *slugs):
+    async with draining(takes, slots_for(2), *slugs):
         await until(lambda: len(takes.asked) >= 100)
 
     turns = [times(takes, slug) for slug in slugs]
@@ -230,12 +229,12 @@ async def test_a_slug_that_was_called_in_is_asked_for_before_it_is_shared(
 ) -> None:
     """Else one that waits for a place for longer than it is held would never be called."""
     monkeypatch.setattr(drain, "SHARE_AFTER_SECONDS", 0.0)
-    takes, room = Takes(), CallRoom(1)
+    takes, slots = Takes(), slots_for(1)
     calling = asyncio.create_task(asyncio.Event().wait())
-    room.place(calling)
-    room.waiting.add(USPS)
+    slots.assign(calling)
+    slots.waiting.add(USPS)
 
-    async with draining(takes, room):
+    async with draining(takes, slots):
         calling.cancel()
         await until(lambda: times(takes, USPS) >= 1)
 
@@ -243,14 +242,14 @@ async def test_a_slug_that_was_called_in_is_asked_for_before_it_is_shared(
 
 
 async def test_a_full_process_keeps_the_drain_jobs_that_it_claims() -> None:
-    takes, room, job = Takes(), CallRoom(1), Job(Journal())
+    takes, slots, job = Takes(), slots_for(1), Job(Journal())
     calling = asyncio.create_task(asyncio.Event().wait())
-    room.place(calling)
+    slots.assign(calling)
 
-    async with draining(takes, room) as drainer:
-        await drainer.claim(USPS, job, Nobody(room, drainer.look_again))  # type: ignore[arg-type]
+    async with draining(takes, slots) as drainer:
+        await drainer.claim(USPS, job)
 
     assert takes.asked == [(USPS, NO_ROOM)]
     assert job.journal.steps == []
-    assert not room.waiting.add(USPS), "it stands there"
+    assert not slots.waiting.add(USPS), "it stands there"
     calling.cancel()

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import pytest
+from flow_ports import slots_for
 
-from service.flow.call_room import CallRoom
+from service.flow.tasks import CallSlots
 from tracking.call import NO_ROOM
 from tracking.request import Slug
 
@@ -24,12 +25,12 @@ async def by_another(work: Callable[[], object]) -> object:
     return await asyncio.create_task(do())
 
 
-async def holding(room: CallRoom, places: int) -> asyncio.Task[None]:
+async def holding(slots: CallSlots, places: int) -> asyncio.Task[None]:
     """A task that has so many places, until it is cancelled."""
     taken = asyncio.Event()
 
     async def hold() -> None:
-        assert room.take(places) == places
+        assert slots.reserve(places) == places
         taken.set()
         await asyncio.Event().wait()
 
@@ -47,60 +48,60 @@ async def end(*tasks: asyncio.Task[None]) -> None:
 
 
 async def test_no_more_places_are_given_than_there_are() -> None:
-    room = CallRoom(5)
+    slots = slots_for(5)
 
-    first = await holding(room, 3)
+    first = await holding(slots, 3)
 
-    assert room.take(3) == 2
-    assert room.taken == 5
+    assert slots.reserve(3) == 2
+    assert slots.taken == 5
     await end(first)
 
 
 async def test_a_task_that_asks_again_gets_what_it_lacks() -> None:
-    room = CallRoom(5)
-    room.take(2)
+    slots = slots_for(5)
+    slots.reserve(2)
 
-    assert room.take(4) == 4
-    assert room.taken == 4
+    assert slots.reserve(4) == 4
+    assert slots.taken == 4
 
 
 async def test_a_full_process_has_no_room_and_one_that_stops_none_any_more() -> None:
-    room = CallRoom(1)
-    busy = await holding(room, 1)
+    slots = slots_for(1)
+    busy = await holding(slots, 1)
 
-    assert room.take(1) == NO_ROOM
-    room.stop()
+    assert slots.reserve(1) == NO_ROOM
+    slots.stop()
 
-    assert (room.take(1), room.take_to_follow()) == (0, 0)
+    assert (slots.reserve(1), slots.reserve_for_next()) == (0, 0)
     await end(busy)
 
 
 async def test_what_a_task_leaves_is_for_others() -> None:
-    room = CallRoom(5)
-    room.take(5)
+    slots = slots_for(5)
+    slots.reserve(5)
 
-    room.leave()
+    slots.give_back()
 
-    assert await by_another(lambda: room.take(9)) == 5
+    assert await by_another(lambda: slots.reserve(9)) == 5
 
 
-async def fails(_: CallRoom) -> None:
+async def fails(_: CallSlots) -> None:
     raise ZeroDivisionError
 
 
-async def waits(_: CallRoom) -> None:
+async def waits(_: CallSlots) -> None:
     await asyncio.Event().wait()
 
 
 @pytest.mark.parametrize("ends", [fails, waits])
 async def test_the_places_of_a_task_come_back_however_it_ends(
-    ends: Callable[[CallRoom], Awaitable[None]],
+    ends: Callable[[CallSlots], Awaitable[None]],
 ) -> None:
-    room = CallRoom(5)
+    slots = slots_for(5)
 
     async def take() -> None:
-        room.take(3)
-        await ends(room)
+        slots.reserve(3)
+        await ends(slots)
 
     task = asyncio.create_task(take())
     await asyncio.sleep(0)
@@ -108,91 +109,91 @@ async def test_the_places_of_a_task_come_back_however_it_ends(
     await asyncio.gather(task, return_exceptions=True)
     await asyncio.sleep(0)
 
-    assert room.taken == 0
+    assert slots.taken == 0
 
 
 async def test_a_call_goes_on_with_the_place_of_the_one_that_started_it() -> None:
-    room = CallRoom(2)
-    room.take(2)
-    calls = [asyncio.create_task(waits(room)) for _ in range(2)]
+    slots = slots_for(2)
+    slots.reserve(2)
+    calls = [asyncio.create_task(waits(slots)) for _ in range(2)]
 
     for call in calls:
-        room.pass_on(call)
-    room.leave()
+        slots.transfer(call)
+    slots.give_back()
 
-    assert room.taken == 2
+    assert slots.taken == 2
     await end(*calls)
-    assert room.taken == 0
+    assert slots.taken == 0
 
 
 async def test_a_call_that_ends_may_be_followed_by_two() -> None:
-    room = CallRoom(2)
-    room.take(1)
+    slots = slots_for(2)
+    slots.reserve(1)
 
-    assert room.take_to_follow() == 2
+    assert slots.reserve_for_next() == 2
 
 
 async def test_a_call_that_ends_in_a_full_process_is_followed_by_one() -> None:
-    room = CallRoom(2)
-    other = await holding(room, 1)
-    room.take(1)
+    slots = slots_for(2)
+    other = await holding(slots, 1)
+    slots.reserve(1)
 
-    assert room.take_to_follow() == 1
+    assert slots.reserve_for_next() == 1
     await end(other)
 
 
 async def test_while_a_slug_stands_in_line_nobody_else_gets_a_place() -> None:
-    room = CallRoom(2)
-    room.take(1)
-    room.waiting.add(USPS)
+    slots = slots_for(2)
+    slots.reserve(1)
+    slots.waiting.add(USPS)
 
-    assert await by_another(lambda: room.take(1)) == NO_ROOM
-    assert room.take_to_follow() == NO_ROOM, "its place is for the slug that waits"
+    assert await by_another(lambda: slots.reserve(1)) == NO_ROOM
+    assert slots.reserve_for_next() == NO_ROOM, "its place is for the slug that waits"
 
 
 async def test_places_go_to_slugs_in_the_order_in_which_they_came() -> None:
-    room = CallRoom(1)
-    busy = await holding(room, 1)
+    slots = slots_for(1)
+    busy = await holding(slots, 1)
     for slug in (USPS, UPS, DHL):
-        room.waiting.add(slug)
-    room.waiting.leave(UPS)
-    assert room.call_in() is None
+        slots.waiting.add(slug)
+    slots.waiting.leave(UPS)
+    assert slots.next_waiting_line() is None
 
     await end(busy)
 
-    assert room.call_in() == USPS
-    called_in = await holding(CallRoom(1), 1)
-    room.place(called_in)
-    assert room.call_in() is None, "there was one place"
+    assert slots.next_waiting_line() == USPS
+    called_in = await holding(slots_for(1), 1)
+    slots.assign(called_in)
+    assert slots.next_waiting_line() is None, "there was one place"
     await end(called_in)
-    assert room.call_in() == DHL
+    assert slots.next_waiting_line() == DHL
 
 
 async def test_a_slug_that_is_called_in_gets_what_is_free_of_what_it_wants() -> None:
-    room = CallRoom(3)
-    two = await holding(CallRoom(1), 1)
-    room.place(two, 2)
-    one = await holding(CallRoom(1), 1)
-    room.place(one, 2)
+    slots = slots_for(3)
+    two = await holding(slots_for(1), 1)
+    slots.assign(two, 2)
+    one = await holding(slots_for(1), 1)
+    slots.assign(one, 2)
 
-    assert room.taken == 3
+    assert slots.taken == 3
     await end(two)
-    assert room.taken == 1
+    assert slots.taken == 1
     await end(one)
 
 
 async def test_a_slug_stands_in_line_once() -> None:
-    room = CallRoom(1)
+    slots = slots_for(1)
 
-    assert (room.waiting.add(USPS), room.waiting.add(USPS)) == (True, False)
+    assert (slots.waiting.add(USPS), slots.waiting.add(USPS)) == (True, False)
 
 
 async def test_each_free_place_wakes_who_calls_lines_in() -> None:
-    room, told = CallRoom(1), list[str]()
-    room.waiting.wake = lambda: told.append("free")
-    busy = await holding(room, 1)
+    slots, told = slots_for(1), list[str]()
+    slots.waiting.wake = lambda: told.append("free")
+    busy = await holding(slots, 1)
 
-    room.waiting.add(USPS)
+    slots.waiting.add(USPS)
     assert told == ["free"], "there may be room already"
     await end(busy)
 

@@ -35,18 +35,18 @@ local function is_drained(line)
   return not due_ms or due_ms * 1000 > now
 end
 
--- Each call in flight has a lease, and is known by its number.
-local function has_leases(line)
+-- Each call in flight has a lease, and is known by its number. Returns how many there are; nil of others.
+local function calls_with_leases(line)
   local ids, fields = {}, call('HKEYS', 'wait_inflight:' .. line)
   for _, field in ipairs(fields) do
     if string.sub(field, 1, 1) ~= '=' then table.insert(ids, field) end
   end
-  if #fields ~= 2 * #ids then return false end
-  if #ids == 0 then return true end
+  if #fields ~= 2 * #ids then return nil end
+  if #ids == 0 then return 0 end
   for _, ends in ipairs(call('ZMSCORE', 'calls_leases:' .. line, unpack(ids))) do
-    if not ends then return false end
+    if not ends then return nil end
   end
-  return true
+  return #ids
 end
 
 -- Nothing has ended, and nothing lies further ahead than what could be granted now: it does where the
@@ -58,30 +58,19 @@ local function is_in_time(line, lease_us, lane_us)
   return (score(starts, -1) or 0) <= now + lane_us
 end
 
--- As many as wait have a place: in a list, which may have gaps too, later, or behind a running call.
-local function are_listed(line, places)
-  local requests, inflight = 'wait_requests:' .. line, 'wait_inflight:' .. line
-  local missing = call('HLEN', requests) - places
-  if missing <= 0 then return true end
-  for _, field in ipairs(call('HKEYS', inflight)) do
-    if string.sub(field, 1, 1) == '=' then
-      missing = missing - call('HEXISTS', requests, string.sub(field, 2))
-    end
-  end
-  return missing <= 0
-end
-
 local function is_sound(line, lease_us, lane_us, is_known)
   local places = call('LLEN', 'wait_list:' .. line) + call('LLEN', 'wait_list_automatic:' .. line)
     + call('ZCARD', 'wait_later:' .. line)
   if places > 0 then
     if is_known == '1' and not is_drained(line) then return false end
-    if not are_listed(line, places) then return false end
   elseif call('EXISTS', 'wait_requests:' .. line) == 1
     or call('EXISTS', 'wait_inflight:' .. line) == 0 then
     return false
   end
-  return has_leases(line) and is_in_time(line, tonumber(lease_us), tonumber(lane_us))
+  local calls = calls_with_leases(line)
+  -- Each call may have one that waits behind it; gaps are places, too. What more waits has no place.
+  if not calls or call('HLEN', 'wait_requests:' .. line) > places + calls then return false end
+  return is_in_time(line, tonumber(lease_us), tonumber(lane_us))
 end
 
 local found = {}

@@ -1,12 +1,14 @@
-"""A list that somebody deleted is written again, however long it was."""
+"""A sweep puts back into line what has no place there, once one of the lists is empty."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 
-from limits_bench import KEYS, USPS, Worker, counted
+from limits_bench import KEYS, USPS, Worker, again_in, counted
 from redis.asyncio import Redis
+
+from tracking.request import Origin
 
 
 async def test_a_long_deleted_list_is_written_again_in_steps(
@@ -44,3 +46,48 @@ async def test_a_scan_that_gives_all_at_once_is_worked_off_in_steps(
     assert (more, at_once < 150) == (1, True)
     assert set(await redis.lrange(KEYS.wait_list, 0, -1)) == set(numbers)
     assert not await redis.hexists(KEYS.wait_requests, "!relist")
+
+
+async def test_a_deleted_list_is_written_again_while_others_wait(
+    busy: Worker, redis: Redis
+) -> None:
+    await busy.parked("OTHER", origin=Origin.AUTOMATIC)
+    numbers = {f"N{n:03}" for n in range(30)}
+    await asyncio.gather(*(busy.parked(number) for number in numbers))
+    await busy.take(1, claims=True)  # the line is drained, so nothing else calls for a sweep
+    await redis.delete(KEYS.wait_list)
+
+    await busy.limiter.sweep([USPS])
+
+    assert set(await redis.lrange(KEYS.wait_list, 0, -1)) == numbers
+
+
+async def test_retries_that_have_no_place_are_put_back_while_others_wait(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    for number in ("LATER1", "LATER2", "LATER3"):
+        await free.limiter.retry(await free.granted(number), again_in(60.0), 0)
+    await busy.parked("N001")
+    await redis.delete(KEYS.wait_later)
+
+    await busy.limiter.sweep([USPS])
+
+    assert set(await redis.lrange(KEYS.wait_list, 0, -1)) == {"N001", "LATER1", "LATER2", "LATER3"}
+
+
+async def test_what_a_person_took_out_of_a_list_has_its_turn_once_that_is_empty(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await busy.parked("N001")
+    await busy.parked("N002", id="op-1")
+    await redis.lrem(KEYS.wait_list, 1, "N002")
+    await busy.parked("N002", id="op-2")
+
+    await busy.limiter.sweep([USPS])
+    assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N001"]
+
+    (first,) = (await free.take()).calls
+    await free.limiter.sweep([USPS])
+    (second,) = (await free.take()).calls
+    assert (first.request.number, second.request.number) == ("N001", "N002")
+    assert set(second.operations) == {"op-1", "op-2"}

@@ -19,7 +19,7 @@ from redis.exceptions import (
     ResponseError,
 )
 
-from limits.memory import MEMORY_FIX
+from limits.server import MEMORY_FIX
 from tracking.errors import LimitsBroken, LimitsDown
 from tracking.network import network_reason
 

@@ -113,6 +113,8 @@ class LineNow(TypedDict):
     ]
     paused_why: Annotated[str, Meta(description="by_hand, or the code of an error")]
     paused_note: Annotated[str, Meta(description="what the person wrote who paused it")]
+    hour_left: Annotated[int | None, Meta(description="calls that per_hour leaves; null without")]
+    day_left: Annotated[int | None, Meta(description="calls that per_day leaves; null without")]
     counts: dict[str, int]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from couriers.http.settings import CourierSettings
 from couriers.registry import Registry
-from limits.braking import Brakes
+from limits.admin.pause import Pauses
 from service.observe.events import Event
 from service.observe.log import emit
 from tracking.line import Line, courier_line, slug_of
@@ -25,7 +25,7 @@ def marks_of(registry: Registry) -> Callable[[Line], str]:
     return functools.cache(lambda line: fingerprint_of(registry.settings(slug_of(line))))
 
 
-async def resume_where_changed(brakes: Brakes, registry: Registry) -> None:
+async def resume_where_changed(brakes: Pauses, registry: Registry) -> None:
     """Let the couriers go on whose credentials were refused and are others now. Raises LimitsDown.
 
     A pause by hand stays.

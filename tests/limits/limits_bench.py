@@ -17,10 +17,10 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from limits.admin.forget import Forgetter, Forgotten
 from limits.clock import Clock
 from limits.codec import write_request, write_rules, write_setback
 from limits.epoch import Epoch
-from limits.forgetting import Forgetter, Forgotten
 from limits.keys import LineKeys, of_line
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline

@@ -18,9 +18,9 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
-from limits.cancelling import Canceller
-from limits.forgetting import Forgetter
-from limits.view import View
+from limits.admin.cancel import Canceller
+from limits.admin.forget import Forgetter
+from limits.admin.view import View
 from service.flow.dead_letters import letter_of
 from tracking.operation import State
 from tracking.request import Number

@@ -6,8 +6,8 @@ import pytest
 from limits_bench import KEYS, USPS, Worker, again_in, counted, state
 from redis.asyncio import Redis
 
-from limits import cancelling
-from limits.cancelling import Cancelled, Canceller, Kept, Wanted
+from limits.admin import cancel as cancelling
+from limits.admin.cancel import Cancelled, Canceller, CancelTarget, NotCancelled
 from tracking.request import Number, Origin, Slug
 
 MANY = 3 * cancelling.AT_ONCE + 7
@@ -58,11 +58,11 @@ async def test_each_of_many_has_its_own_answer_in_their_order(
     await busy.parked("N002", id="op-2")
     await redis.rpush("wait_list:dpd-uk", "N003")
     wanted = [
-        Wanted(USPS, Number("N001"), "op-1"),
-        Wanted(Slug("dpd-uk"), Number("N003")),
-        Wanted(USPS, Number("N001"), "op-2"),
-        Wanted(USPS, Number("N009")),
-        Wanted(USPS, Number("N002")),
+        CancelTarget(USPS, Number("N001"), "op-1"),
+        CancelTarget(Slug("dpd-uk"), Number("N003")),
+        CancelTarget(USPS, Number("N001"), "op-2"),
+        CancelTarget(USPS, Number("N009")),
+        CancelTarget(USPS, Number("N002")),
     ]
 
     came = [each async for each in canceller.cancel_many(wanted)]
@@ -71,7 +71,7 @@ async def test_each_of_many_has_its_own_answer_in_their_order(
     assert [each for _, each in came] == [
         Cancelled(1),
         Cancelled(1),
-        Cancelled(kept=Kept.ELSEWHERE, detail="usps N002"),
+        Cancelled(kept=NotCancelled.ELSEWHERE, detail="usps N002"),
         Cancelled(0),
         Cancelled(1),
     ]

@@ -20,7 +20,7 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
-from limits.cancelling import Cancelled, Canceller, Kept
+from limits.admin.cancel import Cancelled, Canceller, NotCancelled
 from tracking.call import Granted
 from tracking.operation import State
 from tracking.request import Number, Origin, Slug
@@ -163,7 +163,7 @@ async def test_an_id_of_another_courier_is_left_alone_and_its_parcel_named(
 
     found = await canceller.cancel(Slug("dpd-uk"), Number("N001"), "op-1")
 
-    assert found == Cancelled(kept=Kept.ELSEWHERE, detail="usps N001")
+    assert found == Cancelled(kept=NotCancelled.ELSEWHERE, detail="usps N001")
     before, after = await since(redis, held)
     assert after == before
 

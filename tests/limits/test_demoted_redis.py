@@ -13,7 +13,7 @@ from limits_bench import Hire, until
 
 from devstack.kinds import HOST, REDIS
 from devstack.servers import Server, running
-from limits.connect import RedisAddress
+from limits.server import RedisAddress
 from tracking.errors import LimitsDown
 
 BACK_SECONDS = 5.0

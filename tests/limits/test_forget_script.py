@@ -16,7 +16,7 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
-from limits.forgetting import Forgetter
+from limits.admin.forget import Forgetter
 from limits.rules import Rules
 from tracking.call import Reused, Verdict
 from tracking.operation import State

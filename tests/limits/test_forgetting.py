@@ -28,7 +28,7 @@ from limits_bench import (
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.forgetting import MARK_SECONDS, Forgetter
+from limits.admin.forget import MARK_SECONDS, Forgetter
 from tracking.call import Call, Ended, Granted, Parked, Verdict
 from tracking.operation import State
 

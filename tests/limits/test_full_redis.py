@@ -10,15 +10,16 @@ from limits_bench import KEYS, USPS, Hire, Worker, again_in, redis_us, sent, the
 from redis.asyncio import Redis
 from redis.exceptions import OutOfMemoryError
 
+from limits.admin.forget import Forgetter
+from limits.admin.pause import Pauses
+from limits.admin.running import live_workers
+from limits.admin.view import View
 from limits.archive import waiting_of
-from limits.braking import Brakes
 from limits.connect import shared_secret
 from limits.ends import Ends
-from limits.forgetting import Forgetter
 from limits.limiter import Policy
-from limits.memory import MEMORY_FIX, memory_in
-from limits.view import View
-from limits.workers import Who, live_workers
+from limits.server import MEMORY_FIX, memory_in
+from limits.workers import WorkerInfo
 from tracking.call import Granted, NoMemory
 from tracking.line import Line
 from tracking.operation import State
@@ -132,7 +133,7 @@ async def test_a_worker_lives_and_starts_while_redis_is_full(
     hire: Hire, redis: Redis, fill: Fill
 ) -> None:
     secret = await shared_secret(redis, "secret", "first")
-    who = Who("here", 1, "1", 0.0)
+    who = WorkerInfo("here", 1, "1", 0.0)
     await fill.up()
 
     worker = await hire(policy=Policy(who=who))
@@ -151,7 +152,7 @@ async def test_people_see_all_and_may_pause_and_forget_while_redis_is_full(
     await busy.parked("N001", id="op-1")
     await busy.parked("N002")
     await redis.rpush(KEYS.wait_list, "PUSHED")
-    view, brakes = View(redis, lambda _: busy.rules), Brakes(redis, lambda _: busy.rules)
+    view, brakes = View(redis, lambda _: busy.rules), Pauses(redis, lambda _: busy.rules)
     forgetter = Forgetter(redis, lambda _: busy.rules)
     (waits,) = (each["id"] for each in await view.operations_of(USPS, Number("N002")))
     await fill.up()

@@ -16,8 +16,8 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
-from limits.forgetting import Forgetter
-from limits.view import View
+from limits.admin.forget import Forgetter
+from limits.admin.view import View
 from tracking.account import MAIN
 from tracking.request import Number
 

@@ -20,8 +20,9 @@ from limits_bench import (
 from redis.asyncio import Redis
 
 from limits import keys
+from limits.admin.snapshot import LineSnapshot
+from limits.admin.view import Place, View
 from limits.rules import Rules
-from limits.view import LineView, Place, View
 from tracking.errors import LimitsDown
 from tracking.line import Line
 from tracking.operation import State
@@ -40,7 +41,7 @@ def view_of(redis: Redis, rules: Rules = FAST) -> View:
     return View(redis, lambda _: rules)
 
 
-async def line_view(redis: Redis, rules: Rules = FAST) -> LineView:
+async def line_view(redis: Redis, rules: Rules = FAST) -> LineSnapshot:
     (view,) = await view_of(redis, rules).lines([Line(USPS)])
     return view
 

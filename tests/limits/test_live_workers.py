@@ -9,22 +9,23 @@ from limits_bench import FAST, USPS, Hire, Worker, redis_us, the_lease_ends
 from redis.asyncio import Redis
 
 from limits import keys
+from limits.admin.running import LiveWorker
+from limits.admin.view import View
 from limits.limiter import Policy
 from limits.rules import Rules
-from limits.view import View
-from limits.workers import LIVES_SECONDS, LiveWorker, Who, is_known
+from limits.workers import LIVES_SECONDS, WorkerInfo, is_known
 from tracking.line import Line
 
 LIVES_MS = LIVES_SECONDS * 1000
-ONE = Who("host-1", 11, "0.1.0", since=1_000.0)
-OTHER = Who("host-2", 22, "0.2.0", since=2_000.0)
+ONE = WorkerInfo("host-1", 11, "0.1.0", since=1_000.0)
+OTHER = WorkerInfo("host-2", 22, "0.2.0", since=2_000.0)
 
 
 async def live(redis: Redis) -> list[LiveWorker]:
     return await View(redis, lambda _: Rules()).workers()
 
 
-async def hired(hire: Hire, who: Who, rules: Rules = FAST) -> Worker:
+async def hired(hire: Hire, who: WorkerInfo, rules: Rules = FAST) -> Worker:
     return await hire(rules, Policy(who=who))
 
 

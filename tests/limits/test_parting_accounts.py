@@ -16,9 +16,9 @@ from limits_invariants import take_snapshot
 from redis import Redis as Blocking
 from redis.asyncio import Redis
 
-from limits.accounts import older_workers, part_accounts
+from limits.admin.accounts import older_workers, part_accounts
 from limits.keys import FORM, WORKERS
-from limits.workers import Who, introduction
+from limits.workers import WorkerInfo, registration
 from tracking.account import account_and_id, number_and_account
 from tracking.call import Call
 
@@ -163,7 +163,7 @@ async def _all_of(redis: Redis) -> dict[str, Any]:
 async def test_a_worker_of_a_version_before_is_known_by_what_it_does_not_say(filled: Redis) -> None:
     seconds, _ = await filled.time()
     old = json.dumps({"token": "t", "host": "h", "pid": 1, "version": "0.1.0", "since": 1.0})
-    new = introduction(Who("h", 2, "0.1.0", 2.0), "u")
+    new = registration(WorkerInfo("h", 2, "0.1.0", 2.0), "u")
     await filled.zadd(WORKERS, {old: (seconds + 10) * 1000, new: (seconds + 10) * 1000})
 
     assert await older_workers(filled) == ["h 1"]

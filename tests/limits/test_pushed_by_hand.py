@@ -8,10 +8,11 @@ import pytest
 from limits_bench import KEYS, USPS, Worker, status
 from redis.asyncio import Redis
 
-from limits.cancelling import Cancelled, Canceller
-from limits.connect import RedisAddress, open_redis
+from limits.admin.cancel import Cancelled, Canceller
+from limits.admin.view import View
+from limits.connect import open_redis
 from limits.keys import TO_ARCHIVE
-from limits.view import View
+from limits.server import RedisAddress
 from tracking.line import courier_line
 from tracking.request import Number
 

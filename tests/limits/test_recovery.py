@@ -27,7 +27,7 @@ from redis.asyncio import Redis
 
 from limits.keys import WORKERS
 from limits.limiter import Policy
-from limits.workers import LIVES_SECONDS, Who, is_gone, process_space
+from limits.workers import LIVES_SECONDS, WorkerInfo, is_gone, process_space
 from tracking.call import Dying, Ended, Held, Parked
 from tracking.operation import State
 from tracking.request import Origin
@@ -62,7 +62,7 @@ async def test_the_lease_of_the_dead_worker_stays_because_its_call_may_still_run
     assert await redis.zrange(KEYS.calls_leases, 0, -1) == [dead.id]
 
 
-HERE = Who("here", os.getpid(), "1", 0.0)
+HERE = WorkerInfo("here", os.getpid(), "1", 0.0)
 
 
 async def test_a_job_that_comes_again_while_its_worker_lives_waits_for_the_call_of_that_one(

@@ -19,8 +19,9 @@ from redis.exceptions import (
 
 from devstack.kinds import REDIS
 from devstack.servers import running
-from limits.connect import RedisAddress, open_redis, shared_secret
+from limits.connect import open_redis, shared_secret
 from limits.failure import redis_down
+from limits.server import RedisAddress
 from service.observe.redact import cleaner
 from tracking.errors import LimitsDown
 

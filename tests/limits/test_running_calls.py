@@ -5,14 +5,14 @@ from __future__ import annotations
 from limits_bench import KEYS, USPS, Hire, Worker, redis_us, the_lease_ends
 from redis.asyncio import Redis
 
+from limits.admin.running import running_calls
 from limits.limiter import Policy
-from limits.running import running_calls
-from limits.workers import Who
+from limits.workers import WorkerInfo
 from tracking.request import Slug
 
 
 async def test_what_runs_on_all_lines_is_listed_by_its_start(hire: Hire, redis: Redis) -> None:
-    worker = await hire(policy=Policy(who=Who("host-1", 11, "9.9.9", 0.0)))
+    worker = await hire(policy=Policy(who=WorkerInfo("host-1", 11, "9.9.9", 0.0)))
     await worker.granted("N001", id="op-1")
     await worker.granted("N002", job="job-2", slug=Slug("dpd-uk"))
     await worker.parked("N001", id="op-2", max_age=0.0)

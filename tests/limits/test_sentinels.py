@@ -17,11 +17,12 @@ from redis.asyncio.sentinel import Sentinel
 from devstack.sentinels import PASSWORD, SERVICE, Watched
 from devstack.servers import Server
 from limits import connect, replicas
-from limits.braking import Brakes
-from limits.cancelling import Canceller
-from limits.connect import RedisAddress, open_redis, shared_secret
+from limits.admin.cancel import Canceller
+from limits.admin.forget import Forgetter
+from limits.admin.pause import Pauses
+from limits.connect import open_redis, shared_secret
 from limits.epoch import Loss
-from limits.forgetting import Forgetter
+from limits.server import RedisAddress
 from service.config.address import host_and_port
 from service.flow.keep_trying import keep_trying
 from tracking.call import Call, Parked
@@ -137,8 +138,8 @@ async def test_what_a_person_does_counts_when_a_replica_has_it(
         lambda: Canceller(client, rules_of).cancel(USPS, number),
         lambda: Forgetter(client, rules_of).forget(USPS, number),
         lambda: Forgetter(client, rules_of).clear_outputs({"usps:N001": 1 << 60}),
-        lambda: Brakes(client, rules_of).pause(courier_line(USPS), 60.0),
-        lambda: Brakes(client, rules_of).resume(courier_line(USPS)),
+        lambda: Pauses(client, rules_of).pause(courier_line(USPS), 60.0),
+        lambda: Pauses(client, rules_of).resume(courier_line(USPS)),
     ]
     replica = watched.other(watched.primary())
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from limits_bench import KEYS, USPS, Hire
 from redis.asyncio import Redis
 
+from limits.admin.snapshot import LINES_AT_ONCE, LineSnapshot, LineSnapshots
 from limits.rules import Rules
-from limits.standing import AT_ONCE, Standing, Standings
 from tracking.line import Line, courier_line
 from tracking.request import Origin
 
@@ -17,8 +17,8 @@ RULES = Rules(per_second=2, concurrent=1)
 ELSEWHERE = [courier_line(USPS), Line("fedex")]
 
 
-async def read(redis: Redis, rules: Rules) -> list[Standing]:
-    return await Standings(redis, lambda _: rules).read(ELSEWHERE)
+async def read(redis: Redis, rules: Rules) -> list[LineSnapshot]:
+    return await LineSnapshots(redis, lambda _: rules).busy(ELSEWHERE)
 
 
 async def wait_for(redis: Redis, number: str, seconds: float) -> None:
@@ -45,8 +45,9 @@ async def test_what_runs_waits_and_binds_is_told(redis: Redis, hire: Hire) -> No
 
     [usps] = await read(redis, RULES)
 
-    assert (usps.running, usps.manual, usps.automatic, usps.later) == (1, 1, 1, 0)
-    assert 90 <= usps.oldest_seconds < 100
+    assert (usps.running, usps.waiting) == (1, 2)
+    assert (usps.waiting_manual, usps.waiting_automatic) == (1, 1)
+    assert 90 <= (usps.oldest_age_seconds or 0) < 100
     assert usps.bound_by == "concurrency"
     assert usps.rate_unused == 0
 
@@ -64,8 +65,8 @@ async def test_the_rate_is_unused_where_somebody_waits_and_nobody_calls(
 
     [usps] = await read(redis, RULES)
 
-    assert (just_now.manual, just_now.rate_unused) == (1, 0)
-    assert (usps.running, usps.manual, usps.rate_unused) == (0, 1, 1)
+    assert (just_now.waiting_manual, just_now.rate_unused) == (1, 0)
+    assert (usps.running, usps.waiting_manual, usps.rate_unused) == (0, 1, 1)
 
 
 async def test_what_a_quota_leaves_counts_the_calls_that_were_made(
@@ -82,14 +83,14 @@ async def test_what_a_quota_leaves_counts_the_calls_that_were_made(
 
 
 async def test_lines_beyond_one_round_trip_are_read_too(redis: Redis) -> None:
-    lines = [f"courier-{index:03}" for index in range(AT_ONCE + 1)]
+    lines = [f"courier-{index:03}" for index in range(LINES_AT_ONCE + 1)]
     await redis.sadd("wait_slugs", *lines)
     await redis.rpush(f"wait_list:{lines[-1]}", "94001")
 
     found = await read(redis, RULES)
 
     assert [each.line for each in found] == lines
-    assert [each.manual for each in found] == [0] * AT_ONCE + [1]
+    assert [each.waiting_manual for each in found] == [0] * LINES_AT_ONCE + [1]
 
 
 async def test_a_line_with_a_broken_key_leaves_the_others_to_be_told(

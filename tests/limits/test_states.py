@@ -26,8 +26,8 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
+from limits.admin.view import View
 from limits.rules import Rules
-from limits.view import View
 from tracking.call import Full, Granted, Parked, Reused, TooLate
 from tracking.operation import ENDS, TRANSITIONS, State, anonymous_in
 from tracking.request import Slug

@@ -11,8 +11,9 @@ from limits_bench import KEYS, USPS, Hire, Worker, counted
 from redis.asyncio import Redis
 
 from devstack.stack import Stack
-from limits.connect import RedisAddress, answers, open_redis, shared_secret
+from limits.connect import answers, open_redis, shared_secret
 from limits.pipeline import MOST_AT_ONCE, Pipeline, _Step, _together
+from limits.server import RedisAddress
 from tracking.call import Granted
 from tracking.errors import LimitsBroken, LimitsDown
 

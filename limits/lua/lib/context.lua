@@ -167,7 +167,7 @@ do
   end
 end
 
--- What was measured of calls, apart from lanes and leases: for limits/violations.py, once a script.
+-- What was measured of calls, apart from lanes and leases: for limits/admin/violations.py, once a script.
 local measured = {}
 local function note_measured(what)
   measured[#measured + 1] = line

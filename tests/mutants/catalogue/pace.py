@@ -295,7 +295,7 @@ MUTANTS = (
     Mutant(
         name="a start too many in a second is not told",
         breaks="I3",
-        where="limits/violations.py",
+        where="limits/admin/violations.py",
         old="if len(self._last) > rules.per_second:",
         new="if len(self._last) > rules.per_second + 2:",
         tests=(VIOLATIONS + "test_a_deleted_lane_lets_too_many_start_and_each_is_counted",),

@@ -40,7 +40,7 @@ MUTANTS = (
     Mutant(
         name="nobody can pause a courier while Redis is full",
         breaks="I7",
-        where="limits/memory.py",
+        where="limits/server.py",
         old="redis.call('DEL', KEYS[1])\n",
         new="",
         tests=(FULL + "test_people_see_all_and_may_pause_and_forget_while_redis_is_full",),
@@ -48,7 +48,7 @@ MUTANTS = (
     Mutant(
         name="a status that cannot be read ends forget half done",
         breaks="I8",
-        where="limits/forgetting.py",
+        where="limits/admin/forget.py",
         old="    except msgspec.MsgspecError:\n",
         new="    except ZeroDivisionError:\n",
         tests=(
@@ -394,7 +394,7 @@ MUTANTS = (
         name="a call without a lease is passed over by the sweeper",
         breaks="I1 I7",
         where="limits/lua/inspect.lua",
-        old="    if not ends then return false end\n",
+        old="    if not ends then return nil end\n",
         new="",
         tests=(INSPECTION + "test_a_slug_is_named_when",),
     ),

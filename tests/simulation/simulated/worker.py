@@ -7,12 +7,13 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any
 
-from limits.connect import RedisAddress, open_redis
-from limits.defects import Defects
+from limits.admin.snapshot import LineSnapshots
+from limits.admin.statistics import Tallies
+from limits.connect import open_redis
 from limits.epoch import take_any
-from limits.standing import Standings
-from limits.tallies import Tallies
-from limits.workers import Who, is_known
+from limits.jobs import Defects
+from limits.server import RedisAddress
+from limits.workers import WorkerInfo, is_known
 from service.config import schema
 from service.flow.keep_trying import keep_trying
 from service.preflight.judgement import Finding
@@ -77,7 +78,7 @@ async def run_worker(
     """Live until `stop`: connect, take jobs, hand back what is held."""
     config = config_for(plan)
     redis = open_redis(RedisAddress())
-    who = Who(around.running().name, 1, "", around.loop.now)
+    who = WorkerInfo(around.running().name, 1, "", around.loop.now)
     book = RuleBook(config, _nothing_set)
     limiter = _limiter(config, redis, _policy(config, who, lambda _: "", book), book, take_any)
     await keep_trying(limiter.start)
@@ -88,7 +89,7 @@ async def run_worker(
     parts = Parts(
         registry,
         limiter,
-        Standings(redis, book.rules_of, book),
+        LineSnapshots(redis, book.rules_of, book),
         store,
         without_http,
         putter,

@@ -12,11 +12,9 @@ from contextlib import suppress
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.clock import Clock
-from limits.codec import write_rules
+from limits.admin.line_scripts import LineScripts
 from limits.failure import redis_asked
-from limits.pipeline import Pipeline
-from limits.rules import NOBODY, RulesOf
+from limits.rules import RulesOf
 from limits.workers import FORM
 from tracking.account import Account
 from tracking.line import Line, kind_of
@@ -50,17 +48,16 @@ async def part_accounts(redis: Redis, rules_of: RulesOf, *, again: bool = False)
     `again`: in any case, because a worker of a version before was there. Returns how many records
     were parted.
     """
-    pipeline = Pipeline(redis, Clock())
+    scripts = LineScripts(redis, rules_of)
     with redis_asked():
         if await redis.get(keys.FORM) == str(FORM) and not again:
             return 0
         lines = [Line(str(name)) for name in sorted(await redis.smembers(keys.LINES))]
     parted = 0
     for line in filter(kind_of, lines):
-        rules, cursor = write_rules(rules_of(line), NOBODY), "0"
+        cursor = "0"
         while True:
-            args = (rules, b"[]", cursor)
-            _, cursor, some = await pipeline.run("split", [keys.wait_list(line)], args)
+            _, cursor, some = await scripts.run("split", line, cursor)
             parted += int(some)
             if cursor == "0":
                 break

@@ -1,26 +1,35 @@
-"""Which calls run, and which began and never ended. Changes nothing.
+"""Which workers live and which calls run, also those that began and never ended. Changes nothing.
 
-All is read of what Redis holds anyway: the record of each call in flight, and its lease.
+All is read of what Redis holds anyway: what workers tell of themselves, records and leases.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from typing import Any
 
 from redis.asyncio import Redis
 
 from limits import keys
 from limits.failure import redis_asked
-from limits.workers import names_of_workers, token_of
+from limits.workers import LIVES_SECONDS, WorkerInfo, token_of
 from tracking.line import Line, slug_of
 from tracking.operation import anonymous_id
 from tracking.request import Number
 
 LINES_AT_ONCE = 50
 """Lines of one round trip: a line has 20 calls mostly, and each is a record to be sent."""
+
+
+@dataclass(slots=True)
+class LiveWorker(WorkerInfo):
+    """A worker process that was heard of, and how many calls it has in flight."""
+
+    calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +54,45 @@ class RunningCall:
     worker: str
 
 
+async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
+    """All workers that live at this time of Redis, by host and age."""
+    # What lies further ahead was noted before Redis' clock stepped back.
+    most_ms = now_ms + round(LIVES_SECONDS * 1000)
+    told = await redis.zrangebyscore(keys.WORKERS, f"({now_ms}", most_ms)
+    # The newest of each worker: one that is in trouble tells itself once more.
+    found = {each["token"]: each for each in (json.loads(str(text)) for text in told)}
+    calls = await _calls(redis, now_ms) if found else Counter[str]()
+    # Of a worker of another version only what is known here.
+    names = {each.name for each in fields(WorkerInfo)}
+    workers = [
+        LiveWorker(calls=calls[token], **{name: each[name] for name in names & each.keys()})
+        for token, each in found.items()
+    ]
+    return sorted(workers, key=lambda each: (each.host, each.since, each.pid))
+
+
+async def fitting_guards(redis: Redis) -> dict[str, int]:
+    """The guards, in ms, that would be enough where the one that is set is not. Raises LimitsDown.
+
+    By line, the widest that any worker measured which lives.
+    """
+    with redis_asked():
+        seconds, _ = await redis.time()
+        live = await redis.zrangebyscore(keys.WORKERS, f"({seconds * 1000}", "+inf")
+    found: dict[str, int] = {}
+    for text in live:
+        with suppress(ValueError, AttributeError):  # a person may have put anything there
+            for line, guard_ms in json.loads(str(text)).get("guards", {}).items():
+                found[line] = max(int(guard_ms), found.get(line, 0))
+    return found
+
+
 async def running_calls(redis: Redis) -> list[RunningCall]:
     """All calls in flight, the one that started first at the front. Raises LimitsDown."""
     with redis_asked():
         seconds, micros = await redis.time()
         now = int(seconds) + int(micros) / 1e6
-        workers = await names_of_workers(redis, round(now * 1000))
+        workers = await _names_of_workers(redis, round(now * 1000))
         lines = sorted(Line(str(name)) for name in await redis.smembers(keys.LINES))
         found: list[RunningCall] = []
         for begin in range(0, len(lines), LINES_AT_ONCE):
@@ -105,3 +147,21 @@ def _operations_in(line: Line, record: Mapping[str, Any]) -> tuple[str, ...]:
 def _anonymous(record: Mapping[str, Any]) -> int:
     """Count the requests without an id."""
     return int(record["anon"].get("count", 1)) if record.get("anon") else 0
+
+
+async def _names_of_workers(redis: Redis, now_ms: int) -> dict[str, str]:
+    """All workers that live at this time of Redis, "host pid" by token."""
+    live = await redis.zrangebyscore(keys.WORKERS, f"({now_ms}", "+inf")
+    told = [json.loads(str(text)) for text in live]
+    return {each["token"]: f"{each['host']} {each['pid']}" for each in told}
+
+
+async def _calls(redis: Redis, now_ms: int) -> Counter[str]:
+    """Count the calls in flight by the token of their worker."""
+    pipeline = redis.pipeline(transaction=False)
+    for line in await redis.smembers(keys.LINES):
+        leases = keys.of_line(Line(str(line))).calls_leases
+        pipeline.zrangebyscore(leases, f"({now_ms * 1000}", "+inf")
+    return Counter(
+        token_of(call_id) for call_ids in await pipeline.execute() for call_id in call_ids
+    )

@@ -35,18 +35,18 @@ local function is_drained(line)
   return not due_ms or due_ms * 1000 > now
 end
 
--- Each call in flight has a lease, and is known by its number. Returns how many there are; nil of others.
-local function calls_with_leases(line)
+-- Each call in flight has a lease, and is known by its number.
+local function has_leases(line)
   local ids, fields = {}, call('HKEYS', 'wait_inflight:' .. line)
   for _, field in ipairs(fields) do
     if string.sub(field, 1, 1) ~= '=' then table.insert(ids, field) end
   end
-  if #fields ~= 2 * #ids then return nil end
-  if #ids == 0 then return 0 end
+  if #fields ~= 2 * #ids then return false end
+  if #ids == 0 then return true end
   for _, ends in ipairs(call('ZMSCORE', 'calls_leases:' .. line, unpack(ids))) do
-    if not ends then return nil end
+    if not ends then return false end
   end
-  return #ids
+  return true
 end
 
 -- Nothing has ended, and nothing lies further ahead than what could be granted now: it does where the
@@ -63,14 +63,14 @@ local function is_sound(line, lease_us, lane_us, is_known)
     + call('ZCARD', 'wait_later:' .. line)
   if places > 0 then
     if is_known == '1' and not is_drained(line) then return false end
+    -- Each call may have one that waits behind it; gaps are places, too. What more waits has no place.
+    local calls = call('HLEN', 'wait_inflight:' .. line) / 2
+    if call('HLEN', 'wait_requests:' .. line) > places + calls then return false end
   elseif call('EXISTS', 'wait_requests:' .. line) == 1
     or call('EXISTS', 'wait_inflight:' .. line) == 0 then
     return false
   end
-  local calls = calls_with_leases(line)
-  -- Each call may have one that waits behind it; gaps are places, too. What more waits has no place.
-  if not calls or call('HLEN', 'wait_requests:' .. line) > places + calls then return false end
-  return is_in_time(line, tonumber(lease_us), tonumber(lane_us))
+  return has_leases(line) and is_in_time(line, tonumber(lease_us), tonumber(lane_us))
 end
 
 local found = {}

@@ -394,7 +394,7 @@ MUTANTS = (
         name="a call without a lease is passed over by the sweeper",
         breaks="I1 I7",
         where="limits/lua/inspect.lua",
-        old="    if not ends then return nil end\n",
+        old="    if not ends then return false end\n",
         new="",
         tests=(INSPECTION + "test_a_slug_is_named_when",),
     ),

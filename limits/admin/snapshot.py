@@ -17,13 +17,14 @@ from limits.admin.soundness import BROKEN, busy_lines
 from limits.clock import MICRO
 from limits.failure import is_broken, redis_asked
 from limits.rules import Revisions, Rules, RulesOf
-from tracking.line import Line, courier_line, kind_of
+from tracking.line import Line, courier_line, kind_of, slug_of
 from tracking.request import Slug
+from tracking.tally import tally_of
 
 LINES_AT_ONCE = 100
 """Lines of one round trip: about a millisecond of Redis' time."""
 
-HOUR_US = 3_600 * MICRO
+TEN_MINUTES, HOUR = 600, 3_600
 
 BY_HAND = "by_hand"
 
@@ -37,7 +38,8 @@ class LineSnapshot:
     "per_hour", "per_day", "concurrency", "rate". `paused_why` is
     "by_hand" or the code of an error; `paused_note` is what the person wrote who paused it.
     `last_starts_seconds`: until the call is expected to start of the last that waits.
-    `hour_left` and `day_left`: calls that the quotas leave, None without such a quota.
+    `hour_left` and `day_left`: calls that the quotas leave, None without such a quota. `counts`:
+    what happened in the last hour, as statistics name it; `asked`: somebody ever asked.
     """
 
     line: Line
@@ -56,6 +58,7 @@ class LineSnapshot:
     paused_note: str = ""
     hour_left: int | None = None
     day_left: int | None = None
+    asked: bool = False
     counts: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -137,7 +140,7 @@ class LineSnapshots:
         now_us = int(seconds) * MICRO + int(micros)
         pipeline = self.redis.pipeline(transaction=False)
         for line in lines:
-            _ask(pipeline, keys.of_line(line), self.scripts.rules_of(line), now_us)
+            _ask(pipeline, line, self.scripts.rules_of(line), now_us)
         told = await pipeline.execute()
         each = len(told) // len(lines)
         answers = [told[begin : begin + each] for begin in range(0, len(told), each)]
@@ -177,19 +180,23 @@ def seconds_until(us: int | str, now_us: int) -> float | None:
     return None if us == "" else max(0.0, (int(us) - now_us) / MICRO)
 
 
-def _ask(pipeline: Any, names: keys.LineKeys, rules: Rules, now_us: int) -> None:
+def _ask(pipeline: Any, line: Line, rules: Rules, now_us: int) -> None:
     """Ask what `_snapshot` reads, in the same order; the heads of the lists at the end."""
+    names = keys.of_line(line)
     pipeline.zcount(names.calls_leases, now_us, "+inf")
     pipeline.zcount(names.call_starts, now_us, "+inf")
     _ask_who_waits(pipeline, names)
     # A start counts against its hour for as long as lanes do, beyond the hour.
-    pipeline.zcount(names.calls_hour, now_us - HOUR_US - rules.window_us + MICRO, "+inf")
+    pipeline.zcount(names.calls_hour, now_us - HOUR * MICRO - rules.window_us + MICRO, "+inf")
     pipeline.get(names.calls_day)
     for key in (names.calls_held, names.calls_paused):
         pipeline.get(key)
         pipeline.pttl(key)
     pipeline.get(names.calls_brake)
-    pipeline.hgetall(names.counts)
+    pipeline.exists(names.counts)
+    now = now_us // MICRO
+    for at in range(now - now % TEN_MINUTES - HOUR, now + 1, TEN_MINUTES):
+        pipeline.hgetall(keys.ten_minutes(at, slug_of(line)))
     pipeline.lindex(names.wait_list, 0)
     pipeline.lindex(names.wait_list_automatic, 0)
 
@@ -238,7 +245,8 @@ def _snapshot(
         paused_note=note,
         hour_left=None if rules.per_hour is None else max(0, rules.per_hour - hour),
         day_left=None if rules.per_day is None else max(0, rules.per_day - int(day or 0)),
-        counts={name: int(count) for name, count in answer[13].items()},
+        asked=bool(answer[13]),
+        counts=dict(tally_of(answer[14:-2]).counts),
     )
 
 

@@ -6,7 +6,7 @@ ARGV     behind the reports, see lib/batch.lua:
   who      new for every sweep; empty: this worker could not drain the line, so it calls no drainer
 
 Uses     context: quiet_until
-         memory: clamp, count, drop_ended, entries, later, members, nothing_is_open
+         memory: clamp, drop_ended, entries, later, members, nothing_is_open
          lists: list_of, nobody_waits, stands, waits
          tallies: tally_call
          record: record_in, rest_of, write_record
@@ -79,7 +79,6 @@ local function relist()
       is_cut = relisted and budget.left <= 0
       if is_cut then break end
       put_tail(number, record)
-      count('relisted')
       budget.left, relisted = budget.left - 1.3, true
     end
   end
@@ -184,7 +183,6 @@ return function(who)
       else
         tally_call('lost', record.at)
         land_to_wait(id, record, put_head)
-        count('swept')
         swept = swept + 1
       end
     end

@@ -115,7 +115,8 @@ class LineNow(TypedDict):
     paused_note: Annotated[str, Meta(description="what the person wrote who paused it")]
     hour_left: Annotated[int | None, Meta(description="calls that per_hour leaves; null without")]
     day_left: Annotated[int | None, Meta(description="calls that per_day leaves; null without")]
-    counts: dict[str, int]
+    asked: Annotated[bool, Meta(description="whether anybody ever asked")]
+    counts: Annotated[dict[str, int], Meta(description="what happened in the last hour")]
 
 
 class Times(TypedDict):

@@ -172,7 +172,7 @@ async def lines_of(view: View, known: Sequence[Slug]) -> Lines:
 
 def _tells(view: LineSnapshot) -> bool:
     """Leave out couriers that nobody ever asked."""
-    return bool(view.running or view.waiting or view.bound_by or view.counts)
+    return bool(view.running or view.waiting or view.bound_by or view.asked)
 
 
 def _of_nobody(view: LineSnapshot) -> LineSnapshot:

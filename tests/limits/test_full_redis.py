@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from held import look, since
-from limits_bench import KEYS, USPS, Hire, Worker, again_in, redis_us, sent, the_lease_ends
+from limits_bench import KEYS, USPS, Hire, Worker, again_in, counted, redis_us, sent, the_lease_ends
 from redis.asyncio import Redis
 from redis.exceptions import OutOfMemoryError
 
@@ -92,7 +92,7 @@ async def test_what_waits_is_taken_and_ends_while_redis_is_full(
     assert [call.request.number for call in retried.calls] == ["N003"]
     await free.limiter.hand_back(retried.calls[0], 0)
     assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N003"]
-    assert await redis.hget(KEYS.counts, "SUCCESS") == "2"
+    assert await counted(redis, "SUCCESS") == (2,)
 
 
 async def test_a_send_is_reported_while_redis_is_full(

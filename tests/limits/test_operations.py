@@ -70,7 +70,7 @@ async def test_an_id_whose_record_is_lost_is_admitted_again(worker: Worker, redi
     call = await worker.granted("N001", id="op-1")
 
     assert call.operations == lost.operations
-    assert await counted(redis, "reopened", "open") == (1, 1)
+    assert await counted(redis, "open") == (1,)
 
 
 async def test_two_ids_for_one_number_are_answered_by_one_call(

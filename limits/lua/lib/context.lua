@@ -99,7 +99,7 @@ do
       local courier = string.match(name, '^[^@]*')
       known = {
         line = name, slug = courier, at = at, names = names_of(list, name, courier),
-        counts = {}, sizes = {}, clamped = {}, dropped = {}, changed = {}, entries = {},
+        counts = {}, ended = {}, sizes = {}, clamped = {}, dropped = {}, changed = {}, entries = {},
         signs = false, order = false, later = false, average = false,
         listed = false, moved = false, busy = false, leased = false, started = false,
       }

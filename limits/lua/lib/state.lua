@@ -166,7 +166,7 @@ do
   local function note_end(id, operation, was, verdict)
     call('SET', STATUS .. id, written(operation, verdict.state, verdict))
     redis.pcall('ZADD', TO_ARCHIVE, now_ms, id) -- who archives tells of a key of another type
-    count(verdict.state)
+    count_end(verdict.state)
     tally_end(operation, verdict)
     tell_of_end(id, verdict.state)
     redis.pcall('PUBLISH', STATUS .. id, '') -- a user without channels may not: who waits looks, too
@@ -176,13 +176,10 @@ do
   end
 
   -- Brings an operation, as it was read, to another state. verdict: of an end; of RUNNING, `started`.
-  -- Returns false when it must not go there: that is counted, and nothing is changed.
+  -- Returns false when it must not go there: nothing is changed then.
   function move(id, operation, state, verdict)
     local was = operation.status or 'NONE'
-    if not string.find(MOVES[was] or '', state, 1, true) then
-      count('refused_moves')
-      return false
-    end
+    if not string.find(MOVES[was] or '', state, 1, true) then return false end
     budget.left = budget.left - 1
     if ENDED[state] then
       note_end(id, operation, was, verdict)

@@ -309,7 +309,7 @@ def test_a_fault_or_repair_that_never_came_fails_the_run() -> None:
 
     assert [each.what for each in missed(run, kinds, frozenset({"lost", "repeated"}))] == [
         "never came: disk full",
-        "never needed: retried",
+        "never needed: repeated",
     ]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-CLOCK = "limits/test_redis_clock.py::"
+CLOCK = "limits/test_clock.py::"
 LINES = "limits/test_lines_of_limits.py::"
-LEAPS = "limits/test_clock_leaps.py::"
+LEAPS = "limits/test_clock.py::"
 FLAWS = "limits/test_original_flaws.py::"
 PACE = "limits/test_pace.py::"
 PERMIT = "limits/test_call_permit.py::"

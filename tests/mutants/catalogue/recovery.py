@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 BROKEN = "limits/test_broken_keys.py::"
-DEMOTED = "limits/test_demoted_redis.py::"
+DEMOTED = "limits/test_sentinels.py::"
 DRAINER = "limits/test_drainer.py::"
 FULL = "limits/test_full_redis.py::"
 FORGETS = "limits/test_redis_forgets.py::"
@@ -362,7 +362,7 @@ MUTANTS = (
         where="limits/lua/sweep.lua",
         old="    call('HSET', REQUESTS, '!relist', is_cut and (from or '0') or ahead)\n",
         new="",
-        tests=("limits/test_relisting.py::test_a_long_deleted_list_is_written_again_in_steps",),
+        tests=("limits/test_lists_by_hand.py::test_a_long_deleted_list_is_written_again_in_steps",),
     ),
     Mutant(
         name="what a scan gives at once is put back at once, however much it is",
@@ -371,7 +371,7 @@ MUTANTS = (
         old="is_cut = relisted and budget.left <= 0",
         new="is_cut = false",
         tests=(
-            "limits/test_relisting.py::test_a_scan_that_gives_all_at_once_is_worked_off_in_steps",
+            "limits/test_lists_by_hand.py::test_a_scan_that_gives_all_at_once_is_worked_off_in_steps",
         ),
     ),
     Mutant(
@@ -388,7 +388,9 @@ MUTANTS = (
         where="limits/lua/sweep.lua",
         old="(from or may_have_no_place())",
         new="(from or nobody_waits())",
-        tests=("limits/test_relisting.py::test_a_deleted_list_is_written_again_while_others_wait",),
+        tests=(
+            "limits/test_lists_by_hand.py::test_a_deleted_list_is_written_again_while_others_wait",
+        ),
     ),
     Mutant(
         name="a call without a lease is passed over by the sweeper",
@@ -412,7 +414,7 @@ MUTANTS = (
         where="limits/lua/survey.lua",
         old="if not found[line]\n",
         new="if found[line]\n",
-        tests=("limits/test_scripts_of_all_slugs.py",),
+        tests=("limits/test_inspection.py",),
     ),
     Mutant(
         name="who comes with the drain job leaves the duty to one who vanished",

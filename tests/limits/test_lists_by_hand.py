@@ -1,14 +1,22 @@
-"""A sweep puts back into line what has no place there, once one of the lists is empty."""
+"""What people push into the lists, take out of them, or delete."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 
-from limits_bench import KEYS, USPS, Worker, again_in
+import pytest
+from limits_bench import KEYS, USPS, Worker, again_in, status
 from redis.asyncio import Redis
 
-from tracking.request import Origin
+from limits.admin.cancel import Cancelled, Canceller
+from limits.admin.view import View
+from limits.connect import open_redis
+from limits.keys import TO_ARCHIVE
+from limits.server import RedisAddress
+from tracking.line import courier_line
+from tracking.request import Number, Origin
 
 
 async def test_a_long_deleted_list_is_written_again_in_steps(
@@ -90,3 +98,39 @@ async def test_what_a_person_took_out_of_a_list_has_its_turn_once_that_is_empty(
     (second,) = (await free.take()).calls
     assert (first.request.number, second.request.number) == ("N001", "N002")
     assert set(second.operations) == {"op-1", "op-2"}
+
+
+@pytest.fixture
+async def ours(redis_url: str) -> AsyncIterator[Redis]:
+    """A connection as all processes have it."""
+    client = open_redis(RedisAddress(redis_url))
+    yield client
+    await client.aclose()
+
+
+@pytest.mark.parametrize("pushed", [b"AB\xff\xfe", b'AB"CD', b"AB\\CD", b"AB\nCD"])
+async def test_cancelled_it_ends_as_an_operation_that_can_be_archived(
+    worker: Worker, redis: Redis, ours: Redis, pushed: bytes
+) -> None:
+    await redis.rpush(KEYS.wait_list, pushed)
+
+    canceller = Canceller(ours, lambda _: worker.rules)
+    ((one, came),) = [each async for each in canceller.cancel_courier(USPS)]
+
+    (operation,) = await redis.zrange(TO_ARCHIVE, 0, -1)
+    told = await status(redis, operation)
+    assert came == Cancelled(1)
+    assert operation.startswith(f"usps:{one.number}:hand-")
+    assert told is not None
+    assert (told["status"], told["tracking"]) == ("CANCELLED", f"usps:{one.number}")
+
+
+async def test_the_line_and_others_in_it_are_seen_beside_it(
+    busy: Worker, redis: Redis, ours: Redis
+) -> None:
+    await redis.rpush(KEYS.wait_list, b"\xff", "N001")
+
+    view = await View(ours, lambda _: busy.rules).line(courier_line(USPS))
+    came = await Canceller(ours, lambda _: busy.rules).cancel(USPS, Number("N001"))
+
+    assert (view.waiting_manual, came) == (2, Cancelled(1))

@@ -6,13 +6,14 @@ grants anything, and while no worker of a version before runs (lua/split.lua).
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
+from collections.abc import Mapping
+from typing import Any
 
 from redis.asyncio import Redis
 
 from limits import keys
 from limits.admin.line_scripts import LineScripts
+from limits.admin.running import registered_workers
 from limits.failure import redis_asked
 from limits.rules import RulesOf
 from limits.workers import FORM
@@ -29,17 +30,13 @@ async def older_workers(redis: Redis) -> list[str]:
     """Name the live workers that write records in an older form, "host pid". Raises LimitsDown."""
     with redis_asked():
         seconds, _ = await redis.time()
-        live = await redis.zrangebyscore(keys.WORKERS, f"({seconds * 1000}", "+inf")
-    told: list[dict[str, object]] = []
-    for text in live:
-        with suppress(ValueError):  # a person may have put anything there
-            told.append(json.loads(str(text)))
-    return sorted({f"{each['host']} {each['pid']}" for each in told if _is_older(each)})
+        live = await registered_workers(redis, seconds * 1000)
+    return sorted({f"{each['host']} {each['pid']}" for each in live if _is_older(each)})
 
 
-def _is_older(who: object) -> bool:
-    """Whether this is a worker, and of an older form. Before form 2 no worker named its form."""
-    return isinstance(who, dict) and "pid" in who and who.get("form", 1) < FORM
+def _is_older(who: Mapping[str, Any]) -> bool:
+    """Whether this is a worker of an older form. Before form 2 no worker named its form."""
+    return "pid" in who and who.get("form", 1) < FORM
 
 
 async def part_accounts(redis: Redis, rules_of: RulesOf, *, again: bool = False) -> int:

@@ -6,10 +6,12 @@ All is read of what Redis holds anyway: what workers tell of themselves, records
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Any
 
 from redis.asyncio import Redis
@@ -54,13 +56,23 @@ class RunningCall:
     worker: str
 
 
+async def registered_workers(
+    redis: Redis, now_ms: int, until_ms: float = math.inf
+) -> list[dict[str, Any]]:
+    """What workers tell of themselves that live at this time of Redis, by the end of it."""
+    told = list[object]()
+    for text in await redis.zrangebyscore(keys.WORKERS, f"({now_ms}", until_ms):
+        with suppress(ValueError):  # a person may have put anything there
+            told.append(json.loads(str(text)))
+    return [each for each in told if isinstance(each, dict) and "token" in each]
+
+
 async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
     """All workers that live at this time of Redis, by host and age."""
     # What lies further ahead was noted before Redis' clock stepped back.
     most_ms = now_ms + round(LIVES_SECONDS * 1000)
-    told = await redis.zrangebyscore(keys.WORKERS, f"({now_ms}", most_ms)
     # The newest of each worker: one that is in trouble tells itself once more.
-    found = {each["token"]: each for each in (json.loads(str(text)) for text in told)}
+    found = {each["token"]: each for each in await registered_workers(redis, now_ms, most_ms)}
     calls = await _calls(redis, now_ms) if found else Counter[str]()
     # Of a worker of another version only what is known here.
     names = {each.name for each in fields(WorkerInfo)}
@@ -78,12 +90,10 @@ async def fitting_guards(redis: Redis) -> dict[str, int]:
     """
     with redis_asked():
         seconds, _ = await redis.time()
-        live = await redis.zrangebyscore(keys.WORKERS, f"({seconds * 1000}", "+inf")
+        live = await registered_workers(redis, seconds * 1000)
     found: dict[str, int] = {}
-    for text in live:
-        with suppress(ValueError, AttributeError):  # a person may have put anything there
-            for line, guard_ms in json.loads(str(text)).get("guards", {}).items():
-                found[line] = max(int(guard_ms), found.get(line, 0))
+    for line, guard_ms in chain.from_iterable(each.get("guards", {}).items() for each in live):
+        found[line] = max(int(guard_ms), found.get(line, 0))
     return found
 
 
@@ -92,7 +102,8 @@ async def running_calls(redis: Redis) -> list[RunningCall]:
     with redis_asked():
         seconds, micros = await redis.time()
         now = int(seconds) + int(micros) / 1e6
-        workers = await _names_of_workers(redis, round(now * 1000))
+        live = await registered_workers(redis, round(now * 1000))
+        workers = {each["token"]: f"{each['host']} {each['pid']}" for each in live}
         lines = sorted(Line(str(name)) for name in await redis.smembers(keys.LINES))
         found: list[RunningCall] = []
         for begin in range(0, len(lines), LINES_AT_ONCE):
@@ -147,13 +158,6 @@ def _operations_in(line: Line, record: Mapping[str, Any]) -> tuple[str, ...]:
 def _anonymous(record: Mapping[str, Any]) -> int:
     """Count the requests without an id."""
     return int(record["anon"].get("count", 1)) if record.get("anon") else 0
-
-
-async def _names_of_workers(redis: Redis, now_ms: int) -> dict[str, str]:
-    """All workers that live at this time of Redis, "host pid" by token."""
-    live = await redis.zrangebyscore(keys.WORKERS, f"({now_ms}", "+inf")
-    told = [json.loads(str(text)) for text in live]
-    return {each["token"]: f"{each['host']} {each['pid']}" for each in told}
 
 
 async def _calls(redis: Redis, now_ms: int) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""What Redis notes of jobs beside their requests: that a door has put one, and which meet defects.
+"""Notes of jobs in Redis: that a door has put one, and how often a defect came up over it.
 
 QUEUED is the status of what a door has put and no worker has taken yet, for those who ask
 meanwhile: a key with an end of its own, written where there is none yet. Scripts take it for

@@ -1,4 +1,4 @@
-"""Accounts in Redis, whose numbers stand apart: who has any, and how records came to be apart.
+"""The register of accounts, and the upgrade of records that accounts shared.
 
 Before form 2 a number had one record for all accounts. Such a record is parted before this process
 grants anything, and while no worker of a version before runs (lua/split.lua).

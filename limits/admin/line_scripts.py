@@ -21,7 +21,7 @@ _NO_REPORTS = b"[]"
 
 
 class LineScripts:
-    """Every method raises LimitsDown; whatever a script does may be repeated then.
+    """Runs scripts. Every method raises LimitsDown; what a script does may be repeated then.
 
     `reads_only`: what the scripts do waits for no replica.
     """

@@ -32,7 +32,7 @@ class Resumed:
 
 
 class Pauses:
-    """Every method raises LimitsDown, and may be repeated then."""
+    """Pauses and resumes lines. Every method raises LimitsDown, and may be repeated then."""
 
     def __init__(self, redis: Redis, rules_of: RulesOf) -> None:
         self._redis = redis

@@ -1,6 +1,6 @@
-"""Which workers live and which calls run, also those that began and never ended. Changes nothing.
+"""Lists the workers that live and the calls in flight, with the lease left on each.
 
-All is read of what Redis holds anyway: what workers tell of themselves, records and leases.
+It reads what Redis holds anyway: the register of workers, records and leases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What happened: read for people, and longer spans made of those that scripts count.
+"""Reads the statistics that scripts count, and adds their spans up to longer ones.
 
 ======================= ======== ==================================== =========
 key                     span     made of                              kept for
@@ -47,7 +47,7 @@ class MadeSpans:
 
 
 class Tallies:
-    """Every method raises LimitsDown, and may be repeated."""
+    """Reads and adds up tallies. Every method raises LimitsDown, and may be repeated."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis

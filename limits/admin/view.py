@@ -1,4 +1,4 @@
-"""Reading what Redis holds, for people: `info`, `show`, `put --wait`. Changes nothing."""
+"""Reads what Redis holds for `info`, `show` and `put --wait`. Changes nothing."""
 
 from __future__ import annotations
 

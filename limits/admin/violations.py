@@ -1,4 +1,4 @@
-"""Whether the limits were kept, judged by what was measured and not by what decides.
+"""Counts the starts that broke a limit, by what was measured and not by what decides.
 
 Scripts add to one stream when calls left and when they ended (lua/lib/batch.lua), beside lanes and
 leases and without a look at them. So a defect there shows here, as a start that broke a limit.

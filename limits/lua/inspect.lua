@@ -1,6 +1,6 @@
 --[[
-inspect: which of these lines would a sweep change? Nearly always none, and a sweep costs more than
-twice as many commands, and three times the worker's time.
+inspect: names those of these lines that a sweep would change. Nearly always there is none, and a sweep
+costs more than twice as many commands, and three times the worker's time.
 
 KEYS[1…] wait_list:<line>, one for each line; the line's other keys are named from it, as in
          limits/keys.py

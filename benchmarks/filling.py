@@ -10,13 +10,13 @@ import asyncio
 import datetime as dt
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-from limits.address import RedisAddress
 from limits.clock import Clock
 from limits.connect import open_redis
 from limits.epoch import Epoch
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
 from limits.rules import Rules
+from limits.server import RedisAddress
 from tracking.call import Attempt, Granted, Parked, Verdict
 from tracking.operation import State
 from tracking.request import Number, Slug, TrackingRequest

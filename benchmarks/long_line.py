@@ -19,17 +19,17 @@ from redis.asyncio import Redis
 
 from benchmarks.script_times import ScriptTimes
 from limits import keys
-from limits.address import RedisAddress
-from limits.cancelling import Canceller
+from limits.admin.cancel import Canceller
+from limits.admin.forget import Forgetter
+from limits.admin.view import View
 from limits.clock import Clock
 from limits.codec import write_rules
 from limits.connect import open_redis
 from limits.epoch import Epoch
-from limits.forgetting import Forgetter
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
 from limits.rules import NOBODY, Rules
-from limits.view import View
+from limits.server import RedisAddress
 from tracking.call import Call, Granted, Setback, Verdict
 from tracking.line import Line, courier_line
 from tracking.operation import State

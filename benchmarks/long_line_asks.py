@@ -17,7 +17,7 @@ from benchmarks.long_line import (
     later,
     number_of,
 )
-from limits.cancelling import Wanted, Which
+from limits.admin.cancel import CancelFilter, CancelTarget
 from tracking.line import Line
 from tracking.request import Number, Origin
 
@@ -118,22 +118,22 @@ async def _cancels(line: LongLine) -> None:
     of, canceller = line.times.of, line.canceller
     numbers = (*line.waiting(), *line.waiting(automatic=1))
     async with of("cancel: numbers anywhere"):
-        await _all(canceller.cancel_many([Wanted(SLUG, number) for number in numbers]))
+        await _all(canceller.cancel_many([CancelTarget(SLUG, number) for number in numbers]))
     some = line.waiting()
     wanted = zip(some, (await line.ask(some))[0], strict=True)
     async with of("cancel: ids"):
-        await _all(canceller.cancel_many([Wanted(SLUG, *each) for each in wanted]))
+        await _all(canceller.cancel_many([CancelTarget(SLUG, *each) for each in wanted]))
     by_hand = [Number(f"HAND{index}") for index in range(ASKED)]
     await line.redis.rpush(NAMES.wait_list, *by_hand)
     async with of("cancel: numbers pushed by hand"):
-        await _all(canceller.cancel_many([Wanted(SLUG, number) for number in by_hand]))
+        await _all(canceller.cancel_many([CancelTarget(SLUG, number) for number in by_hand]))
     async with of("cancel_where: AUTOMATIC ones"):
-        await _all(canceller.cancel_where(SLUG, Which(origin=Origin.AUTOMATIC)), most=ASKED)
+        await _all(canceller.cancel_where(SLUG, CancelFilter(origin=Origin.AUTOMATIC)), most=ASKED)
     async with of("forget"):
         await asyncio.gather(*(line.forgetter.forget(SLUG, n) for n in line.waiting(most=200)))
     begin = 10 + int(str(await line.redis.hget(NAMES.wait_order, "manual") or 0))
     part = range(begin, begin + min(IN_A_ROW, line.length // 4))
-    await _all(canceller.cancel_many([Wanted(SLUG, number_of(0, index)) for index in part]))
+    await _all(canceller.cancel_many([CancelTarget(SLUG, number_of(0, index)) for index in part]))
     async with of("take, many in a row cancelled"):
         await line.calls()
     await line.land()
@@ -153,7 +153,9 @@ async def _sweeps(line: LongLine) -> None:
     await line.redis.lpop(NAMES.wait_list, ASKED)
     async with of("admit, cancel: many others taken out by hand"):
         await line.ask(line.waiting(most=200))
-        await _all(line.canceller.cancel_many([Wanted(SLUG, n) for n in line.waiting(most=200)]))
+        await _all(
+            line.canceller.cancel_many([CancelTarget(SLUG, n) for n in line.waiting(most=200)])
+        )
     await line.redis.rpop(NAMES.wait_list, ASKED)
     async with of("sweep: many numbers taken out by hand"):
         await _for_a_while(line, LINE)

@@ -15,10 +15,10 @@ from benchmarks.long_line import (
     rules_of,
 )
 from limits import keys
+from limits.admin.cancel import CancelFilter
+from limits.admin.statistics import TEN_MINUTES, Tallies
 from limits.archive import DAY_MS, Archived, ToArchive
-from limits.cancelling import Which
 from limits.limiter import INSPECTED_AT_ONCE, SURVEYED_AT_ONCE
-from limits.tallies import TEN_MINUTES, Tallies
 from service.upkeep.archiver import TOGETHER_MOST
 from tracking.line import courier_line
 from tracking.request import Number, Origin, Slug
@@ -77,7 +77,7 @@ async def _many_operations(line: LongLine) -> None:
     await line.redis.set(held, '{"why":"","at":0}')
     await line.ask(numbers, MANY)
     async with of(f"cancel_where: {asked}"):
-        async for _ in line.canceller.cancel_where(MANY, Which(origin=Origin.MANUAL)):
+        async for _ in line.canceller.cancel_where(MANY, CancelFilter(origin=Origin.MANUAL)):
             pass
     await line.ask(numbers, MANY)
     async with of(f"forget: {asked}"):

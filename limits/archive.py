@@ -1,4 +1,4 @@
-"""What ended and is not archived yet: given out to one worker at a time (lua/archive.lua).
+"""Gives ended operations to one archiver at a time (lua/archive.lua).
 
     lock 1   who is given work; each ask renews it
     lock 2   who may report; it outlives the first one, and in this grace nobody is given work

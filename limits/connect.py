@@ -17,8 +17,8 @@ from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as NoReply
 
-from limits.address import RedisAddress
 from limits.failure import redis_asked
+from limits.server import RedisAddress
 
 CONNECTIONS = 4
 """Scripts share one connection (see pipeline.py); the others serve reads and probes."""

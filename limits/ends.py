@@ -22,10 +22,10 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
 from limits import keys
-from limits.beside import Beside, stopped
+from limits.admin.operations import iso
 from limits.failure import redis_asked
-from limits.memory import REPLACE
-from limits.operations import iso
+from limits.server import REPLACE, RunInBackground
+from tracking.network import stopped
 from tracking.operation import ENDS
 
 LOOK_SECONDS = 5.0
@@ -187,7 +187,7 @@ class Ends:
 
 
 @asynccontextmanager
-async def hearing(redis: Redis, beside: Beside) -> AsyncIterator[Ends]:
+async def hearing(redis: Redis, beside: RunInBackground) -> AsyncIterator[Ends]:
     """Hear of ends within the `with` block."""
     ends = Ends(redis)
     async with beside("ends", ends.run):

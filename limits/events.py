@@ -1,4 +1,4 @@
-"""The stream of all ends, which every end is added to (lua/lib/state.lua), read from an id on.
+"""Reads the stream of ended operations from an entry on (lua/lib/state.lua adds to it).
 
 What comes behind an entry is complete as long as that entry is there: Redis drops the oldest ones
 first, and no Redis that lost its state has one with the same id.

@@ -1,4 +1,4 @@
-"""What a failure of Redis means, and what to do about it: redis-py's errors, in words."""
+"""Translates redis-py's errors into LimitsDown and LimitsBroken, with words and a fix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from redis.exceptions import (
     ResponseError,
 )
 
-from limits.memory import MEMORY_FIX
+from limits.server import MEMORY_FIX
 from tracking.errors import LimitsBroken, LimitsDown
 from tracking.network import network_reason
 

@@ -30,7 +30,7 @@ calls_held:<line>             string why somebody paused it, JSON       its end,
 calls_brake:<line>            string how its calls fail, JSON           24 h after the last failure
 calls_hour:<line>             zset   start id → start, µs               2 h after the last start
 calls_day:<line>              string starts since the daily reset       the daily reset
-tracking:counts:<line>        hash   what happened so far               never
+tracking:counts:<line>        hash   open operations, calls, their time never
 wait_slugs                    set    lines the sweeper looks at         empty
 tracking:workers              zset   worker process, JSON → until, ms   20 s after the last look
 tracking:accounts             set    accounts but main that ever asked  never

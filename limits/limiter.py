@@ -27,13 +27,13 @@ from typing import Any
 from limits import codec, keys
 from limits.clock import Clock
 from limits.epoch import Epoch
-from limits.memory import MEMORY_FIX
 from limits.permit import CallPermit
 from limits.pipeline import Pipeline
 from limits.reports import Reports, encode
 from limits.rules import Revisions, Rules, RulesOf, answer_keep_seconds
 from limits.scatter import Scatter
-from limits.workers import LIVES_SECONDS, Who, introduction, is_gone
+from limits.server import MEMORY_FIX
+from limits.workers import LIVES_SECONDS, WorkerInfo, is_gone, registration
 from tracking.account import own_number
 from tracking.call import (
     Asked,
@@ -82,7 +82,7 @@ class Policy:
 
     max_age: float = 30.0
     deaths: int = 10
-    who: Who | None = None
+    who: WorkerInfo | None = None
     mark_of: Callable[[Line], str] = lambda _: ""
     kind_of: Callable[[Line], Kind | None] = kind_of
     revisions: Revisions | None = None
@@ -228,7 +228,7 @@ class Limiter:
         who, found = self._policy.who, dict[str, None]()
         if who:
             who.guards = self._scatter.fits()
-        told = (introduction(who, self.token), round(lives_seconds * 1000)) if who else ()
+        told = (registration(who, self.token), round(lives_seconds * 1000)) if who else ()
         for part in _parts(lines or [Line("")], SURVEYED_AT_ONCE):
             asked = [keys.LINES, keys.WORKERS, keys.COURIERS], (" ".join(part), *told)
             found |= dict.fromkeys(await self._pipeline.run("survey", *asked))

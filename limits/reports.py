@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from limits.beside import stopped
 from tracking.line import Line
+from tracking.network import stopped
 
 OWN_SCRIPT_AFTER_SECONDS = 0.3
 """A lane is asked for again about 0.85 s after its send; less than half leaves room to be slow."""

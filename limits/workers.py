@@ -1,4 +1,4 @@
-"""Which worker processes live: people see it, and a job that comes back asks whose call it is.
+"""The register of worker processes that live: a job that comes back asks whose call it is.
 
 A worker tells itself with the look that its sweeper takes anyway (lua/survey.lua), and is forgotten
 `LIVES_SECONDS` after its last one. A process that vanished is known to be gone at once by those
@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from redis.asyncio import Redis
 
 from limits import keys
 from limits.failure import redis_asked
-from tracking.line import Line
 
 LIVES_SECONDS = 20.0
 """Three sweeps, 5 s ± 1 apart: one may be lost, and one late."""
@@ -29,7 +26,7 @@ FORM = 2
 
 
 @dataclass(slots=True)
-class Who:
+class WorkerInfo:
     """One worker process as it tells itself. `since` is Unix time in seconds.
 
     `trouble`: which of its background tasks ended last, and how often. `guards`: in ms, of the
@@ -48,14 +45,7 @@ class Who:
         self.trouble = trouble
 
 
-@dataclass(slots=True)
-class LiveWorker(Who):
-    """A worker process that was heard of, and how many calls it has in flight."""
-
-    calls: int = 0
-
-
-def introduction(who: Who, token: str) -> str:
+def registration(who: WorkerInfo, token: str) -> str:
     """Write a worker for the key of all workers; the ids of its calls begin with its token."""
     told = {name: value for name, value in asdict(who).items() if value not in ("", {})}
     if who.pid == os.getpid():
@@ -91,23 +81,6 @@ def is_gone(told: str) -> bool:
     return state in {"Z", "X"}
 
 
-async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
-    """All workers that live at this time of Redis, by host and age."""
-    # What lies further ahead was noted before Redis' clock stepped back.
-    most_ms = now_ms + round(LIVES_SECONDS * 1000)
-    told = await redis.zrangebyscore(keys.WORKERS, f"({now_ms}", most_ms)
-    # The newest of each worker: one that is in trouble tells itself once more.
-    found = {each["token"]: each for each in (json.loads(str(text)) for text in told)}
-    calls = await _calls(redis, now_ms) if found else Counter[str]()
-    # Of a worker of another version only what is known here.
-    names = {each.name for each in fields(Who)}
-    workers = [
-        LiveWorker(calls=calls[token], **{name: each[name] for name in names & each.keys()})
-        for token, each in found.items()
-    ]
-    return sorted(workers, key=lambda each: (each.host, each.since, each.pid))
-
-
 async def is_known(redis: Redis, slug: str) -> bool:
     """Whether a worker that lives knows this courier. Raises LimitsDown."""
     pipeline = redis.pipeline(transaction=False)
@@ -123,37 +96,3 @@ async def is_known(redis: Redis, slug: str) -> bool:
 def token_of(call_id: str) -> str:
     """The token of the worker that was granted a call."""
     return call_id.rpartition("-")[0]
-
-
-async def names_of_workers(redis: Redis, now_ms: int) -> dict[str, str]:
-    """All workers that live at this time of Redis, "host pid" by token."""
-    live = await redis.zrangebyscore(keys.WORKERS, f"({now_ms}", "+inf")
-    told = [json.loads(str(text)) for text in live]
-    return {each["token"]: f"{each['host']} {each['pid']}" for each in told}
-
-
-async def fitting_guards(redis: Redis) -> dict[str, int]:
-    """The guards, in ms, that would be enough where the one that is set is not. Raises LimitsDown.
-
-    By line, the widest that any worker measured which lives.
-    """
-    with redis_asked():
-        seconds, _ = await redis.time()
-        live = await redis.zrangebyscore(keys.WORKERS, f"({seconds * 1000}", "+inf")
-    found: dict[str, int] = {}
-    for text in live:
-        with suppress(ValueError, AttributeError):  # a person may have put anything there
-            for line, guard_ms in json.loads(str(text)).get("guards", {}).items():
-                found[line] = max(int(guard_ms), found.get(line, 0))
-    return found
-
-
-async def _calls(redis: Redis, now_ms: int) -> Counter[str]:
-    """Count the calls in flight by the token of their worker."""
-    pipeline = redis.pipeline(transaction=False)
-    for line in await redis.smembers(keys.LINES):
-        leases = keys.of_line(Line(str(line))).calls_leases
-        pipeline.zrangebyscore(leases, f"({now_ms * 1000}", "+inf")
-    return Counter(
-        token_of(call_id) for call_ids in await pipeline.execute() for call_id in call_ids
-    )

@@ -1,7 +1,11 @@
-"""Why a connection failed, in words. Never a library's own: they may hold an address or a key."""
+"""Why a connection failed, and the end of tasks that wait for one.
+
+The words are never a library's own: those may hold an address or a key.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import socket
@@ -10,6 +14,8 @@ from collections.abc import Iterator
 
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
 _IN_TIME = "no answer in time"
+
+CANCEL_SECONDS = 0.1
 
 
 def network_reason(error: BaseException) -> str:
@@ -42,3 +48,16 @@ def _reason(error: BaseException) -> str:
             found = _ERRNO.search(str(error))
             return os.strerror(int(found[1])) if found else "the connection ended"
     return ""
+
+
+async def stopped(*tasks: asyncio.Task[None]) -> None:
+    """Cancel tasks until they have ended.
+
+    Once is not enough: with Python 3.11 `asyncio.wait_for`, which redis-py sends with, swallows a
+    cancellation that comes when it is done.
+    """
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=CANCEL_SECONDS)

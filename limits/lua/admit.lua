@@ -11,7 +11,7 @@ ARGV     behind the reports, see lib/batch.lua:
            request and stored for its account; or empty
 
 Uses     context: digits, quiet_until
-         memory: count, count_open, drop_ended, entries, open_operations
+         memory: count_open, drop_ended, entries, open_operations
          lists: nobody_waits, numbers, push_last, take_out, turns_before, waits
          tallies: tally, tally_call
          state: anonymous_id, elsewhere, move, new_operation, note_account, operation_in
@@ -67,7 +67,6 @@ end
 -- good as new.
 local function is_carried(operation, record)
   if record then return true end
-  count('reopened')
   if operation.status == 'WAITING' or operation.status == 'RUNNING' then count_open(operation, -1) end
   return false
 end
@@ -108,7 +107,6 @@ local function go_on(id, request, old, record)
     if who then return { now, 'held', who } end
     record.deaths = (record.deaths or 0) + 1
     record.dying = record.deaths > rules.deaths or nil
-    count('taken_over')
     tally_call('lost', record.at)
   end
   if record.dying then
@@ -192,7 +190,6 @@ local function ask_courier(id, operation, request, flying)
   local starts = not flying and too_late(request, idle)
   if starts and request.auto then return end_now(id, operation, NO_TIME) end
   if starts then
-    count('too_late')
     tally('too_late')
     unqueue(request)
     return { now, 'too_late', math.floor(starts) }
@@ -244,7 +241,6 @@ return function(id, asked, stored)
   request.unknown = request.id and not operation
   local other = operation and elsewhere(name, operation, number)
   if other then
-    count('id_reused')
     tally('id_reused')
     return { now, 'reused', other }
   end

@@ -8,7 +8,7 @@ ARGV     behind the reports, see lib/batch.lua:
   places   JSON: [positions in the MANUAL list, in the AUTOMATIC list] of a number that was pushed by
            hand (lib/lists.lua)
 
-Uses     memory: counted, order
+Uses     memory: ended_as, order
          lists: pass_gaps, pop_first
          state: anonymous_id, elsewhere, move, operation_in
          record: read_record, rest_of, write_record
@@ -97,8 +97,8 @@ end
 
 -- Those that are first: at most NUMBERS_AT_ONCE, and no more after one with many operations.
 local function cancel_first()
-  local told, looked, before = {}, true, counted('CANCELLED')
-  while looked and #told < 2 * NUMBERS_AT_ONCE and counted('CANCELLED') - before < NUMBERS_AT_ONCE do
+  local told, looked, before = {}, true, ended_as('CANCELLED')
+  while looked and #told < 2 * NUMBERS_AT_ONCE and ended_as('CANCELLED') - before < NUMBERS_AT_ONCE do
     local number, places = first_in_line()
     if not number then break end
     local ended

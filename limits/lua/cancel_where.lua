@@ -7,7 +7,7 @@ ARGV     behind the reports, see lib/batch.lua:
   which    JSON: before (ms: what came until then) and origin (MANUAL or AUTOMATIC), each where it is
            asked for; todo, of the answer before
 
-Uses     memory: counted
+Uses     memory: ended_as
          record: read_record, write_record
          operations: end_where, nobody_left
          waiting: drop
@@ -19,7 +19,7 @@ Returns  {now, ended, todo}  operations that ended now; todo: how many are still
 return function(number, which)
   local asked, record = cjson.decode(which), read_record(REQUESTS, number)
   if not record then return { now, 0, 0 } end
-  local before = counted('CANCELLED')
+  local before = ended_as('CANCELLED')
   -- Others look through the operations too, for those that expired: where they are is theirs to know.
   record.todo = asked.todo
   local looked = end_where(number, record, BY_HAND, function(at, _, _, auto)
@@ -30,5 +30,5 @@ return function(number, which)
   record.todo = nil
   if looked and nobody_left(record) then drop(number, record) else write_record(REQUESTS, number, record) end
   at_rest()
-  return { now, counted('CANCELLED') - before, todo }
+  return { now, ended_as('CANCELLED') - before, todo }
 end

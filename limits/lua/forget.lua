@@ -9,7 +9,7 @@ ARGV     behind the reports, see lib/batch.lua:
   places   as in cancel.lua
 
 Uses     context: digits
-         memory: counted
+         memory: ended_as
          state: delete_history, parcel_of
          record: read_record, write_record
          operations: end_where, everyone
@@ -27,7 +27,7 @@ local WITH_PARCEL = { state = 'CANCELLED', output = '{"code":"forgotten","messag
 
 -- Of the call's record stays what its slot and its end need; the fields of its requests go.
 local function end_running(id, record)
-  local before = counted('CANCELLED')
+  local before = ended_as('CANCELLED')
   local looked = end_where(record.n, record, WITH_PARCEL, everyone)
   if looked then
     record = {
@@ -36,7 +36,7 @@ local function end_running(id, record)
     }
   end
   write_record(INFLIGHT, id, record)
-  return counted('CANCELLED') - before, looked
+  return ended_as('CANCELLED') - before, looked
 end
 
 return function(number, keep_ms, places)

@@ -1,5 +1,5 @@
 --[[
-place: where a number waits, what keeps it, and when its call is expected to start. Changes nothing.
+place: tells where a number waits, what keeps it, and when its call is expected to start. Changes nothing.
 
 KEYS     of the line, see lib/context.lua
 ARGV     behind the reports, see lib/batch.lua:

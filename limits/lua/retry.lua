@@ -24,8 +24,7 @@ ARGV     behind the reports, see lib/batch.lua:
   base     as in take.lua
   room     as in take.lua
 
-Uses     memory: count
-         record: read_record
+Uses     record: read_record
          tallies: tally_call
          brake: answered_ms, note_failure, patience_ends
          lanes: give_start_back
@@ -52,7 +51,6 @@ local function note_try(record, setback)
   if is_charged(record, setback) then record.attempts = (record.attempts or 0) + 1 end
   record.tries, record.tried = (record.tries or 0) + 1, math.max(now_ms, answered_ms())
   record.failing = record.failing or now_ms
-  count('retried')
 end
 
 local function note_call(record, at_ms, told)

@@ -1,6 +1,6 @@
 --[[
-survey: which lines have work? One cheap script for all of them. It also notes that the worker that
-asks lives, and which lines it knows, because a script of its own for that would be as dear as the rest.
+survey: names the lines that have work, in one cheap script. It also notes that the worker that asks
+lives, and which lines it knows, because a script of its own for that would be as dear as the rest.
 
 KEYS[1]  wait_slugs   set of lines with something waiting or in flight
 KEYS[2]  tracking:workers   zset of workers that live: who → until, ms

@@ -6,7 +6,7 @@ ARGV     behind the reports, see lib/batch.lua:
   who      new for every sweep; empty: this worker could not drain the line, so it calls no drainer
 
 Uses     context: quiet_until
-         memory: clamp, count, drop_ended, entries, later, members, nothing_is_open, order
+         memory: clamp, drop_ended, entries, later, members, nothing_is_open
          lists: list_of, nobody_waits, stands, waits
          tallies: tally_call
          record: record_in, rest_of, write_record
@@ -30,8 +30,6 @@ local function is_claimed(dying)
 end
 
 local LOOK_AT_FIELDS = 100
--- Entries of a list that is read whole, and of one that is searched, once in a script: a millisecond each.
-local SHORT, LONG = 5000, 40000
 
 -- Calls of one script were granted at one instant: their ids tell their order.
 local function was_after(one, other)
@@ -75,11 +73,20 @@ local function is_placed(number, record)
   return running(number) or stands(list_of(record), number, record.position)
 end
 
--- Records whose number is in no list (somebody deleted the list): back in line, about a hundred at once, though
--- a small hash is scanned whole. The field !relist tells where to go on. Returns whether to go on now.
+-- Whether records may have no place: one of the lists is empty, and more records than it explains wait. Each
+-- call that runs may have one of its number behind it.
+local function may_have_no_place()
+  if nobody_waits() then return true end
+  if entries(MANUAL) > 0 and entries(AUTOMATIC) > 0 then return false end
+  return call('HLEN', REQUESTS) > waits() + later() + call('HLEN', INFLIGHT) / 2
+end
+
+-- Puts records whose number has no place back in line, whatever took it from them: once a list is empty, because
+-- somebody deleted it or because all before them had their turn. Looks at about a hundred records at once, though
+-- a small hash is scanned whole; the field !relist tells where to go on. Returns whether to go on now.
 local function relist()
   local from = call('HGET', REQUESTS, '!relist')
-  if not (from or nobody_waits()) then return false end
+  if not (from or may_have_no_place()) then return false end
   local relisted, reply = false, call('HSCAN', REQUESTS, from or 0, 'COUNT', LOOK_AT_FIELDS)
   local ahead, fields, is_cut = reply[1], reply[2], false
   for i = 1, #fields, 2 do
@@ -90,7 +97,6 @@ local function relist()
       is_cut = relisted and budget.left <= 0
       if is_cut then break end
       put_tail(number, record)
-      count('relisted')
       budget.left, relisted = budget.left - 1.3, true
     end
   end
@@ -100,77 +106,6 @@ local function relist()
     call('HDEL', REQUESTS, '!relist')
   end
   return is_cut or relisted and ahead ~= '0'
-end
-
--- Whether more wait than are in the lists: a person took some out. Those behind a running call are in
--- none.
-local function somebody_is_lost()
-  local missing = call('HLEN', REQUESTS) - waits() - later()
-  if missing <= 0 then return false end
-  for _, field in ipairs(call('HKEYS', INFLIGHT)) do
-    if string.sub(field, 1, 1) == '=' then
-      missing = missing - call('HEXISTS', REQUESTS, string.sub(field, 2))
-    end
-  end
-  return missing > 0
-end
-
--- Where a number stands that is not at its position; false: nowhere; nil: another script is to search.
-local index_of
-do
-  local whole, searched = {}, false
-  function index_of(list, number, position)
-    if entries(list) <= SHORT then
-      if not whole[list] then
-        budget.left = budget.left - entries(list) / 50
-        whole[list] = {}
-        for i, entry in ipairs(call('LRANGE', list, 0, -1)) do whole[list][entry] = i - 1 end
-      end
-      return whole[list][number] or false
-    end
-    local index = stands(list, number, position, true)
-    if index then return index end
-    if searched or entries(list) > LONG then return nil end
-    searched = true
-    budget.left = budget.left - entries(list) / 400
-    return call('LPOS', list, number)
-  end
-end
-
--- Numbers that a person took out of a list while others wait in it: back in line. A hundred records are
--- looked at; the field `lost` of wait_order tells where to go on. Returns whether to go on now.
-local function find_lost()
-  if nobody_waits() or not somebody_is_lost() then return false end
-  local from, found, seen = call('HGET', ORDER, 'lost') or '0', false, { ['!relist'] = true }
-  local mended, is_cut = false, false
-  local reply = call('HSCAN', REQUESTS, from, 'COUNT', LOOK_AT_FIELDS)
-  local ahead, fields = reply[1], reply[2]
-  for i = 1, #fields, 2 do
-    local number = fields[i]
-    local record = not seen[number] and record_in(REQUESTS, number, fields[i + 1])
-    local is_lost = record and not is_placed(number, record)
-    budget.left = budget.left - (is_lost and 3 or 1)
-    if is_lost and budget.left <= 0 then
-      ahead, is_cut = from, true
-    elseif is_lost then
-      seen[number] = true -- a scan may give it twice
-      local list = list_of(record)
-      local index = record.state ~= 'later' and index_of(list, number, record.position)
-      if index == nil then
-        ahead = from
-      elseif index then
-        record.position = order(list).first + index
-        write_record(REQUESTS, number, record)
-        mended = true
-      else
-        put_tail(number, record)
-        count('relisted')
-        found = true
-      end
-    end
-  end
-  call('HSET', ORDER, 'lost', ahead)
-  return is_cut and (mended or found) or found and ahead ~= from and ahead ~= '0'
 end
 
 -- The ids of the oldest operations of a record, AT_ONCE and those that stand in the record itself.
@@ -266,12 +201,11 @@ return function(who)
       else
         if leads(id, record) then tally_call('lost', record.at) end
         land_to_wait(id, record, put_head)
-        count('swept')
         swept = swept + 1
       end
     end
   end
-  more = more or relist() or find_lost()
+  more = more or relist()
   move_due()
   give_up(who, dying)
   local put, left = 0, waits()

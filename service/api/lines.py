@@ -113,7 +113,10 @@ class LineNow(TypedDict):
     ]
     paused_why: Annotated[str, Meta(description="by_hand, or the code of an error")]
     paused_note: Annotated[str, Meta(description="what the person wrote who paused it")]
-    counts: dict[str, int]
+    hour_left: Annotated[int | None, Meta(description="calls that per_hour leaves; null without")]
+    day_left: Annotated[int | None, Meta(description="calls that per_day leaves; null without")]
+    asked: Annotated[bool, Meta(description="whether anybody ever asked")]
+    counts: Annotated[dict[str, int], Meta(description="what happened in the last hour")]
 
 
 class Times(TypedDict):

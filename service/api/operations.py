@@ -19,7 +19,7 @@ from service.api.requests import FLAG, Taken, flag
 from service.api.routes import About, Parameter, Route
 from service.client.door import Door
 from service.client.keys import Scope
-from service.client.operations import Kept, Known, Operations, Place
+from service.client.operations import Known, NotCancelled, Operations, Place
 from service.client.resend import NotEnded, ended_one, renewed
 from tracking.account import Account, account_and_id, operation_id
 from tracking.operation import State
@@ -208,10 +208,10 @@ class OperationRoutes:
 
 
 _KEPT = {
-    Kept.ELSEWHERE: "its id belongs to another parcel by now: ask again",
-    Kept.RUNNING: "it is with the courier now; a call that runs is not cut off",
-    Kept.ENDED: "it has already ended: {state}",
-    Kept.UNKNOWN: "it waits nowhere at this moment: ask again",
+    NotCancelled.ELSEWHERE: "its id belongs to another parcel by now: ask again",
+    NotCancelled.RUNNING: "it is with the courier now; a call that runs is not cut off",
+    NotCancelled.ENDED: "it has already ended: {state}",
+    NotCancelled.UNKNOWN: "it waits nowhere at this moment: ask again",
 }
 
 

@@ -14,24 +14,31 @@ from service.cli.output import agreed, say, say_json, span
 from service.cli.progress_bar import Bar
 from service.cli.rows import rows
 from service.cli.settings import loaded
-from service.client.cancel import Cancelled, Canceller, Kept, Wanted, Which, canceller_of
+from service.client.cancel import (
+    CancelFilter,
+    Cancelled,
+    Canceller,
+    CancelTarget,
+    NotCancelled,
+    canceller_of,
+)
 from service.client.catalogue import Catalogue
 from service.client.look import operation_of
 from service.config.schema import Config
 from tracking.errors import MalformedJob
 from tracking.request import Number, Origin, Slug, parse_slug
 
-EVERYTHING = Which()
+EVERYTHING = CancelFilter()
 
 NOT_REACHED = "jobs that no worker has taken from the tubes yet are not reached; cancel again later"
 
 _KEPT = {
-    Kept.ELSEWHERE: "{id} is not a request for {parcel}, so nothing was cancelled; "
+    NotCancelled.ELSEWHERE: "{id} is not a request for {parcel}, so nothing was cancelled; "
     "write: cancel {detail} --id {id}",
-    Kept.RUNNING: "{id} is with the courier now; a call that runs is not cut off",
-    Kept.ENDED: "{id} has already ended: {detail}",
-    Kept.UNKNOWN: "no request with the id {id} waits for {parcel}; check the id, or cancel again "
-    "once a worker has taken the job from the tube",
+    NotCancelled.RUNNING: "{id} is with the courier now; a call that runs is not cut off",
+    NotCancelled.ENDED: "{id} has already ended: {detail}",
+    NotCancelled.UNKNOWN: "no request with the id {id} waits for {parcel}; check the id, or cancel "
+    "again once a worker has taken the job from the tube",
 }
 
 
@@ -53,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     setting = loaded(options)
     couriers = Catalogue(setting.config)
     named = bool(options.csv or options.slug_and_numbers)
-    which = Which(options.older_than, options.origin and Origin(options.origin))
+    which = CancelFilter(options.older_than, options.origin and Origin(options.origin))
     _check(options, which, named=named)
     if options.id and not named and not options.slug:
         return asyncio.run(_by_id(setting.config, options))
@@ -67,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     return asyncio.run(_numbers(setting.config, wanted, options))
 
 
-def _check(options: argparse.Namespace, which: Which, *, named: bool) -> None:
+def _check(options: argparse.Namespace, which: CancelFilter, *, named: bool) -> None:
     numbers = len(options.slug_and_numbers) - (0 if options.slug else 1)
     if which != EVERYTHING and (named or options.id):
         wanted = "all that waits for a courier (--slug SLUG), or for any"
@@ -99,19 +106,21 @@ async def _by_id(config: Config, options: argparse.Namespace) -> int:
         )
         return Exit.NEGATIVE
     slug, _, number = parcel.partition(":")
-    return await _numbers(config, [Wanted(Slug(slug), Number(number), options.id)], options)
+    return await _numbers(config, [CancelTarget(Slug(slug), Number(number), options.id)], options)
 
 
-def _wanted(options: argparse.Namespace, couriers: Catalogue) -> Iterator[Wanted]:
+def _wanted(options: argparse.Namespace, couriers: Catalogue) -> Iterator[CancelTarget]:
     for row in rows(options):
         try:
             named = couriers.parcel(row.texts.get("slug", ""), row.texts.get("number", ""))
         except MalformedJob as error:
             raise UsageError(f"{row.where}: {error.detail}; nothing was cancelled") from error
-        yield Wanted(*named, row.texts.get("id", ""))
+        yield CancelTarget(*named, row.texts.get("id", ""))
 
 
-async def _numbers(config: Config, wanted: Sequence[Wanted], options: argparse.Namespace) -> int:
+async def _numbers(
+    config: Config, wanted: Sequence[CancelTarget], options: argparse.Namespace
+) -> int:
     tally = Tally()
     try:
         with Bar(len(wanted)) as bar:
@@ -123,12 +132,12 @@ async def _numbers(config: Config, wanted: Sequence[Wanted], options: argparse.N
         # Also when it was interrupted, or Redis went away.
         if len(wanted) > 1 and not options.json:
             say(f"cancelled {tally.requests} requests, in {tally.numbers} of {len(wanted)} rows")
-    if len(wanted) == 1 and came.kept is Kept.ELSEWHERE:
+    if len(wanted) == 1 and came.kept is NotCancelled.ELSEWHERE:
         return Exit.WRONG
     return Exit.DONE if tally.numbers == len(wanted) else Exit.NEGATIVE
 
 
-def _line(one: Wanted, came: Cancelled, *, as_json: bool) -> str:
+def _line(one: CancelTarget, came: Cancelled, *, as_json: bool) -> str:
     if not as_json:
         return f"{_told(one, came)}\n"
     line = {"slug": one.slug, "number": one.number, "cancelled": came.operations}
@@ -137,7 +146,7 @@ def _line(one: Wanted, came: Cancelled, *, as_json: bool) -> str:
     return json.dumps(line | named | kept) + "\n"
 
 
-def _told(one: Wanted, came: Cancelled) -> str:
+def _told(one: CancelTarget, came: Cancelled) -> str:
     """Say what came of it and, when nothing did, why and what to do."""
     parcel = f"{one.slug} {one.number}"
     if came.kept:
@@ -148,7 +157,7 @@ def _told(one: Wanted, came: Cancelled) -> str:
 
 
 async def _couriers(
-    config: Config, couriers: Catalogue, which: Which, options: argparse.Namespace
+    config: Config, couriers: Catalogue, which: CancelFilter, options: argparse.Namespace
 ) -> int:
     """Cancel all that waits, or what is meant of it, for one courier or for all."""
     total = 0
@@ -207,7 +216,7 @@ async def _slugs(
         return [slug]
 
 
-def _worded(which: Which) -> str:
+def _worded(which: CancelFilter) -> str:
     if which == EVERYTHING:
         return "all that waits"
     age = "" if which.age is None else f" that came {span(which.age)} ago or before"

@@ -26,7 +26,15 @@ from service.cli.output import drawn, say, say_json, span, table
 from service.cli.settings import loaded
 from service.cli.standing import CREDENTIALS, NO_CREDENTIALS, RESUME, cell
 from service.client.catalogue import Catalogue
-from service.client.look import LineView, Look, RunningCall, Tubes, line_members, looking, running
+from service.client.look import (
+    LineSnapshot,
+    Look,
+    RunningCall,
+    Tubes,
+    line_members,
+    looking,
+    running,
+)
 from service.config.load import Loaded
 
 SHORTEST_WATCH_SECONDS = 0.2
@@ -167,7 +175,7 @@ def _parts(look: Look) -> Sequence[Text | Table | str]:
     return parts
 
 
-def courier_rows(views: Sequence[LineView]) -> Rows:
+def courier_rows(views: Sequence[LineSnapshot]) -> Rows:
     """Word each courier as a row; the age of the oldest tells more than any length."""
     return [
         [

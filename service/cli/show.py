@@ -18,7 +18,7 @@ from service.client.catalogue import Catalogue
 from service.client.dead import shown
 from service.client.look import (
     Document,
-    LineView,
+    LineSnapshot,
     Place,
     kept_by,
     members,
@@ -74,14 +74,14 @@ def run(options: argparse.Namespace) -> int:
     return Exit.DONE if document or place or operations else Exit.NEGATIVE
 
 
-def _is_kept(place: Place | None, seen: LineView | None, document: Document | None) -> bool:
+def _is_kept(place: Place | None, seen: LineSnapshot | None, document: Document | None) -> bool:
     """Whether what binds the courier is what keeps this request, which may be in the tube still."""
     if place:
         return place.state is State.WAITING
     return document is None and seen is not None and seen.bound_by == "no_worker"
 
 
-def _binding(seen: LineView | None, catalogue: Catalogue) -> str:
+def _binding(seen: LineSnapshot | None, catalogue: Catalogue) -> str:
     if not seen:
         return ""
     missing = catalogue.lacking(slug_of(seen.line)) if seen.paused_why == "no_credentials" else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from service.cli.living import NOBODY
 from service.cli.output import span
-from service.client.look import BY_HAND, LineView, Place
+from service.client.look import BY_HAND, LineSnapshot, Place
 from tracking.operation import State
 
 RESUME = "`python worker.py resume {}`"
@@ -57,7 +57,7 @@ def stands(place: Place) -> str:
     return f"waits in the {place.list} list{ahead}{eta}{attempts}"
 
 
-def cell(view: LineView) -> str:
+def cell(view: LineSnapshot) -> str:
     """Name what binds a courier, for a column."""
     if not view.bound_by:
         return "-"
@@ -65,7 +65,7 @@ def cell(view: LineView) -> str:
     return f"{view.bound_by}{why}{_note(view)}{_until(view)}"
 
 
-def reason(view: LineView) -> str:
+def reason(view: LineSnapshot) -> str:
     """Say why the requests of a courier wait; "" when nothing keeps them."""
     if view.bound_by in _WORDS:
         return _WORDS[view.bound_by]
@@ -81,7 +81,7 @@ def reason(view: LineView) -> str:
     return f"the quota {view.bound_by.replace('_', ' ')} is used up{_until(view)}"
 
 
-def _cause(view: LineView) -> str:
+def _cause(view: LineSnapshot) -> str:
     if view.bound_by == "probing" and view.paused_why != NO_CREDENTIALS:
         return "but for one call, which tries again"
     if view.paused_why == BY_HAND:
@@ -89,17 +89,17 @@ def _cause(view: LineView) -> str:
     return f"because {_PAUSES.get(view.paused_why, view.paused_why)}"
 
 
-def _help(view: LineView) -> str:
+def _help(view: LineSnapshot) -> str:
     if view.paused_why == NO_CREDENTIALS:
         return CREDENTIALS
     return f"{RESUME.format(view.line)} lets it go on"
 
 
-def _note(view: LineView) -> str:
+def _note(view: LineSnapshot) -> str:
     return f" ({view.paused_note})" if view.paused_note else ""
 
 
-def _until(view: LineView) -> str:
+def _until(view: LineSnapshot) -> str:
     if view.until_seconds is None:
         return ""
     until = dt.datetime.now().astimezone() + dt.timedelta(seconds=view.until_seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from limits.operations import Operation
+from limits.admin.operations import Operation
 from service.client.connections import collections_of
 from service.config.schema import Config
 from service.results.connection import Document

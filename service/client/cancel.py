@@ -6,12 +6,12 @@ import functools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from limits.cancelling import Cancelled, Canceller, Kept, Wanted, Which
+from limits.admin.cancel import CancelFilter, Cancelled, Canceller, CancelTarget, NotCancelled
 from service.client.connections import redis_of
 from service.config.handover import rules_for
 from service.config.schema import Config
 
-__all__ = ["Cancelled", "Canceller", "Kept", "Wanted", "Which", "canceller_of"]
+__all__ = ["CancelFilter", "CancelTarget", "Cancelled", "Canceller", "NotCancelled", "canceller_of"]
 
 
 @asynccontextmanager

@@ -15,8 +15,8 @@ from pymongo.errors import PyMongoError
 from pymongo.write_concern import WriteConcern
 from redis.asyncio import Redis
 
+from limits.admin.view import View
 from limits.connect import open_redis
-from limits.view import View
 from service.config.handover import redis_address, rules_for
 from service.config.schema import Config
 from service.results.connection import Document, open_client

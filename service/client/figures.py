@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from limits.standing import Standing, Standings
-from limits.violations import Violations
+from limits.admin.snapshot import LineSnapshot, LineSnapshots
+from limits.admin.violations import Violations
 from service.client.door import Door
 from service.observe.counts import Key
 from service.observe.metrics import (
@@ -39,12 +39,12 @@ async def figures_of_door(door: Door) -> dict[Key, float]:
     return figures
 
 
-async def figures_of_lines(standings: Standings, couriers: Sequence[Slug]) -> dict[Key, float]:
+async def figures_of_lines(snapshots: LineSnapshots, couriers: Sequence[Slug]) -> dict[Key, float]:
     """Tell how the lines stand, as Redis knows it; while it is away, only that."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            lines = await standings.read(map(courier_line, couriers))
-            guards = await standings.guards()
+            lines = await snapshots.busy(map(courier_line, couriers))
+            guards = await snapshots.guards()
     except (LimitsBroken, LimitsDown, TimeoutError):
         return {(REDIS.name,): 0}
     figures: dict[Key, float] = {(REDIS.name,): 1}
@@ -58,13 +58,13 @@ def figures_of_violations(violations: Violations) -> dict[Key, float]:
     return {(VIOLATIONS.name, *each): count for each, count in violations.counts.items()}
 
 
-def _of_line(told: Standing) -> dict[Key, float]:
+def _of_line(told: LineSnapshot) -> dict[Key, float]:
     slug = told.line
     figures: dict[Key, float] = {
-        (WAITING.name, slug, "manual"): told.manual,
-        (WAITING.name, slug, "automatic"): told.automatic,
-        (WAITING.name, slug, "later"): told.later,
-        (OLDEST.name, slug): told.oldest_seconds,
+        (WAITING.name, slug, "manual"): told.waiting_manual,
+        (WAITING.name, slug, "automatic"): told.waiting_automatic,
+        (WAITING.name, slug, "later"): told.waiting_later,
+        (OLDEST.name, slug): told.oldest_age_seconds or 0.0,
         (HELD.name, slug): told.running,
         (UNUSED.name, slug): told.rate_unused,
     }

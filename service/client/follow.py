@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 from dataclasses import dataclass
 from typing import Any
 
-from limits.view import LineView, Place, View
+from limits.admin.snapshot import LineSnapshot
+from limits.admin.view import Place, View
 from service.client.archived import dead_of
 from service.client.connections import view_of
 from service.client.look import looked_at
@@ -47,7 +48,7 @@ class Binding:
     """What keeps a courier's requests just now, yielded again and again while some wait."""
 
     slug: Slug
-    seen: LineView
+    seen: LineSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Left:
     request: Sendable
     operation: Mapping[str, Any] | None
     place: Place | None
-    seen: LineView | None
+    seen: LineSnapshot | None
 
 
 async def follow(
@@ -131,7 +132,7 @@ async def _refused(
     }
 
 
-async def _bound(view: View, requests: Iterable[Sendable]) -> dict[Slug, LineView]:
+async def _bound(view: View, requests: Iterable[Sendable]) -> dict[Slug, LineSnapshot]:
     slugs = list(dict.fromkeys(each.slug for each in requests))
     return await looked_at(view, slugs[:COURIERS_LOOKED_AT])
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from limits.forgetting import MARK_SECONDS, Forgetter
+from limits.admin.forget import MARK_SECONDS, Forgetter
 from service.client.connections import Collections, collections_of, redis_of
 from service.client.dead import delete_dead
 from service.client.producer import Producer

@@ -15,10 +15,10 @@ import msgspec
 
 from couriers.http.settings import environment_name
 from couriers.registry import MODULES, wanted_credentials
-from limits.accounts import older_workers
+from limits.admin.accounts import older_workers
+from limits.admin.running import fitting_guards
+from limits.admin.soundness import flaws_of
 from limits.archive import MARK_BYTES, waiting_of
-from limits.soundness import flaws_of
-from limits.workers import fitting_guards
 from service.client.catalogue import Catalogue
 from service.client.connections import collections_of, redis_of
 from service.client.look import older_than_this

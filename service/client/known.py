@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from limits.admin.view import Place, View
 from limits.events import End
-from limits.view import Place, View
 from service.client.stored import Stored
 from tracking.errors import ResultsDown
 from tracking.line import courier_line
@@ -18,7 +18,7 @@ from tracking.request import Number, Slug
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """An operation under its id, as Redis knows it: `members` as `limits.operations` has them.
+    """An operation under its id; `members` are as limits/admin/operations.py reads them.
 
     `slug` and `number` are None of one whose parcel was forgotten; `place` is known while it waits.
     """

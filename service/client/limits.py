@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from limits.braking import Brakes
-from limits.view import newest_revision
+from limits.admin.line_scripts import newest_revision
+from limits.admin.pause import Pauses
 from service.client.connections import Collections, book_of, collections_of, redis_of
 from service.config.handover import rules_for
 from service.config.schema import Config
@@ -119,7 +119,7 @@ def change(
 
 async def _announce(config: Config, slug: Slug, revision: int) -> None:
     async with redis_of(config) as redis:
-        brakes = Brakes(redis, book_of(config).rules_of)
+        brakes = Pauses(redis, book_of(config).rules_of)
         await brakes.revise(courier_line(slug), revision)
 
 

@@ -24,8 +24,8 @@ from enum import StrEnum
 
 from redis.asyncio import Redis
 
-from limits.beside import Beside
 from limits.events import NO_EVENT, End, EndStream, EventId
+from limits.server import RunInBackground
 from service.client.event_ids import EventIds
 from service.client.known import Known
 from service.observe.log import emit_unexpected
@@ -232,7 +232,7 @@ class Listeners:
 
 
 @asynccontextmanager
-async def listening(redis: Redis, read: Read, beside: Beside) -> AsyncIterator[Listeners]:
+async def listening(redis: Redis, read: Read, beside: RunInBackground) -> AsyncIterator[Listeners]:
     """Tell listeners within the `with` block."""
     listeners = Listeners(EndStream(redis), read)
     async with beside("events", listeners.run):

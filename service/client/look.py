@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from limits.accounts import older_workers
-from limits.pauses import BY_HAND
-from limits.running import RunningCall, running_calls
-from limits.soundness import flaws_of
-from limits.view import LineView, Place, View
-from limits.workers import LIVES_SECONDS, LiveWorker
+from limits.admin.accounts import older_workers
+from limits.admin.running import LiveWorker, RunningCall, running_calls
+from limits.admin.snapshot import BY_HAND, LineSnapshot
+from limits.admin.soundness import flaws_of
+from limits.admin.view import Place, View
+from limits.workers import LIVES_SECONDS
 from service.client.archived import kept_operation, with_archived
 from service.client.connections import collections_of, redis_of, view_of
 from service.client.producer import Producer, Tubes
@@ -35,7 +35,7 @@ __all__ = [
     "BY_HAND",
     "LIVES_SECONDS",
     "Document",
-    "LineView",
+    "LineSnapshot",
     "Lines",
     "LiveWorker",
     "Look",
@@ -80,7 +80,7 @@ class Lines:
     `worries` are sentences about what keeps requests waiting and does not pass by itself.
     """
 
-    told: Sequence[LineView]
+    told: Sequence[LineSnapshot]
     worries: Sequence[str]
 
 
@@ -91,7 +91,7 @@ class Look:
     `worries` are as in `Lines`.
     """
 
-    couriers: Sequence[LineView]
+    couriers: Sequence[LineSnapshot]
     tubes: Sequence[Tubes]
     workers: Sequence[LiveWorker]
     unknown_codes: Sequence[UnknownCode] | None
@@ -108,7 +108,7 @@ class Standing:
 
     operation: dict[str, Any] | None
     place: Place | None
-    seen: LineView | None
+    seen: LineSnapshot | None
     nobody: bool
     dead: Document | None = None
 
@@ -118,7 +118,7 @@ class ParcelNow:
     """A parcel in Redis: where its number stands, its courier, its operations, the newest first."""
 
     place: Place | None
-    seen: LineView
+    seen: LineSnapshot
     operations: Sequence[dict[str, Any]]
 
 
@@ -163,40 +163,36 @@ async def lines_of(view: View, known: Sequence[Slug]) -> Lines:
     """Look at all lines; `known` are all couriers. Raises LimitsDown."""
     configured = set(map(courier_line, known))
     views, memory = await asyncio.gather(view.lines(configured), view.memory())
-    removed = [each for each in views if each.line not in configured and _waiting(each)]
+    removed = [each for each in views if each.line not in configured and each.waiting]
     flaws = await flaws_of(view.redis, sorted(configured | {each.line for each in views}))
     worries = [*map(str, judge_memory(memory)), *map(str, flaws), *map(_removed, removed)]
     told = [_of_nobody(each) if each in removed else each for each in views if _tells(each)]
     return Lines(told, worries)
 
 
-def _tells(view: LineView) -> bool:
+def _tells(view: LineSnapshot) -> bool:
     """Leave out couriers that nobody ever asked."""
-    return bool(view.running or _waiting(view) or view.bound_by or view.counts)
+    return bool(view.running or view.waiting or view.bound_by or view.asked)
 
 
-def _waiting(view: LineView) -> int:
-    return view.waiting_manual + view.waiting_automatic + view.waiting_later
-
-
-def _of_nobody(view: LineView) -> LineView:
+def _of_nobody(view: LineSnapshot) -> LineSnapshot:
     return dataclasses.replace(view, bound_by="not_configured", until_seconds=None)
 
 
-def _removed(view: LineView) -> str:
+def _removed(view: LineSnapshot) -> str:
     if kind_of(view.line) is None:
         return (
-            f"{_waiting(view):,} numbers wait on {view.line}, a line of a kind that this version "
+            f"{view.waiting:,} numbers wait on {view.line}, a line of a kind that this version "
             "does not know: they go on once a worker knows it"
         )
     return (
-        f"{view.line} is not configured any more, and {_waiting(view):,} numbers wait for it. "
+        f"{view.line} is not configured any more, and {view.waiting:,} numbers wait for it. "
         f"Configure it again ([couriers.{view.line}]), and they go on; or end them: "
         f"python worker.py cancel --slug {view.line}"
     )
 
 
-async def looked_at(view: View, slugs: Iterable[Slug]) -> dict[Slug, LineView]:
+async def looked_at(view: View, slugs: Iterable[Slug]) -> dict[Slug, LineSnapshot]:
     """Look at couriers of requests that have not ended. Raises LimitsDown.
 
     Without a worker that is what keeps also those that are still in the tube.
@@ -210,13 +206,13 @@ async def looked_at(view: View, slugs: Iterable[Slug]) -> dict[Slug, LineView]:
     }
 
 
-def line_members(view: LineView) -> dict[str, Any]:
+def line_members(view: LineSnapshot) -> dict[str, Any]:
     """Say all of a line to machines."""
     shown = dataclasses.asdict(view)
     return {"slug": shown.pop("line"), **shown}
 
 
-def members(view: LineView) -> dict[str, Any]:
+def members(view: LineSnapshot) -> dict[str, Any]:
     """Say to machines what binds a courier."""
     return {
         "bound_by": view.bound_by,
@@ -226,7 +222,7 @@ def members(view: LineView) -> dict[str, Any]:
     }
 
 
-def kept_by(place: Place | None, seen: LineView) -> LineView:
+def kept_by(place: Place | None, seen: LineSnapshot) -> LineSnapshot:
     """Tell of a courier what keeps the request that stands there, if any does.
 
     That may be another thing than what binds the courier just now: a quota, for those far behind.

@@ -25,8 +25,8 @@ from typing import NamedTuple, Self
 
 from redis.asyncio import Redis
 
+from limits.admin.operations import operations, waits_unnamed
 from limits.failure import redis_asked
-from limits.operations import operations, waits_unnamed
 from service.client.catalogue import Catalogue
 from service.client.connections import collections_of, redis_of
 from service.client.producer import NotPut, Placed, Placing, Producer, batches

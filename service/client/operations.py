@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
-from limits.beside import Beside
-from limits.cancelling import Cancelled, Canceller, Kept
+from limits.admin.cancel import Cancelled, Canceller, NotCancelled
+from limits.admin.snapshot import LineSnapshots
+from limits.admin.view import Place, View
+from limits.admin.violations import Violations, judging
 from limits.ends import Ends, hearing
-from limits.queued import Queued
-from limits.standing import Standings
-from limits.view import Place, View
-from limits.violations import Violations, judging
+from limits.jobs import Queued
+from limits.server import RunInBackground
 from service.client.connections import book_of, redis_of
 from service.client.known import Known, known_ends, known_of, placed
 from service.client.listeners import Listeners, listening
@@ -29,7 +29,7 @@ from tracking.errors import LimitsBroken, LimitsDown, TrackingError
 from tracking.operation import State
 from tracking.request import Number, Slug
 
-__all__ = ["Kept", "Known", "Operations", "Place", "open_operations", "queued"]
+__all__ = ["Known", "NotCancelled", "Operations", "Place", "open_operations", "queued"]
 
 SPARE_PART = 10
 """Of the connections one in so many stays free of those that wait."""
@@ -50,7 +50,7 @@ class Operations:
     operators: Operators
     """What operators may ask and do, over the same connections."""
 
-    standings: Standings
+    standings: LineSnapshots
     """How all lines stand."""
 
     violations: Violations
@@ -115,7 +115,7 @@ class Operations:
     async def cancel(self, known: Known) -> Cancelled:
         """Cancel it where it waits."""
         if known.slug is None or known.number is None:
-            return Cancelled(kept=Kept.ENDED, detail=known.members["status"])
+            return Cancelled(kept=NotCancelled.ENDED, detail=known.members["status"])
         return await self._canceller.cancel(known.slug, known.number, known.id)
 
     async def of_parcel(
@@ -141,7 +141,7 @@ def queued(put: Sendable) -> Known:
 
 
 @asynccontextmanager
-async def open_operations(config: Config, beside: Beside) -> AsyncIterator[Operations]:
+async def open_operations(config: Config, beside: RunInBackground) -> AsyncIterator[Operations]:
     """Open what asks about operations, and hears of their ends."""
     book = book_of(config)
     rules_of = book.rules_of
@@ -156,7 +156,7 @@ async def open_operations(config: Config, beside: Beside) -> AsyncIterator[Opera
         view = View(redis, rules_of, book)
         made = Operations(view, ends, Canceller(redis, rules_of), stored, queued)
         made.operators = Operators(config, view, stored.stores)
-        made.standings, made.violations = Standings(redis, rules_of, book), violations
+        made.standings, made.violations = LineSnapshots(redis, rules_of, book), violations
         made.held_most = config.http.connections - config.http.connections // SPARE_PART
         read = functools.partial(known_ends, view, stored)
         async with (

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from limits.view import LineView, View
+from limits.admin.snapshot import LineSnapshot
+from limits.admin.view import View
 from service.client.audit import Operator, recorded
 from service.client.catalogue import Catalogue
 from service.client.connections import Collections
@@ -63,7 +64,7 @@ class Operators:
         """Look at all lines; `known` are all couriers."""
         return await lines_of(self._view, known)
 
-    async def line(self, named: str, couriers: Catalogue) -> LineView:
+    async def line(self, named: str, couriers: Catalogue) -> LineSnapshot:
         """Look at one line, also at one that waits for a courier which is not configured any more.
 
         Raises MalformedJob where there is none.

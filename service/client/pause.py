@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from limits.braking import Brakes, Resumed
+from limits.admin.pause import Pauses, Resumed
 from service.client.connections import redis_of
 from service.config.handover import rules_for
 from service.config.schema import Config
@@ -17,11 +17,11 @@ __all__ = ["Resumed", "pause", "resume"]
 async def pause(config: Config, slug: Slug, seconds: float | None, why: str) -> None:
     """Let nobody call a courier, for so many seconds or until `resume`. Raises LimitsDown."""
     async with redis_of(config) as redis:
-        brakes = Brakes(redis, functools.partial(rules_for, config))
+        brakes = Pauses(redis, functools.partial(rules_for, config))
         await brakes.pause(courier_line(slug), seconds, why)
 
 
 async def resume(config: Config, slug: Slug) -> Resumed:
     """Let a courier be called again. Raises LimitsDown."""
     async with redis_of(config) as redis:
-        return await Brakes(redis, functools.partial(rules_for, config)).resume(courier_line(slug))
+        return await Pauses(redis, functools.partial(rules_for, config)).resume(courier_line(slug))

@@ -11,8 +11,8 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from limits.beside import Beside
-from limits.view import View
+from limits.admin.view import View
+from limits.server import RunInBackground
 from service.client.known import Known, known_of, placed
 from service.client.listeners import Kind, Listener, Told
 from tracking.account import Account
@@ -112,7 +112,7 @@ def _told_of(known: Known) -> Seen:
 
 
 @asynccontextmanager
-async def watching(view: View, beside: Beside) -> AsyncIterator[Progress]:
+async def watching(view: View, beside: RunInBackground) -> AsyncIterator[Progress]:
     """Open what tells listeners how their operations stand; it ends with the `with` block."""
     progress = Progress(view)
     async with beside("progress", progress.run):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from limits import keys
-from limits.tallies import DAY, KEPT, TEN_MINUTES, TEN_SECONDS, Tallies
+from limits.admin.statistics import DAY, KEPT, TEN_MINUTES, TEN_SECONDS, Tallies
 from service.client.connections import collections_of, redis_of
 from service.config.schema import Config
 from service.results.days import read_days

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from couriers.http.settings import CourierSettings
-from limits.address import RedisAddress
 from limits.rules import Rules
+from limits.server import RedisAddress
 from service.config.address import host_and_port
 from service.config.per_slug import limits_for
 from service.config.schema import Config

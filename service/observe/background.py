@@ -13,10 +13,10 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from limits.beside import stopped
 from service.observe.events import Event
 from service.observe.log import emit
 from service.observe.redact import traceback_of
+from tracking.network import stopped
 
 Run = Callable[[], Awaitable[None]]
 

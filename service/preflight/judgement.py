@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from limits.memory import MEMORY_FIX, Memory
+from limits.server import MEMORY_FIX, Memory
 from service.results.hindrances import Hindrance
 from tracking.errors import TrackingError
 

@@ -15,7 +15,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from limits.connect import watched_priorities
 from limits.failure import redis_down
-from limits.memory import memory_in
+from limits.server import memory_in
 from service.preflight.judgement import BeanstalkdFacts, MongodbFacts, RedisFacts
 from service.results.failure import UNAUTHORIZED, mongodb_down
 from service.results.hindrances import Hindrance, hindrances

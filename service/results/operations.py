@@ -36,8 +36,8 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import DESCENDING
 from pymongo.collection import Collection
 
+from limits.admin.operations import LISTED_MOST, Made, Operation, iso, own_attempts
 from limits.archive import BRIEF_MS, DAY_MS, Archived, Ended
-from limits.operations import LISTED_MOST, Made, Operation, iso, own_attempts
 from service.results.connection import Document
 from service.results.forgetting import NEVER, Marks
 from service.results.refused import Refusal, insert_each
@@ -111,7 +111,7 @@ def _document(ended: Ended, status: _Status, parcel: str) -> Document:
 
 
 def told(document: Document) -> Operation:
-    """Tell of an archived operation as Redis told of it (limits/operations.py)."""
+    """Tell of an archived operation as Redis told of it (limits/admin/operations.py)."""
     started = document.get("started_at")
     attempts = [
         each | {"at": iso(each["at"].timestamp() * 1000)} for each in document.get("attempts") or ()

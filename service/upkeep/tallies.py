@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from limits.tallies import Tallies
+from limits.admin.statistics import Tallies
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.results.connection import Store

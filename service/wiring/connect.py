@@ -18,19 +18,19 @@ from redis.asyncio import Redis
 from couriers.http.session import open_session
 from couriers.registry import Registry
 from limits import keys
-from limits.accounts import older_workers, part_accounts
-from limits.braking import Brakes
+from limits.admin.accounts import older_workers, part_accounts
+from limits.admin.pause import Pauses
+from limits.admin.snapshot import LineSnapshots
+from limits.admin.statistics import Tallies
 from limits.clock import Clock
 from limits.connect import open_redis, shared_secret
-from limits.defects import Defects
 from limits.epoch import Epoch, Loss, Vet
 from limits.failure import redis_down
+from limits.jobs import Defects
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
 from limits.replicas import confirmations
-from limits.standing import Standings
-from limits.tallies import Tallies
-from limits.workers import Who, is_known
+from limits.workers import WorkerInfo, is_known
 from service import VERSION
 from service.config.call_budget import kept_below
 from service.config.handover import courier_settings, redis_address
@@ -59,12 +59,12 @@ class Parts:
     registry: Registry
     lines: AllLines
     limiter: Limiter
-    standings: Standings
+    standings: LineSnapshots
     store: Store
     http: aiohttp.ClientSession
     putter: Putter
     secret: bytes
-    who: Who
+    who: WorkerInfo
     defects: Defects
     tallies: Tallies
     knows: Callable[[str], Awaitable[bool]]
@@ -84,14 +84,14 @@ async def connect(config: Config, closing: AsyncExitStack, others: Works = ()) -
     closing.push_async_callback(store.close)
     async with open_redis(redis_address(config)) as unchecked:
         await _preflight(config, unchecked, store)
-    who = Who(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3))
+    who = WorkerInfo(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3))
     book = RuleBook(lines.rules_of, lambda: store.read(read_changes, store.limits))
     limiter = _limiter(config, redis, _policy(config, who, lines, book), book, _vetting(config))
     closing.push_async_callback(limiter.close)
     await keep_trying(lambda: _prepared(store))
     await _after_older_versions(redis, book)
     await keep_trying(lambda: limiter.start(lines.known()))
-    await keep_trying(lambda: resume_where_changed(Brakes(redis, book.rules_of), lines))
+    await keep_trying(lambda: resume_where_changed(Pauses(redis, book.rules_of), lines))
     secret = await keep_trying(lambda: shared_secret(redis, keys.SECRET, secrets.token_hex(32)))
     http = await closing.enter_async_context(open_session(kept_below(config.worker)))
     putter = Putter(config.beanstalkd.servers)
@@ -100,7 +100,7 @@ async def connect(config: Config, closing: AsyncExitStack, others: Works = ()) -
         registry,
         lines,
         limiter,
-        Standings(redis, book.rules_of, book),
+        LineSnapshots(redis, book.rules_of, book),
         store,
         http,
         putter,
@@ -175,7 +175,7 @@ def _vetting(config: Config) -> Vet:
     return vet
 
 
-def _policy(config: Config, who: Who, lines: AllLines, book: RuleBook) -> Policy:
+def _policy(config: Config, who: WorkerInfo, lines: AllLines, book: RuleBook) -> Policy:
     return Policy(
         max_age=config.requests.max_age_seconds,
         deaths=config.retry.deaths,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from couriers.http.settings import CourierSettings
 from couriers.registry import Registry
-from limits.braking import Brakes
+from limits.admin.pause import Pauses
 from limits.rules import Rules
 from service.config.handover import rules_for
 from service.config.schema import Config
@@ -138,7 +138,7 @@ class MirrorOfOperations:
             await self._mirror.add(request, job_key, at_us)
 
 
-async def resume_where_changed(brakes: Brakes, lines: Lines) -> None:
+async def resume_where_changed(brakes: Pauses, lines: Lines) -> None:
     """Let the lines go on whose credentials were refused and are others now. Raises LimitsDown.
 
     A pause by hand stays.

@@ -15,6 +15,7 @@ from plant import SHORT, Plant
 from running_worker import RunningWorker, until
 
 from service.wiring.failpoints import FailPoint
+from tracking.tally import tally_of
 
 BURST_SECONDS = 2.6
 """Five requests are put in this time: they outrun the rate, and then nobody waits any more."""
@@ -177,8 +178,7 @@ def judge_the_end(plant: Plant, slugs: list[str], survivor: RunningWorker) -> No
     assert {each["job"] for each in malformed} == set(plant.producer.take_buried())
     assert all(each["reason"] == "bad_json" for each in malformed)
     assert not plant.dead.count_documents({"slug": {"$in": slugs}})
-    counts = [plant.redis.hgetall(f"tracking:counts:{slug}") for slug in slugs]
-    states = ("SUCCESS", "ERROR", "CANCELLED")
-    ends = sum(int(each.get(state, 0)) for each in counts for state in states)
-    assert ends == len(plant.producer.acknowledged)
+    spans = [each for slug in slugs for each in plant.redis.keys(f"tracking:stats2:{slug}:*")]
+    told = tally_of(map(plant.redis.hgetall, spans))
+    assert told.operations == len(plant.producer.acknowledged)
     assert survivor.process.poll() is None

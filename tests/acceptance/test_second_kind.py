@@ -23,11 +23,11 @@ from running_worker import RunningWorker, until
 
 from devstack import judge
 from limits import keys
-from limits.braking import Brakes
-from limits.cancelling import Canceller
+from limits.admin.cancel import Canceller
+from limits.admin.pause import Pauses
+from limits.admin.view import Place, View
 from limits.connect import RedisAddress, open_redis
 from limits.rules import Rules
-from limits.view import Place, View
 from tracking.line import Line
 from tracking.operation import State
 from tracking.request import Number, Slug
@@ -134,8 +134,8 @@ class Echoes:
             lambda redis: Canceller(redis, self.rules_of).cancel(Slug(self.line), Number(number))
         ).operations
 
-    def brakes(self, act: Callable[[Brakes], Awaitable[T]]) -> T:
-        return self.as_people_do(lambda redis: act(Brakes(redis, self.rules_of)))
+    def brakes(self, act: Callable[[Pauses], Awaitable[T]]) -> T:
+        return self.as_people_do(lambda redis: act(Pauses(redis, self.rules_of)))
 
     def rules_of(self, _: Line) -> Rules:
         return echo_rules(self.together)

@@ -85,7 +85,7 @@ def test_a_change_that_redis_has_not_heard_of_is_named(
 ) -> None:
     with monkeypatch.context() as away:
         broken = MagicMock(side_effect=LimitsDown("Redis is away"))
-        away.setattr("limits.braking.Brakes.revise", broken)
+        away.setattr("limits.admin.pause.Pauses.revise", broken)
         assert run("limits", "set", "usps", "per_second=5").code != 0
 
     done = run("limits", "show", "usps")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from devstack.servers import free_port
-from limits import violations
+from limits.admin import violations
 from limits.ends import Ends
 from service.api import serve as module
 from service.client.door import Door

@@ -13,8 +13,8 @@ from limits_bench import Worker
 from operations_ground import serving_all
 from redis.asyncio import Redis
 
+from limits.admin.violations import Violations
 from limits.rules import Rules
-from limits.violations import Violations
 from service.client import figures as line_figures
 from service.client.figures import figures_of_violations
 

@@ -18,7 +18,7 @@ from door_ground import NOWHERE, Client, FixedKeys, refused, serving
 from operations_ground import serving_all
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
-from limits.view import LineView
+from limits.admin.snapshot import LineSnapshot
 from service.api import lines
 from service.api.callers import Callers
 from service.api.lines import LineNow
@@ -98,7 +98,7 @@ async def test_every_object_is_described_by_its_members(api: Client) -> None:
 
 
 def test_the_members_of_lines_and_statistics_are_those_that_are_told() -> None:
-    told = {"slug"} | {each.name for each in dataclasses.fields(LineView)} - {"line"}
+    told = {"slug"} | {each.name for each in dataclasses.fields(LineSnapshot)} - {"line"}
     assert set(LineNow.__annotations__) == told
 
     kept = members(Statistics("", 0, 60, 60, [Tally()]))

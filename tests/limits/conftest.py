@@ -24,13 +24,14 @@ import pytest
 from limits_bench import FAST, USPS, Book, Hire, Shelf, Worker
 from redis.asyncio import Redis
 
+from limits.admin.forget import Forgetter
 from limits.clock import Clock
-from limits.connect import RedisAddress, open_redis
+from limits.connect import open_redis
 from limits.epoch import Epoch
-from limits.forgetting import Forgetter
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Notice, Pipeline
 from limits.rules import Rules
+from limits.server import RedisAddress
 
 PLAIN = Policy()
 

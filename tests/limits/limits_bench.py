@@ -11,16 +11,17 @@ import itertools
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from redis.asyncio import Redis
 
+from limits.admin.forget import Forgetter, Forgotten
 from limits.clock import Clock
 from limits.codec import write_request, write_rules, write_setback
 from limits.epoch import Epoch
-from limits.forgetting import Forgetter, Forgotten
 from limits.keys import LineKeys, of_line
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
@@ -30,6 +31,7 @@ from tracking.errors import ResultsDown
 from tracking.line import TRACKING, Brake
 from tracking.operation import State
 from tracking.request import Number, Slug, TrackingRequest
+from tracking.tally import tally_of
 
 USPS = Slug("usps")
 KEYS: LineKeys = of_line(USPS)
@@ -265,9 +267,13 @@ async def state(redis: Redis, operation: str) -> str | None:
     return found["status"] if found else None
 
 
-async def counted(redis: Redis, *names: str) -> tuple[int, ...]:
-    """Counters by name; 0 for what never happened."""
-    return tuple(int(count or 0) for count in await redis.hmget(KEYS.counts, names))
+async def counted(redis: Redis, *names: str, slug: str = USPS) -> tuple[int, ...]:
+    """What scripts decide by, or else what statistics count; 0 for what never happened."""
+    told = [await redis.hgetall(each) async for each in redis.scan_iter(f"*stats2:{slug}:*")]
+    found = Counter(tally_of(told).counts)
+    for name, count in (await redis.hgetall(f"tracking:counts:{slug}")).items():
+        found[name] = int(count)
+    return tuple(found[name] for name in names)
 
 
 def read(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from limits_bench import ANSWERED, Worker, retries_are_due, status
 from redis.asyncio import Redis
 
-from limits.operations import own_attempts
+from limits.admin.operations import own_attempts
 from tracking.call import Attempt, Setback
 
 AT = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)

@@ -297,7 +297,7 @@ async def test_nothing_is_blamed_on_a_number_while_nobody_else_is_answered(
         assert probe.attempts == 0
         await fail(worker, probe, charged=True, spares=True)
 
-    assert await counted(redis, "retried") == (7,)
+    assert await counted(redis, "repeated") == (7,)
 
 
 async def test_what_is_held_against_nobody_stops_no_line(worker: Worker, redis: Redis) -> None:

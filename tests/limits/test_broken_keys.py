@@ -29,9 +29,9 @@ from limits_bench import (
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
+from limits.admin.soundness import flaws_of
 from limits.failure import redis_down
 from limits.limiter import Policy
-from limits.soundness import flaws_of
 from tracking.call import Call
 from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import Line, courier_line

@@ -17,7 +17,7 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
-from limits.cancelling import Canceller, Which
+from limits.admin.cancel import CancelFilter, Canceller
 from tracking.request import Origin
 
 
@@ -115,7 +115,7 @@ async def test_a_number_that_has_nothing_of_an_origin_costs_no_script(
     await redis.config_resetstat()
 
     canceller = Canceller(redis, lambda _: busy.rules)
-    told = [each async for each, _ in canceller.cancel_where(USPS, Which(origin=origin))]
+    told = [each async for each, _ in canceller.cancel_where(USPS, CancelFilter(origin=origin))]
 
     assert told == []
     assert "cmdstat_evalsha" not in await redis.info("commandstats")

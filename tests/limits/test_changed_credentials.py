@@ -8,7 +8,7 @@ from redis.asyncio import Redis
 
 from couriers.http.settings import CourierSettings
 from couriers.registry import Registry
-from limits.braking import Brakes
+from limits.admin.pause import Pauses
 from limits.limiter import Policy
 from service.config.schema import Config
 from service.wiring.lines import CourierLines, resume_where_changed
@@ -21,8 +21,8 @@ def lines(secret: str) -> CourierLines:
 
 
 @pytest.fixture
-async def brakes(redis: Redis) -> Brakes:
-    return Brakes(redis, lambda _: FAST)
+async def brakes(redis: Redis) -> Pauses:
+    return Pauses(redis, lambda _: FAST)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ async def refused(hire: Hire) -> Worker:
 
 @pytest.mark.usefixtures("unread_log")
 async def test_other_credentials_end_the_pause_of_wrong_ones(
-    refused: Worker, brakes: Brakes, redis: Redis
+    refused: Worker, brakes: Pauses, redis: Redis
 ) -> None:
     await resume_where_changed(brakes, lines("right"))
 
@@ -46,7 +46,7 @@ async def test_other_credentials_end_the_pause_of_wrong_ones(
 
 @pytest.mark.usefixtures("unread_log")
 async def test_they_are_tried_at_once_for_too_few_numbers_to_stop_a_line(
-    hire: Hire, brakes: Brakes
+    hire: Hire, brakes: Pauses
 ) -> None:
     worker = await hire(policy=Policy(mark_of=lines("wrong").mark_of))
     await worker.limiter.retry(await worker.granted("N001"), failed("auth_failed"), 0)
@@ -57,7 +57,7 @@ async def test_they_are_tried_at_once_for_too_few_numbers_to_stop_a_line(
 
 
 async def test_the_same_credentials_end_no_pause(
-    refused: Worker, brakes: Brakes, redis: Redis
+    refused: Worker, brakes: Pauses, redis: Redis
 ) -> None:
     await resume_where_changed(brakes, lines("wrong"))
 
@@ -66,7 +66,7 @@ async def test_the_same_credentials_end_no_pause(
 
 
 @pytest.mark.usefixtures("unread_log", "refused")
-async def test_other_credentials_do_not_end_a_pause_by_hand(brakes: Brakes, redis: Redis) -> None:
+async def test_other_credentials_do_not_end_a_pause_by_hand(brakes: Pauses, redis: Redis) -> None:
     await brakes.pause(Line(USPS), None)
 
     await resume_where_changed(brakes, lines("right"))

@@ -21,10 +21,10 @@ from redis.asyncio import Redis
 from watched_limits import judged
 
 from limits import keys
-from limits.braking import Brakes
+from limits.admin.pause import Pauses
+from limits.admin.view import View
+from limits.admin.violations import ANY, Violations, look
 from limits.rules import Rules
-from limits.view import View
-from limits.violations import ANY, Violations, look
 from tracking.errors import ResultsDown
 from tracking.line import Line
 
@@ -37,12 +37,12 @@ def shelf() -> Shelf:
 
 
 @pytest.fixture
-async def brakes(redis: Redis) -> Brakes:
-    return Brakes(redis, lambda _: FAST)
+async def brakes(redis: Redis) -> Pauses:
+    return Pauses(redis, lambda _: FAST)
 
 
 async def test_a_worker_that_goes_by_older_rules_starts_nothing_by_them(
-    hire: Hire, shelf: Shelf, brakes: Brakes
+    hire: Hire, shelf: Shelf, brakes: Pauses
 ) -> None:
     worker = await hire(Book(shelf))
     for number in ("N001", "N002"):
@@ -54,7 +54,7 @@ async def test_a_worker_that_goes_by_older_rules_starts_nothing_by_them(
 
 
 async def test_lowered_nothing_starts_until_fewer_run(
-    hire: Hire, shelf: Shelf, brakes: Brakes
+    hire: Hire, shelf: Shelf, brakes: Pauses
 ) -> None:
     worker = await hire(Book(shelf))
     calls = [await worker.granted(f"N{n:03}") for n in range(4)]
@@ -67,7 +67,7 @@ async def test_lowered_nothing_starts_until_fewer_run(
 
 
 async def test_a_lower_rate_counts_the_starts_of_before(
-    hire: Hire, shelf: Shelf, brakes: Brakes
+    hire: Hire, shelf: Shelf, brakes: Pauses
 ) -> None:
     worker = await hire(Book(shelf))
     for n in range(3):
@@ -88,7 +88,7 @@ async def test_raised_the_next_sweep_calls_a_drainer(
     await worker.take(claims=True)
     before = await worker.limiter.sweep([LINE])
 
-    await Brakes(redis, lambda _: FAST).revise(LINE, shelf.change(per_day=None))
+    await Pauses(redis, lambda _: FAST).revise(LINE, shelf.change(per_day=None))
     (after,) = await worker.limiter.sweep([LINE])
 
     assert (list(before), after.put_drain) == ([], True)
@@ -98,7 +98,7 @@ async def test_raised_the_next_sweep_calls_a_drainer(
     assert len((await worker.take()).calls) == 1
 
 
-async def test_a_quota_counts_from_its_change_on(hire: Hire, shelf: Shelf, brakes: Brakes) -> None:
+async def test_a_quota_counts_from_its_change_on(hire: Hire, shelf: Shelf, brakes: Pauses) -> None:
     worker = await hire(Book(shelf))
     await worker.granted("N001")
 
@@ -109,7 +109,7 @@ async def test_a_quota_counts_from_its_change_on(hire: Hire, shelf: Shelf, brake
 
 
 async def test_a_further_request_of_a_call_goes_by_the_new_rules(
-    hire: Hire, shelf: Shelf, brakes: Brakes, redis: Redis
+    hire: Hire, shelf: Shelf, brakes: Pauses, redis: Redis
 ) -> None:
     worker = await hire(Book(shelf))
     call = await sent(await worker.granted("N001"))
@@ -142,7 +142,7 @@ async def test_each_granting_script_refuses_older_rules(worker: Worker, redis: R
 
 
 async def test_a_process_asks_for_the_rules_only_when_they_changed(
-    hire: Hire, shelf: Shelf, brakes: Brakes
+    hire: Hire, shelf: Shelf, brakes: Pauses
 ) -> None:
     book = Book(shelf)
     worker = await hire(book)
@@ -159,7 +159,7 @@ async def test_a_process_asks_for_the_rules_only_when_they_changed(
 
 
 async def test_while_nobody_can_tell_the_rules_nothing_starts_and_nothing_is_lost(
-    hire: Hire, shelf: Shelf, brakes: Brakes
+    hire: Hire, shelf: Shelf, brakes: Pauses
 ) -> None:
     worker = await hire(Book(shelf))
     await brakes.revise(LINE, shelf.change(concurrent=3))
@@ -203,7 +203,7 @@ async def test_a_worker_that_starts_tells_redis_what_it_missed(
 
 
 async def test_an_older_revision_that_comes_late_changes_nothing(
-    hire: Hire, redis: Redis, brakes: Brakes
+    hire: Hire, redis: Redis, brakes: Pauses
 ) -> None:
     await hire()
     await brakes.revise(LINE, 5)
@@ -231,7 +231,7 @@ async def test_a_revision_that_nobody_can_read_is_written_again(
 
 
 async def test_people_see_the_limits_in_force(
-    hire: Hire, shelf: Shelf, brakes: Brakes, redis: Redis
+    hire: Hire, shelf: Shelf, brakes: Pauses, redis: Redis
 ) -> None:
     await hire()
     book = Book(shelf)
@@ -244,7 +244,7 @@ async def test_people_see_the_limits_in_force(
 
 
 async def test_calls_of_before_a_change_accuse_nobody(
-    hire: Hire, shelf: Shelf, brakes: Brakes, redis: Redis
+    hire: Hire, shelf: Shelf, brakes: Pauses, redis: Redis
 ) -> None:
     shelf.rules = Rules(per_second=100, concurrent=100)
     book = Book(shelf)
@@ -263,7 +263,7 @@ async def test_calls_of_before_a_change_accuse_nobody(
 
 
 async def test_the_drainer_that_was_named_is_let_go(
-    hire: Hire, shelf: Shelf, redis: Redis, brakes: Brakes
+    hire: Hire, shelf: Shelf, redis: Redis, brakes: Pauses
 ) -> None:
     worker = await hire(Book(shelf))
     await worker.granted("N001")

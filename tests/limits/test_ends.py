@@ -11,9 +11,10 @@ from limits_bench import NO_PLACES, Hire, Worker, state
 from redis.asyncio import Redis
 
 from limits import ends as ends_module
-from limits.connect import RedisAddress, open_redis
+from limits.connect import open_redis
 from limits.ends import Ends, hearing
 from limits.keys import STATUS
+from limits.server import RedisAddress
 from service.observe.background import Background
 
 SOON = 5.0

@@ -6,9 +6,9 @@ import pytest
 from limits_bench import DEAD, Worker, forget, status
 from redis.asyncio import Redis
 
+from limits.admin.forget import Forgetter
 from limits.archive import ToArchive
 from limits.events import NO_EVENT, EndStream, EventId, parse_event_id
-from limits.forgetting import Forgetter
 from limits.keys import EVENTS
 
 HOUR_MS = 3_600_000

@@ -6,19 +6,20 @@ from collections.abc import AsyncIterator
 
 import pytest
 from held import look, since
-from limits_bench import KEYS, USPS, Hire, Worker, again_in, redis_us, sent, the_lease_ends
+from limits_bench import KEYS, USPS, Hire, Worker, again_in, counted, redis_us, sent, the_lease_ends
 from redis.asyncio import Redis
 from redis.exceptions import OutOfMemoryError
 
+from limits.admin.forget import Forgetter
+from limits.admin.pause import Pauses
+from limits.admin.running import live_workers
+from limits.admin.view import View
 from limits.archive import waiting_of
-from limits.braking import Brakes
 from limits.connect import shared_secret
 from limits.ends import Ends
-from limits.forgetting import Forgetter
 from limits.limiter import Policy
-from limits.memory import MEMORY_FIX, memory_in
-from limits.view import View
-from limits.workers import Who, live_workers
+from limits.server import MEMORY_FIX, memory_in
+from limits.workers import WorkerInfo
 from tracking.call import Granted, NoMemory
 from tracking.line import Line
 from tracking.operation import State
@@ -91,7 +92,7 @@ async def test_what_waits_is_taken_and_ends_while_redis_is_full(
     assert [call.request.number for call in retried.calls] == ["N003"]
     await free.limiter.hand_back(retried.calls[0], 0)
     assert await redis.lrange(KEYS.wait_list, 0, -1) == ["N003"]
-    assert await redis.hget(KEYS.counts, "SUCCESS") == "2"
+    assert await counted(redis, "SUCCESS") == (2,)
 
 
 async def test_a_send_is_reported_while_redis_is_full(
@@ -132,7 +133,7 @@ async def test_a_worker_lives_and_starts_while_redis_is_full(
     hire: Hire, redis: Redis, fill: Fill
 ) -> None:
     secret = await shared_secret(redis, "secret", "first")
-    who = Who("here", 1, "1", 0.0)
+    who = WorkerInfo("here", 1, "1", 0.0)
     await fill.up()
 
     worker = await hire(policy=Policy(who=who))
@@ -151,7 +152,7 @@ async def test_people_see_all_and_may_pause_and_forget_while_redis_is_full(
     await busy.parked("N001", id="op-1")
     await busy.parked("N002")
     await redis.rpush(KEYS.wait_list, "PUSHED")
-    view, brakes = View(redis, lambda _: busy.rules), Brakes(redis, lambda _: busy.rules)
+    view, brakes = View(redis, lambda _: busy.rules), Pauses(redis, lambda _: busy.rules)
     forgetter = Forgetter(redis, lambda _: busy.rules)
     (waits,) = (each["id"] for each in await view.operations_of(USPS, Number("N002")))
     await fill.up()

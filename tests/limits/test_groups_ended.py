@@ -30,8 +30,8 @@ from limits_bench import (
 from redis.asyncio import Redis
 from watched_limits import judged, watched
 
-from limits.forgetting import Forgetter
-from limits.running import running_calls
+from limits.admin.forget import Forgetter
+from limits.admin.running import running_calls
 from tracking.call import Call
 from tracking.errors import NotStarted
 from tracking.line import Line

@@ -221,3 +221,13 @@ def test_what_is_passed_over_on_any_walk_is_nothing_that_a_sweep_would_change(
 
     assert seen[True] > 0
     assert seen[False] > 0, "some sweeps were not needed"
+
+
+async def test_survey_names_each_slug_with_work_once(worker: Worker, redis: Redis) -> None:
+    await worker.granted()
+    await redis.rpush(KEYS.wait_list, "N002")
+    await redis.rpush("wait_list_automatic:dpd-uk", "N003")
+
+    found = await worker.pipeline.run("survey", [KEYS.lines], [f"{USPS} dpd-uk gls"])
+
+    assert sorted(found) == ["dpd-uk", USPS]

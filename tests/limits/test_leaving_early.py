@@ -10,10 +10,10 @@ import pytest
 from limits_bench import FAST, KEYS, USPS, Hire, Worker, counted
 from redis.asyncio import Redis
 
-from limits import pushed_by_hand
-from limits.cancelling import Cancelled, Canceller, Wanted
+from limits.admin import cancel as pushed_by_hand
+from limits.admin.cancel import Cancelled, Canceller, CancelTarget
+from limits.admin.view import View
 from limits.pipeline import MOST_AT_ONCE
-from limits.view import View
 from tracking.call import Full
 from tracking.request import Number, Origin
 
@@ -85,7 +85,7 @@ async def test_what_is_left_is_taken_in_its_order(
     parked: Worker, free: Worker, canceller: Canceller
 ) -> None:
     gone = set(random.Random(7).sample(NAMES, 200))
-    came = [c async for c in canceller.cancel_many([Wanted(USPS, number) for number in gone])]
+    came = [c async for c in canceller.cancel_many([CancelTarget(USPS, number) for number in gone])]
 
     assert sum(each.operations for _, each in came) == 200
     assert parked.rules.concurrent == 1
@@ -95,7 +95,7 @@ async def test_what_is_left_is_taken_in_its_order(
 async def test_when_all_have_left_in_any_order_nothing_stays_behind(
     parked: Worker, redis: Redis, canceller: Canceller
 ) -> None:
-    gone = [Wanted(USPS, number) for number in random.Random(7).sample(NAMES, MANY)]
+    gone = [CancelTarget(USPS, number) for number in random.Random(7).sample(NAMES, MANY)]
     assert len([each async for each in canceller.cancel_many(gone)]) == MANY
 
     assert await counted(redis, "CANCELLED") == (MANY,)
@@ -203,7 +203,7 @@ async def test_numbers_pushed_by_hand_are_found_on_whatever_page_they_stand(
     await redis.rpush(KEYS.wait_list_automatic, "HAND")
     await canceller.cancel(USPS, NAMES[0])
 
-    wanted = [Wanted(USPS, Number(name)) for name in ("HAND", "NOBODY", NAMES[1])]
+    wanted = [CancelTarget(USPS, Number(name)) for name in ("HAND", "NOBODY", NAMES[1])]
     came = [each async for _, each in canceller.cancel_many(wanted)]
 
     assert came == [Cancelled(1), Cancelled(0), Cancelled(1)]
@@ -219,7 +219,7 @@ async def test_no_list_is_read_for_numbers_that_were_asked_for(
     await redis.config_resetstat()
     before = await commands(redis)
 
-    wanted = [Wanted(USPS, number) for number in NAMES[10:40]]
+    wanted = [CancelTarget(USPS, number) for number in NAMES[10:40]]
     assert len([each async for each in canceller.cancel_many(wanted)]) == 30
 
     assert "lrange" not in await done_since(redis, before)

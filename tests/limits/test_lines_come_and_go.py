@@ -18,7 +18,7 @@ from limits_bench import (
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.braking import Brakes
+from limits.admin.pause import Pauses
 from limits.codec import write_rules
 from limits.limiter import Policy
 from limits.rules import NOBODY, Rules
@@ -54,7 +54,7 @@ async def asked_of_the_shop(worker: Worker, redis: Redis) -> None:
         await worker.finish(call)
     call = await worker.granted("N003", slug=Slug(SHOP))
     await worker.limiter.retry(call, failed(brake=AT_ONCE), 0)
-    brakes = Brakes(redis, lambda _: worker.rules)
+    brakes = Pauses(redis, lambda _: worker.rules)
     await brakes.resume(SHOP)
     await brakes.pause(SHOP, None)
     await redis.hset(OF_LINE.wait_unreadable, "wait_requests:~shop N009", "{")

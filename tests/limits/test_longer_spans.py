@@ -9,8 +9,8 @@ from limits_bench import Worker, redis_us
 from redis.asyncio import Redis
 
 from limits import keys
+from limits.admin.statistics import DAY, TEN_MINUTES, Tallies
 from limits.pipeline import Pipeline
-from limits.tallies import DAY, TEN_MINUTES, Tallies
 from tracking.request import Slug
 from tracking.tally import tally_of
 
@@ -214,7 +214,7 @@ async def test_many_parts_are_added_up_in_portions(
     redis: Redis, tallies: Tallies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of 1,200 couriers would hold Redis up for 20 ms."""
-    monkeypatch.setattr("limits.tallies.ADDED_AT_ONCE", 2)
+    monkeypatch.setattr("limits.admin.statistics.ADDED_AT_ONCE", 2)
     at = await now(redis, TEN_MINUTES)
     for n in range(5):
         await happens(redis, f"slug-{n}", at)

@@ -20,6 +20,7 @@ from limits_bench import (
     a_second_goes_by,
     again_in,
     asked,
+    counted,
     failed,
     raw,
     read,
@@ -129,7 +130,7 @@ async def test_a_job_that_comes_again_and_finds_no_slot_waits_once(
 
     assert (first[1], second[1]) == ("parked", "parked")
     assert (first[3], second[3]) == (1, 1)
-    assert await redis.hget(KEYS.counts, "taken_over") == "1"
+    assert await counted(redis, "lost") == (1,)
 
 
 async def test_a_job_that_kills_workers_is_counted_once(hire: Hire, redis: Redis) -> None:
@@ -222,7 +223,7 @@ async def test_the_steps_of_a_finish_may_each_be_repeated(busy: Worker, redis: R
     for _ in range(4):
         await busy.raw(*args)
 
-    assert await redis.hget(KEYS.counts, "SUCCESS") == "121"
+    assert await counted(redis, "SUCCESS") == (121,)
     assert await redis.exists(KEYS.wait_requests, KEYS.calls_leases) == 0
 
 
@@ -276,7 +277,7 @@ async def test_a_cancel_counts_once(busy: Worker, redis: Redis, operation: str) 
 
     await twice(busy, redis, "cancel", "N001", operation, NO_PLACES)
 
-    assert await redis.hget(KEYS.counts, "CANCELLED") == "1"
+    assert await counted(redis, "CANCELLED") == (1,)
 
 
 async def test_reports_may_arrive_twice_and_late(usps: Worker, redis: Redis) -> None:

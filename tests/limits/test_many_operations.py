@@ -85,7 +85,7 @@ async def test_the_slot_of_a_call_stays_taken_until_all_its_operations_have_ende
 
     assert swept == 0
     await free.raw("finish", call.id, ends, "N001", "b", 0)
-    assert await counted(redis, "SUCCESS", "swept") == (150, 0)
+    assert await counted(redis, "SUCCESS", "lost") == (150, 0)
     assert await redis.zcard(KEYS.calls_leases) == 1  # of BUSY
 
 

@@ -10,13 +10,13 @@ from limits_bench import FAST, Hire, Worker, state
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.cancelling import Cancelled, Canceller, Kept
-from limits.forgetting import Forgetter
+from limits.admin.cancel import Cancelled, Canceller, NotCancelled
+from limits.admin.forget import Forgetter
+from limits.admin.running import running_calls
+from limits.admin.snapshot import LineSnapshots
+from limits.admin.view import View
+from limits.admin.violations import Violations
 from limits.limiter import Policy
-from limits.running import running_calls
-from limits.standing import Standings
-from limits.view import View
-from limits.violations import Violations
 from service.client.known import known_of, placed
 from tracking.account import Account
 from tracking.line import TRACKING, Line
@@ -103,7 +103,7 @@ async def test_figures_and_the_judge_of_limits_leave_out_a_kind_that_they_do_not
     await worker.parked("N001", slug=OF_SHOP)
     violations = Violations(lambda _: RULES)
 
-    assert await Standings(redis, lambda _: RULES).read([]) == []
+    assert await LineSnapshots(redis, lambda _: RULES).read([]) == []
     violations.note(1, "e", [(1, "~shop c-1")])
 
     assert violations.counts == {}
@@ -125,6 +125,6 @@ async def test_a_call_that_runs_there_is_not_cut_off_and_may_be_forgotten(redis:
     kept = await canceller.cancel(OF_SHOP, Number("BUSY"), call.operations[0])
     forgotten = await forgetter.forget(OF_SHOP, Number("BUSY"))
 
-    assert kept.kept is Kept.RUNNING
+    assert kept.kept is NotCancelled.RUNNING
     assert (forgotten.ended, forgotten.calls) == (1, (call.call,))
     assert not await redis.keys(f"{keys.HISTORY}~shop:BUSY")

@@ -8,9 +8,9 @@ import pytest
 from limits_bench import ANSWERED, AT_ONCE, FAST, KEYS, USPS, Hire, Worker, failed
 from redis.asyncio import Redis
 
-from limits.braking import Brakes, Resumed
+from limits.admin.pause import Pauses, Resumed
+from limits.admin.view import View
 from limits.limiter import Policy
-from limits.view import View
 from tracking.call import Parked, Swept
 from tracking.line import Line
 
@@ -19,8 +19,8 @@ NOTHING = Resumed(by_hand=False, why="")
 
 
 @pytest.fixture
-async def brakes(redis: Redis) -> Brakes:
-    return Brakes(redis, lambda _: FAST)
+async def brakes(redis: Redis) -> Pauses:
+    return Pauses(redis, lambda _: FAST)
 
 
 async def stop(worker: Worker, why: str = "auth_failed", number: str = "N001") -> None:
@@ -32,7 +32,7 @@ async def swept(worker: Worker) -> list[Swept]:
 
 
 async def test_a_line_that_somebody_pauses_calls_nobody_until_it_is_resumed(
-    worker: Worker, brakes: Brakes, redis: Redis
+    worker: Worker, brakes: Pauses, redis: Redis
 ) -> None:
     await brakes.pause(LINE, None, "the courier moves house")
 
@@ -45,13 +45,13 @@ async def test_a_line_that_somebody_pauses_calls_nobody_until_it_is_resumed(
     assert [call.request.number for call in (await worker.take(claims=True)).calls] == ["N001"]
 
 
-async def test_a_pause_for_a_time_ends_by_itself(brakes: Brakes, redis: Redis) -> None:
+async def test_a_pause_for_a_time_ends_by_itself(brakes: Pauses, redis: Redis) -> None:
     await brakes.pause(LINE, 90.0)
 
     assert 80_000 < await redis.pttl(KEYS.calls_held) <= 90_000
 
 
-async def test_no_answer_ends_a_pause_by_hand(worker: Worker, brakes: Brakes, redis: Redis) -> None:
+async def test_no_answer_ends_a_pause_by_hand(worker: Worker, brakes: Pauses, redis: Redis) -> None:
     call = await worker.granted("N001")
     await brakes.pause(LINE, None)
 
@@ -61,7 +61,7 @@ async def test_no_answer_ends_a_pause_by_hand(worker: Worker, brakes: Brakes, re
 
 
 async def test_what_is_resumed_is_drained_again_by_the_next_sweep(
-    worker: Worker, brakes: Brakes
+    worker: Worker, brakes: Pauses
 ) -> None:
     await stop(worker)
     await worker.parked("N002")
@@ -75,7 +75,7 @@ async def test_what_is_resumed_is_drained_again_by_the_next_sweep(
 
 
 async def test_a_line_between_two_probes_is_resumed_too(
-    worker: Worker, brakes: Brakes, redis: Redis
+    worker: Worker, brakes: Pauses, redis: Redis
 ) -> None:
     await stop(worker)
     await redis.delete(KEYS.calls_paused)
@@ -85,7 +85,7 @@ async def test_a_line_between_two_probes_is_resumed_too(
 
 
 async def test_there_is_nothing_to_resume_in_a_line_that_goes(
-    worker: Worker, brakes: Brakes, redis: Redis
+    worker: Worker, brakes: Pauses, redis: Redis
 ) -> None:
     await worker.limiter.retry(await worker.granted("N001"), failed("courier_down"), 0)
 
@@ -94,7 +94,7 @@ async def test_there_is_nothing_to_resume_in_a_line_that_goes(
 
 
 async def test_a_pause_by_hand_stays_where_only_the_couriers_is_to_end(
-    worker: Worker, brakes: Brakes, redis: Redis
+    worker: Worker, brakes: Pauses, redis: Redis
 ) -> None:
     await stop(worker)
     await brakes.pause(LINE, None)
@@ -105,7 +105,7 @@ async def test_a_pause_by_hand_stays_where_only_the_couriers_is_to_end(
     assert await redis.exists(KEYS.calls_held, KEYS.calls_paused) == 1
 
 
-async def test_a_refusal_is_marked_with_what_was_refused(hire: Hire, brakes: Brakes) -> None:
+async def test_a_refusal_is_marked_with_what_was_refused(hire: Hire, brakes: Pauses) -> None:
     worker = await hire(policy=Policy(mark_of=lambda line: f"mark of {line}"))
     await stop(worker, "auth_failed")
     other = Line("ups")
@@ -114,7 +114,7 @@ async def test_a_refusal_is_marked_with_what_was_refused(hire: Hire, brakes: Bra
 
 
 @pytest.mark.parametrize("why", ["courier_down", "rate_limited"])
-async def test_nothing_else_is_marked(hire: Hire, brakes: Brakes, why: str) -> None:
+async def test_nothing_else_is_marked(hire: Hire, brakes: Pauses, why: str) -> None:
     worker = await hire(policy=Policy(mark_of=lambda line: f"mark of {line}"))
     await stop(worker, why)
 
@@ -133,7 +133,7 @@ async def test_people_are_shown_the_pause_that_lasts_longer(
     worker: Worker, redis: Redis, seconds: float | None, shown: tuple[str, str]
 ) -> None:
     await stop(worker)
-    await Brakes(redis, lambda _: FAST).pause(LINE, seconds, "moving house")
+    await Pauses(redis, lambda _: FAST).pause(LINE, seconds, "moving house")
     await redis.zadd("tracking:workers", {json.dumps({"token": "t"}): 9e15})
 
     (view,) = await View(redis, lambda _: FAST).lines([LINE])

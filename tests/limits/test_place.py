@@ -21,9 +21,9 @@ from limits_bench import (
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.braking import Brakes
+from limits.admin.pause import Pauses
+from limits.admin.view import Place, View
 from limits.rules import Rules
-from limits.view import Place, View
 from tracking.line import Line
 from tracking.operation import State
 from tracking.request import Number, Origin
@@ -136,7 +136,7 @@ async def test_nobody_knows_when_a_pause_by_hand_ends_that_has_no_end(
     busy: Worker, redis: Redis
 ) -> None:
     await busy.parked("N001")
-    await Brakes(redis, lambda _: busy.rules).pause(LINE, None, "moving house")
+    await Pauses(redis, lambda _: busy.rules).pause(LINE, None, "moving house")
 
     place = await place_of(redis, "N001", busy.rules)
 

@@ -22,8 +22,8 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
+from limits.admin.snapshot import LineSnapshots
 from limits.rules import Rules
-from limits.standing import Standings
 from tracking.call import Ended, Full, Parked, TooLate
 from tracking.operation import State
 from tracking.request import Origin
@@ -36,7 +36,7 @@ async def re_checked(worker: Worker, number: str, operation: str, **more: Any) -
 
 
 async def room(redis: Redis, worker: Worker, most: int, within: float) -> int:
-    return await Standings(redis, lambda _: worker.rules).room(USPS, most, within)
+    return await LineSnapshots(redis, lambda _: worker.rules).room(USPS, most, within)
 
 
 async def test_a_re_check_takes_the_place_of_the_older_one_of_its_parcel(

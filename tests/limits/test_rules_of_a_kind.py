@@ -22,8 +22,8 @@ from limits_bench import (
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.cancelling import Canceller
-from limits.forgetting import Forgetter
+from limits.admin.cancel import Canceller
+from limits.admin.forget import Forgetter
 from tracking.line import TRACKING, courier_line
 from tracking.operation import State
 from tracking.request import Number

@@ -8,11 +8,11 @@ import pytest
 from limits_bench import KEYS, USPS, Hire, a_millisecond_goes_by, redis_us
 from redis.asyncio import Redis
 
+from limits.admin.view import View
 from limits.limiter import Policy
 from limits.rules import Rules
 from limits.scatter import FEWEST, LAST, Scatter
-from limits.view import View
-from limits.workers import Who
+from limits.workers import WorkerInfo
 from tracking.line import Line
 
 SET = Rules(guard_ms=20, guard_most_ms=100)
@@ -128,7 +128,7 @@ async def test_a_lane_of_a_wider_guard_is_not_taken_for_one_of_a_clock_that_step
 
 
 async def test_workers_tell_what_guard_fits(hire: Hire, redis: Redis) -> None:
-    worker = await hire(SET, Policy(who=Who("here", 1, "1", 0.0)))
+    worker = await hire(SET, Policy(who=WorkerInfo("here", 1, "1", 0.0)))
     for seconds in evenly(0.5):
         worker.limiter._scatter.note(USPS, seconds)  # noqa: SLF001 - as permits do
     await a_millisecond_goes_by(redis)

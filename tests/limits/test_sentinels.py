@@ -1,30 +1,37 @@
-"""Redis under Sentinels: who is asked, and how soon after a promotion."""
+"""A Redis with Sentinels and replicas: who is asked, and what counts there."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from limits_bench import FAST, KEYS, USPS, Hire, until
+import redis as blocking
+from limits_bench import FAST, KEYS, USPS, Hire, Worker, until
 from redis.asyncio import Redis
 from redis.asyncio.sentinel import Sentinel
 
-from devstack.sentinels import PASSWORD, SERVICE, Watched
-from devstack.servers import Server
+from devstack.kinds import HOST, REDIS
+from devstack.sentinels import PASSWORD, SERVICE, Watched, cut_off
+from devstack.sentinels import watched as running_watched
+from devstack.servers import Server, running
 from limits import connect, replicas
-from limits.braking import Brakes
-from limits.cancelling import Canceller
-from limits.connect import RedisAddress, open_redis, shared_secret
+from limits.admin.cancel import Canceller
+from limits.admin.forget import Forgetter
+from limits.admin.pause import Pauses
+from limits.connect import open_redis, shared_secret, watched_priorities
 from limits.epoch import Loss
-from limits.forgetting import Forgetter
+from limits.replicas import confirmations
+from limits.server import RedisAddress
 from service.config.address import host_and_port
 from service.flow.tasks import keep_trying
-from tracking.call import Call, Parked
+from service.preflight.judgement import Grade, judge_redis
+from service.preflight.probe import read_redis
+from tracking.call import Call, Granted, Parked
 from tracking.errors import LimitsDown
 from tracking.line import courier_line
 from tracking.request import Number
@@ -137,8 +144,8 @@ async def test_what_a_person_does_counts_when_a_replica_has_it(
         lambda: Canceller(client, rules_of).cancel(USPS, number),
         lambda: Forgetter(client, rules_of).forget(USPS, number),
         lambda: Forgetter(client, rules_of).clear_outputs({"usps:N001": 1 << 60}),
-        lambda: Brakes(client, rules_of).pause(courier_line(USPS), 60.0),
-        lambda: Brakes(client, rules_of).resume(courier_line(USPS)),
+        lambda: Pauses(client, rules_of).pause(courier_line(USPS), 60.0),
+        lambda: Pauses(client, rules_of).resume(courier_line(USPS)),
     ]
     replica = watched.other(watched.primary())
 
@@ -201,3 +208,114 @@ async def test_a_frozen_primary_is_left_within_seconds_of_a_promotion(
         took = await serving - promoted
     measured["scripts are answered after a promotion by Sentinels"] = [f"{took:.2f} s"]
     assert took < BACK_SECONDS
+
+
+@pytest.fixture
+def three() -> Iterator[Watched]:
+    with running_watched(replicas=2) as found:
+        yield found
+
+
+async def granted(worker: Worker, number: str) -> bool:
+    with suppress(LimitsDown):
+        return isinstance(await worker.admit(number), Granted)
+    return False
+
+
+@pytest.mark.prove
+async def test_of_two_sides_of_a_partition_only_the_one_with_most_servers_calls(
+    three: Watched, hire: Hire
+) -> None:
+    address = address_of(three)
+    old = await hire(replace(FAST, concurrent=2), address=address, watched=True, quiet_seconds=0.0)
+    assert await granted(old, "N001")
+    first, second, third = three.servers
+    cut_off(three, (first, second))
+    await asyncio.to_thread(three.await_promotion, third)
+
+    promoted = Redis.from_url(third.url)
+    assert (await promoted.info("replication"))["role"] == "master"
+    await promoted.aclose()
+    on_the_old_side = [await granted(old, f"O{n}") for n in range(3)]
+    with pytest.raises(LimitsDown, match="too few replicas"):
+        await hire(replace(FAST, concurrent=2), address=address, watched=True, quiet_seconds=0.0)
+
+    assert on_the_old_side == [True, False, False], "it has most servers, and goes on"
+
+
+@pytest.mark.prove
+async def test_a_preferred_replica_is_found(three: Watched) -> None:
+    async with open_redis(address_of(three)) as client:
+        assert await watched_priorities(client) == [100, 100]
+        assert await confirmations(client) == 1
+        assert Grade.LOSES not in {each.grade for each in judge_redis(await read_redis(client))}
+
+        async with Redis.from_url(three.other(three.primary()).url) as admin:
+            await admin.config_set("replica-priority", 10)
+
+        async def is_refused() -> bool:
+            found = judge_redis(await read_redis(client))
+            return "has servers of different replica-priority (10, 100)" in {
+                each.what for each in found if each.grade is Grade.LOSES
+            }
+
+        await until(is_refused)
+
+
+BACK_SECONDS_DEMOTED = 5.0
+
+
+class Address:
+    """An address that stays while what it leads to changes: a virtual IP, or a name."""
+
+    def __init__(self, leads_to: Server) -> None:
+        self.leads_to = leads_to
+        self.connections = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        there = await asyncio.open_connection(self.leads_to.host, self.leads_to.port)
+        await asyncio.gather(_copy(reader, there[1]), _copy(there[0], writer))
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await reader.read(65_536):
+            writer.write(data)
+    writer.close()
+
+
+@asynccontextmanager
+async def address_of_demoted(server: Server) -> AsyncIterator[tuple[Address, str]]:
+    address = Address(server)
+    async with await asyncio.start_server(address.serve, HOST, 0) as listener:
+        yield address, f"redis://{HOST}:{listener.sockets[0].getsockname()[1]}/0"
+
+
+async def test_a_demoted_redis_is_left_at_once_for_the_one_that_its_address_leads_to(
+    hire: Hire, measured: dict[str, list[str]]
+) -> None:
+    async with AsyncExitStack() as closing:
+        old, new = closing.enter_context(running(REDIS)), closing.enter_context(running(REDIS))
+        address, url = await closing.enter_async_context(address_of_demoted(old))
+        worker = await hire(address=RedisAddress(url))
+        await worker.granted("N001")
+        made = address.connections
+
+        address.leads_to = new
+        with blocking.Redis.from_url(old.url) as admin:
+            admin.replicaof(new.host, new.port)
+        failed = time.monotonic()
+        with pytest.raises(LimitsDown, match="is a replica and takes no writes"):
+            await worker.admit("N002")
+
+        async def served() -> bool:
+            with suppress(LimitsDown):
+                return bool(await worker.admit("N002"))
+            return False
+
+        await until(served)
+        took = time.monotonic() - failed
+        measured["a demoted Redis is left after"] = [f"{took:.2f} s"]
+        assert took < BACK_SECONDS_DEMOTED
+        assert address.connections == made + 1

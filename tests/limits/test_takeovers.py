@@ -17,9 +17,9 @@ from devstack.kinds import REDIS
 from devstack.nursery import Nursery
 from devstack.sentinels import Watched
 from devstack.servers import running, start_server
-from limits.connect import RedisAddress
 from limits.epoch import Loss
 from limits.keys import EPOCH, SERVER
+from limits.server import RedisAddress
 from service.flow.tasks import keep_trying
 from tracking.call import Granted, Parked
 from tracking.errors import LimitsDown

@@ -1,4 +1,4 @@
-"""What happened is counted once, by every script that makes it happen."""
+"""What scripts count (lua/lib/tallies.lua), and quantiles of it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from dataclasses import replace
 from importlib.resources import files
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from limits_bench import (
     DEAD,
     FAST,
@@ -27,7 +29,7 @@ from redis.asyncio import Redis
 from limits import keys
 from tracking.call import Call, Full, Parked, Reused
 from tracking.request import Slug
-from tracking.tally import BOUNDS_MS, Tally, tally_of
+from tracking.tally import BOUNDS_MS, MORE, Histogram, Tally, tally_of
 
 SCRIPT = (files("limits") / "lua/lib/tallies.lua").read_text()
 
@@ -208,8 +210,7 @@ async def test_what_one_script_does_to_many_is_written_once_for_each_slug(
 
     after = await redis.info("commandstats")
     counted = [each["cmdstat_hincrby"]["calls"] for each in (before, after)]
-    # For each slug also `SUCCESS` of tracking:counts.
-    assert counted[1] - counted[0] == 2 * 2 + 1
+    assert counted[1] - counted[0] == 2 + 1
     assert [(await tallied(redis, slug)).operations for slug in slugs] == [6, 6]
 
 
@@ -239,3 +240,33 @@ def test_scripts_name_what_they_count_as_we_do(name: str) -> None:
     assert f"'{name}'" in SCRIPT
     assert keys.ten_seconds(7) == "tracking:stats1:7"
     assert keys.ten_minutes(7, "usps") == "tracking:stats2:usps:7"
+
+
+BOUNDS = [*map(str, BOUNDS_MS), MORE]
+
+
+@pytest.mark.parametrize(
+    ("counts", "share", "seconds"),
+    [
+        ({}, 0.5, None),
+        ({"100": 10}, 0.5, 0.05),
+        ({"250": 4}, 1.0, 0.25),
+        ({"100": 50, "1000": 50}, 0.5, 0.1),
+        ({"100": 90, "1000": 10}, 0.95, 0.75),
+        ({"100": 98, "more": 2}, 0.99, 86_400.0),
+    ],
+)
+def test_a_quantile_lies_within_its_bounds(
+    counts: dict[str, int], share: float, seconds: float | None
+) -> None:
+    assert Histogram(Counter(counts)).quantile(share) == pytest.approx(seconds)
+
+
+@given(st.dictionaries(st.sampled_from(BOUNDS), st.integers(1, 1_000), min_size=1))
+def test_a_greater_share_takes_at_least_as_long(counts: dict[str, int]) -> None:
+    histogram = Histogram(Counter(counts))
+
+    found = [histogram.quantile(share) or 0.0 for share in (0.0, 0.5, 0.95, 0.99, 1.0)]
+
+    assert found == sorted(found)
+    assert found[-1] <= BOUNDS_MS[-1] / 1000

@@ -12,8 +12,8 @@ from limits_bench import ANSWERED, KEYS, USPS, Hire
 from redis.asyncio import Redis
 from watched_limits import judged, watched
 
+from limits.admin.violations import EXEMPT_US, LAG_US, Entry, Violations, judging
 from limits.rules import Rules
-from limits.violations import EXEMPT_US, LAG_US, Entry, Violations, judging
 from service.observe.background import Background
 from tracking.line import courier_line
 
@@ -190,7 +190,7 @@ async def test_who_judges_ends_although_a_cancellation_is_swallowed(
             await asyncio.sleep(60)
         return after
 
-    monkeypatch.setattr("limits.violations.look", swallowing)
+    monkeypatch.setattr("limits.admin.violations.look", swallowing)
 
     async with asyncio.timeout(5), judging(redis, lambda _: RULES, Background().beside):
         await asked.wait()

@@ -341,7 +341,7 @@ class Walk(Sender):
         self.ask(Step("cancel", ("", "", NO_PLACES), lambda _: None), sent=sent)
 
     def places(self, number: str) -> str:
-        """Where a number stands, as limits/pushed_by_hand.py finds it."""
+        """Where a number stands, as limits/admin/cancel.py finds it."""
         self.flush()
         return places_of(self.redis, number)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from redis.asyncio import Redis
 
 from limits import keys
+from limits.admin.violations import ANY, LAG_US, Entry, Violations, look
 from limits.rules import Rules
-from limits.violations import ANY, LAG_US, Entry, Violations, look
 from tracking.line import Line
 
 

@@ -17,8 +17,8 @@ from redis.asyncio import Redis as AsyncRedis
 from devstack.kinds import BEANSTALKD, Durability
 from devstack.kinds import REDIS as REDIS_SERVER
 from devstack.servers import Server, running
-from limits.connect import RedisAddress, open_redis
-from limits.memory import Memory
+from limits.connect import open_redis
+from limits.server import Memory, RedisAddress
 from service.config.schema import Beanstalkd, Config, Mongodb
 from service.config.schema import Redis as RedisSection
 from service.preflight.judgement import (

@@ -13,7 +13,7 @@ from chaos.scale import Scale
 SCALE = Scale.short(seed=166)
 WANTED = frozenset(
     {
-        *("swept", "drains", "retried"),
+        *("lost", "repeated"),
         *("server is away", "server is back", "process died", "job is malformed"),
         *("answer lost", "answer cannot be stored", "document is refused"),
     }

@@ -75,7 +75,7 @@ GOOD = Evidence(
     documents=(document("named", "PARCEL2"), document("plain", "PARCEL4")),
     dead=(),
     states={"one": "SUCCESS"},
-    counts={"named": {"SUCCESS": 1, "swept": 1}, "plain": {"SUCCESS": 1}},
+    counts={"named": {"SUCCESS": 1, "lost": 1}, "plain": {"SUCCESS": 1}},
     calls=(call("PARCEL2", 0.0, 0.5),),
     left=(),
     quiet_seconds=1.0,
@@ -124,7 +124,7 @@ def test_a_request_whose_id_a_borrower_brought_first_is_refused_or_lost() -> Non
 def test_the_end_of_an_automatic_request_is_known_for_minutes_only() -> None:
     wish = Wish(Kind.AUTOMATIC, "named", "PARCEL8", "recheck")
     evidence = replace(GOOD, puts=(*GOOD.puts, put(wish), put(replace(wish, kind=Kind.TWICE))))
-    evidence = replace(evidence, counts={**GOOD.counts, "named": {"SUCCESS": 2, "swept": 1}})
+    evidence = replace(evidence, counts={**GOOD.counts, "named": {"SUCCESS": 2, "lost": 1}})
 
     assert found(evidence) == ["I1", "I1"]
     stored = (*GOOD.documents, document("named", "PARCEL8"))
@@ -307,9 +307,9 @@ def test_a_fault_or_repair_that_never_came_fails_the_run() -> None:
     run = replace(GOOD, meanwhile=seen)
     kinds = frozenset({"redis killed", "disk full"})
 
-    assert [each.what for each in missed(run, kinds, frozenset({"swept", "retried"}))] == [
+    assert [each.what for each in missed(run, kinds, frozenset({"lost", "repeated"}))] == [
         "never came: disk full",
-        "never needed: retried",
+        "never needed: repeated",
     ]
 
 

@@ -76,7 +76,7 @@ def test_while_mongodb_is_away_for_five_minutes_nothing_begins_and_no_job_goes_r
     assert seen.calls[FOUND_OUT] == seen.calls[BACK] > 0, "no call begins"
     assert set(seen.drains.values()) <= {1}, "at most one drain job per line"
     assert outcome.repairs["drain job put again"] == 0, "nobody had to be looked for"
-    assert (outcome.repairs["retried"], outcome.repairs["swept"]) == (0, 0), "nothing is charged"
+    assert (outcome.repairs["repeated"], outcome.repairs["lost"]) == (0, 0), "nothing is charged"
     assert outcome.repairs["handed back"] > 0, "some ran when it went"
 
 
@@ -88,4 +88,4 @@ def test_where_only_replies_of_redis_are_lost_no_call_is_stranded() -> None:
 
     assert outcome.breaches == ()
     assert outcome.faults["redis: answer lost"] > 20
-    assert (outcome.repairs["swept"], outcome.repairs["taken_over"]) == (0, 0)
+    assert outcome.repairs["lost"] == 0

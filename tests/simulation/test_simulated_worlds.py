@@ -63,7 +63,7 @@ def test_a_seed_is_the_same_run_every_time_in_every_process(told: dict[str, Any]
         assert digests == {told["digests"][str(seed)]}
 
 
-UNNEEDED = ("drain job put again", "lease expired", "relisted", "swept", "taken_over")
+UNNEEDED = ("drain job put again", "lease expired", "lost")
 
 
 def test_where_nothing_breaks_nothing_is_repaired() -> None:

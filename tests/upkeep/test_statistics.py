@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.tallies import DAY, Tallies
+from limits.admin.statistics import DAY, Tallies
 from service.results.connection import Store
 from service.results.days import read_days, save_days
 from service.results.names import Names

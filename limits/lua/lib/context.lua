@@ -100,7 +100,7 @@ do
       local courier = string.match(name, '^[^@]*')
       known = {
         line = name, slug = courier, at = at, names = names_of(list, name, courier),
-        counts = {}, sizes = {}, clamped = {}, dropped = {}, changed = {}, entries = {},
+        counts = {}, ended = {}, sizes = {}, clamped = {}, dropped = {}, changed = {}, entries = {},
         signs = false, order = false, later = false, average = false,
         listed = false, moved = false, busy = false, leased = false, started = false,
       }
@@ -168,7 +168,7 @@ do
   end
 end
 
--- What was measured of calls, apart from lanes and leases: for limits/violations.py, once a script.
+-- What was measured of calls, apart from lanes and leases: for limits/admin/violations.py, once a script.
 local measured = {}
 local function note_measured(what)
   measured[#measured + 1] = line

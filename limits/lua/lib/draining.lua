@@ -33,7 +33,6 @@ local function call_drainer(who)
   if token == 'tube:' .. who then return 1 end
   if token then return 0 end
   set_sign(DRAINS, DRAINER, 'tube:' .. who .. ' ' .. digits(now), TUBE_MS)
-  count('drains')
   return 1
 end
 

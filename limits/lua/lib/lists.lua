@@ -7,8 +7,8 @@ before its turn leaves a gap, an empty entry, that a taker passes over. A number
 the end, has no record and changes no position.
 
 wait_order:<line> holds of each list the position of its first entry and how many gaps it has, as long
-as somebody waits in one of them. Should people have taken entries out by hand, a number is searched
-for where it would stand, and then from the head on; `lost`: how far sweeps have looked for those.
+as somebody waits in one of them. Should people have taken entries out by hand, a number that leaves is
+searched for where it would stand, and then from the head on.
 ]]
 local function list_of(record)
   return record.auto and AUTOMATIC or MANUAL

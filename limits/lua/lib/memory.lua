@@ -20,7 +20,8 @@ and for the end of the script (`closing`):
 listed    a list changed, so the flag's time may be another one; moved: its order did
 changed   zsets whose size changed, so their projection does; leased, started: it grew
 busy      somebody waits or is called
-counts    what happened, to be added to tracking:counts
+counts    what scripts decide by, to be added to tracking:counts
+ended     how many operations ended how, in this script
 ]]
 
 -- Whether nobody waits, in a list or behind a call, nobody drains and nothing is paused: in most scripts
@@ -174,20 +175,25 @@ local function set_average(us)
   call('HSET', COUNTS, 'call_us', digits(us))
 end
 
+-- By these counts scripts decide: `calls`, `further` requests of calls, `open` operations.
 local function count(name, by)
   known.counts[name] = (known.counts[name] or 0) + (by or 1)
 end
 
--- By how much `count` has changed it in this script.
-local function counted(name)
-  return known.counts[name] or 0
+local function count_end(state)
+  known.ended[state] = (known.ended[state] or 0) + 1
+end
+
+-- How many operations ended so in this script.
+local function ended_as(state)
+  return known.ended[state] or 0
 end
 
 -- How many operations with an id wait or run, and how many of them are AUTOMATIC.
 local function open_operations()
   known.open = known.open or call('HMGET', COUNTS, 'open', 'open_automatic')
-  return tonumber(known.open[1] or 0) + counted('open'),
-    tonumber(known.open[2] or 0) + counted('open_automatic')
+  return tonumber(known.open[1] or 0) + (known.counts.open or 0),
+    tonumber(known.open[2] or 0) + (known.counts.open_automatic or 0)
 end
 
 -- An operation with an id begins to wait or run (1), or does so no more (-1).
@@ -257,7 +263,6 @@ do
     end
   end
 
-  -- What happened.
   local function close_counts()
     for name, by in pairs(known.counts) do
       -- What builds before this one did not count must not be taken off.

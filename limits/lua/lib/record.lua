@@ -31,7 +31,6 @@ local function record_in(key, field, text)
   if not text or record then return record or nil end
   call('HSET', UNREADABLE, key .. ' ' .. field, text)
   call('HDEL', key, field)
-  count('unreadable')
   return nil
 end
 

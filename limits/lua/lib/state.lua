@@ -175,7 +175,7 @@ do
 
   local function note_end(id, operation, was, verdict)
     if rules.operations then write_end(id, operation, was, verdict) end
-    count(verdict.state)
+    count_end(verdict.state)
     tally_end(operation, verdict)
   end
 
@@ -191,14 +191,11 @@ do
   end
 
   -- Brings an operation, as it was read, to another state. verdict: of an end; of RUNNING, `started`.
-  -- Returns false when it must not go there: that is counted, and nothing is changed. Of a line that has no
-  -- operations nothing is written: the record of its number alone tells where a request stands.
+  -- Returns false when it must not go there: nothing is changed then. Of a line that has no operations nothing is
+  -- written: the record of its number alone tells where a request stands.
   function move(id, operation, state, verdict)
     local was = operation.status or 'NONE'
-    if not string.find(MOVES[was] or '', state, 1, true) then
-      count('refused_moves')
-      return false
-    end
+    if not string.find(MOVES[was] or '', state, 1, true) then return false end
     budget.left = budget.left - 1
     if ENDED[state] then
       note_end(id, operation, was, verdict)

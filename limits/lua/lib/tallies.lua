@@ -1,6 +1,6 @@
 --[[
 tallies: how much happened of what, added once a script to two hashes of this moment: one of 10 s over
-all lines, kept for an hour, and one of 10 minutes for each slug, kept for a week. limits/tallies.py makes
+all lines, kept for an hour, and one of 10 minutes for each slug, kept for a week. limits/admin/statistics.py makes
 longer spans of them.
 
 Their fields count

@@ -102,7 +102,7 @@ do
   -- Ends everybody who waits for a number; `places`: as for `end_pushed`. Returns how many ended now,
   -- and whether all were looked at; else call again.
   function end_waiting(number, verdict, places)
-    local before, looked = counted(verdict.state), true
+    local before, looked = ended_as(verdict.state), true
     -- Pushed by hand it may be anything, also the name of the field that holds no record.
     local record = number ~= '!relist' and read_record(REQUESTS, number)
     if not record then
@@ -111,7 +111,7 @@ do
       looked = end_where(number, record, verdict, everyone)
       if looked then drop(number, record) else write_record(REQUESTS, number, record) end
     end
-    return counted(verdict.state) - before, looked
+    return ended_as(verdict.state) - before, looked
   end
 
   -- The next number of a list, '' when more gaps are to be passed over.

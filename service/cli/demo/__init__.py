@@ -43,7 +43,7 @@ from service.cli.demo.stage import (
 from service.cli.exit_codes import Exit
 from service.cli.settings import HOME
 from service.client.connections import view_of
-from service.client.look import LineView
+from service.client.look import LineSnapshot
 from service.client.producer import Placing, Producer
 from service.config.load import load
 from service.config.schema import Config
@@ -147,7 +147,7 @@ def _count(database: Database[Document], collection: str) -> Counter[str]:
     return Counter({group["_id"] or "": group["count"] for group in groups})
 
 
-async def _views(config: Config) -> list[LineView]:
+async def _views(config: Config) -> list[LineSnapshot]:
     async with view_of(config) as view:
         return await view.lines(courier_line(Slug(each.slug)) for each in COURIERS)
 

@@ -28,7 +28,7 @@ from service.cli.demo.script import (
     PROCESSES,
     requests,
 )
-from service.client.look import LineView
+from service.client.look import LineSnapshot
 from tracking.line import Line
 
 PLAIN_EVERY_SECONDS = 3.0
@@ -48,7 +48,7 @@ class Progress:
     put: Mapping[str, int]
     stored: Mapping[str, int]
     dead: Mapping[str, int]
-    lines: Sequence[LineView]
+    lines: Sequence[LineSnapshot]
     news: str
 
 

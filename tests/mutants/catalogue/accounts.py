@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-APART = "limits/test_accounts_apart.py"
+APART = "limits/test_accounts.py"
 DOCUMENTS = "results/test_own_documents.py"
 UNLOCKED = "door/test_unlocked_over_http.py"
 
@@ -55,7 +55,7 @@ MUTANTS = (
         old="  while #ids > 0 do\n    take(ids)\n",
         new="  while #ids > 0 do\n",
         tests=(
-            "limits/test_parting_accounts.py::test_every_request_of_a_shared_store_is_answered_by_a_call_of_its_own_account",
+            "limits/test_accounts.py::test_every_request_of_a_shared_store_is_answered_by_a_call_of_its_own_account",
         ),
     ),
     Mutant(
@@ -64,7 +64,7 @@ MUTANTS = (
         where="limits/lua/lib/record.lua",
         old="return not answer.accounts and (asked.auto",
         new="return (asked.auto",
-        tests=("limits/test_parting_accounts.py::test_an_answer_of_a_version_before_is_nobodys",),
+        tests=("limits/test_accounts.py::test_an_answer_of_a_version_before_is_nobodys",),
     ),
     Mutant(
         name="an answer is fresh for who names a field that it was not asked with",

@@ -28,7 +28,7 @@ MUTANTS = (
     Mutant(
         name="the end of a request without an id names its forgotten parcel",
         breaks="I8",
-        where="limits/forgetting.py",
+        where="limits/admin/forget.py",
         old="    hidden = keys.status(_sha1(identity))",
         new="    hidden = keys.status(f'{identity}:')",
         tests=(REDIS + "test_nothing_in_redis_names_a_forgotten_number",),
@@ -36,7 +36,7 @@ MUTANTS = (
     Mutant(
         name="the stream of ends names a forgotten parcel",
         breaks="I8",
-        where="limits/forgetting.py",
+        where="limits/admin/forget.py",
         old="                await self._redis.xdel(keys.EVENTS, *gone)\n",
         new="                pass\n",
         tests=(REDIS + "test_nothing_in_redis_names_a_forgotten_number",),

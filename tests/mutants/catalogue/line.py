@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-CANCEL = "limits/test_cancel_waiting.py::"
+CANCEL = "limits/test_cancelling.py::"
 DRAINER = "limits/test_drainer.py::"
 EXPIRY = "limits/test_expiry.py::"
 FLAG = "limits/test_flag_estimate.py::"

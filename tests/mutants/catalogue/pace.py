@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-CLOCK = "limits/test_redis_clock.py::"
+CLOCK = "limits/test_clock.py::"
 LINES = "limits/test_lines_of_limits.py::"
-LEAPS = "limits/test_clock_leaps.py::"
+LEAPS = "limits/test_clock.py::"
 FLAWS = "limits/test_original_flaws.py::"
 PACE = "limits/test_pace.py::"
 PERMIT = "limits/test_call_permit.py::"
@@ -295,7 +295,7 @@ MUTANTS = (
     Mutant(
         name="a start too many in a second is not told",
         breaks="I3",
-        where="limits/violations.py",
+        where="limits/admin/violations.py",
         old="if len(self._last) > rules.per_second:",
         new="if len(self._last) > rules.per_second + 2:",
         tests=(VIOLATIONS + "test_a_deleted_lane_lets_too_many_start_and_each_is_counted",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 BROKEN = "limits/test_broken_keys.py::"
-DEMOTED = "limits/test_demoted_redis.py::"
+DEMOTED = "limits/test_sentinels.py::"
 DRAINER = "limits/test_drainer.py::"
 FULL = "limits/test_full_redis.py::"
 FORGETS = "limits/test_redis_forgets.py::"
@@ -41,7 +41,7 @@ MUTANTS = (
     Mutant(
         name="nobody can pause a courier while Redis is full",
         breaks="I7",
-        where="limits/memory.py",
+        where="limits/server.py",
         old="redis.call('DEL', KEYS[1])\n",
         new="",
         tests=(FULL + "test_people_see_all_and_may_pause_and_forget_while_redis_is_full",),
@@ -49,7 +49,7 @@ MUTANTS = (
     Mutant(
         name="a status that cannot be read ends forget half done",
         breaks="I8",
-        where="limits/forgetting.py",
+        where="limits/admin/forget.py",
         old="    except msgspec.MsgspecError:\n",
         new="    except ZeroDivisionError:\n",
         tests=(
@@ -363,7 +363,7 @@ MUTANTS = (
         where="limits/lua/sweep.lua",
         old="    call('HSET', REQUESTS, '!relist', is_cut and (from or '0') or ahead)\n",
         new="",
-        tests=("limits/test_relisting.py::test_a_long_deleted_list_is_written_again_in_steps",),
+        tests=("limits/test_lists_by_hand.py::test_a_long_deleted_list_is_written_again_in_steps",),
     ),
     Mutant(
         name="what a scan gives at once is put back at once, however much it is",
@@ -372,24 +372,26 @@ MUTANTS = (
         old="is_cut = relisted and budget.left <= 0",
         new="is_cut = false",
         tests=(
-            "limits/test_relisting.py::test_a_scan_that_gives_all_at_once_is_worked_off_in_steps",
+            "limits/test_lists_by_hand.py::test_a_scan_that_gives_all_at_once_is_worked_off_in_steps",
         ),
     ),
     Mutant(
         name="a list that somebody deleted stays deleted",
         breaks="I1 I7",
         where="limits/lua/sweep.lua",
-        old="  more = more or relist() or find_lost()\n",
+        old="  more = more or relist()\n",
         new="",
         tests=(RECOVERY + "test_a_list_that_somebody_deleted_is_written_again",),
     ),
     Mutant(
-        name="a number that a person took out of a list waits until the line is empty",
+        name="what has no place waits until nobody has one",
         breaks="I7",
         where="limits/lua/sweep.lua",
-        old="more or relist() or find_lost()",
-        new="more or relist()",
-        tests=("limits/test_taken_out_by_hand.py::test_it_goes_to_the_end_of_its_list",),
+        old="(from or may_have_no_place())",
+        new="(from or nobody_waits())",
+        tests=(
+            "limits/test_lists_by_hand.py::test_a_deleted_list_is_written_again_while_others_wait",
+        ),
     ),
     Mutant(
         name="a call without a lease is passed over by the sweeper",
@@ -413,7 +415,7 @@ MUTANTS = (
         where="limits/lua/survey.lua",
         old="if not found[line]\n",
         new="if found[line]\n",
-        tests=("limits/test_scripts_of_all_slugs.py",),
+        tests=("limits/test_inspection.py",),
     ),
     Mutant(
         name="who comes with the drain job leaves the duty to one who vanished",

@@ -16,7 +16,7 @@ from chaos.scale import COURIERS, LONG_SECONDS, SHORT_SECONDS, Scale, couriers
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 WANTED = frozenset(
     {
-        *("swept", "taken_over", "drains", "retried", "relisted"),
+        *("lost", "repeated"),
         *("server is away", "server is back", "jobs are lost", "sweeper repaired"),
         *("request will be tried again", "courier is paused", "job is malformed"),
         *("process died", "process was silent and is killed", "worker refuses to start"),

@@ -17,6 +17,7 @@ from chaos.sampler import Lease, Look
 from chaos.scale import Scale
 from chaos.tallies import tallies
 from devstack.judge import Call
+from tracking.tally import tally_of
 
 Document = Mapping[str, Any]
 
@@ -55,7 +56,7 @@ class Meanwhile:
 class Evidence:
     """All that the judge looks at.
 
-    `states` holds the end of every operation by its id, `counts` what `tracking:counts:<slug>`
+    `states` holds the end of every operation by its id, `counts` what `tracking:stats2:<slug>`
     holds by slug, `tallies` how many ended how as each place tells, by (place, slug), "" being all;
     `archived` slug and end of each archived operation, by its id (None: nobody looked); `left` what
     never came to an end, `late` what did after its time only, `quiet_seconds` how long that took,
@@ -126,10 +127,11 @@ def _states(arena: Arena, ids: Iterable[str]) -> dict[str, str]:
 def _counts(arena: Arena) -> dict[str, dict[str, int]]:
     with arena.redis() as client:
         return {
-            courier.slug: {
-                str(name): int(count)
-                for name, count in client.hgetall(f"tracking:counts:{courier.slug}").items()
-            }
+            courier.slug: dict(
+                tally_of(
+                    map(client.hgetall, client.keys(f"tracking:stats2:{courier.slug}:[0-9]*"))
+                ).counts
+            )
             for courier in arena.scale.couriers
         }
 

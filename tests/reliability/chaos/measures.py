@@ -14,7 +14,7 @@ from chaos.wishes import Kind
 from devstack import judge
 
 SECOND_NS = 1_000_000_000
-REPAIRS = ("swept", "taken_over", "drains", "retried", "relisted")
+REPAIRS = ("lost", "repeated")
 OUTAGES = (
     "killed",
     "killed for long",

@@ -248,7 +248,7 @@ def _counts(found: Evidence) -> Iterator[Breach]:
             yield Breach("I8", f"{courier.slug}: only {ended} operations counted, {known} ended")
         for name, count in counts.items():
             if count < 0:
-                yield Breach("I5", f"tracking:counts:{courier.slug} {name} is {count}")
+                yield Breach("I5", f"statistics of {courier.slug}: {name} is {count}")
 
 
 def _tallies(found: Evidence) -> Iterator[Breach]:

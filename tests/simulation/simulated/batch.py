@@ -20,21 +20,18 @@ REPAIRS = (
     "cancelled by hand",
     "courier paused",
     "drain job put again",
-    "drains",
     "finish repeated, and ignored",
     "handed back",
     "handed back at a stop",
     "id of another parcel refused",
     "kept waiting by a full redis",
     "lease expired",
+    "lost",
     "recorded as dead",
-    "relisted",
-    "retried",
+    "repeated",
     "script sent again",
     "second request of a call",
     "server is back",
-    "swept",
-    "taken_over",
 )
 """Every kind of repair that some seed of a batch must need: else the batch proves little."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from limits.cancelling import Canceller
-from limits.connect import RedisAddress, open_redis
+from limits.admin.cancel import Canceller
+from limits.connect import open_redis
 from limits.rules import Rules
+from limits.server import RedisAddress
 from service.flow.tasks import keep_trying
 from simulated.commands import execute
 from simulated.exchange import Surroundings

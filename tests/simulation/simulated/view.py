@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from limits_bench import KEYS, USPS
+from limits_bench import USPS
 
 from simulated.commands import execute
 from simulated.keyspace import Keyspace
@@ -45,9 +45,7 @@ class View:
 
     def hgetall(self, key: str) -> Pairs:
         flat = self.do("HGETALL", key)
-        found = dict(zip(flat[::2], flat[1::2], strict=True))
-        ours = key != KEYS.counts
-        return {name: value for name, value in found.items() if ours or name not in ENDS}
+        return dict(zip(flat[::2], flat[1::2], strict=True))
 
     def exists(self, key: str) -> int:
         return int(self.do("EXISTS", key))

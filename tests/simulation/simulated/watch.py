@@ -15,9 +15,10 @@ from limits.script_file import BATCH
 from simulated.keyspace import Hash, Keyspace
 from simulated.trace import Trace
 from simulated.view import ENDS, View
+from tracking.tally import tally_of
 
 STATUS = "tracking:status:"
-COUNTS = "tracking:counts:"
+SPANS = "tracking:stats2:"
 ALIKE = {"survey", "inspect", "started", "epoch", "again"}
 """Scripts that say the same each time that they ask."""
 
@@ -41,6 +42,7 @@ class Watch:
     ended: dict[str, str] = field(default_factory=dict)
     scripts: dict[str, int] = field(default_factory=dict)
     _seen: set[int] = field(default_factory=set)
+    _spans: set[str] = field(default_factory=set)
     _broken: bool = False
 
     def __call__(self, sha: str, keys: Sequence[str], argv: Sequence[str]) -> None:
@@ -61,15 +63,13 @@ class Watch:
             self.trace.breach("I5, I6", f"after {name}: {place.line}: {error}")
 
     def counted(self) -> int:
-        """How many operations the counters of all couriers say have ended."""
-        return sum(
-            int(fields.get(end, 0))
-            for fields in map(self.counts_of, self.rules)
-            for end in sorted(ENDS)
-        )
+        """How many operations the statistics of all couriers say have ended."""
+        return sum(self.happened(end, slug) for slug in self.rules for end in sorted(ENDS))
 
-    def counts_of(self, slug: str) -> Mapping[str, str]:
-        return self.space.of(Hash, f"{COUNTS}{slug}") or {}
+    def happened(self, what: str, slug: str) -> int:
+        """How often it happened to a courier, as its statistics tell."""
+        spans = [each for each in self._spans if each.startswith(f"{SPANS}{slug}:")]
+        return tally_of(self.space.of(Hash, each) or {} for each in spans).counts[what]
 
     def _note_repeats(self, name: str, argv: Sequence[str]) -> None:
         sent = hash((name, *argv))
@@ -82,7 +82,9 @@ class Watch:
     def _look_at_ends(self, name: str) -> None:
         counts = False
         for key in self.space.written:
-            counts = counts or key.startswith(COUNTS)
+            if key.startswith(SPANS):
+                self._spans.add(key)
+                counts = True
             if key.startswith(STATUS):
                 self._look_at_status(key)
         if counts and self.counted() != len(self.ended):

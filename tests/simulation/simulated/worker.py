@@ -8,12 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from limits.connect import RedisAddress, open_redis
-from limits.defects import Defects
+from limits.admin.snapshot import LineSnapshots
+from limits.admin.statistics import Tallies
+from limits.connect import open_redis
 from limits.epoch import take_any
-from limits.standing import Standings
-from limits.tallies import Tallies
-from limits.workers import Who, is_known
+from limits.jobs import Defects
+from limits.server import RedisAddress
+from limits.workers import WorkerInfo, is_known
 from service.config import schema
 from service.flow.tasks import keep_trying
 from service.preflight.judgement import Finding
@@ -75,7 +76,7 @@ async def run_worker(
     """Live until `stop`: connect, take jobs, hand back what is held."""
     config = config_for(plan)
     redis = open_redis(RedisAddress())
-    who = Who(around.running().name, 1, "", around.loop.now)
+    who = WorkerInfo(around.running().name, 1, "", around.loop.now)
     registry: Any = SimulatedRegistry([each.slug for each in plan.slugs])
     lines = AllLines(CourierLines(config, registry))
     book = RulesOfGroups(lines.rules_of, plan)
@@ -89,7 +90,7 @@ async def run_worker(
         registry,
         lines,
         limiter,
-        Standings(redis, book.rules_of, book),
+        LineSnapshots(redis, book.rules_of, book),
         store,
         without_http,
         putter,

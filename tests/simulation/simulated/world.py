@@ -217,7 +217,6 @@ class World:
 
     def _note_repairs(self) -> None:
         for slug in self.plan.slugs:
-            counts = self.watch.counts_of(slug.slug)
-            for kind in ("swept", "taken_over", "retried", "drains", "relisted"):
-                self.trace.repair(kind, int(counts.get(kind, 0)))
+            for kind in ("lost", "repeated"):
+                self.trace.repair(kind, self.watch.happened(kind, slug.slug))
         self.trace.repair("lease expired", self.space.expired_leases)

@@ -1,4 +1,4 @@
-"""Forgetting a parcel: what Redis knows of it, for people who must have it deleted."""
+"""Deletes what Redis knows of a parcel, for people who must have it forgotten."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline as Pipe
 
 from limits import keys
-from limits.accounts import accounts_in
+from limits.admin.accounts import accounts_in
+from limits.admin.cancel import NOWHERE, places_of
+from limits.admin.line_scripts import LineScripts
 from limits.archive import BRIEF_MS
-from limits.clock import Clock
-from limits.codec import write_rules
 from limits.failure import redis_asked
-from limits.memory import RENAME, REPLACE
-from limits.pipeline import Pipeline
-from limits.pushed_by_hand import NOWHERE, places_of
 from limits.replicas import confirmations, done
-from limits.rules import NOBODY, RulesOf
+from limits.rules import RulesOf
+from limits.server import RENAME, REPLACE
 from tracking.account import own_number
 from tracking.line import courier_line
 from tracking.operation import ENDS, anonymous_in
@@ -80,8 +78,7 @@ class Forgetter:
 
     def __init__(self, redis: Redis, rules_of: RulesOf) -> None:
         self._redis = redis
-        self._pipeline = Pipeline(redis, Clock())
-        self._rules_of = rules_of
+        self._scripts = LineScripts(redis, rules_of)
 
     async def forget(self, slug: Slug, number: Number) -> Forgotten:
         """End what waits and what runs for any account, and discard what comes of it."""
@@ -99,16 +96,13 @@ class Forgetter:
     async def _forget(self, slug: Slug, number: str) -> Forgotten:
         """Forget what one account asked (lua/forget.lua)."""
         line = courier_line(slug)
-        rules = write_rules(self._rules_of(line), NOBODY)
         with redis_asked():
             found = {} if "@" in number else await places_of(self._redis, line, [Number(number)])
             places = found.get(Number(number), NOWHERE)
-        args = (rules, b"[]", number, MARK_SECONDS * 1000, json.dumps(places))
+        args = (number, MARK_SECONDS * 1000, json.dumps(places))
         total, more = 0, 1
         while more:
-            at_us, ended, more, call, answers = await self._pipeline.run(
-                "forget", [keys.wait_list(line)], args
-            )
+            at_us, ended, more, call, answers = await self._scripts.run("forget", line, *args)
             total += ended
         return Forgotten(at_us, total, (call,) if call else (), answers)
 

@@ -1,4 +1,4 @@
-"""Reading where operations stand, by their ids or by their parcel. Changes nothing.
+"""Reads operations, by their ids or by their parcel. Changes nothing.
 
 While requests without an id wait, their operation stands in the record of their number only.
 """

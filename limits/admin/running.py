@@ -1,26 +1,37 @@
-"""Which calls run, and which began and never ended. Changes nothing.
+"""Lists the workers that live and the calls in flight, with the lease left on each.
 
-All is read of what Redis holds anyway: the record of each call in flight, and its lease.
+It reads what Redis holds anyway: the register of workers, records and leases.
 """
 
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Any
 
 from redis.asyncio import Redis
 
 from limits import keys
 from limits.failure import redis_asked
-from limits.workers import names_of_workers, token_of
+from limits.workers import LIVES_SECONDS, WorkerInfo, token_of
 from tracking.line import Line, slug_of
 from tracking.operation import anonymous_id
 from tracking.request import Number
 
 LINES_AT_ONCE = 50
 """Lines of one round trip: a line has 20 calls mostly, and each is a record to be sent."""
+
+
+@dataclass(slots=True)
+class LiveWorker(WorkerInfo):
+    """A worker process that was heard of, and how many calls it has in flight."""
+
+    calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +56,54 @@ class RunningCall:
     worker: str
 
 
+async def registered_workers(
+    redis: Redis, now_ms: int, until_ms: float = math.inf
+) -> list[dict[str, Any]]:
+    """What workers tell of themselves that live at this time of Redis, by the end of it."""
+    told = list[object]()
+    for text in await redis.zrangebyscore(keys.WORKERS, f"({now_ms}", until_ms):
+        with suppress(ValueError):  # a person may have put anything there
+            told.append(json.loads(str(text)))
+    return [each for each in told if isinstance(each, dict) and "token" in each]
+
+
+async def live_workers(redis: Redis, now_ms: int) -> list[LiveWorker]:
+    """All workers that live at this time of Redis, by host and age."""
+    # What lies further ahead was noted before Redis' clock stepped back.
+    most_ms = now_ms + round(LIVES_SECONDS * 1000)
+    # The newest of each worker: one that is in trouble tells itself once more.
+    found = {each["token"]: each for each in await registered_workers(redis, now_ms, most_ms)}
+    calls = await _calls(redis, now_ms) if found else Counter[str]()
+    # Of a worker of another version only what is known here.
+    names = {each.name for each in fields(WorkerInfo)}
+    workers = [
+        LiveWorker(calls=calls[token], **{name: each[name] for name in names & each.keys()})
+        for token, each in found.items()
+    ]
+    return sorted(workers, key=lambda each: (each.host, each.since, each.pid))
+
+
+async def fitting_guards(redis: Redis) -> dict[str, int]:
+    """The guards, in ms, that would be enough where the one that is set is not. Raises LimitsDown.
+
+    By line, the widest that any worker measured which lives.
+    """
+    with redis_asked():
+        seconds, _ = await redis.time()
+        live = await registered_workers(redis, seconds * 1000)
+    found: dict[str, int] = {}
+    for line, guard_ms in chain.from_iterable(each.get("guards", {}).items() for each in live):
+        found[line] = max(int(guard_ms), found.get(line, 0))
+    return found
+
+
 async def running_calls(redis: Redis) -> list[RunningCall]:
     """All calls in flight, the one that started first at the front. Raises LimitsDown."""
     with redis_asked():
         seconds, micros = await redis.time()
         now = int(seconds) + int(micros) / 1e6
-        workers = await names_of_workers(redis, round(now * 1000))
+        live = await registered_workers(redis, round(now * 1000))
+        workers = {each["token"]: f"{each['host']} {each['pid']}" for each in live}
         lines = sorted(Line(str(name)) for name in await redis.smembers(keys.LINES))
         found: list[RunningCall] = []
         for begin in range(0, len(lines), LINES_AT_ONCE):
@@ -106,3 +159,14 @@ def _operations_in(line: Line, record: Mapping[str, Any]) -> tuple[str, ...]:
 def _anonymous(record: Mapping[str, Any]) -> int:
     """Count the requests without an id."""
     return int(record["anon"].get("count", 1)) if record.get("anon") else 0
+
+
+async def _calls(redis: Redis, now_ms: int) -> Counter[str]:
+    """Count the calls in flight by the token of their worker."""
+    pipeline = redis.pipeline(transaction=False)
+    for line in await redis.smembers(keys.LINES):
+        leases = keys.of_line(Line(str(line))).calls_leases
+        pipeline.zrangebyscore(leases, f"({now_ms * 1000}", "+inf")
+    return Counter(
+        token_of(call_id) for call_ids in await pipeline.execute() for call_id in call_ids
+    )

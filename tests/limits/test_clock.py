@@ -1,8 +1,4 @@
-"""Redis' clock leaps forward: leases of calls that run end too early, and limits hold all the same.
-
-The clock of a server under test cannot be set. A worker that remembers it as so much further behind
-sees the same leap; what the leap does to scores and expiries is done by hand.
-"""
+"""Redis' clock as a worker knows it: bounds, steps and leaps."""
 
 from __future__ import annotations
 
@@ -14,17 +10,116 @@ import pytest
 from limits_bench import FAST, KEYS, USPS, Hire, Worker, redis_us
 from redis.asyncio import Redis
 
-from limits.clock import LEAP_SECONDS, Clock
+from limits.clock import LEAP_SECONDS, SETTLE_SECONDS, Clock
 from limits.epoch import Loss
+from limits.instants import Instants
 from limits.keys import EPOCH, LEAP
 
 AHEAD = 1_000_000.0
+"""Seconds by which Redis' clock is ahead of the monotonic one in these tests."""
+
+
+def exchange(clock: Clock, before: float, after: float, ahead: float = AHEAD) -> None:
+    """One exchange; Redis took its time in the middle."""
+    clock.observe(before, round(((before + after) / 2 + ahead) * 1_000_000), after)
+
+
+def test_an_exchange_bounds_the_difference_of_the_clocks() -> None:
+    clock = Clock()
+
+    exchange(clock, 10.0, 10.2)
+
+    assert clock.low == pytest.approx(AHEAD - 0.1, abs=1e-6)
+    assert clock.high == pytest.approx(AHEAD + 0.1, abs=1e-6)
+
+
+def test_a_quicker_exchange_narrows_the_bounds_and_a_slower_one_does_not_widen_them() -> None:
+    clock = Clock()
+
+    for before, after in ((10.0, 10.2), (11.0, 11.002), (12.0, 13.0)):
+        exchange(clock, before, after)
+
+    assert clock.high - clock.low == pytest.approx(0.002, abs=1e-6)
+    assert clock.low <= AHEAD <= clock.high
+
+
+def test_an_instant_of_redis_is_translated_to_the_latest_it_can_be_here() -> None:
+    clock = Clock()
+    exchange(clock, 10.0, 10.2)
+
+    here = clock.monotonic((AHEAD + 20.0) * 1_000_000)
+
+    assert here == pytest.approx(20.1)
+
+
+def test_what_is_known_lasts_for_two_spans_of_five_seconds() -> None:
+    clock = Clock()
+    exchange(clock, 10.0, 10.001)
+    exchange(clock, 16.0, 17.0)
+    narrow = clock.high - clock.low
+    exchange(clock, 22.0, 23.0)
+    wide = clock.high - clock.low
+
+    assert narrow == pytest.approx(0.001, abs=1e-6)
+    assert wide == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("step", [-3600.0, -0.1, 0.1, 3600.0])
+async def test_a_step_of_a_clock_is_noticed_and_nothing_is_sent_until_it_has_settled(
+    step: float,
+) -> None:
+    clock = Clock()
+    now = time.monotonic()
+    exchange(clock, now - 0.002, now - 0.001)
+
+    exchange(clock, now - 0.0005, now, AHEAD + step)
+    waiting = asyncio.create_task(clock.settled())
+    await asyncio.sleep(0.05)
+    too_early = waiting.done()
+    await waiting
+
+    assert clock.steps == 1
+    assert clock.low <= AHEAD + step <= clock.high
+    assert not too_early
+    assert time.monotonic() - now >= SETTLE_SECONDS
+
+
+async def test_a_clock_that_is_steered_by_milliseconds_has_not_stepped() -> None:
+    clock = Clock()
+    exchange(clock, 10.0, 10.0001)
+
+    exchange(clock, 11.0, 11.0001, AHEAD + 0.003)
+    await asyncio.wait_for(clock.settled(), 0.5)
+
+    assert clock.steps == 0
+    assert clock.low <= AHEAD + 0.003 <= clock.high
+
+
+def test_clocks_that_drifted_apart_in_an_idle_hour_have_not_stepped() -> None:
+    clock = Clock()
+    exchange(clock, 10.0, 10.0001)
+
+    exchange(clock, 3610.0, 3610.0001, AHEAD + 0.05)
+
+    assert clock.steps == 0
+
+
+async def test_every_script_tells_the_time(worker: Worker, redis: Redis) -> None:
+    before = time.monotonic()
+    now_us = await redis_us(redis)
+    after = time.monotonic()
+
+    assert worker.clock.low <= now_us / 1_000_000 - before + 0.001
+    assert worker.clock.high >= now_us / 1_000_000 - after - 0.001
+    assert 0 < worker.clock.high - worker.clock.low < 5.0
+
+
 MICRO = 1_000_000
 LEAPT = 120.0
 QUIET_US = 30 * MICRO
 
 
-def exchange(clock: Clock, before: float, ahead: float) -> None:
+def exchange_leaps(clock: Clock, before: float, ahead: float) -> None:
     clock.observe(before, round((before + 0.001 + ahead) * MICRO), before + 0.002)
 
 
@@ -57,19 +152,19 @@ async def quiet_seconds(redis: Redis) -> float:
 @pytest.mark.parametrize(("step", "leapt"), [(0.9, False), (1.1, True), (-120.0, False)])
 def test_a_step_forward_by_more_than_a_second_is_a_leap(step: float, *, leapt: bool) -> None:
     clock = Clock()
-    exchange(clock, 10.0, AHEAD)
+    exchange_leaps(clock, 10.0, AHEAD)
     high = clock.high
 
-    exchange(clock, 11.0, AHEAD + step)
+    exchange_leaps(clock, 11.0, AHEAD + step)
 
     assert clock.before_leap == (high if leapt else None)
 
 
 def test_a_leap_in_an_idle_hour_is_one_too() -> None:
     clock = Clock()
-    exchange(clock, 10.0, AHEAD)
+    exchange_leaps(clock, 10.0, AHEAD)
 
-    exchange(clock, 3_610.0, AHEAD + LEAPT)
+    exchange_leaps(clock, 3_610.0, AHEAD + LEAPT)
 
     assert clock.before_leap is not None
 
@@ -78,7 +173,7 @@ def test_a_script_says_how_late_it_can_be_once_the_clock_is_known() -> None:
     clock = Clock()
     unknown = clock.latest_us()
     now = time.monotonic()
-    exchange(clock, now - 0.002, AHEAD)
+    exchange_leaps(clock, now - 0.002, AHEAD)
 
     latest = clock.latest_us() / MICRO
 
@@ -176,7 +271,7 @@ def test_after_a_script_that_came_late_the_next_may_be_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = Clock()
-    exchange(clock, 10.0, AHEAD)
+    exchange_leaps(clock, 10.0, AHEAD)
     monkeypatch.setattr(time, "monotonic", lambda: 10.5)
     usual = clock.latest_us()
 
@@ -196,3 +291,43 @@ async def test_a_script_of_no_line_leaves_the_next_one_as_much_time(worker: Work
 
     now_us = (time.monotonic() + worker.clock.high) * MICRO
     assert worker.clock.latest_us() - now_us > 59 * MICRO
+
+
+async def test_each_wait_lasts_as_long_as_was_asked_for() -> None:
+    instants, order = Instants(), list[float]()
+    began = time.monotonic()
+
+    async def wait(seconds: float) -> None:
+        await instants.sleep(seconds)
+        assert time.monotonic() - began >= seconds
+        order.append(seconds)
+
+    async with asyncio.timeout(5.0):
+        await asyncio.gather(*map(wait, (0.06, 0.02, 0.04, 0.02, 0.03)))
+
+    assert order == [0.02, 0.02, 0.03, 0.04, 0.06]
+
+
+async def test_a_later_wait_may_end_sooner() -> None:
+    instants = Instants()
+    long = instants.sleep(30.0)
+
+    await asyncio.wait_for(instants.sleep(0.01), 5.0)
+
+    assert not long.done()
+
+
+async def test_a_wait_that_is_given_up_keeps_nobody_else() -> None:
+    instants = Instants()
+    first, second = instants.sleep(0.01), instants.sleep(0.02)
+
+    first.cancel()
+
+    await asyncio.wait_for(second, 5.0)
+
+
+async def test_who_comes_after_all_others_have_left_is_woken() -> None:
+    instants = Instants()
+    await instants.sleep(0.01)
+
+    await asyncio.wait_for(instants.sleep(0.01), 5.0)

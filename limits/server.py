@@ -1,8 +1,12 @@
-"""Whether Redis is full: it takes no new request then, and what waits or runs goes on."""
+"""The Redis server as it is known without a driver: its address and its memory.
+
+A full Redis takes no new request; what waits or runs goes on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +35,27 @@ redis.call('UNLINK', KEYS[1])
 return 1
 """
 """Puts a text under another key, for ARGV[3] ms, and takes ARGV[4] out of a set; as REPLACE."""
+
+
+RunInBackground = Callable[[str, Callable[[], Awaitable[None]]], AbstractAsyncContextManager[None]]
+"""Runs what never returns, under a name for people, within the `with` block.
+
+Its giver sees to it that what ends all the same is noticed, and begun again.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RedisAddress:
+    """Where Redis is: `url`, or the addresses of Sentinels and the name of their service.
+
+    With Sentinels, `url` still gives scheme, login, database and options; `sentinel_login` is user
+    name and password, each may be "". TLS and its options are for the Sentinels too.
+    """
+
+    url: str = "redis://127.0.0.1:6379/0"
+    sentinels: Sequence[tuple[str, int]] = ()
+    service: str = "mymaster"
+    sentinel_login: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,22 @@
-"""Cancelling what waits, for people. What runs at this moment is not cut off."""
+"""Cancels what waits, for people. What runs at this moment is not cut off."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.accounts import accounts_in
-from limits.clock import Clock
-from limits.codec import write_rules
+from limits.admin.accounts import accounts_in
+from limits.admin.line_scripts import LineScripts
+from limits.admin.snapshot import waiting
 from limits.failure import redis_asked
-from limits.pipeline import Pipeline
-from limits.pushed_by_hand import NOWHERE, Places, places_of
-from limits.rules import NOBODY, RulesOf
-from limits.view import waiting
+from limits.rules import RulesOf
 from tracking.account import Account, own_number
 from tracking.line import Line, courier_line, kind_of, slug_of
 from tracking.operation import number_of
@@ -28,11 +25,26 @@ from tracking.request import Number, Origin, Slug
 READ_AT_ONCE = 1_000
 """Records of one HSCAN: Redis is busy with them for about a millisecond."""
 
+ENTRIES_AT_ONCE = 10_000
+"""Entries of a page of a list: Redis is busy with them for less than a millisecond."""
+
 AT_ONCE = 20
 """Numbers in one script, mostly of one operation each: about a millisecond of Redis' time."""
 
 
-class Kept(StrEnum):
+Places = tuple[Sequence[int], Sequence[int]]
+"""Positions of a number in the MANUAL and in the AUTOMATIC list (lua/lib/lists.lua)."""
+
+NOWHERE: Final[Places] = ((), ())
+
+_PAGE = """
+return { redis.call('HGET', KEYS[2], ARGV[1]), redis.call('LLEN', KEYS[1]),
+  redis.call('LRANGE', KEYS[1], ARGV[2], ARGV[3]) }
+"""
+"""At one instant, and not in a transaction: a full Redis may refuse all of one."""
+
+
+class NotCancelled(StrEnum):
     """Why an operation was not cancelled.
 
     ========= ======================================================= =========================
@@ -52,7 +64,7 @@ class Kept(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CancelTarget:
     """What somebody wants cancelled: all that waits for a number, or one operation of it."""
 
     slug: Slug
@@ -65,12 +77,12 @@ class Cancelled:
     """What came of a cancel: how many operations it ended, or why it left the named one alone."""
 
     operations: int = 0
-    kept: Kept | None = None
+    kept: NotCancelled | None = None
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
+class CancelFilter:
     """What somebody wants cancelled of all that waits: what came `age` seconds ago, or before.
 
     None: of any age, of either origin. A number pushed by hand has neither, so it is never meant.
@@ -88,17 +100,18 @@ class Canceller:
 
     def __init__(self, redis: Redis, rules_of: RulesOf) -> None:
         self._redis = redis
-        self._pipeline = Pipeline(redis, Clock())
-        self._rules_of = rules_of
+        self._scripts = LineScripts(redis, rules_of)
 
     async def cancel(self, slug: Slug, number: Number, operation: str = "") -> Cancelled:
         """Cancel all that waits for `number`, of all accounts, or only `operation` of it."""
-        ((_, came),) = [each async for each in self.cancel_many([Wanted(slug, number, operation)])]
+        ((_, came),) = [
+            each async for each in self.cancel_many([CancelTarget(slug, number, operation)])
+        ]
         return came
 
     async def cancel_many(
-        self, wanted: Sequence[Wanted]
-    ) -> AsyncIterator[tuple[Wanted, Cancelled]]:
+        self, wanted: Sequence[CancelTarget]
+    ) -> AsyncIterator[tuple[CancelTarget, Cancelled]]:
         """Cancel each, in their order, in scripts that hold nobody up."""
         numbers: dict[Slug, list[Number]] = {}
         for each in wanted:
@@ -112,7 +125,7 @@ class Canceller:
             for told in zip(batch, await asyncio.gather(*came), strict=True):
                 yield told
 
-    async def cancel_courier(self, slug: Slug) -> AsyncIterator[tuple[Wanted, Cancelled]]:
+    async def cancel_courier(self, slug: Slug) -> AsyncIterator[tuple[CancelTarget, Cancelled]]:
         """Cancel all that waits for a courier; of what comes meanwhile, some may stay."""
         ended: dict[str, int] = {}
         more = 1
@@ -123,13 +136,13 @@ class Canceller:
             # The last one may have more operations than one script ends.
             while len(ended) > more:
                 first = next(iter(ended))
-                yield Wanted(slug, Number(first)), Cancelled(ended.pop(first))
+                yield CancelTarget(slug, Number(first)), Cancelled(ended.pop(first))
         async for each in self.cancel_many(await self._behind(slug)):
             yield each
 
     async def cancel_where(
-        self, slug: Slug, which: Which
-    ) -> AsyncIterator[tuple[Wanted, Cancelled]]:
+        self, slug: Slug, which: CancelFilter
+    ) -> AsyncIterator[tuple[CancelTarget, Cancelled]]:
         """Cancel what is meant of all that waits for a courier, and tell of each number."""
         line = courier_line(slug)
         names = keys.of_line(line)
@@ -160,10 +173,10 @@ class Canceller:
     async def waiting(self, slug: Slug) -> int:
         """Count the numbers that wait for a turn, or for a repetition."""
         with redis_asked():
-            return sum(await waiting(self._redis, courier_line(slug)))
+            return await waiting(self._redis, courier_line(slug))
 
     async def _cancel(
-        self, one: Wanted, places: Mapping[Number, Places], accounts: Sequence[Account]
+        self, one: CancelTarget, places: Mapping[Number, Places], accounts: Sequence[Account]
     ) -> Cancelled:
         if one.operation:
             names = [Number(number_of(one.number, one.operation))]
@@ -176,12 +189,14 @@ class Canceller:
                 where = places.get(name, NOWHERE)
                 word, *told = await self._run(one.slug, name, one.operation, where)
                 if word != "cancelled":
-                    return Cancelled(kept=Kept(word), detail="".join(told).replace(":", " ", 1))
+                    return Cancelled(
+                        kept=NotCancelled(word), detail="".join(told).replace(":", " ", 1)
+                    )
                 cancelled, more = told
                 total += int(cancelled)
         return Cancelled(total)
 
-    async def _of_others(self, one: Wanted, accounts: Sequence[Account]) -> list[Number]:
+    async def _of_others(self, one: CancelTarget, accounts: Sequence[Account]) -> list[Number]:
         """Find under which names other accounts than main wait for a number."""
         names = [Number(own_number(one.number, each)) for each in accounts]
         if not names:
@@ -193,27 +208,21 @@ class Canceller:
         return [name for name, record in zip(names, records, strict=True) if record]
 
     async def _run(self, slug: Slug, number: Number, operation: str, places: Places) -> list[Any]:
-        line = courier_line(slug)
-        args = (write_rules(self._rules_of(line), NOBODY), b"[]", number, operation)
-        reply = await self._pipeline.run(
-            "cancel", [keys.wait_list(line)], (*args, json.dumps(places))
-        )
-        return list(reply[1:])
+        args = (number, operation, json.dumps(places))
+        return (await self._scripts.run("cancel", courier_line(slug), *args))[1:]
 
     async def _end_where(
         self, line: Line, numbers: Sequence[Number], asked: Mapping[str, object]
-    ) -> list[tuple[Wanted, Cancelled]]:
+    ) -> list[tuple[CancelTarget, Cancelled]]:
         ended = await asyncio.gather(*(self._end_some(line, number, asked) for number in numbers))
         told = zip(numbers, ended, strict=True)
-        return [(Wanted(slug_of(line), number), Cancelled(n)) for number, n in told if n]
+        return [(CancelTarget(slug_of(line), number), Cancelled(n)) for number, n in told if n]
 
     async def _end_some(self, line: Line, number: Number, asked: Mapping[str, object]) -> int:
-        rules, total, todo = write_rules(self._rules_of(line), NOBODY), 0, 0
+        total, todo = 0, 0
         while True:
             which = json.dumps({**asked, "todo": todo} if todo else asked)
-            _, ended, todo = await self._pipeline.run(
-                "cancel_where", [keys.wait_list(line)], (rules, b"[]", number, which)
-            )
+            _, ended, todo = await self._scripts.run("cancel_where", line, number, which)
             total += int(ended)
             if not todo:
                 return total
@@ -222,14 +231,14 @@ class Canceller:
         with redis_asked():
             return await places_of(self._redis, courier_line(slug), numbers)
 
-    async def _behind(self, slug: Slug) -> list[Wanted]:
+    async def _behind(self, slug: Slug) -> list[CancelTarget]:
         """Find the numbers that wait for the end of their own running call: no list has them."""
         names = keys.of_line(courier_line(slug))
         with redis_asked():
             calls = self._redis.hscan_iter(names.wait_inflight, match="=*")
             numbers = [Number(field.removeprefix("=")) async for field, _ in calls]
             records = await self._redis.hmget(names.wait_requests, numbers) if numbers else ()
-        return [Wanted(slug, n) for n, record in zip(numbers, records, strict=True) if record]
+        return [CancelTarget(slug, n) for n, record in zip(numbers, records, strict=True) if record]
 
 
 def _may_be_meant(number: str, text: str, asked: Mapping[str, Any]) -> bool:
@@ -244,3 +253,47 @@ def _may_be_meant(number: str, text: str, asked: Mapping[str, Any]) -> bool:
     since: int = record["since"]
     before: int = asked.get("before", since)
     return meant and since <= before
+
+
+async def places_of(redis: Redis, line: Line, numbers: Iterable[Number]) -> Mapping[Number, Places]:
+    """Find those of `numbers` that were pushed by hand, and where they stand.
+
+    They have no record that keeps their place. A script that looked for them would hold up Redis,
+    so the lists are read here, page by page.
+    """
+    names = keys.of_line(line)
+    wanted = await _without_record(redis, names, list(dict.fromkeys(numbers)))
+    if not wanted:
+        return {}
+    manual = await _positions(redis, names.wait_list, "manual", wanted, names)
+    automatic = await _positions(redis, names.wait_list_automatic, "automatic", wanted, names)
+    found = [number for number in wanted if number in manual or number in automatic]
+    return {n: (sorted(manual.get(n, ())), sorted(automatic.get(n, ()))) for n in found}
+
+
+async def _without_record(
+    redis: Redis, names: keys.LineKeys, numbers: Sequence[Number]
+) -> set[Number]:
+    without: set[Number] = set()
+    for begin in range(0, len(numbers), ENTRIES_AT_ONCE):
+        part = numbers[begin : begin + ENTRIES_AT_ONCE]
+        records = await redis.hmget(names.wait_requests, part)
+        without |= {number for number, record in zip(part, records, strict=True) if not record}
+    return without
+
+
+async def _positions(
+    redis: Redis, key: str, field: str, wanted: set[Number], names: keys.LineKeys
+) -> dict[Number, set[int]]:
+    """Read from the end on: what is taken from the head meanwhile moves nothing then."""
+    found: dict[Number, set[int]] = {}
+    behind, entries = 0, [""]
+    while entries:
+        page = (field, str(-behind - ENTRIES_AT_ONCE), str(-behind - 1))
+        first, length, entries = await redis.eval(_PAGE, 2, key, names.wait_order, *page)
+        begin = int(first or 0) + length - behind - len(entries)
+        for position, entry in enumerate(entries, begin):
+            if entry in wanted:
+                found.setdefault(Number(entry), set()).add(position)
+        behind += ENTRIES_AT_ONCE
+    return found

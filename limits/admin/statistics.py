@@ -1,4 +1,4 @@
-"""What happened: read for people, and longer spans made of those that scripts count.
+"""Reads the statistics that scripts count, and adds their spans up to longer ones.
 
 ======================= ======== ==================================== =========
 key                     span     made of                              kept for
@@ -39,7 +39,7 @@ ADDED_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeSpans:
     """Spans that were made until `until`, and their days, which are to be kept elsewhere."""
 
     until: int
@@ -47,7 +47,7 @@ class Made:
 
 
 class Tallies:
-    """Every method raises LimitsDown, and may be repeated."""
+    """Reads and adds up tallies. Every method raises LimitsDown, and may be repeated."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
@@ -65,7 +65,7 @@ class Tallies:
             seconds, _ = await self._redis.time()
         return int(seconds)
 
-    async def make_spans(self) -> Made:
+    async def make_spans(self) -> MadeSpans:
         """Make all spans since the last ones that were `kept`, and those of now as far as they are.
 
         Where none was kept, those since something was counted first (lua/lib/tallies.lua). Days are
@@ -78,18 +78,18 @@ class Tallies:
             before = int(await self._redis.get(keys.SPANS_MADE) or oldest)
         first = max(min(before, current), oldest)
         if not slugs:
-            return Made(current, ())
+            return MadeSpans(current, ())
         # One after the other: a pipeline of a week's scripts would hold up what else asks Redis.
         for at in range(first, current + 1, TEN_MINUTES):
             await self._add_up(keys.ten_minutes(at), [keys.ten_minutes(at, s) for s in slugs])
         if before == current:
-            return Made(current, ())
+            return MadeSpans(current, ())
         days = range(_from(first, DAY), current + 1, DAY)
         # Those of all slugs are made of what was made just now.
         made = [await self._day(at, slug, current) for at in days for slug in ("", *slugs)]
-        return Made(current, made)
+        return MadeSpans(current, made)
 
-    async def kept(self, made: Made) -> None:
+    async def kept(self, made: MadeSpans) -> None:
         """The days that were made are safe: only later ones are to be made from now on."""
         with redis_asked():
             await self._redis.set(keys.SPANS_MADE, made.until)

@@ -1,30 +1,32 @@
-"""Each worker process tells Redis that it lives, with the look that its sweeper takes anyway."""
+"""Which workers live, and which calls run."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
 
 import pytest
-from limits_bench import FAST, USPS, Hire, Worker, redis_us, the_lease_ends
+from limits_bench import FAST, KEYS, USPS, Hire, Worker, redis_us, the_lease_ends
 from redis.asyncio import Redis
 
 from limits import keys
+from limits.admin.running import LiveWorker, running_calls
+from limits.admin.view import View
 from limits.limiter import Policy
 from limits.rules import Rules
-from limits.view import View
-from limits.workers import LIVES_SECONDS, LiveWorker, Who, is_known
+from limits.workers import LIVES_SECONDS, WorkerInfo, is_known
 from tracking.line import Line
+from tracking.request import Slug
 
 LIVES_MS = LIVES_SECONDS * 1000
-ONE = Who("host-1", 11, "0.1.0", since=1_000.0)
-OTHER = Who("host-2", 22, "0.2.0", since=2_000.0)
+ONE = WorkerInfo("host-1", 11, "0.1.0", since=1_000.0)
+OTHER = WorkerInfo("host-2", 22, "0.2.0", since=2_000.0)
 
 
 async def live(redis: Redis) -> list[LiveWorker]:
     return await View(redis, lambda _: Rules()).workers()
 
 
-async def hired(hire: Hire, who: Who, rules: Rules = FAST) -> Worker:
+async def hired(hire: Hire, who: WorkerInfo, rules: Rules = FAST) -> Worker:
     return await hire(rules, Policy(who=who))
 
 
@@ -154,3 +156,53 @@ async def test_what_a_worker_knew_is_forgotten_with_it(hire: Hire, redis: Redis,
     assert not await is_known(redis, "new-courier")
     await worker.limiter.sweep([Line("new-courier")])
     assert await is_known(redis, "new-courier")
+
+
+async def test_what_runs_on_all_lines_is_listed_by_its_start(hire: Hire, redis: Redis) -> None:
+    worker = await hire(policy=Policy(who=WorkerInfo("host-1", 11, "9.9.9", 0.0)))
+    await worker.granted("N001", id="op-1")
+    await worker.granted("N002", job="job-2", slug=Slug("dpd-uk"))
+    await worker.parked("N001", id="op-2", max_age=0.0)
+    now = await redis_us(redis) / 1e6
+
+    first, second = await running_calls(redis)
+
+    assert (first.line, first.number, first.operations) == (USPS, "N001", ("op-1",))
+    assert (second.line, second.operations) == ("dpd-uk", ("dpd-uk:N002:job-2",))
+    assert 0 <= first.seconds < 10
+    assert abs(now - first.started) < 10
+    assert first.lease_seconds is not None
+    assert 50 < first.lease_seconds <= 60
+    assert {(each.worker, each.attempt, each.requests) for each in (first, second)} == {
+        ("host-1 11", 1, 1)
+    }
+
+
+async def test_a_call_that_began_and_never_ended_is_listed_until_a_sweep(
+    worker: Worker, redis: Redis
+) -> None:
+    call = await worker.granted("N001", id="op-1")
+    await the_lease_ends(redis, call)
+
+    (lost,) = await running_calls(redis)
+
+    assert (lost.call, lost.lease_seconds, lost.worker) == (call.id, None, "")
+    await worker.raw("sweep", "s")
+    assert await running_calls(redis) == []
+
+
+async def test_everybody_who_waits_for_a_call_is_counted_and_the_newest_are_named(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    for n in range(20):
+        await busy.parked("N001", id=f"op-{n}")
+    await busy.parked("N001", job="job-1")
+    await busy.parked("N001", job="job-2")
+    await free.repeat(await free.taken(), 0.0)
+    await redis.zadd(KEYS.wait_later, {"N001": 1})
+    await free.taken()
+
+    _, last = await running_calls(redis)
+
+    assert (last.requests, last.attempt, len(last.operations)) == (22, 2, 17)
+    assert {"op-19", "usps:N001:job-1"} <= set(last.operations)

@@ -1,4 +1,4 @@
-"""Whether the limits were kept, judged by what was measured and not by what decides.
+"""Counts the starts that broke a limit, by what was measured and not by what decides.
 
 Scripts add to one stream when calls left and when they ended (lua/lib/batch.lua), beside lanes and
 leases and without a look at them. So a defect there shows here, as a start that broke a limit.
@@ -28,10 +28,10 @@ from contextlib import asynccontextmanager
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.beside import Beside
 from limits.clock import MICRO
 from limits.failure import redis_asked
 from limits.rules import Revisions, Rules, RulesOf
+from limits.server import RunInBackground
 from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
 from tracking.line import Line, kind_of
 
@@ -175,7 +175,7 @@ async def _judge_on(redis: Redis, violations: Violations) -> None:
 
 @asynccontextmanager
 async def judging(
-    redis: Redis, rules_of: RulesOf, beside: Beside, revisions: Revisions | None = None
+    redis: Redis, rules_of: RulesOf, beside: RunInBackground, revisions: Revisions | None = None
 ) -> AsyncIterator[Violations]:
     """Count what breaks a limit within the `with` block."""
     violations = Violations(rules_of, revisions=revisions)

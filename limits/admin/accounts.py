@@ -1,4 +1,4 @@
-"""Accounts in Redis, whose numbers stand apart: who has any, and how records came to be apart.
+"""The register of accounts, and the upgrade of records that accounts shared.
 
 Before form 2 a number had one record for all accounts. Such a record is parted before this process
 grants anything, and while no worker of a version before runs (lua/split.lua).
@@ -6,17 +6,16 @@ grants anything, and while no worker of a version before runs (lua/split.lua).
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
+from collections.abc import Mapping
+from typing import Any
 
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.clock import Clock
-from limits.codec import write_rules
+from limits.admin.line_scripts import LineScripts
+from limits.admin.running import registered_workers
 from limits.failure import redis_asked
-from limits.pipeline import Pipeline
-from limits.rules import NOBODY, RulesOf
+from limits.rules import RulesOf
 from limits.workers import FORM
 from tracking.account import Account
 from tracking.line import Line, kind_of
@@ -31,17 +30,13 @@ async def older_workers(redis: Redis) -> list[str]:
     """Name the live workers that write records in an older form, "host pid". Raises LimitsDown."""
     with redis_asked():
         seconds, _ = await redis.time()
-        live = await redis.zrangebyscore(keys.WORKERS, f"({seconds * 1000}", "+inf")
-    told: list[dict[str, object]] = []
-    for text in live:
-        with suppress(ValueError):  # a person may have put anything there
-            told.append(json.loads(str(text)))
-    return sorted({f"{each['host']} {each['pid']}" for each in told if _is_older(each)})
+        live = await registered_workers(redis, seconds * 1000)
+    return sorted({f"{each['host']} {each['pid']}" for each in live if _is_older(each)})
 
 
-def _is_older(who: object) -> bool:
-    """Whether this is a worker, and of an older form. Before form 2 no worker named its form."""
-    return isinstance(who, dict) and "pid" in who and who.get("form", 1) < FORM
+def _is_older(who: Mapping[str, Any]) -> bool:
+    """Whether this is a worker of an older form. Before form 2 no worker named its form."""
+    return "pid" in who and who.get("form", 1) < FORM
 
 
 async def part_accounts(redis: Redis, rules_of: RulesOf, *, again: bool = False) -> int:
@@ -50,17 +45,16 @@ async def part_accounts(redis: Redis, rules_of: RulesOf, *, again: bool = False)
     `again`: in any case, because a worker of a version before was there. Returns how many records
     were parted.
     """
-    pipeline = Pipeline(redis, Clock())
+    scripts = LineScripts(redis, rules_of)
     with redis_asked():
         if await redis.get(keys.FORM) == str(FORM) and not again:
             return 0
         lines = [Line(str(name)) for name in sorted(await redis.smembers(keys.LINES))]
     parted = 0
     for line in filter(kind_of, lines):
-        rules, cursor = write_rules(rules_of(line), NOBODY), "0"
+        cursor = "0"
         while True:
-            args = (rules, b"[]", cursor)
-            _, cursor, some = await pipeline.run("split", [keys.wait_list(line)], args)
+            _, cursor, some = await scripts.run("split", line, cursor)
             parted += int(some)
             if cursor == "0":
                 break

@@ -1,4 +1,4 @@
-"""Pausing lines and letting them go on, for people; and what ended pauses were about."""
+"""Pauses lines and lets them go on, for people; and tells which credentials a pause is about."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from typing import Any
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.clock import Clock
-from limits.codec import write_rules
+from limits.admin.line_scripts import LineScripts
 from limits.failure import redis_asked
-from limits.memory import HOLD
-from limits.pipeline import Pipeline
 from limits.replicas import confirmations, done
-from limits.rules import NOBODY, RulesOf
+from limits.rules import RulesOf
+from limits.server import HOLD
 from tracking.line import Line
 
 
@@ -33,13 +31,12 @@ class Resumed:
         return self.by_hand or bool(self.why)
 
 
-class Brakes:
-    """Every method raises LimitsDown, and may be repeated then."""
+class Pauses:
+    """Pauses and resumes lines. Every method raises LimitsDown, and may be repeated then."""
 
     def __init__(self, redis: Redis, rules_of: RulesOf) -> None:
         self._redis = redis
-        self._pipeline = Pipeline(redis, Clock())
-        self._rules_of = rules_of
+        self._scripts = LineScripts(redis, rules_of)
 
     async def pause(self, line: Line, seconds: float | None, why: str = "") -> None:
         """Let nobody call, for so many seconds or until `resume`. Calls that run are not cut off.
@@ -59,16 +56,12 @@ class Brakes:
 
         `by_hand` False: not if somebody has paused it by hand.
         """
-        rules = write_rules(self._rules_of(line), NOBODY)
-        _, held, why = await self._pipeline.run(
-            "resume", [keys.wait_list(line)], (rules, b"[]", int(by_hand))
-        )
+        _, held, why = await self._scripts.run("resume", line, int(by_hand))
         return Resumed(by_hand=held == 1, why=str(why))
 
     async def revise(self, line: Line, revision: int) -> None:
         """Let no call start by older rules than these (lua/revise.lua)."""
-        rules = write_rules(self._rules_of(line), NOBODY)
-        await self._pipeline.run("revise", [keys.wait_list(line)], (rules, b"[]", revision))
+        await self._scripts.run("revise", line, revision)
 
     async def marks(self, lines: Sequence[Line]) -> dict[Line, str]:
         """Find the lines that stand because credentials were refused, with the mark of those."""

@@ -1,4 +1,4 @@
-"""Keys and records that are not what they should be, for people: which, of what line, and the fix.
+"""Finds keys of a wrong type and records that cannot be read, and says how to mend them.
 
 Each stops its line at most (`tracking.errors.LimitsBroken`); until somebody mends it, that line
 rests.

@@ -24,7 +24,6 @@ from limits_bench import (
 from limits_invariants import take_snapshot
 from redis import Redis as Blocking
 from redis.asyncio import Redis
-from service.flow.dead_letters import letter_of
 
 from limits.admin.accounts import older_workers, part_accounts
 from limits.admin.cancel import Canceller
@@ -32,6 +31,7 @@ from limits.admin.forget import Forgetter
 from limits.admin.view import View
 from limits.keys import FORM, WORKERS
 from limits.workers import WorkerInfo, registration
+from service.flow.tracking_work import letter_of
 from tracking.account import account_and_id, number_and_account
 from tracking.call import Call
 from tracking.operation import State

@@ -103,7 +103,7 @@ async def test_figures_and_the_judge_of_limits_leave_out_a_kind_that_they_do_not
     await worker.parked("N001", slug=OF_SHOP)
     violations = Violations(lambda _: RULES)
 
-    assert await LineSnapshots(redis, lambda _: RULES).read([]) == []
+    assert await LineSnapshots(redis, lambda _: RULES).busy([]) == []
     violations.note(1, "e", [(1, "~shop c-1")])
 
     assert violations.counts == {}

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from couriers.http.settings import CourierSettings
 from couriers.registry import Registry
 from limits.braking import Brakes
-from limits.rules import Rules
+from limits.rules import Rules, RulesOf
 from service.config.handover import rules_for
 from service.config.schema import Config
 from service.observe.events import Event
@@ -54,9 +54,7 @@ class CourierLines:
     def __init__(self, config: Config, registry: Registry) -> None:
         self._known = tuple(map(courier_line, registry.slugs))
         self._registry = registry
-        self.rules_of: Callable[[Line], Rules] = functools.cache(
-            functools.partial(rules_for, config)
-        )
+        self.rules_of: RulesOf = functools.cache(functools.partial(rules_for, config))
         self.mark_of: Callable[[Line], str] = functools.cache(
             lambda line: fingerprint_of(registry.settings(slug_of(line)))
         )
@@ -86,6 +84,7 @@ class AllLines:
         self._couriers = couriers
         # Every step of a line asks, and a line keeps its kind.
         self._found = functools.lru_cache(LINES_MOST)(self._find)
+        self.rules_of: RulesOf = self._rules_of if others else couriers.rules_of
 
     def known(self) -> Sequence[Line]:
         """List all lines, of each kind."""
@@ -98,10 +97,6 @@ class AllLines:
     def kind_of(self, line: Line) -> Kind | None:
         """Find the kind of a line; None where nothing of that kind is worked on: it waits."""
         return self._found(line)[0]
-
-    def rules_of(self, line: Line) -> Rules:
-        """Ask the lines of its kind."""
-        return self._found(line)[1].rules_of(line)
 
     def mark_of(self, line: Line) -> str:
         """Ask the lines of its kind."""
@@ -118,6 +113,9 @@ class AllLines:
     def cleared(self, line: Line) -> None:
         """Pass it on to the lines of its kind."""
         self._found(line)[1].cleared(line)
+
+    def _rules_of(self, line: Line) -> Rules:
+        return self._found(line)[1].rules_of(line)
 
     def _find(self, line: Line) -> tuple[Kind | None, Lines]:
         for kind, lines in self._kinds:

@@ -243,8 +243,8 @@ MUTANTS = (
         name="each number of a group has a permit of its own",
         breaks="I3",
         where="limits/limiter.py",
-        old="codec.read_call(line, grant, groups[-1][0].permit)",
-        new="self._call(line, grant, asked)",
+        old="codec.read_call(line, rules, grant, permit),)",
+        new="self._call(line, grant, asked),)",
         tests=(TAKEN + "test_those_next_in_line_ride_with_the_first_under_one_permit",),
     ),
     Mutant(

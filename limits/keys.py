@@ -5,7 +5,8 @@ A script of a line gets `wait_list:<line>` and names the line's other keys from 
 with this file. Documented keys have the names and expiries of the original system; they are either
 the truth (leases, starts, lists, hashes) or projections that scripts rewrite (calls_number,
 sec_calls, wait_list_activated), by which nothing decides. A number of another account than `main`
-stands everywhere as NUMBER@account.
+stands everywhere as NUMBER@account. Of a line that was removed for good no key stays but what ends
+by itself (lua/clear.lua).
 
 ============================= ====== ================================== ===========================
 key                           type   content                            what ends it

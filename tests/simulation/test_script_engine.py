@@ -178,7 +178,8 @@ def _told_alike(ours: Entries, theirs: Sequence[tuple[str, dict[str, str]]]) -> 
     for (name, each), (their_name, _) in zip(reversed(ours), reversed(theirs), strict=False):
         apart_ms = int(their_name.partition("-")[0]) - int(name.partition("-")[0])
         told.append((their_name if 0 <= apart_ms <= APART_MS else name, {each[0]: each[1]}))
-    return _plain([*([None] * (len(theirs) - len(told))), *reversed(told)])
+    kept_longer = theirs[: len(theirs) - len(told)]
+    return _plain([*kept_longer, *reversed(told)])
 
 
 def _plain(value: object) -> object:

@@ -15,16 +15,16 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import time
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
-from service.flow.admission import Admitter
 from service.flow.call import CallRunner, Stores
 from service.flow.tasks import CallSlots, keep_trying
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.observe.redact import last_line_of
-from service.ports import Job
+from service.ports import Job, Limits, Results
 from tracking.call import (
     Admission,
     DeadLetter,
@@ -33,6 +33,7 @@ from tracking.call import (
     Full,
     Granted,
     Held,
+    NoMemory,
     Parked,
     Refused,
     Reused,
@@ -57,6 +58,12 @@ knows its courier is busy."""
 HELD_FIRST, HELD_MOST = 0.5, 4.0
 """Seconds until the first look whether the call of a job that came back goes on; doubled each time,
 up to the second."""
+
+ASK_AGAIN_SECONDS = 1.0
+"""How soon a full Redis is asked again."""
+
+SAY_AGAIN_SECONDS = 60.0
+"""How often a Redis that stays full, or is full again, is logged."""
 
 CALENDAR_ENDS = 253_402_300_799.0
 """The last second of the year 9999."""
@@ -210,6 +217,56 @@ class Handler:
         await job.bury()
         self._malformed.count()
         emit(Event.MALFORMED, job=job.id, server=job.server, why=error.reason, detail=error.detail)
+
+
+class Admitter:
+    """Asks Redis for calls, and waits while no request can be taken. One per process.
+
+    Two servers may keep a request waiting, with its job reserved and touched: MongoDB, while no
+    answer could be stored, and a full Redis. One waiting task asks the full Redis once a second;
+    when its request is taken the others follow one by one.
+    """
+
+    def __init__(self, limits: Limits, results: Results, slots: CallSlots) -> None:
+        self._limits, self._results = limits, results
+        self._slots = slots
+        # One waiting task polls a full Redis; the others queue behind this lock.
+        self._turns = asyncio.Lock()
+        self._said = -SAY_AGAIN_SECONDS
+
+    async def admit(self, request: TrackingRequest, job_key: str) -> Admission:
+        """Ask for a call. This task holds a slot for it only if it is granted."""
+        # One id for all tries: a call that was granted in a lost reply is granted again.
+        call_id = next(self._limits.ids)
+        admission = await self._ask(call_id, request, job_key)
+        if not isinstance(admission, NoMemory):
+            return admission
+        async with self._turns:
+            while isinstance(admission := await self._ask(call_id, request, job_key), NoMemory):
+                self._say(admission)
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+        return admission
+
+    async def _ask(
+        self, call_id: str, request: TrackingRequest, job_key: str
+    ) -> Admission | NoMemory:
+        await self._results.available()
+        max_age = self._limits.max_age if request.max_age is None else request.max_age
+        kept = None
+        if max_age > self._limits.remembers_seconds:
+            kept = await keep_trying(lambda: self._results.fresh(request, max_age))
+        full = self._slots.reserve(1) <= 0
+        admission = await keep_trying(
+            lambda: self._limits.admit(call_id, request, job_key, kept, full=full)
+        )
+        if not isinstance(admission, Granted):
+            self._slots.give_back()
+        return admission
+
+    def _say(self, refusal: NoMemory) -> None:
+        if (now := time.monotonic()) - self._said >= SAY_AGAIN_SECONDS:
+            self._said = now
+            emit(Event.NO_MEMORY, server="redis", fix=refusal.fix)
 
 
 def _names(request: TrackingRequest, job: Job) -> dict[str, str]:

@@ -20,8 +20,8 @@ from redis.asyncio import Redis
 from service.api.callers import Callers
 from service.client.keys import Scope
 from service.config.schema import Recheck
-from service.flow.admission import Admitter
 from service.flow.call import CallRunner, Stores
+from service.flow.handle import Admitter
 from service.flow.tasks import CallSlots, Tasks
 from service.flow.tracking_work import RetryRules, TrackingWork
 from service.results.connection import Store

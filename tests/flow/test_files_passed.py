@@ -162,7 +162,7 @@ async def counted(passed: Passed, steps: list[Callable[[], object]]) -> set[str]
     return set.intersection(*found[1:])
 
 
-@pytest.mark.xfail(strict=False, reason="it passes 67 files")
+@pytest.mark.xfail(strict=False, reason="it passes 61 files")
 @pytest.mark.usefixtures("written")
 async def test_a_warm_request_passes_few_files(
     passed: Passed, config: Config, beanstalkd: Server, site: CourierSite

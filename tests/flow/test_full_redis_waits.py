@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from flow_ports import Job, Scene, call
 
-from service.flow import admission
+from service.flow import handle
 from tracking.call import Granted, NoMemory
 
 FULL = NoMemory("Raise it.")
@@ -18,7 +18,7 @@ Written = Callable[[], list[dict[str, Any]]]
 
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "ASK_AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(handle, "ASK_AGAIN_SECONDS", 0.001)
 
 
 async def admitted(scene: Scene, times: int) -> None:
@@ -50,7 +50,7 @@ async def test_of_many_refused_requests_one_asks_again_and_the_others_follow_at_
     await admitted(scene, 40)
     asking = set(scene.limits.names[-10:])
 
-    admission.ASK_AGAIN_SECONDS = 60.0  # who follows must not wait for it
+    handle.ASK_AGAIN_SECONDS = 60.0  # who follows must not wait for it
     scene.limits.admission = Granted(call())
     async with asyncio.timeout(5):
         await asyncio.gather(*jobs)

@@ -51,7 +51,7 @@ MUTANTS = (
     Mutant(
         name="calls are asked for while no answer could be stored",
         breaks="I1",
-        where="service/flow/admission.py",
+        where="service/flow/handle.py",
         old="        await self._results.available()\n",
         new="",
         tests=(ORDER + "test_no_call_is_asked_for_while_no_answer_could_be_stored",),
@@ -67,7 +67,7 @@ MUTANTS = (
     Mutant(
         name="an admission that is repeated is another one",
         breaks="I4 I9",
-        where="service/flow/admission.py",
+        where="service/flow/handle.py",
         old="self._limits.admit(call_id, ",
         new="self._limits.admit(next(self._limits.ids), ",
         tests=(ORDER + "test_an_admission_that_is_repeated_keeps_its_name",),

@@ -26,7 +26,7 @@ MUTANTS = (
     Mutant(
         name="a request is granted a call although the process is full",
         breaks="I2",
-        where="service/flow/admission.py",
+        where="service/flow/handle.py",
         old="full = self._slots.reserve(1) <= 0",
         new="full = False",
         tests=(ORDER + "test_a_full_process_admits_without_asking_for_a_call",),
@@ -212,7 +212,7 @@ MUTANTS = (
     Mutant(
         name="requests that a full Redis refuses hold all places for calls",
         breaks="I7",
-        where="service/flow/admission.py",
+        where="service/flow/handle.py",
         old="            self._slots.give_back()\n",
         new="            pass\n",
         tests=(REFUSED + "test_a_refused_request_keeps_its_job_and_no_place_for_a_call",),
@@ -220,7 +220,7 @@ MUTANTS = (
     Mutant(
         name="all requests that a full Redis refused ask it time and again",
         breaks="I7",
-        where="service/flow/admission.py",
+        where="service/flow/handle.py",
         old="        async with self._turns:\n",
         new="        async with asyncio.Lock():\n",
         tests=(

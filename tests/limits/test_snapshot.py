@@ -58,6 +58,20 @@ async def test_a_courier_shows_what_runs_and_what_waits_where(busy: Worker, redi
     assert (view.asked, view.counts) == (True, {})
 
 
+async def test_a_courier_shows_what_happened_in_the_last_hour(worker: Worker, redis: Redis) -> None:
+    await worker.finish(await worker.granted("N001"))
+    before = await redis.time()
+    at = before[0] - before[0] % 600
+    await redis.hset(keys.ten_minutes(at - 3_600, USPS), "ERROR 100 100", 2)
+    await redis.hset(keys.ten_minutes(at - 4_200, USPS), "ERROR 100 100", 4)
+
+    view = await line_view(redis)
+
+    assert view.asked
+    assert view.counts["SUCCESS"] == 1
+    assert view.counts.get("ERROR", 0) <= 2, "what is older does not count"
+
+
 async def test_all_couriers_with_work_are_shown_by_name_and_those_asked_for(
     worker: Worker, redis: Redis
 ) -> None:

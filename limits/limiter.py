@@ -20,17 +20,18 @@ import hashlib
 import itertools
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from limits import codec, keys
+import msgspec
+
+from limits import keys
 from limits.clock import Clock
 from limits.epoch import Epoch
 from limits.permit import CallPermit
 from limits.pipeline import Pipeline
-from limits.reports import Reports, encode
 from limits.rules import Revisions, Rules, RulesOf, answer_keep_seconds
 from limits.scatter import Scatter
 from limits.server import MEMORY_FIX
@@ -52,6 +53,7 @@ from tracking.call import (
 )
 from tracking.errors import LimitsBroken, LimitsDown, NotStarted, ResultsDown
 from tracking.line import TRACKING, Line, kind_of, line_of
+from tracking.network import stopped
 from tracking.operation import State
 from tracking.request import TrackingRequest
 
@@ -69,6 +71,14 @@ _UNKNOWN = ("epoch", "rules")
 
 SURVEYED_AT_ONCE, INSPECTED_AT_ONCE, SWEPT_AT_ONCE = 1_000, 50, 50
 """More lines at once would hold up the takes behind them: each of these takes Redis 3 ms."""
+
+OWN_SCRIPT_AFTER_SECONDS = 0.3
+"""A lane is asked for again about 0.85 s after its send; less than half leaves room to be slow."""
+
+Send = Callable[[Line], Awaitable[None]]
+"""Runs `started` for one line, which picks the reports up by `take`."""
+
+_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +144,8 @@ class Limiter:
     ) -> Asked:
         """Ask for a call (lua/admit.lua). `answer`: stored, and fresh enough; `full`: no room."""
         line, asked = line_of(request), time.monotonic()
-        fresh = codec.write_verdict(answer, answer.observed_ms or 0) if answer else b""
-        args = (call_id, codec.write_request(request, job_key, full=full), fresh)
+        fresh = keys.write_verdict(answer, answer.observed_ms or 0) if answer else b""
+        args = (call_id, keys.write_request(request, job_key, full=full), fresh)
         reply = await self._run("admit", line, args)
         if reply[1] in _UNKNOWN:
             await self._learn(reply[1])
@@ -156,7 +166,7 @@ class Limiter:
                 return Held()
             case ["no_memory"]:
                 return NoMemory(MEMORY_FIX)
-        if refused := codec.read_refusal(reply[1:]):
+        if refused := keys.read_refusal(reply[1:]):
             return refused
         raise LimitsDown(f"Redis changes its epoch faster than we can follow: {reply!r}")
 
@@ -166,7 +176,7 @@ class Limiter:
 
     async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:
         """End the call with all its operations, then take (lua/finish.lua)."""
-        written = codec.write_verdict(verdict, call.granted_us // 1000, call.request.fields)
+        written = keys.write_verdict(verdict, call.granted_us // 1000, call.request.fields)
         number = own_number(call.request.number, call.account)
         args, more = (call.id, written, number, self._after(call), room), 1
         while more:
@@ -181,7 +191,7 @@ class Limiter:
         """
         unsent = setback.firm and not call.permit.started
         mark = self._policy.mark_of(call.line) if setback.of_credentials else ""
-        written = codec.write_setback(setback, mark, unsent=unsent)
+        written = keys.write_setback(setback, mark, unsent=unsent)
         args = (call.id, written, self._after(call), room)
         return await self._turn("retry", call.line, args)
 
@@ -259,7 +269,7 @@ class Limiter:
         reports = self._reports.take(line)
         try:
             reply = await self._pipeline.run(
-                script, [keys.wait_list(line)], (self._rules(line), encode(reports), *args)
+                script, [keys.wait_list(line)], (self._rules(line), encode_reports(reports), *args)
             )
         except LimitsDown:
             self._reports.put_back(line, reports)
@@ -317,7 +327,7 @@ class Limiter:
         )
         permit.timed_by(partial(self._scatter.note, line))
         permit.renewed_by(partial(self._again, line, call_id))
-        return codec.read_call(line, grant, permit)
+        return keys.read_call(line, grant, permit)
 
     @property
     def _revision(self) -> int:
@@ -339,7 +349,7 @@ class Limiter:
             written = self._written[line] = (
                 rules,
                 known,
-                codec.write_rules(rules, common, kind_of(line) or TRACKING),
+                keys.write_rules(rules, common, kind_of(line) or TRACKING),
             )
         return written[2]
 
@@ -347,3 +357,57 @@ class Limiter:
 def _parts(lines: Sequence[Line], most: int) -> Iterator[Sequence[Line]]:
     for begin in range(0, len(lines), most):
         yield lines[begin : begin + most]
+
+
+class Reports:
+    """Measured sends on their way back to Redis, per line.
+
+    They travel with the next script of their line. When none is due within the time in which a
+    report matters, a script of their own carries them: a lane without a report is held up to a
+    second longer.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._waiting: dict[Line, list[str | int]] = {}
+        self._since: dict[Line, float] = {}
+        self._carrying: asyncio.Task[None] | None = None
+
+    def add(self, line: Line, start_id: str, send_us: int) -> None:
+        """Note one send, in µs of Redis' clock."""
+        self._waiting.setdefault(line, []).extend((start_id, send_us))
+        self._since.setdefault(line, time.monotonic())
+        if self._carrying is None:
+            self._carrying = asyncio.create_task(self._carry())
+
+    def take(self, line: Line) -> list[str | int]:
+        """Hand over what waits for a script of `line`: [start id, µs, …]."""
+        self._since.pop(line, None)
+        return self._waiting.pop(line, [])
+
+    def put_back(self, line: Line, reports: list[str | int]) -> None:
+        """The script did not arrive: the reports wait for the next one."""
+        if reports:
+            self._waiting.setdefault(line, [])[:0] = reports
+            self._since.setdefault(line, time.monotonic())
+
+    async def _carry(self) -> None:
+        try:
+            while self._since:
+                oldest = min(self._since.values())
+                await asyncio.sleep(max(0.0, oldest + OWN_SCRIPT_AFTER_SECONDS - time.monotonic()))
+                due = time.monotonic() - OWN_SCRIPT_AFTER_SECONDS
+                lines = [line for line, since in self._since.items() if since <= due]
+                await asyncio.gather(*(self._send(line) for line in lines))
+        finally:
+            self._carrying = None
+
+    async def close(self) -> None:
+        """Stop carrying; what is left only costs its lanes some time."""
+        if self._carrying is not None:
+            await stopped(self._carrying)
+
+
+def encode_reports(reports: list[str | int]) -> bytes:
+    """Write reports as lua/lib/context.lua reads them."""
+    return _encode(reports)

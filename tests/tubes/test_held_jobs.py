@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.tubes.held_jobs import HeldJobs
+from service.tubes.held import FairBudget
 
 
 class Guest:
@@ -17,13 +17,13 @@ class Guest:
 
 
 def test_there_is_never_more_than_there_is() -> None:
-    room, guest = HeldJobs(5), Guest()
+    room, guest = FairBudget(5), Guest()
 
     assert [room.take(guest, 3), room.take(guest, 3), room.take(guest, 3)] == [3, 2, 0]
 
 
 def test_who_found_no_room_is_woken_when_some_is_given_back() -> None:
-    room, first, second = HeldJobs(1), Guest(), Guest()
+    room, first, second = FairBudget(1), Guest(), Guest()
     room.take(first, 1)
     room.take(second, 1)
 
@@ -34,7 +34,7 @@ def test_who_found_no_room_is_woken_when_some_is_given_back() -> None:
 
 
 def test_what_comes_free_belongs_to_those_who_wait_in_their_order() -> None:
-    room, first, second, third = HeldJobs(1), Guest(), Guest(), Guest()
+    room, first, second, third = FairBudget(1), Guest(), Guest(), Guest()
     room.take(first, 1)
     room.take(second, 1)
     room.take(third, 1)
@@ -46,7 +46,7 @@ def test_what_comes_free_belongs_to_those_who_wait_in_their_order() -> None:
 
 
 def test_who_leaves_holds_nobody_up() -> None:
-    room, first, second, third = HeldJobs(1), Guest(), Guest(), Guest()
+    room, first, second, third = FairBudget(1), Guest(), Guest(), Guest()
     room.take(first, 1)
     room.take(second, 1)
     room.take(third, 1)
@@ -60,7 +60,7 @@ def test_who_leaves_holds_nobody_up() -> None:
 
 
 def test_growing_wakes_and_shrinking_takes_nothing_away() -> None:
-    room, guest = HeldJobs(1), Guest()
+    room, guest = FairBudget(1), Guest()
     room.take(guest, 2)
     room.take(guest, 1)
 
@@ -76,7 +76,7 @@ def test_no_order_of_events_leaves_room_unused_while_somebody_wants_it(
     most: int, events: list[tuple[int, int]]
 ) -> None:
     """Guests take, give back and leave; those who were woken try again, as reservers do."""
-    room, guests = HeldJobs(most), [Guest() for _ in range(4)]
+    room, guests = FairBudget(most), [Guest() for _ in range(4)]
     held = dict.fromkeys(guests, 0)
     wanting: set[Guest] = set()
 

@@ -7,7 +7,7 @@ import re
 from tubes_hands import Begin, Hands, Producer
 
 from devstack.servers import Server
-from service.tubes.pool import Source
+from service.tubes.held import Source
 
 
 async def keys(hands: Hands, number: int) -> list[str]:

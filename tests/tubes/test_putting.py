@@ -18,11 +18,9 @@ from tubes_hands import SOON, Producer
 
 from devstack.kinds import BEANSTALKD, Durability
 from devstack.servers import Server, free_port, running
-from service.tubes.commands import Placing
-from service.tubes.connection import Patience
+from service.tubes.blocking import Timeouts
 from service.tubes.envelope import DRAINS_TUBE, decode_request
-from service.tubes.outlets import NotPut, Outlets
-from service.tubes.putter import RECHECK, Putter
+from service.tubes.put_servers import RECHECK, NotPut, PutOptions, PutServers, Putter
 from tracking.errors import TubesDown
 from tracking.request import Number, Origin, Slug, TrackingRequest
 
@@ -36,7 +34,7 @@ class Putters:
         self.made: list[Putter] = []
 
     def __call__(self, *servers: str) -> Putter:
-        self.made.append(Putter(servers, Patience(connect=1.0, reply=0.5)))
+        self.made.append(Putter(servers, Timeouts(connect=1.0, reply=0.5)))
         return self.made[-1]
 
 
@@ -103,13 +101,13 @@ async def test_hundreds_of_jobs_are_put_in_few_round_trips_and_in_order(
 ) -> None:
     bodies = some(300)
 
-    await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, bodies, Placing())
+    await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, bodies, PutOptions())
 
     assert jobs_in(DRAINS_TUBE, beanstalkd) == bodies
 
 
 async def test_no_jobs_at_all_are_put_at_no_server(putter_for: Putters) -> None:
-    await putter_for(f"127.0.0.1:{free_port()}").put_all(DRAINS_TUBE, [], Placing())
+    await putter_for(f"127.0.0.1:{free_port()}").put_all(DRAINS_TUBE, [], PutOptions())
 
 
 async def test_what_one_server_refuses_of_many_is_put_on_another(
@@ -118,7 +116,7 @@ async def test_what_one_server_refuses_of_many_is_put_on_another(
     with running(replace(BEANSTALKD, arguments=with_small_jobs)) as small:
         putter = putter_for(small.url, beanstalkd.url)
         for _ in range(2):  # both are the first once
-            await putter.put_all(DRAINS_TUBE, [b"x", b"x" * 100, b"x", b"x" * 100], Placing())
+            await putter.put_all(DRAINS_TUBE, [b"x", b"x" * 100, b"x", b"x" * 100], PutOptions())
 
         taken = jobs_in(DRAINS_TUBE, small)
     assert set(taken) == {b"x"}
@@ -131,15 +129,15 @@ async def test_many_of_which_no_server_takes_one_are_an_error(
     bodies = [b"x", b"x" * 70_000, b"x"]
 
     with pytest.raises(TubesDown, match="no job of this size"):
-        await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, bodies, Placing())
+        await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, bodies, PutOptions())
 
     assert jobs_in(DRAINS_TUBE, beanstalkd) == [b"x", b"x"]
 
 
 async def test_of_many_that_are_not_all_put_it_is_known_which_were(beanstalkd: Server) -> None:
-    outlets = Outlets([beanstalkd.url], Patience())
-    with closing(outlets), pytest.raises(NotPut) as failed:
-        await outlets.put(DRAINS_TUBE, [b"a", b"x" * 70_000, b"b"], Placing())
+    servers = PutServers([beanstalkd.url], Timeouts())
+    with closing(servers), pytest.raises(NotPut) as failed:
+        await servers.put(DRAINS_TUBE, [b"a", b"x" * 70_000, b"b"], PutOptions())
 
     assert [place and place.server for place in failed.value.placed] == [
         beanstalkd.url,
@@ -154,7 +152,7 @@ async def test_a_server_that_dies_in_the_middle_of_many_leaves_none_behind(
 ) -> None:
     putter = putter_for(beanstalkd.url, other.url)
     bodies = some(600)
-    putting = asyncio.create_task(putter.put_all(DRAINS_TUBE, bodies, Placing()))
+    putting = asyncio.create_task(putter.put_all(DRAINS_TUBE, bodies, PutOptions()))
     while not ready_in(DRAINS_TUBE, other):
         assert not putting.done()
         await asyncio.sleep(0)
@@ -231,7 +229,7 @@ async def test_a_job_that_no_server_takes_is_an_error(
     putter_for: Putters, beanstalkd: Server
 ) -> None:
     with pytest.raises(TubesDown, match="takes no job of this size"):
-        await putter_for(beanstalkd.url).put(DRAINS_TUBE, b"x" * 70_000, Placing())
+        await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, [b"x" * 70_000], PutOptions())
 
 
 async def test_a_silent_server_delays_but_does_not_block(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.tubes.reply_wait import TOGETHER_SECONDS
+from service.tubes.connection import TOGETHER_SECONDS
 
 LATE_ACKNOWLEDGEMENT_SECONDS = 0.04
 """How long Linux waits with the acknowledgement of small packets that nobody reads."""

@@ -10,9 +10,7 @@ from tubes_hands import Begin, Producer, count, ready, reserved, until
 
 from devstack.servers import Server
 from service.tubes.envelope import REQUESTS_TUBE
-from service.tubes.job import ReservedJob
-from service.tubes.pool import Source
-from service.tubes.touches import Touches
+from service.tubes.held import ReservedJob, Source, Touches
 
 
 async def test_a_job_wakes_an_idle_worker(begin: Begin, source: Source, producer: Producer) -> None:
@@ -119,7 +117,7 @@ async def test_room_can_grow_and_shrink(begin: Begin, source: Source, producer: 
 async def test_a_server_without_jobs_keeps_no_room_from_the_others(
     begin: Begin, source: Source, producer: Producer, other: Server
 ) -> None:
-    elsewhere = Source(other.url, REQUESTS_TUBE, patience=source.patience)
+    elsewhere = Source(other.url, REQUESTS_TUBE, timeouts=source.timeouts)
     with greenstalk.Client((other.host, other.port), encoding=None, use=REQUESTS_TUBE) as second:
         intake, hands = begin(source, elsewhere, room=1)
         await until(lambda: count(producer, "current-waiting") == 1)
@@ -173,7 +171,7 @@ async def test_an_idle_worker_asks_nothing(
 async def test_jobs_of_all_servers_come(
     begin: Begin, source: Source, producer: Producer, other: Server
 ) -> None:
-    elsewhere = Source(other.url, REQUESTS_TUBE, patience=source.patience)
+    elsewhere = Source(other.url, REQUESTS_TUBE, timeouts=source.timeouts)
     _, hands = begin(source, elsewhere)
     with greenstalk.Client((other.host, other.port), encoding=None, use=REQUESTS_TUBE) as second:
         producer.put(b"here")
@@ -189,7 +187,7 @@ async def test_jobs_of_all_servers_come(
 async def test_servers_share_the_room_also_when_it_is_full(
     begin: Begin, source: Source, producer: Producer, other: Server
 ) -> None:
-    elsewhere = Source(other.url, REQUESTS_TUBE, patience=source.patience)
+    elsewhere = Source(other.url, REQUESTS_TUBE, timeouts=source.timeouts)
     with greenstalk.Client((other.host, other.port), encoding=None, use=REQUESTS_TUBE) as second:
         for _ in range(100):
             producer.put(b"")

@@ -9,10 +9,9 @@ import greenstalk
 import pytest
 from tubes_hands import Begin, Producer, count, ready, reserved, until
 
-from service.tubes import touches
+from service.tubes import held
+from service.tubes.held import ReservedJob, Source
 from service.tubes.intake import Intake
-from service.tubes.job import ReservedJob
-from service.tubes.pool import Source
 from tracking.errors import TubesDown
 
 
@@ -131,7 +130,7 @@ async def test_a_caller_that_stops_waiting_for_a_delete_does_not_undo_it(
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that was held up: its first touch comes after the shortest TTR."""
-    monkeypatch.setattr(touches, "YOUNG", 1.5)
+    monkeypatch.setattr(held, "YOUNG", 1.5)
 
 
 async def run_out(begin: Begin, source: Source, producer: Producer) -> tuple[Intake, ReservedJob]:

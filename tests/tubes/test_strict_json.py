@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.tubes.strict_json import read_strictly
+from service.tubes.payload import read_strictly
 
 
 def test_what_is_written_once_is_read() -> None:

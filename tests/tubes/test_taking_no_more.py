@@ -6,8 +6,8 @@ import asyncio
 
 from tubes_hands import Begin, Producer, count, ready, reserved, until
 
+from service.tubes.held import Source
 from service.tubes.intake import Intake
-from service.tubes.pool import Source
 
 
 async def test_a_pause_takes_nothing_and_its_end_takes_everything(
@@ -79,7 +79,7 @@ async def test_closing_gives_what_is_held_to_others_at_once(
 
 
 async def test_closing_twice_or_before_anything_came_is_no_fault(source: Source) -> None:
-    intake = Intake([source], 1, b"", lambda _: None)
+    intake = Intake([source], 1, lambda _: None)
     await intake.close()
     intake.start()
     await intake.close()

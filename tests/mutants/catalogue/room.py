@@ -238,7 +238,7 @@ MUTANTS = (
     Mutant(
         name="a job that made room makes room again when it is deleted",
         breaks="I2",
-        where="service/tubes/reserver.py",
+        where="service/tubes/intake.py",
         old="sum(not job.roomless for job in jobs)",
         new="len(jobs)",
         tests=(RESERVING + "test_a_job_whose_call_runs_makes_room_for_another_and_stays_reserved",),

@@ -102,7 +102,10 @@ Answers = list[int | PutRefused]
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    """Puts between two questions. `records`: in the binlog before them, None: not known yet."""
+    """Puts of one write. `records`: in the binlog before them, None: not known yet.
+
+    They are answered together: those who put again do so in one write.
+    """
 
     puts: Sequence[PendingCommand]
     records: int | None = None
@@ -124,7 +127,7 @@ class PutClient(Client):
         self._used = ""
         self._newest = 0
         self._jobs = 0
-        self._unproven: deque[_Batch] = deque()
+        self._batches: deque[_Batch] = deque()
         self._unsure = PutRefused(f"beanstalkd {server} {FORGETFUL}", RESTART)
 
     @classmethod
@@ -161,16 +164,17 @@ class PutClient(Client):
     def close(self, error: Exception | None = None) -> None:
         """End the connection; what the binlog is not known to hold is not put."""
         super().close(error)
-        for batch in self._unproven:
+        for batch in self._batches:
             for put in batch.puts:
                 self._break_off(put)
-        self._unproven.clear()
+        self._batches.clear()
 
     def _write(self, batch: list[PendingCommand]) -> None:
         self._jobs = 0
         puts = [command for command in batch if command.verb is Verb.PUT]
-        if self._durable and puts:
-            self._unproven.append(_Batch(puts))
+        if puts:
+            self._batches.append(_Batch(puts))
+        if puts and self._durable:
             batch = [*batch, self._question()]
             batch.insert(batch.index(puts[0]), self._question())
         super()._write(batch)
@@ -196,11 +200,16 @@ class PutClient(Client):
         if command.verb is Verb.PUT:
             if isinstance(answer[-1], int):
                 self._newest = answer[-1]
-            if self._durable:
-                return
+            if command.ends_batch:
+                self._finish()
+            return
         super()._resolve(command, answer)
-        if command.verb is Verb.STATS and self._unproven:
-            self._prove(self._unproven[0], answer)
+        if command.verb is Verb.STATS and self._batches:
+            self._prove(self._batches[0], answer)
+
+    def _finish(self) -> None:
+        for put in self._batches.popleft().puts:
+            super()._resolve(put, put.answers)
 
     def _prove(self, batch: _Batch, stats: bytes) -> None:
         """Hear how many records there are: before the jobs of a batch, then with them."""
@@ -214,10 +223,8 @@ class PutClient(Client):
             # Until it restarts, it would take each put and forget it at its end.
             self.forgetful = True
             self.close(TubesDown(f"beanstalkd {self.server} {FORGETFUL}", RESTART))
-            return
-        self._unproven.popleft()
-        for put in batch.puts:
-            super()._resolve(put, put.answers)
+        else:
+            self._finish()
 
     def _taken(self, puts: Sequence[PendingCommand]) -> int:
         """Count the jobs that were taken. Those behind a buried one are refused."""
@@ -234,7 +241,10 @@ class PutClient(Client):
     def _break_off(self, command: PendingCommand) -> None:
         if self._durable:
             command.answers = []
-        super()._break_off(command)
+        if command.answers:
+            super()._resolve(command, command.answers)
+        else:
+            super()._break_off(command)
 
 
 class PutServer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-PUTS = "tubes/test_durable_puts.py"
+PUTS = "tubes/test_put_servers.py"
 DOOR = "door/test_door.py"
 POSTS = "door/test_requests_over_http.py"
 REFUSED = "door/test_refused_posts.py"

@@ -6,7 +6,7 @@ from mutants.mutant import Mutant
 
 ROOM = "flow/test_call_room.py::"
 DRAINER = "flow/test_drainer_room.py::"
-RESERVING = "tubes/test_reserving.py::"
+RESERVING = "tubes/test_intake.py::"
 AWAY = "flow/test_results_away.py::"
 FULL = "limits/test_full_redis.py::"
 REFUSED = "flow/test_full_redis_waits.py::"

@@ -1,4 +1,4 @@
-"""One connection of the worker: what ends it, and that nothing is done over another one.
+"""Client over one connection: what ends it, and that nothing is done over another one.
 
 The server of these tests says what real ones say when a link is cut or something else listens.
 """
@@ -6,6 +6,7 @@ The server of these tests says what real ones say when a link is cut or somethin
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import greenstalk
@@ -15,8 +16,9 @@ from scripted_server import HASTE, NOW, ONE, THREE, Settled, hung_up, opened, re
 from devstack.servers import Server
 from service.tubes import connection
 from service.tubes.blocking import Timeouts
-from service.tubes.connection import AHEAD_MOST, TOGETHER_SECONDS, Reply, Verb
+from service.tubes.connection import AHEAD_MOST, TOGETHER_SECONDS, Client, Reply, Verb
 from service.tubes.held import USUAL, YOUNG, ReservingClient, Touches
+from service.tubes.put_servers import PutClient, PutOptions
 from tracking.errors import TubesDown
 
 
@@ -53,11 +55,16 @@ async def test_a_reply_that_nobody_asked_for_ends_the_connection() -> None:
 
 
 async def test_a_silent_server_is_not_waited_for(beanstalkd: Server) -> None:
-    client = await opened(beanstalkd.url, timeouts=HASTE)
+    reserving = await opened(beanstalkd.url, timeouts=HASTE)
+    putting = await PutClient.open(beanstalkd.url, HASTE)
     beanstalkd.pause()
     try:
-        with pytest.raises(TubesDown, match="in time"):
-            await client.reserve()
+        with pytest.raises(TubesDown, match="no answer in time"):
+            await reserving.reserve()
+        with pytest.raises(TubesDown, match="no answer in time"):
+            await putting.put("t", [b"ab"] * 3, PutOptions())
+        with pytest.raises(TubesDown, match="no answer in time"):
+            await PutClient.open(beanstalkd.url, HASTE)
     finally:
         beanstalkd.resume()
 
@@ -189,8 +196,14 @@ async def test_facts_that_make_no_sense_end_the_connection(facts: bytes) -> None
         assert client.down
 
 
-@pytest.mark.parametrize("greeting", [b"HTTP/1.1 400\r\n", b"", b"\r\n", b"WATCHING 2\r\nWHAT\r\n"])
-async def test_whatever_else_listens_there_is_no_beanstalkd(greeting: bytes) -> None:
+@pytest.mark.parametrize("open_client", [opened, PutClient.open])
+@pytest.mark.parametrize(
+    "greeting",
+    [b"HTTP/1.1 400\r\n", b"", b"\r\n", b"WATCHING 2\r\nWHAT\r\n", b"OK 4\r\nid\n\r\n"],
+)
+async def test_whatever_else_listens_there_is_no_beanstalkd(
+    greeting: bytes, open_client: Callable[..., Awaitable[Client]]
+) -> None:
     over = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -202,7 +215,7 @@ async def test_whatever_else_listens_there_is_no_beanstalkd(greeting: bytes) -> 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(TubesDown):
-            await opened(f"127.0.0.1:{port}", timeouts=HASTE)
+            await open_client(f"127.0.0.1:{port}", timeouts=HASTE)
         await over.wait()
 
 
@@ -297,3 +310,15 @@ async def test_beside_greenstalk_each_verb_means_the_same(beanstalkd: Server) ->
     assert again
     assert (again.id, again.body) == (ids[2], b"ab")
     client.close()
+
+
+LATE_ACKNOWLEDGEMENT_SECONDS = 0.04
+"""How long Linux waits with the acknowledgement of small packets that nobody reads."""
+
+
+def test_replies_are_read_long_before_their_acknowledgement_would_be_late() -> None:
+    """Until it comes the server sends no more than its congestion window holds.
+
+    That costs two thirds of the puts.
+    """
+    assert TOGETHER_SECONDS <= LATE_ACKNOWLEDGEMENT_SECONDS / 10

@@ -1,4 +1,4 @@
-"""Held jobs stay ours, whatever their TTR."""
+"""Touches: held jobs stay ours, whatever their TTR."""
 
 from __future__ import annotations
 

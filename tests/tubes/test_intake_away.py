@@ -1,4 +1,4 @@
-"""beanstalkd killed, frozen, started late, and servers that talk nonsense."""
+"""Intake: beanstalkd killed, frozen, started late, and servers that talk nonsense."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from service.cli.progress_bar import Bar
 from service.cli.rows import rows
 from service.cli.settings import loaded
 from service.client.catalogue import Catalogue
-from service.client.producer import NotPut, Placed, Placing, Producer, batches
+from service.client.producer import JobRef, NotPut, Producer, PutOptions, batches
 from service.client.put import Bad, Sendable, sendables
 from tracking.errors import TubesDown
 
@@ -87,13 +87,13 @@ def _warn(good: Iterable[Sendable], catalogue: Catalogue) -> None:
 
 def _put(good: Sequence[Sendable], servers: Sequence[str], options: argparse.Namespace) -> int:
     """Put all, or as many as there are when Ctrl-C is pressed; tells how many that were."""
-    placing = Placing(priority=options.priority, ttr=options.ttr)
+    placing = PutOptions(priority=options.priority, ttr=options.ttr)
     done = 0
     with Producer(servers) as producer, between_puts() as interrupted, Bar(len(good)) as bar:
         for batch in batches(good, TOGETHER):
             failed: NotPut | None = None
             try:
-                placed: Sequence[Placed | None] = producer.put([e.body for e in batch], placing)
+                placed: Sequence[JobRef | None] = producer.put([e.body for e in batch], placing)
             except NotPut as error:
                 failed, placed = error, error.placed
             for each, place in zip(batch, placed, strict=True):
@@ -140,7 +140,7 @@ def between_puts() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _line(each: Sendable, place: Placed, options: argparse.Namespace) -> tuple[TextIO, str]:
+def _line(each: Sendable, place: JobRef, options: argparse.Namespace) -> tuple[TextIO, str]:
     """Tell where a request's line goes, and the line; it may be empty."""
     text = f"{each.id}  {each.slug} {each.number}\n"
     if options.wait is not None:

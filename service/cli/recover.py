@@ -11,7 +11,7 @@ from pathlib import Path
 from service.cli.exit_codes import Exit, UsageError
 from service.cli.settings import loaded
 from service.client.catalogue import Catalogue
-from service.client.producer import NotPut, Placed, Placing, Producer, batches
+from service.client.producer import JobRef, NotPut, Producer, PutOptions, batches
 from service.client.put import Bad, Sendable
 from service.client.saved_lines import saved_in
 from service.observe.redact import printable
@@ -60,7 +60,7 @@ def _found(names: Iterable[str], catalogue: Catalogue) -> Iterator[Sendable | Ba
 def _put(producer: Producer, batch: Sequence[Sendable], *, as_json: bool) -> None:
     failed: NotPut | None = None
     try:
-        placed: Sequence[Placed | None] = producer.put([each.body for each in batch], Placing())
+        placed: Sequence[JobRef | None] = producer.put([each.body for each in batch], PutOptions())
     except NotPut as error:
         failed, placed = error, error.placed
     for each, place in zip(batch, placed, strict=True):
@@ -71,11 +71,11 @@ def _put(producer: Producer, batch: Sequence[Sendable], *, as_json: bool) -> Non
         raise TubesDown(told, failed.fix) from failed
 
 
-def _tell(each: Sendable, place: Placed | None, *, as_json: bool) -> None:
+def _tell(each: Sendable, place: JobRef | None, *, as_json: bool) -> None:
     sys.stdout.write(line_of(each, place, as_json=as_json) + "\n")
 
 
-def line_of(each: Sendable, place: Placed | None, *, as_json: bool) -> str:
+def line_of(each: Sendable, place: JobRef | None, *, as_json: bool) -> str:
     """Word a request that was put, or would be."""
     if as_json:
         line = {"id": each.id, "slug": each.slug, "number": each.number}

@@ -38,15 +38,14 @@ from service.config.schema import Config
 from service.observe.events import Event
 from service.observe.log import emit
 from service.results.batches import Batches
-from service.tubes.commands import Placing
-from service.tubes.connection import Patience
+from service.tubes.blocking import Timeouts
 from service.tubes.envelope import REQUESTS_TUBE
-from service.tubes.outlets import NotPut, Outlets
+from service.tubes.put_servers import NotPut, PutOptions, PutServers
 from tracking.errors import SpoolDown, StoreError
 
 T = TypeVar("T")
 
-PATIENCE = Patience(connect=1.0, reply=2.0)
+TIMEOUTS = Timeouts(connect=1.0, reply=2.0)
 """Short: what a server that hangs does not take soon is safe in the spool."""
 
 LATE_SECONDS = 3.0
@@ -64,7 +63,7 @@ TOGETHER_MOST = 400
 SYNCED_MOST = 10_000
 """Requests that are synced at once."""
 
-PLACING = Placing()
+OPTIONS = PutOptions()
 
 
 Note = Callable[[Sequence[Sendable]], None]
@@ -105,7 +104,7 @@ class Door:
 
     def __init__(
         self,
-        outlets: Outlets,
+        servers: PutServers,
         spool: Spool,
         save: Callable[[Sequence[bytes]], bool] = write_lines,
         note: Note | None = None,
@@ -114,7 +113,7 @@ class Door:
 
         `note` hears of all that is taken.
         """
-        self._outlets = outlets
+        self._servers = servers
         self._spool = spool
         self._save = save
         self._note = note
@@ -157,7 +156,7 @@ class Door:
         bodies = [each.body for each in requests]
         spooled = [False] * len(bodies)
         try:
-            await self._outlets.put(REQUESTS_TUBE, bodies, PLACING)
+            await self._servers.put(REQUESTS_TUBE, bodies, OPTIONS)
         except NotPut as error:
             spooled = [place is None for place in error.placed]
             left = [body for body, alone in zip(bodies, spooled, strict=True) if alone]
@@ -188,11 +187,11 @@ class Door:
         except SpoolDown as error:
             emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
             spool = f"{error}"
-        return Standing(await self._outlets.refusal(), spool, spooled)
+        return Standing(await self._servers.refusal(), spool, spooled)
 
     async def close(self) -> None:
         """Close everything; what was posted must be answered by now."""
-        self._outlets.close()
+        self._servers.close()
         await self._call(self._spool.close)
         self._thread.shutdown(wait=False)
 
@@ -259,7 +258,7 @@ class Door:
     async def _placed(self, bodies: Sequence[bytes]) -> list[bool]:
         try:
             if bodies:
-                await self._outlets.put(REQUESTS_TUBE, bodies, PLACING)
+                await self._servers.put(REQUESTS_TUBE, bodies, OPTIONS)
         except NotPut as error:
             return [place is not None for place in error.placed]
         return [True] * len(bodies)
@@ -268,5 +267,5 @@ class Door:
 def open_door(config: Config, spool: Path, note: Note | None = None) -> Door:
     """Open the door to the servers of a configuration, with its spool at a path of this disk."""
     servers, durable = config.beanstalkd.servers, not config.beanstalkd.allow_loss
-    outlets = Outlets(servers, PATIENCE, durable=durable)
-    return Door(outlets, Spool(spool, config.ingest.spool_mib), note=note)
+    put_servers = PutServers(servers, TIMEOUTS, durable=durable)
+    return Door(put_servers, Spool(spool, config.ingest.spool_mib), note=note)

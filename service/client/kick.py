@@ -12,8 +12,8 @@ from service.client.buried import buried_job, delete_buried
 from service.client.producer import Producer
 from service.results.connection import Document
 from service.results.dead import BODY_MOST, body_of
-from service.tubes.commands import Placing
 from service.tubes.envelope import REQUESTS_TUBE
+from service.tubes.put_servers import PutOptions
 from tracking.account import MAIN, Account, account_and_id, operation_id
 
 ID_MOST = 128
@@ -38,7 +38,7 @@ def kick(document: Document, producer: Producer) -> str | None:
     operation = next(iter(document.get("operations") or ()), None)
     # Of a record that is put twice, because we vanished in between, comes one operation.
     request, identity = renewed(body, operation, _mark(f"{document['_id']} {document.get('at')}"))
-    producer.put([request], Placing())
+    producer.put([request], PutOptions())
     if buried:
         delete_buried(buried, producer)
     return identity

@@ -29,7 +29,7 @@ from limits.admin.operations import operations, waits_unnamed
 from limits.failure import redis_asked
 from service.client.catalogue import Catalogue
 from service.client.connections import collections_of, redis_of
-from service.client.producer import NotPut, Placed, Placing, Producer, batches
+from service.client.producer import JobRef, NotPut, Producer, PutOptions, batches
 from service.client.put import Bad, Sendable
 from service.config.schema import Config
 from service.results.connection import Document
@@ -54,7 +54,7 @@ class Recovered(NamedTuple):
     """One that was put, and where; None where it only would be."""
 
     request: Sendable
-    place: Placed | None
+    place: JobRef | None
 
 
 class Recovery:
@@ -131,7 +131,7 @@ class Recovery:
             yield from (Recovered(each, None) for each in sendables)
             return
         try:
-            placed = self._producer.put([each.body for each in sendables], Placing())
+            placed = self._producer.put([each.body for each in sendables], PutOptions())
         except NotPut as error:
             told = f"not all were put, so begin again: {error.message}"
             raise TubesDown(told, error.fix) from error

@@ -21,9 +21,9 @@ from service.tubes.payload import (
     check_options,
     kind_of,
     parcel_from,
+    read_json,
     traceparent_of,
 )
-from service.tubes.strict_json import read_json
 from tracking.account import MAIN, Account, account_and_id, operation_id
 from tracking.errors import MalformedJob
 from tracking.request import FIELDS, SLUG, SLUG_MOST, Origin, Slug

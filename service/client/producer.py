@@ -11,16 +11,14 @@ from typing import Self
 
 import greenstalk
 
-from service.tubes.commands import Placing
-from service.tubes.connection import Connection, Patience
+from service.tubes.blocking import BlockingClient, Timeouts, beanstalkd_down
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
-from service.tubes.failure import beanstalkd_down
-from service.tubes.outlets import NotPut, Outlets, Placed, batches
+from service.tubes.put_servers import JobRef, NotPut, PutOptions, PutServers, batches
 from tracking.errors import TubesDown
 
-__all__ = ["NotPut", "Placed", "Placing", "Producer", "Tubes", "batches"]
+__all__ = ["JobRef", "NotPut", "Producer", "PutOptions", "Tubes", "batches"]
 
-PATIENCE = Patience(connect=2.0, reply=10.0)
+TIMEOUTS = Timeouts(connect=2.0, reply=10.0)
 """`-f 0` on a slow disk takes its time; a person sees that something happens."""
 
 
@@ -43,19 +41,19 @@ class Producer:
     def __init__(self, servers: Sequence[str]) -> None:
         self._servers = servers
         self._loop = asyncio.Runner()
-        self._outlets = Outlets(servers, PATIENCE)
-        self._asked: dict[str, Connection] = {}
+        self._put_servers = PutServers(servers, TIMEOUTS)
+        self._asked: dict[str, BlockingClient] = {}
 
-    def put(self, bodies: Sequence[bytes], placing: Placing) -> list[Placed]:
+    def put(self, bodies: Sequence[bytes], options: PutOptions) -> list[JobRef]:
         """Put requests, spread over the servers; gives where each is.
 
         Raises NotPut when no server takes some of them. What became of a job whose reply was lost
         nobody knows, so only bodies with an `id` of their own may be put again.
         """
-        placed: list[Placed | None] = []
+        placed: list[JobRef | None] = []
         for share in batches(bodies, max(1, -(-len(bodies) // len(self._servers)))):
             try:
-                placed += self._loop.run(self._outlets.put(REQUESTS_TUBE, share, placing))
+                placed += self._loop.run(self._put_servers.put(REQUESTS_TUBE, share, options))
             except NotPut as error:
                 left = [None] * (len(bodies) - len(placed) - len(share))
                 told = f"no beanstalkd took the job: {error.message}"
@@ -67,11 +65,11 @@ class Producer:
         return server in self._servers
 
     @contextmanager
-    def asking(self, server: str) -> Iterator[Connection]:
+    def asking(self, server: str) -> Iterator[BlockingClient]:
         """Lend the connection to a server; what goes wrong in the `with` block raises TubesDown."""
         connection = self._asked.get(server)
         if not connection or not connection.alive:
-            connection = self._asked[server] = Connection.open(server, REQUESTS_TUBE, PATIENCE)
+            connection = self._asked[server] = BlockingClient.open(server, REQUESTS_TUBE, TIMEOUTS)
         try:
             yield connection
         except (greenstalk.Error, OSError, AssertionError, ValueError) as error:
@@ -96,7 +94,7 @@ class Producer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._outlets.close()
+        self._put_servers.close()
         self._loop.close()
         for connection in self._asked.values():
             connection.close()

@@ -14,7 +14,7 @@ from typing import Any
 from service.client.connections import Collections
 from service.client.dead import put_again
 from service.client.kick import resent
-from service.client.producer import Placing, Producer
+from service.client.producer import Producer, PutOptions
 from service.client.put import Sendable
 from service.results.connection import Document
 from service.results.dead import Filter, find
@@ -126,7 +126,7 @@ def resend(meant: Meant, stores: Collections, producer: Producer) -> str | None:
     slug, number = Slug(meant.slug or ""), Number(meant.number or "")
     account, _ = account_and_id(meant.operation)
     request = renewed_request(meant, find_tracking(stores.tracking, slug, number, account))
-    producer.put([encode_request(request)], Placing())
+    producer.put([encode_request(request)], PutOptions())
     return request.id
 
 

@@ -10,7 +10,7 @@ from service.client.catalogue import Catalogue
 from service.client.put import Bad, Sendable
 from service.observe.output import LINE_MOST
 from service.tubes.envelope import decode_request, encode_payload
-from service.tubes.strict_json import read_strictly
+from service.tubes.payload import read_strictly
 from tracking.errors import MalformedJob
 
 MARK = b'{"spooled":'

@@ -20,14 +20,14 @@ from service.preflight.judgement import BeanstalkdFacts, MongodbFacts, RedisFact
 from service.results.failure import UNAUTHORIZED, mongodb_down
 from service.results.hindrances import Hindrance, hindrances
 from service.results.names import Names
-from service.tubes.connection import Connection, Patience
+from service.tubes.blocking import BlockingClient, Timeouts
 
-PATIENCE = Patience(connect=3.0, reply=3.0)
+TIMEOUTS = Timeouts(connect=3.0, reply=3.0)
 
 
 def read_beanstalkd(address: str) -> BeanstalkdFacts:
     """Ask one beanstalkd, blocking. Raises TubesDown."""
-    with contextlib.closing(Connection.open(address, patience=PATIENCE)) as connection:
+    with contextlib.closing(BlockingClient.open(address, timeouts=TIMEOUTS)) as connection:
         stats = connection.stats
     return BeanstalkdFacts(
         server=address,

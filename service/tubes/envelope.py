@@ -35,9 +35,17 @@ from typing import Any, Final
 
 import msgspec
 
-from service.tubes.naming import Resolve, named_in
-from service.tubes.payload import kind_of, operation_named, request_from, slug_named, text_of
-from service.tubes.strict_json import read_json
+from service.ports import Job
+from service.tubes.payload import (
+    Resolve,
+    kind_of,
+    named_in,
+    operation_named,
+    read_json,
+    request_from,
+    slug_named,
+    text_of,
+)
 from tracking.account import MAIN, account_and_id
 from tracking.errors import MalformedJob, UnknownLine
 from tracking.line import TRACKING, Line, courier_line, slug_of
@@ -49,8 +57,21 @@ DRAINS_TUBE: Final = "wait_list"
 BODY_MOST = 65_536
 """Bytes. One more than beanstalkd takes by default; a server with a larger `-z` gains nothing."""
 
-
 _encoder = msgspec.json.Encoder()
+
+
+async def request_in(job: Job, resolve: Resolve) -> TrackingRequest:
+    """Read a job of the tube `requests_flow`.
+
+    Raises MalformedJob, or TubesDown when the job is not ours any more.
+    """
+    age = await job.age() if needs_age(job.body) else 0.0
+    return decode_request(job.body, resolve, age)
+
+
+def line_in(job: Job, resolve: Resolve, knows: Knows) -> Line:
+    """Read a job of the tube `wait_list`. Raises MalformedJob, UnknownLine."""
+    return decode_drain(job.body, resolve, knows)
 
 
 def decode_request(
@@ -149,11 +170,7 @@ def encode_drain(line: Line) -> bytes:
     """Write the body that asks for somebody to drain `line`."""
     # Versions of before read a courier's line by its slug.
     named = {"slug": slug_of(line)} if TRACKING.form.fullmatch(line) else {"line": line}
-    return _encode({"type": DRAINS_TUBE, "payload": named})
-
-
-def _encode(job: Mapping[str, object]) -> bytes:
-    return _encoder.encode(job)
+    return _encoder.encode({"type": DRAINS_TUBE, "payload": named})
 
 
 def _job(read: Any, tube: str) -> Mapping[str, Any]:

@@ -1,24 +1,26 @@
-"""The members of a request, read strictly: out of a body, or as another door was given them.
+"""Members of a request, read strictly: out of a body, or as another door was given them.
 
 The reasons for which they are refused stand in `envelope`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from service.tubes.naming import Resolve
 from tracking.account import operation_id, parse_account
 from tracking.errors import MalformedJob
 from tracking.request import (
     FIELDS,
     NO_FIELDS,
+    SLUG_MOST,
     Number,
     Origin,
     Slug,
@@ -27,8 +29,17 @@ from tracking.request import (
     parse_slug,
 )
 
+Resolve = Callable[[str], tuple[Slug, str]]
+"""Looks a slug or an alias up: the canonical slug and the characters that its numbers keep.
+
+Raises MalformedJob (`unknown_slug`)."""
+
 NAME_MOST = 65_536
 """Characters of what names a courier or a line: more than any body holds."""
+
+NUMBER_MOST = 100
+NUMBER_END = 10**NUMBER_MOST
+"""Python does not write out integers of thousands of digits."""
 
 GIVEN_MOST = 256
 """Characters of a number as it was given, blanks and hyphens included."""
@@ -85,6 +96,28 @@ def parcel_from(payload: Mapping[str, Any], resolve: Resolve) -> tuple[Slug, Num
     slug, keep = resolve(slug_named(payload))
     given = text_of(payload.get("number"), "bad_number", "number", GIVEN_MOST)
     return slug, parse_number(given, keep)
+
+
+def named_in(read: Any, resolve: Resolve) -> tuple[str | None, str | None]:
+    """Find slug and number as a malformed body names them, by which people search.
+
+    Unchecked but for aliases and length; None for what is not there. `read` is any JSON value.
+    """
+    job = read[1] if isinstance(read, list) and len(read) > 1 else read
+    payload = job.get("payload") if isinstance(job, dict) else None
+    if not isinstance(payload, dict):
+        return None, None
+    slug, number = payload.get("slug"), payload.get("number")
+    if isinstance(slug, str) and len(slug) <= SLUG_MOST:
+        with suppress(MalformedJob):
+            slug, _ = resolve(slug)
+    # A number without quotes is the commonest slip.
+    if type(number) is int and abs(number) < NUMBER_END:
+        number = str(number)
+    return (
+        slug[:SLUG_MOST] if isinstance(slug, str) else None,
+        number[:NUMBER_MOST] if isinstance(number, str) else None,
+    )
 
 
 def check_options(payload: Mapping[str, Any]) -> None:
@@ -202,3 +235,46 @@ def kind_of(value: Any) -> str:
     """Say which kind of JSON value it is."""
     names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
     return "missing" if value is None else names.get(type(value), "a number")
+
+
+def read_strictly(body: bytes) -> Any:
+    """Read one JSON value in which no key stands twice and every number is one.
+
+    Raises ValueError (UnicodeDecodeError is one) or RecursionError.
+    """
+    return _STRICT.decode(body.decode())
+
+
+def read_json(body: bytes, shape: str) -> Any:
+    """As `read_strictly`; raises MalformedJob: `bad_utf8` or `bad_json`.
+
+    `shape`: what to write in the place of something that is nested too deep.
+    """
+    try:
+        return read_strictly(body)
+    except UnicodeDecodeError as error:
+        why = f"byte {error.start} is not UTF-8: write the JSON in UTF-8"
+        raise MalformedJob("bad_utf8", why) from error
+    except RecursionError as error:
+        raise MalformedJob("bad_json", f"nested too deep: write {shape}") from error
+    except ValueError as error:
+        raise MalformedJob("bad_json", f"not JSON: {error}"[:200]) from error
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read = dict(pairs)
+    if len(read) != len(pairs):
+        # Two readers may each trust another one of the two values.
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ValueError(f"the key {key[:80]!r} is there twice")
+            seen.add(key)
+    return read
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_without_twins, parse_constant=_no_constant)

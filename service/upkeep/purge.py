@@ -21,7 +21,7 @@ from service.results.dead import is_about, records_of
 from service.results.names import Names
 from service.results.refused import try_again
 from service.results.retention import REST, kinds, purge_some
-from service.tubes.burials import delete_old
+from service.tubes.blocking import delete_old_buried
 from tracking.errors import AWAY, TubesDown
 
 PERIOD_SECONDS = 600.0
@@ -86,4 +86,4 @@ def old_jobs(server: str, dead: Collection[Document], keep_days: int) -> Generat
         records = records_of(dead, server, [job])
         return not any(is_about(each, body) and each["at"] >= before for each in records)
 
-    yield from delete_old(server, keep_days * DAY_SECONDS, may_go)
+    yield from delete_old_buried(server, keep_days * DAY_SECONDS, may_go)

@@ -33,7 +33,7 @@ from service.results.queries import (
 from service.results.refused import Refusal
 from service.results.shipments import let_go
 from service.tubes.envelope import decode_request, encode_request
-from service.tubes.putter import Putter
+from service.tubes.put_servers import Putter
 from tracking.account import MAIN, parse_account
 from tracking.errors import AWAY, LimitsBroken, MalformedJob
 from tracking.operation import recheck_id

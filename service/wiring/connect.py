@@ -44,7 +44,7 @@ from service.results.connection import Store
 from service.results.failure import is_lasting, mongodb_down
 from service.results.names import names_of
 from service.results.rulebook import RuleBook, read_changes
-from service.tubes.putter import Putter
+from service.tubes.put_servers import Putter
 from service.wiring.lines import AllLines, CourierLines, Works, resume_where_changed
 from tracking.errors import ResultsDown, StoreError
 

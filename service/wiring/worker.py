@@ -34,12 +34,10 @@ from service.results.code_counts import CodeCounts
 from service.results.dead import Dead
 from service.results.mirror import Mirror
 from service.results.trackings import Trackings
-from service.tubes.client import HELD_MOST
-from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_request
+from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_request, line_in, request_in
+from service.tubes.held import HELD_MOST, ReservedJob, Source
 from service.tubes.intake import Intake
-from service.tubes.job import ReservedJob, line_in, request_in
-from service.tubes.naming import Resolve
-from service.tubes.pool import Source
+from service.tubes.payload import Resolve
 from service.upkeep.own_core import OwnCore
 from service.upkeep.recheck import Recheck
 from service.upkeep.sweeper import Sweeper
@@ -212,8 +210,11 @@ def _intake(
 ) -> Intake:
     # Jobs of running calls stay reserved too; one connection more waits for the next job.
     connections = math.ceil((room + config.worker.concurrency) / HELD_MOST) + 1
-    sources = [Source(server, tube, connections) for server in config.beanstalkd.servers]
-    return Intake(sources, room, parts.secret, on_jobs)
+    sources = [
+        Source(server, tube, connections, secret=parts.secret)
+        for server in config.beanstalkd.servers
+    ]
+    return Intake(sources, room, on_jobs)
 
 
 def run(config: Config, beat: Beat, others: Works = ()) -> int:

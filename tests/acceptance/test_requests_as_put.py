@@ -17,7 +17,7 @@ from running_worker import until
 
 from service.results.connection import Store
 from service.results.names import Names
-from service.tubes.putter import Putter
+from service.tubes.put_servers import Putter
 from service.upkeep.recheck import Recheck
 from tracking.request import Slug
 

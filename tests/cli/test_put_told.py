@@ -21,7 +21,7 @@ from command_line import Run, bodies
 from resend_ground import dead
 
 from service.cli import put
-from service.client.producer import NotPut, Placed, Producer
+from service.client.producer import JobRef, NotPut, Producer
 
 ROOT = Path(__file__).parents[2]
 USPS = ("9405903699300184125060", "9405903699300184125077")
@@ -121,8 +121,8 @@ def test_servers_that_go_away_tell_from_where_to_go_on(
     offline: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def took(*_: Any) -> list[Placed]:
-        taken = [Placed("server", 1), Placed("server", 2), None, None, None]
+    def took(*_: Any) -> list[JobRef]:
+        taken = [JobRef("server", 1), JobRef("server", 2), None, None, None]
         raise NotPut("no beanstalkd took the job", "Start one.", taken)
 
     monkeypatch.setattr(Producer, "put", took)
@@ -137,8 +137,8 @@ def test_servers_that_go_away_tell_from_where_to_go_on(
 def test_what_was_put_behind_a_request_that_no_server_took_is_counted_and_named(
     offline: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def took(*_: Any) -> list[Placed]:
-        taken = [Placed("server", 1), None, Placed("server", 3), Placed("server", 4), None]
+    def took(*_: Any) -> list[JobRef]:
+        taken = [JobRef("server", 1), None, JobRef("server", 3), JobRef("server", 4), None]
         raise NotPut("no beanstalkd took the job", "Start one.", taken)
 
     monkeypatch.setattr(Producer, "put", took)

@@ -27,13 +27,13 @@ from service.client.signatures import Signing
 from service.client.spool import Spool
 from service.config.load import load
 from service.config.schema import Http
-from service.tubes.connection import Patience
+from service.tubes.blocking import Timeouts
 from service.tubes.envelope import REQUESTS_TUBE
-from service.tubes.outlets import Outlets
+from service.tubes.put_servers import PutServers
 from tracking.account import Account
 from tracking.request import Slug
 
-PATIENCE = Patience(connect=1.0, reply=1.0)
+TIMEOUTS = Timeouts(connect=1.0, reply=1.0)
 SOON = 10.0
 
 USPS = {"slug": "usps", "number": "9405903699300184125060"}
@@ -66,8 +66,8 @@ async def open_door(
 ) -> AsyncIterator[Door]:
     """A door that does not empty its spool by itself."""
     urls = [each if isinstance(each, str) else each.url for each in servers]
-    outlets = Outlets(urls, PATIENCE, durable=True)
-    door = Door(outlets, Spool(spool, mib), save or Lines(), note)
+    put_servers = PutServers(urls, TIMEOUTS, durable=True)
+    door = Door(put_servers, Spool(spool, mib), save or Lines(), note)
     try:
         yield door
     finally:

@@ -20,7 +20,7 @@ from service.client import door as door_module
 from service.client.door import Door, TooSlow
 from service.client.spool import SPARE_BYTES, Spool
 from service.observe.background import Background
-from service.tubes import outlets as outlets_module
+from service.tubes import put_servers
 from service.tubes.envelope import REQUESTS_TUBE
 from tracking.errors import SpoolDown
 
@@ -35,7 +35,7 @@ def path(disk: Path) -> Path:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for a server, and into the spool, every now and then."""
-    monkeypatch.setattr(outlets_module, "AVOIDED", 0.1)
+    monkeypatch.setattr(put_servers, "AVOIDED", 0.1)
     monkeypatch.setattr(door_module, "LOOK_SECONDS", 0.05)
 
 

@@ -20,16 +20,16 @@ from tubes_hands import Begin, Producer
 
 from devstack.kinds import BEANSTALKD
 from devstack.servers import Server, running
-from service.tubes.connection import Patience
+from service.tubes.blocking import Timeouts
 from service.tubes.envelope import REQUESTS_TUBE
-from service.tubes.pool import Source
+from service.tubes.held import Source
 
-PATIENCE = Patience(connect=1.0, reply=1.0)
+TIMEOUTS = Timeouts(connect=1.0, reply=1.0)
 
 
 @pytest.fixture
 def source(beanstalkd_address: str) -> Source:
-    return Source(beanstalkd_address, REQUESTS_TUBE, patience=PATIENCE)
+    return Source(beanstalkd_address, REQUESTS_TUBE, timeouts=TIMEOUTS, secret=b"secret")
 
 
 @pytest.fixture

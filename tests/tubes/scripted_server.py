@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from service.tubes.client import Client, Reservation
-from service.tubes.connection import Patience
+from service.tubes.blocking import Timeouts
+from service.tubes.held import ReservedJob, ReservingClient, Source
 
-HASTE = Patience(connect=1.0, reply=0.3)
+HASTE = Timeouts(connect=1.0, reply=0.3)
 STATS = b"---\nid: 0123abcd\n"
 GREETING = (
     b"watch t\r\nignore default\r\nstats\r\n",
@@ -26,7 +26,7 @@ class Settled:
     def __init__(self) -> None:
         self.ids: list[int] = []
 
-    def __call__(self, jobs: Sequence[Reservation]) -> None:
+    def __call__(self, jobs: Sequence[ReservedJob]) -> None:
         self.ids += [job.id for job in jobs]
 
 
@@ -60,13 +60,24 @@ async def serving(*exchanges: tuple[bytes, bytes]) -> AsyncIterator[str]:
     assert heard == [command for command, _ in exchanges]
 
 
+async def opened(
+    address: str,
+    tube: str = "t",
+    timeouts: Timeouts | None = None,
+    settled: Settled | None = None,
+) -> ReservingClient:
+    """A connection whose jobs give no room back before they are settled."""
+    source = Source(address, tube, timeouts=timeouts or Timeouts())
+    return await ReservingClient.open(source, settled or Settled(), lambda: None)
+
+
 @asynccontextmanager
 async def scripted(
     *exchanges: tuple[bytes, bytes], settled: Settled | None = None
-) -> AsyncIterator[Client]:
+) -> AsyncIterator[ReservingClient]:
     """A connection to a server of these exchanges, made by the client that reserves."""
     async with serving(GREETING, *exchanges) as address:
-        client = await Client.open(address, "t", Patience(), settled or Settled())
+        client = await opened(address, settled=settled)
         try:
             yield client
         finally:
@@ -80,6 +91,6 @@ async def hung_up(writer: asyncio.StreamWriter, over: asyncio.Event) -> None:
     over.set()
 
 
-async def reserved(client: Client, count: int = 1) -> list[Reservation]:
+async def reserved(client: ReservingClient, count: int = 1) -> list[ReservedJob]:
     jobs = [await each for each in [client.reserve() for _ in range(count)]]
     return [job for job in jobs if job]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tubes_bodies import COURIERS, NOW, NUMBER, OPTIONAL, body, decode, request, resolve
 
+from service.flow.handle import letter_of_malformed
 from service.tubes.envelope import (
     REQUESTS_TUBE,
     decode_drain,
@@ -20,6 +22,7 @@ from service.tubes.envelope import (
     needs_age,
 )
 from service.tubes.payload import request_from
+from tracking.account import MAIN, Account, account_and_id, operation_id
 from tracking.errors import MalformedJob, UnknownLine
 from tracking.line import Line
 from tracking.request import FIELDS, Origin, Slug, TrackingRequest
@@ -245,3 +248,65 @@ def test_a_line_that_is_not_known_is_no_malformed_drain_job(line: str) -> None:
         decode_drain(written.encode(), resolve)
 
     assert caught.value.line == line
+
+
+def identity(**more: Any) -> str | None:
+    return decode(request(**more)).id
+
+
+def test_the_ids_of_main_stand_bare_and_those_of_others_behind_their_account() -> None:
+    assert identity(id="a") == identity(id="a", account="main") == "a"
+    assert identity(id="a", account="shop") == "shop/a"
+    assert identity(account="shop") is None
+    assert identity(id="a", account=None) == "a"
+
+
+def test_a_request_is_written_as_it_was_read() -> None:
+    written = request(id="a", account="shop")
+
+    assert json.loads(encode_request(decode(written))) == json.loads(written)
+
+
+@pytest.mark.parametrize("account", ["", "Shop", "a-b", "a/b", "x" * 21, 7, ["shop"], {}])
+def test_what_is_no_account_is_malformed(account: object) -> None:
+    with pytest.raises(MalformedJob) as caught:
+        identity(id="a", account=account)
+    assert caught.value.reason == "bad_account"
+
+
+def test_no_id_of_a_producer_reaches_into_another_account() -> None:
+    with pytest.raises(MalformedJob, match="bad_id"):
+        identity(id="shop/a")
+
+
+@pytest.mark.parametrize(
+    ("operation", "account", "given_id"),
+    [
+        ("a", MAIN, "a"),
+        ("shop/a", Account("shop"), "a"),
+        ("usps:A B/1:Zm9v", MAIN, "usps:A B/1:Zm9v"),
+    ],
+)
+def test_an_operation_tells_whose_it_is(operation: str, account: Account, given_id: str) -> None:
+    assert account_and_id(operation) == (account, given_id)
+    assert operation_id(account, given_id) == operation
+
+
+@pytest.mark.parametrize(
+    ("more", "operation"),
+    [
+        ({"id": "a", "slug": "no-such"}, "a"),
+        ({"id": "a", "account": "shop", "origin": "??"}, "shop/a"),
+        ({"id": "a b", "origin": "??"}, None),
+        ({"id": "a", "account": "?"}, None),
+    ],
+)
+def test_a_malformed_job_is_recorded_under_the_id_that_it_names(
+    more: dict[str, Any], operation: str | None
+) -> None:
+    job: Any = SimpleNamespace(key="k", body=request(**more), server="127.0.0.1:11300", id=1)
+    with pytest.raises(MalformedJob) as caught:
+        decode(job.body)
+
+    letter = letter_of_malformed(job, caught.value)
+    assert letter.operations == ((operation,) if operation else ())

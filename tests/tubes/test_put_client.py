@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import greenstalk
 import pytest
 from scripted_server import HASTE, serving
 
 from devstack.servers import Server
-from service.tubes import reply_wait
-from service.tubes.commands import Placing
-from service.tubes.connection import Patience
-from service.tubes.put_client import ENOUGH, PutClient, PutRefused
-from service.tubes.reply_wait import TOGETHER_SECONDS
+from service.tubes import connection
+from service.tubes.blocking import Timeouts
+from service.tubes.connection import TOGETHER_SECONDS
+from service.tubes.put_servers import ENOUGH, PutClient, PutOptions, PutRefused
 from tracking.errors import TubesDown
 
 
@@ -30,22 +29,17 @@ def stats(records: int = 0) -> bytes:
 ASK = b"stats\r\n"
 USE = b"use t\r\n"
 PUT = b"put 0 0 60 2\r\nab\r\n"
-FIRST = Placing(priority=0)
+FIRST = PutOptions(priority=0)
 
 
 @asynccontextmanager
 async def scripted(
-    *exchanges: tuple[bytes, bytes], durable: bool = False, greeting: bytes = stats()
+    *exchanges: tuple[bytes, bytes], durable: bool = False
 ) -> AsyncIterator[PutClient]:
     """A connection to a server of these exchanges, made by the client that puts."""
-    async with serving((ASK, greeting), *exchanges) as address:
-        client = None
-        try:
-            client = await PutClient.open(address, HASTE, durable=durable)
+    async with serving((ASK, stats()), *exchanges) as address:
+        with closing(await PutClient.open(address, HASTE, durable=durable)) as client:
             yield client
-        finally:
-            if client:
-                client.close()
 
 
 @pytest.mark.parametrize(
@@ -168,27 +162,8 @@ async def test_a_reply_that_makes_no_sense_ends_the_connection(reply: bytes) -> 
         assert client.down
 
 
-@pytest.mark.parametrize("greeting", [b"HTTP/1.1 400\r\n", b"", b"\r\n", b"OK 4\r\nid\n\r\n"])
-async def test_whatever_else_listens_there_is_no_beanstalkd(greeting: bytes) -> None:
-    with pytest.raises(TubesDown):
-        async with scripted(greeting=greeting):
-            pass
-
-
-async def test_a_silent_server_is_not_waited_for(beanstalkd: Server) -> None:
-    client = await PutClient.open(beanstalkd.url, HASTE)
-    beanstalkd.pause()
-    try:
-        with pytest.raises(TubesDown, match="no answer in time"):
-            await client.put("t", [b"ab"] * 3, FIRST)
-        with pytest.raises(TubesDown, match="no answer in time"):
-            await PutClient.open(beanstalkd.url, HASTE)
-    finally:
-        beanstalkd.resume()
-
-
 async def test_a_server_that_is_slow_with_its_replies_is_waited_for(beanstalkd: Server) -> None:
-    client = await PutClient.open(beanstalkd.url, Patience(), durable=True)
+    client = await PutClient.open(beanstalkd.url, Timeouts(), durable=True)
     beanstalkd.pause()
     put = [client.put("t", [b"ab"] * ENOUGH, FIRST), client.put("t", [b"ab"], FIRST)]
     asyncio.get_running_loop().call_later(2 * TOGETHER_SECONDS, beanstalkd.resume)
@@ -202,8 +177,8 @@ async def test_the_replies_to_many_are_read_in_one_go(
     beanstalkd: Server, monkeypatch: pytest.MonkeyPatch, *, durable: bool
 ) -> None:
     """Else each reply would be a turn of the loop, and nobody would notice but by the time."""
-    monkeypatch.setattr(reply_wait, "TOGETHER_SECONDS", 5.0)  # however slow the server is just now
-    client = await PutClient.open(beanstalkd.url, Patience(), durable=durable)
+    monkeypatch.setattr(connection, "TOGETHER_SECONDS", 5.0)  # however slow the server is just now
+    client = await PutClient.open(beanstalkd.url, Timeouts(), durable=durable)
     await client.put("t", [b"ab"], FIRST)
     reads: list[bytes] = []
     read = PutClient.data_received
@@ -220,8 +195,10 @@ async def test_the_replies_to_many_are_read_in_one_go(
 
 async def test_a_put_means_what_greenstalks_means(beanstalkd: Server) -> None:
     """Against the real server: what one puts the other one sees."""
-    client = await PutClient.open(beanstalkd.url, Patience())
-    first, second = await client.put("t", [b"ab", b"c\r\nd"], Placing(priority=3, delay=0, ttr=7))
+    client = await PutClient.open(beanstalkd.url, Timeouts())
+    first, second = await client.put(
+        "t", [b"ab", b"c\r\nd"], PutOptions(priority=3, delay=0, ttr=7)
+    )
 
     with greenstalk.Client((beanstalkd.host, beanstalkd.port), encoding=None, watch="t") as other:
         assert client.instance == str(other.stats()["id"])

@@ -8,8 +8,8 @@ from typing import Any
 
 import greenstalk
 
+from service.tubes.held import ReservedJob
 from service.tubes.intake import Intake
-from service.tubes.job import ReservedJob
 
 SOON = 8.0
 """Seconds; nothing here takes one, on a machine that is not busy. Less than an idle wait lasts."""
@@ -62,7 +62,7 @@ class Begin:
 
     def __call__(self, *sources: Any, room: int = 10) -> tuple[Intake, Hands]:
         hands = Hands()
-        intake = Intake(sources, room, b"secret", hands.take)
+        intake = Intake(sources, room, hands.take)
         self.intakes.append(intake)
         intake.start()
         return intake, hands

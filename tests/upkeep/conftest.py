@@ -6,7 +6,7 @@ import pytest
 from redis.asyncio import Redis
 
 from devstack.servers import Server
-from service.tubes.putter import Putter
+from service.tubes.put_servers import Putter
 
 
 @pytest.fixture

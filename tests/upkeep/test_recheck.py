@@ -17,7 +17,7 @@ from service.observe.events import Event
 from service.results.connection import Document, Store
 from service.results.names import Names
 from service.tubes.envelope import REQUESTS_TUBE
-from service.tubes.putter import Putter
+from service.tubes.put_servers import Putter
 from service.upkeep import recheck
 from service.upkeep.recheck import PUT_OFF, Recheck
 from tracking.errors import LimitsBroken, TubesDown

@@ -11,7 +11,7 @@ from devstack.servers import Server
 from service.results.connection import Document, Store
 from service.results.names import Names
 from service.tubes.envelope import REQUESTS_TUBE
-from service.tubes.putter import Putter
+from service.tubes.put_servers import Putter
 from service.upkeep.recheck import Recheck
 from tracking.request import Slug
 

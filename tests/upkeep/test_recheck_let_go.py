@@ -6,7 +6,7 @@ import datetime as dt
 
 from service.results.connection import Document, Store
 from service.results.names import Names
-from service.tubes.putter import Putter
+from service.tubes.put_servers import Putter
 from service.upkeep.recheck import Recheck
 from tracking.request import Slug
 

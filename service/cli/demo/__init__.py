@@ -44,7 +44,7 @@ from service.cli.exit_codes import Exit
 from service.cli.settings import HOME
 from service.client.connections import view_of
 from service.client.look import LineSnapshot
-from service.client.producer import Placing, Producer
+from service.client.producer import Producer, PutOptions
 from service.config.load import load
 from service.config.schema import Config
 from service.supervisor.lifeline import end_with
@@ -105,7 +105,7 @@ def _put(stage: Stage, door: Door, put: Sequence[Request]) -> int:
     """Put most on the tube, and post the rest; tells how many of these the door took."""
     with Producer([stage.servers["beanstalkd"]["url"]]) as producer:
         mine = [body(request) for request in put if request[0] not in POSTED]
-        producer.put([*mine, MALFORMED], Placing())
+        producer.put([*mine, MALFORMED], PutOptions())
     return door.post([posted(request) for request in put if request[0] in POSTED])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-PUTS = "tubes/test_durable_puts.py"
+PUTS = "tubes/test_put_servers.py"
 DOOR = "door/test_door.py"
 POSTS = "door/test_requests_over_http.py"
 REFUSED = "door/test_refused_posts.py"
@@ -13,15 +13,15 @@ MUTANTS = (
     Mutant(
         name="a server that stopped writing its binlog is believed",
         breaks="I1",
-        where="service/tubes/put_client.py",
-        old="if after - before < sum(",
-        new="if after - before < 0 * sum(",
+        where="service/tubes/put_servers.py",
+        old="if after - before < self._taken(",
+        new="if after - before < 0 * self._taken(",
         tests=(f"{PUTS}::test_an_acknowledged_job_is_not_put_once_the_binlog_has_ended",),
     ),
     Mutant(
         name="a server without a binlog is put on",
         breaks="I1",
-        where="service/tubes/outlets.py",
+        where="service/tubes/put_servers.py",
         old="if not self._durable or (made.binlog and made.instance != self._forgetful):",
         new="if not self._durable or made.instance != self._forgetful:",
         tests=(f"{PUTS}::test_a_server_without_a_binlog_takes_none",),

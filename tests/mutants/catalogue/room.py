@@ -6,7 +6,7 @@ from mutants.mutant import Mutant
 
 ROOM = "flow/test_call_slots.py::"
 DRAINER = "flow/test_drainer_slots.py::"
-RESERVING = "tubes/test_reserving.py::"
+RESERVING = "tubes/test_intake.py::"
 AWAY = "flow/test_results_away.py::"
 FULL = "limits/test_full_redis.py::"
 REFUSED = "flow/test_full_redis_waits.py::"
@@ -238,7 +238,7 @@ MUTANTS = (
     Mutant(
         name="a job that made room makes room again when it is deleted",
         breaks="I2",
-        where="service/tubes/reserver.py",
+        where="service/tubes/intake.py",
         old="sum(not job.roomless for job in jobs)",
         new="len(jobs)",
         tests=(RESERVING + "test_a_job_whose_call_runs_makes_room_for_another_and_stays_reserved",),

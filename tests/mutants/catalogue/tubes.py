@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-HOSTILE = "tubes/test_hostile_bodies.py::test_a_hostile_body_is_malformed_with_its_reason"
+HOSTILE = "tubes/test_payload.py::test_a_hostile_body_is_malformed_with_its_reason"
 UNKNOWN = (
     "couriers/test_registry.py"
     "::test_a_slug_that_no_courier_has_is_malformed_and_the_nearest_one_is_named"
@@ -14,18 +14,20 @@ MUTANTS = (
     Mutant(
         name="a held job is touched after its time to run is over",
         breaks="I8 F16",
-        where="service/tubes/touches.py",
+        where="service/tubes/held.py",
         old="PARTS = 3\n",
         new="PARTS = 0.5\n",
-        tests=("tubes/test_touching.py::test_a_touched_job_is_due_again_within_half_of_its_ttr",),
+        tests=(
+            "tubes/test_held_touches.py::test_a_touched_job_is_due_again_within_half_of_its_ttr",
+        ),
     ),
     Mutant(
         name="a settled job is kept until its next touch was due",
         breaks="I1",
-        where="service/tubes/touches.py",
+        where="service/tubes/held.py",
         old="        if self._ended * 2 > len(self._read):\n            self.forget_ended()\n",
         new="",
-        tests=("tubes/test_touching.py::test_settled_jobs_of_a_long_ttr_are_let_go_of",),
+        tests=("tubes/test_held_touches.py::test_settled_jobs_of_a_long_ttr_are_let_go_of",),
     ),
     Mutant(
         name="a courier that only newer workers know is nobody's",
@@ -48,39 +50,39 @@ MUTANTS = (
     Mutant(
         name="a job's handle outlives its connection",
         breaks="I8",
-        where="service/tubes/client.py",
-        old="        for job in self.held.values():\n            job.lost = True\n",
+        where="service/tubes/held.py",
+        old="            for job in self.held.values():\n                job.lost = True\n",
         new="",
-        tests=("tubes/test_client.py::test_a_jobs_handle_dies_with_its_connection",),
+        tests=("tubes/test_connection.py::test_a_jobs_handle_dies_with_its_connection",),
     ),
     Mutant(
         name="a job may be settled twice",
         breaks="I8",
-        where="service/tubes/job.py",
-        old="        if self._settled:\n            return\n",
+        where="service/tubes/held.py",
+        old="        if self._settling:\n            return\n",
         new="",
-        tests=("tubes/test_settling.py::test_only_the_first_settling_counts",),
+        tests=("tubes/test_held.py::test_only_the_first_settling_counts",),
     ),
     Mutant(
         name="a buried job loses its priority",
         breaks="I11",
-        where="service/tubes/job.py",
-        old="if job.priority is None:",
-        new="if verb is Verb.RELEASE and job.priority is None:",
-        tests=("tubes/test_settling.py::test_a_buried_job_keeps_its_priority",),
+        where="service/tubes/held.py",
+        old="if self.priority is None:",
+        new="if verb is Verb.RELEASE and self.priority is None:",
+        tests=("tubes/test_held.py::test_a_buried_job_keeps_its_priority",),
     ),
     Mutant(
         name="jobs of a restarted beanstalkd have the names of old ones",
         breaks="I1",
-        where="service/tubes/job.py",
-        old='name = f"{self._reservation.client.instance}:{self.id}".encode()',
+        where="service/tubes/held.py",
+        old='name = f"{self.client.instance}:{self.id}".encode()',
         new='name = f"{self.id}".encode()',
-        tests=("tubes/test_job_keys.py::test_a_jobs_key_changes_with_the_server_that_numbers_it",),
+        tests=("tubes/test_held.py::test_a_jobs_key_changes_with_the_server_that_numbers_it",),
     ),
     Mutant(
         name="of a key that stands twice the last one holds",
         breaks="I9",
-        where="service/tubes/strict_json.py",
+        where="service/tubes/payload.py",
         old="object_pairs_hook=_without_twins, ",
         new="",
         tests=(HOSTILE,),
@@ -88,7 +90,7 @@ MUTANTS = (
     Mutant(
         name="NaN is a number",
         breaks="I9",
-        where="service/tubes/strict_json.py",
+        where="service/tubes/payload.py",
         old=", parse_constant=_no_constant)",
         new=")",
         tests=(HOSTILE,),

@@ -134,7 +134,7 @@ class SimulatedIntake:
 
 
 class SimulatedJob:
-    """Stands in for `service.tubes.job.ReservedJob`."""
+    """Stands in for `service.tubes.held.ReservedJob`."""
 
     def __init__(
         self, tubes: Tubes, intake: SimulatedIntake, connection: Connection, stored: StoredJob
@@ -211,7 +211,7 @@ class SimulatedJob:
 
 
 class SimulatedPutter:
-    """Stands in for `service.tubes.putter.Putter`."""
+    """Stands in for `service.tubes.put_servers.Putter`."""
 
     def __init__(self, tubes: Tubes) -> None:
         self._tubes = tubes

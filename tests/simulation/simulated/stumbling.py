@@ -7,8 +7,8 @@ from typing import Any
 
 from service.flow.drain import Drainer
 from service.ports import Job
-from service.tubes.job import request_in
-from service.tubes.naming import Resolve
+from service.tubes.envelope import request_in
+from service.tubes.payload import Resolve
 from service.upkeep.sweeper import Sweeper
 from simulated.chance import Chance
 from tracking.line import Line

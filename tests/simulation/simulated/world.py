@@ -165,7 +165,7 @@ class World:
         return Watch(self.space, self.trace, rules, by_hand, names, listed, steps)
 
     def _parts(self) -> dict[str, Any]:
-        def intake(sources: Any, room: int, _: bytes, on_jobs: Any) -> SimulatedIntake:
+        def intake(sources: Any, room: int, on_jobs: Any) -> SimulatedIntake:
             tubes = next(hand.tubes for hand in self.workers.hands if hand.process is RUNNING.get())
             return SimulatedIntake(tubes, sources, room, on_jobs)
 

@@ -1,4 +1,4 @@
-"""One connection of the worker: what ends it, and that nothing is done over another one.
+"""Client over one connection: what ends it, and that nothing is done over another one.
 
 The server of these tests says what real ones say when a link is cut or something else listens.
 """
@@ -6,19 +6,19 @@ The server of these tests says what real ones say when a link is cut or somethin
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import greenstalk
 import pytest
-from scripted_server import HASTE, NOW, ONE, THREE, Settled, hung_up, reserved, scripted
+from scripted_server import HASTE, NOW, ONE, THREE, Settled, hung_up, opened, reserved, scripted
 
 from devstack.servers import Server
-from service.tubes import reply_wait
-from service.tubes.client import AHEAD_MOST, Client
-from service.tubes.commands import USUAL, Reply, Verb
-from service.tubes.connection import Patience
-from service.tubes.reply_wait import TOGETHER_SECONDS
-from service.tubes.touches import YOUNG, Touches
+from service.tubes import connection
+from service.tubes.blocking import Timeouts
+from service.tubes.connection import AHEAD_MOST, TOGETHER_SECONDS, Client, Reply, Verb
+from service.tubes.held import USUAL, YOUNG, ReservingClient, Touches
+from service.tubes.put_servers import PutClient, PutOptions
 from tracking.errors import TubesDown
 
 
@@ -55,11 +55,16 @@ async def test_a_reply_that_nobody_asked_for_ends_the_connection() -> None:
 
 
 async def test_a_silent_server_is_not_waited_for(beanstalkd: Server) -> None:
-    client = await Client.open(f"{beanstalkd.host}:{beanstalkd.port}", "t", HASTE, Settled())
+    reserving = await opened(beanstalkd.url, timeouts=HASTE)
+    putting = await PutClient.open(beanstalkd.url, HASTE)
     beanstalkd.pause()
     try:
-        with pytest.raises(TubesDown, match="in time"):
-            await client.reserve()
+        with pytest.raises(TubesDown, match="no answer in time"):
+            await reserving.reserve()
+        with pytest.raises(TubesDown, match="no answer in time"):
+            await putting.put("t", [b"ab"] * 3, PutOptions())
+        with pytest.raises(TubesDown, match="no answer in time"):
+            await PutClient.open(beanstalkd.url, HASTE)
     finally:
         beanstalkd.resume()
 
@@ -74,7 +79,7 @@ async def test_a_jobs_handle_dies_with_its_connection() -> None:
         assert job.lost
         assert client.abandoned == 1
         assert settled.ids == []
-        assert await client.tell(Verb.DELETE, job) is Reply.MISSING
+        assert await client.send(Verb.DELETE, job) is Reply.MISSING
         assert settled.ids == [7]
 
 
@@ -102,7 +107,7 @@ async def test_replies_that_the_protocol_foresees_are_results(
         (job,) = await reserved(client)
         job.priority = 5
 
-        assert await client.tell(verb, job) is expected
+        assert await client.send(verb, job) is expected
         assert job.lost
         assert await reserved(client) == []
 
@@ -123,7 +128,7 @@ async def test_another_reply_among_many_is_about_its_own_job(
     together = (commands * 3 % (7, 8, 9), said)
     async with scripted(THREE, together, (NOW, b"TIMED_OUT\r\n")) as client:
         jobs = await reserved(client, 3)
-        told = [client.tell(verb, job) for job in jobs]
+        told = [client.send(verb, job) for job in jobs]
 
         assert [await each for each in told] == [Reply.DONE, expected, Reply.DONE]
         assert [job.lost for job in jobs] == [False, True, False]
@@ -146,7 +151,7 @@ async def test_what_was_answered_counts_when_replies_stop_in_their_middle(
     together = (b"delete %d\r\n" * 3 % (7, 8, 9), said)
     async with scripted(THREE, together, settled=settled) as client:
         jobs = await reserved(client, 3)
-        told = [client.tell(Verb.DELETE, job) for job in jobs]
+        told = [client.send(Verb.DELETE, job) for job in jobs]
 
         replies = [await each for each in told]
         assert replies == [Reply.DONE] * done + [Reply.MISSING] * (3 - done)
@@ -159,7 +164,7 @@ async def test_a_job_that_is_being_settled_is_not_touched() -> None:
         jobs, touches = await reserved(client), Touches()
         touches.add(jobs, now=0.0)
 
-        told = client.tell(Verb.DELETE, *jobs)
+        told = client.send(Verb.DELETE, *jobs)
         await touches.touch_due(now=YOUNG)
 
         assert await told is Reply.DONE
@@ -191,8 +196,14 @@ async def test_facts_that_make_no_sense_end_the_connection(facts: bytes) -> None
         assert client.down
 
 
-@pytest.mark.parametrize("greeting", [b"HTTP/1.1 400\r\n", b"", b"\r\n", b"WATCHING 2\r\nWHAT\r\n"])
-async def test_whatever_else_listens_there_is_no_beanstalkd(greeting: bytes) -> None:
+@pytest.mark.parametrize("open_client", [opened, PutClient.open])
+@pytest.mark.parametrize(
+    "greeting",
+    [b"HTTP/1.1 400\r\n", b"", b"\r\n", b"WATCHING 2\r\nWHAT\r\n", b"OK 4\r\nid\n\r\n"],
+)
+async def test_whatever_else_listens_there_is_no_beanstalkd(
+    greeting: bytes, open_client: Callable[..., Awaitable[Client]]
+) -> None:
     over = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -204,22 +215,23 @@ async def test_whatever_else_listens_there_is_no_beanstalkd(greeting: bytes) -> 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(TubesDown):
-            await Client.open(f"127.0.0.1:{port}", "t", HASTE, Settled())
+            await open_client(f"127.0.0.1:{port}", timeouts=HASTE)
         await over.wait()
 
 
-async def of_a_server(beanstalkd: Server, jobs: int, **placing: int) -> tuple[Client, list[int]]:
+async def of_a_server(
+    beanstalkd: Server, jobs: int, **placing: int
+) -> tuple[ReservingClient, list[int]]:
     with greenstalk.Client((beanstalkd.host, beanstalkd.port), encoding=None, use="t") as producer:
         ids = [producer.put(b"ab", **placing) for _ in range(jobs)]
-    server = f"{beanstalkd.host}:{beanstalkd.port}"
-    return await Client.open(server, "t", Patience(), Settled()), ids
+    return await opened(beanstalkd.url), ids
 
 
 async def test_a_server_that_is_slow_with_its_replies_is_waited_for(beanstalkd: Server) -> None:
     client, _ = await of_a_server(beanstalkd, AHEAD_MOST + 2)
     jobs = await reserved(client, AHEAD_MOST + 2)
     beanstalkd.pause()
-    told = [client.tell(Verb.DELETE, job) for job in jobs]
+    told = [client.send(Verb.DELETE, job) for job in jobs]
     asyncio.get_running_loop().call_later(2 * TOGETHER_SECONDS, beanstalkd.resume)
 
     assert [await each for each in told] == [Reply.DONE] * (AHEAD_MOST + 2)
@@ -237,10 +249,10 @@ async def test_a_batch_may_take_long_as_long_as_no_silence_within_it_does(
     monkeypatch.setattr(loop, "time", lambda: ticking() + by_hand)
     beanstalkd.pause()
     try:
-        told = [client.tell(Verb.DELETE, job) for job in jobs]
+        told = [client.send(Verb.DELETE, job) for job in jobs]
         downs = []
         for silence, reply in [(0, b""), (0.7, b"DELETED\r\n"), (0.7, b"DELETED\r\n"), (1.1, b"")]:
-            by_hand += silence * Patience().reply
+            by_hand += silence * Timeouts().reply
             for _ in range(3):  # what is due by now is done
                 await asyncio.sleep(0)
             if reply:
@@ -258,16 +270,18 @@ async def test_the_usual_replies_to_many_are_read_in_one_go(
     beanstalkd: Server, verb: Verb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else each reply would be a turn of the loop, and nobody would notice but by the time."""
-    monkeypatch.setattr(reply_wait, "TOGETHER_SECONDS", 5.0)  # however slow the server is just now
+    monkeypatch.setattr(connection, "TOGETHER_SECONDS", 5.0)  # however slow the server is just now
     client, _ = await of_a_server(beanstalkd, 3)
     jobs = await reserved(client, 3)
     reads: list[bytes] = []
-    read = Client.data_received
+    read = ReservingClient.data_received
     monkeypatch.setattr(
-        Client, "data_received", lambda self, data: (reads.append(data), read(self, data))[1]
+        ReservingClient,
+        "data_received",
+        lambda self, data: (reads.append(data), read(self, data))[1],
     )
 
-    told = [client.tell(verb, job) for job in jobs]
+    told = [client.send(verb, job) for job in jobs]
 
     assert [await each for each in told] == [Reply.DONE] * 3
     assert reads == [USUAL[verb] * 3]
@@ -279,7 +293,7 @@ async def test_beside_greenstalk_each_verb_means_the_same(beanstalkd: Server) ->
     client, ids = await of_a_server(beanstalkd, 4, priority=3, ttr=7)
     jobs = await reserved(client, 4)
     await client.read_facts(jobs)
-    told = [client.tell(verb, job) for verb, job in zip(USUAL, jobs, strict=True)]
+    told = [client.send(verb, job) for verb, job in zip(USUAL, jobs, strict=True)]
     assert [await each for each in told] == [Reply.DONE] * 4
 
     with greenstalk.Client((beanstalkd.host, beanstalkd.port), encoding=None, watch="t") as other:
@@ -296,3 +310,15 @@ async def test_beside_greenstalk_each_verb_means_the_same(beanstalkd: Server) ->
     assert again
     assert (again.id, again.body) == (ids[2], b"ab")
     client.close()
+
+
+LATE_ACKNOWLEDGEMENT_SECONDS = 0.04
+"""How long Linux waits with the acknowledgement of small packets that nobody reads."""
+
+
+def test_replies_are_read_long_before_their_acknowledgement_would_be_late() -> None:
+    """Until it comes the server sends no more than its congestion window holds.
+
+    That costs two thirds of the puts.
+    """
+    assert TOGETHER_SECONDS <= LATE_ACKNOWLEDGEMENT_SECONDS / 10

@@ -1,18 +1,21 @@
-"""Jobs deleted, buried and handed back, and jobs that are not ours any more."""
+"""Reserved jobs: settled or lost, their keys, and the budget that they share."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import greenstalk
 import pytest
-from tubes_hands import Begin, Producer, count, ready, reserved, until
+from hypothesis import given
+from hypothesis import strategies as st
+from tubes_hands import Begin, Hands, Producer, count, ready, reserved, until
 
-from service.tubes import touches
+from devstack.servers import Server
+from service.tubes import held
+from service.tubes.held import FairBudget, ReservedJob, Source
 from service.tubes.intake import Intake
-from service.tubes.job import ReservedJob
-from service.tubes.pool import Source
 from tracking.errors import TubesDown
 
 
@@ -131,7 +134,7 @@ async def test_a_caller_that_stops_waiting_for_a_delete_does_not_undo_it(
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that was held up: its first touch comes after the shortest TTR."""
-    monkeypatch.setattr(touches, "YOUNG", 1.5)
+    monkeypatch.setattr(held, "YOUNG", 1.5)
 
 
 async def run_out(begin: Begin, source: Source, producer: Producer) -> tuple[Intake, ReservedJob]:
@@ -174,3 +177,149 @@ async def test_a_late_delete_of_a_job_that_nobody_has_taken_yet_deletes_it(
     await taken.delete()
 
     assert ready(producer) == 0
+
+
+async def keys(hands: Hands, number: int) -> list[str]:
+    return [job.key for job in await hands.have(number)]
+
+
+async def test_a_jobs_key_is_its_own_and_stays_with_it(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    producer.put(b"")
+    producer.put(b"")
+    intake, hands = begin(source)
+    first = await keys(hands, 2)
+    await intake.close()
+
+    _, again = begin(source)
+
+    assert sorted(await keys(again, 2)) == sorted(first)
+    assert len(set(first)) == 2
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{16}", key) for key in first)
+
+
+async def test_a_jobs_key_changes_with_the_server_that_numbers_it(
+    begin: Begin, source: Source, producer: Producer, beanstalkd: Server
+) -> None:
+    producer.put(b"")
+    _, hands = begin(source)
+    (before,) = await keys(hands, 1)
+
+    beanstalkd.kill()
+    beanstalkd.start()
+    _, after = await keys(hands, 2)
+
+    assert hands.jobs[0].id == hands.jobs[1].id
+    assert before != after
+
+
+async def test_a_jobs_age_is_told_while_it_is_ours(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    producer.put(b"")
+    _, hands = begin(source)
+    (job,) = await hands.have(1)
+
+    assert 0 <= await job.age() < 60
+
+
+class Claimant:
+    def __init__(self) -> None:
+        self.woken = 0
+
+    def wake(self) -> None:
+        self.woken += 1
+
+
+def test_there_is_never_more_than_there_is() -> None:
+    budget, claimant = FairBudget(5), Claimant()
+
+    assert [budget.take(claimant, 3), budget.take(claimant, 3), budget.take(claimant, 3)] == [
+        3,
+        2,
+        0,
+    ]
+
+
+def test_who_found_no_room_is_woken_when_some_is_given_back() -> None:
+    budget, first, second = FairBudget(1), Claimant(), Claimant()
+    budget.take(first, 1)
+    budget.take(second, 1)
+
+    budget.give(1)
+
+    assert (first.woken, second.woken) == (0, 1)
+    assert budget.take(second, 1) == 1
+
+
+def test_what_comes_free_belongs_to_those_who_wait_in_their_order() -> None:
+    budget, first, second, third = FairBudget(1), Claimant(), Claimant(), Claimant()
+    budget.take(first, 1)
+    budget.take(second, 1)
+    budget.take(third, 1)
+    budget.give(1)
+
+    assert budget.take(first, 1) == 0
+    assert budget.take(third, 1) == 0
+    assert budget.take(second, 1) == 1
+
+
+def test_who_leaves_holds_nobody_up() -> None:
+    budget, first, second, third = FairBudget(1), Claimant(), Claimant(), Claimant()
+    budget.take(first, 1)
+    budget.take(second, 1)
+    budget.take(third, 1)
+    budget.give(1)
+    before = third.woken
+
+    budget.leave(second)
+
+    assert third.woken == before + 1
+    assert budget.take(third, 1) == 1
+
+
+def test_growing_wakes_and_shrinking_takes_nothing_away() -> None:
+    budget, claimant = FairBudget(1), Claimant()
+    budget.take(claimant, 2)
+    budget.take(claimant, 1)
+
+    budget.resize(3)
+    assert (claimant.woken, budget.take(claimant, 5)) == (1, 2)
+    budget.resize(1)
+
+    assert (budget.taken, budget.take(claimant, 1)) == (3, 0)
+
+
+@given(st.integers(1, 5), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=60))
+def test_no_order_of_events_leaves_room_unused_while_somebody_wants_it(
+    most: int, events: list[tuple[int, int]]
+) -> None:
+    """Claimants take, give back and leave; those who were woken try again, as reservers do."""
+    budget, claimants = FairBudget(most), [Claimant() for _ in range(4)]
+    held = dict.fromkeys(claimants, 0)
+    wanting: set[Claimant] = set()
+
+    def take(claimant: Claimant, places: int) -> None:
+        granted = budget.take(claimant, places)
+        held[claimant] += granted
+        (wanting.discard if granted else wanting.add)(claimant)
+
+    for number, places in events:
+        claimant = claimants[number]
+        if places:
+            take(claimant, places)
+        elif held[claimant]:
+            budget.give(1)
+            held[claimant] -= 1
+        else:
+            budget.leave(claimant)
+            wanting.discard(claimant)
+        for _ in claimants:
+            for woken in [each for each in claimants if each.woken]:
+                woken.woken = 0
+                if woken in wanting:
+                    take(woken, 1)
+
+        assert sum(held.values()) == budget.taken <= most
+        assert not wanting or budget.taken == most

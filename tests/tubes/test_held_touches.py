@@ -1,4 +1,4 @@
-"""Held jobs stay ours, whatever their TTR."""
+"""Touches: held jobs stay ours, whatever their TTR."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from itertools import accumulate
 from typing import Any
 
 import pytest
-from scripted_server import NOW, STATS
+from scripted_server import NOW, STATS, opened
 from tubes_hands import SOON, Begin, Producer, count, reserved, until
 
 from devstack.servers import Server
-from service.tubes import touches
-from service.tubes.client import Client, Reservation
-from service.tubes.commands import Verb
-from service.tubes.connection import Patience
+from service.tubes import held
+from service.tubes.blocking import Timeouts
+from service.tubes.connection import Verb
 from service.tubes.envelope import REQUESTS_TUBE
-from service.tubes.pool import Source
-from service.tubes.reserver import WAIT_SECONDS
-from service.tubes.touches import YOUNG, Touches
+from service.tubes.held import YOUNG, ReservedJob, ReservingClient, Source, Touches
+from service.tubes.intake import WAIT_SECONDS
 
 ANSWERS = {
     b"watch t\r\n": b"WATCHING 2\r\n",
@@ -47,10 +45,10 @@ async def test_a_job_with_the_shortest_ttr_stays_ours(
     assert (timeouts(producer), reserved(producer), job.lost) == (0, 1, False)
 
 
-async def holding_one(beanstalkd: Server, producer: Producer) -> tuple[Client, Touches]:
+async def holding_one(beanstalkd: Server, producer: Producer) -> tuple[ReservingClient, Touches]:
     """Hold a job of a minute's TTR since the instant 0."""
     producer.put(b"", ttr=60)
-    client = await Client.open(beanstalkd.url, REQUESTS_TUBE, Patience(), lambda _: None)
+    client = await opened(beanstalkd.url, REQUESTS_TUBE)
     job = await client.reserve()
     assert job
     held = Touches()
@@ -107,14 +105,14 @@ async def test_hundreds_of_short_jobs_stay_ours_while_others_come_and_go(
 def reservations() -> int:
     gc.collect()
     # Not isinstance: a weak proxy whose object is gone would raise.
-    return sum(type(each) is Reservation for each in gc.get_objects())
+    return sum(type(each) is ReservedJob for each in gc.get_objects())
 
 
 async def test_settled_jobs_of_a_long_ttr_are_let_go_of(
     begin: Begin, source: Source, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their next touch is due in hours."""
-    monkeypatch.setattr(touches, "YOUNG", 0.05)
+    monkeypatch.setattr(held, "YOUNG", 0.05)
     intake, hands = begin(source, room=400)
     for _ in range(300):
         producer.put(b"", ttr=86_400)
@@ -166,7 +164,7 @@ async def test_what_is_due_is_touched_before_more_of_what_is_ready_is_taken(
     begin: Begin, source: Source, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a long backlog costs the jobs that were taken first."""
-    monkeypatch.setattr(touches, "YOUNG", 0.0)
+    monkeypatch.setattr(held, "YOUNG", 0.0)
     for _ in range(50):
         producer.put(b"")
     _, hands = begin(source, room=100)
@@ -184,7 +182,7 @@ async def test_more_is_asked_for_behind_a_touch_that_is_not_answered(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before it, the question would make beanstalkd look whether a time to run is over."""
-    monkeypatch.setattr(touches, "YOUNG", 0.0)
+    monkeypatch.setattr(held, "YOUNG", 0.0)
     unanswered: list[bytes] = []
     asked = asyncio.Event()
 
@@ -200,7 +198,7 @@ async def test_more_is_asked_for_behind_a_touch_that_is_not_answered(
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         host, port = server.sockets[0].getsockname()
-        intake, _ = begin(Source(f"{host}:{port}", "t", patience=Patience(connect=SOON, reply=60)))
+        intake, _ = begin(Source(f"{host}:{port}", "t", timeouts=Timeouts(connect=SOON, reply=60)))
         try:
             await asyncio.wait_for(asked.wait(), SOON)
         finally:
@@ -217,7 +215,7 @@ async def test_a_job_that_is_deleted_while_it_is_touched_is_not_lost(
 
     touching = asyncio.create_task(held.touch_due(YOUNG))
     await asyncio.sleep(0)
-    client.tell(Verb.DELETE, job)
+    client.send(Verb.DELETE, job)
     await touching
     client.close()
 

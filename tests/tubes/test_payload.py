@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tubes_bodies import NUMBER, OPTIONAL, body, decode, request, resolve
 
 from service.tubes.envelope import BODY_MOST, DRAINS_TUBE, decode_drain
+from service.tubes.payload import read_strictly
 from tracking.errors import MalformedJob
 
 DEEP = b"[" * 100_000
@@ -207,3 +208,34 @@ def test_a_malformed_drain_job_is_refused(reason: str, written: bytes) -> None:
         decode_drain(written, resolve)
 
     assert caught.value.reason == reason
+
+
+def test_what_is_written_once_is_read() -> None:
+    body = b'\n{"a": "a:b", "\\u0062": {"a": [1e3, null, "\\ud83d\\ude00"]}}\t'
+
+    assert read_strictly(body) == {"a": "a:b", "b": {"a": [1000.0, None, "\U0001f600"]}}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a" :"1","a":"2"}',
+        b'{"a":"1","\\u0061":"2"}',
+        b'{"a":{"b":{"c":"","c":""}}}',
+        b'{"a":NaN}',
+        b"[-Infinity]",
+        b"",
+        b"\xff",
+        b"\xef\xbb\xbf{}",
+        b'{"a":"\xff"}',
+        b'{"a":"\t"}',
+    ],
+)
+def test_what_is_written_twice_or_wrongly_is_refused(body: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        read_strictly(body)
+
+
+def test_what_is_too_deep_raises_an_error_of_its_own() -> None:
+    with pytest.raises(RecursionError):
+        read_strictly(b'{"a":' * 20_000)

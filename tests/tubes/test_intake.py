@@ -1,4 +1,4 @@
-"""Jobs on their way from a tube to the event loop."""
+"""Intake: jobs on their way from a tube to the event loop, until it pauses, stops or closes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from tubes_hands import Begin, Producer, count, ready, reserved, until
 
 from devstack.servers import Server
 from service.tubes.envelope import REQUESTS_TUBE
-from service.tubes.job import ReservedJob
-from service.tubes.pool import Source
-from service.tubes.touches import Touches
+from service.tubes.held import ReservedJob, Source, Touches
+from service.tubes.intake import Intake
 
 
 async def test_a_job_wakes_an_idle_worker(begin: Begin, source: Source, producer: Producer) -> None:
@@ -119,7 +118,7 @@ async def test_room_can_grow_and_shrink(begin: Begin, source: Source, producer: 
 async def test_a_server_without_jobs_keeps_no_room_from_the_others(
     begin: Begin, source: Source, producer: Producer, other: Server
 ) -> None:
-    elsewhere = Source(other.url, REQUESTS_TUBE, patience=source.patience)
+    elsewhere = Source(other.url, REQUESTS_TUBE, timeouts=source.timeouts)
     with greenstalk.Client((other.host, other.port), encoding=None, use=REQUESTS_TUBE) as second:
         intake, hands = begin(source, elsewhere, room=1)
         await until(lambda: count(producer, "current-waiting") == 1)
@@ -173,7 +172,7 @@ async def test_an_idle_worker_asks_nothing(
 async def test_jobs_of_all_servers_come(
     begin: Begin, source: Source, producer: Producer, other: Server
 ) -> None:
-    elsewhere = Source(other.url, REQUESTS_TUBE, patience=source.patience)
+    elsewhere = Source(other.url, REQUESTS_TUBE, timeouts=source.timeouts)
     _, hands = begin(source, elsewhere)
     with greenstalk.Client((other.host, other.port), encoding=None, use=REQUESTS_TUBE) as second:
         producer.put(b"here")
@@ -189,7 +188,7 @@ async def test_jobs_of_all_servers_come(
 async def test_servers_share_the_room_also_when_it_is_full(
     begin: Begin, source: Source, producer: Producer, other: Server
 ) -> None:
-    elsewhere = Source(other.url, REQUESTS_TUBE, patience=source.patience)
+    elsewhere = Source(other.url, REQUESTS_TUBE, timeouts=source.timeouts)
     with greenstalk.Client((other.host, other.port), encoding=None, use=REQUESTS_TUBE) as second:
         for _ in range(100):
             producer.put(b"")
@@ -239,3 +238,79 @@ async def test_a_defect_lets_go_of_the_jobs_and_they_are_taken_again(
 
     await hands.have(2)
     assert [taken.id for taken in hands.jobs] == [job, job]
+
+
+async def test_a_pause_takes_nothing_and_its_end_takes_everything(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    intake, hands = begin(source)
+    await until(lambda: count(producer, "current-waiting") == 1)
+    intake.pause()
+    await until(lambda: count(producer, "current-waiting") == 0)
+    producer.put(b"")
+    await asyncio.sleep(0.1)
+
+    assert (hands.jobs, ready(producer), intake.held) == ([], 1, 0)
+
+    intake.resume()
+    await hands.have(1)
+
+
+async def test_a_pause_ends_the_taking_of_what_is_ready_with_the_batch_under_way(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    for _ in range(50):
+        producer.put(b"")
+    intake, hands = begin(source, room=100)
+
+    def pause_after_the_second() -> None:
+        if len(hands.batches) == 2:
+            intake.pause()
+
+    hands.then = pause_after_the_second
+    await hands.have(5)
+    await intake.stop()  # returns when whatever was asked for has come
+
+    assert hands.batches == [1, 4]
+    assert (reserved(producer), ready(producer)) == (5, 45)
+
+
+async def test_nothing_comes_after_a_stop_and_what_is_held_can_be_settled(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    for _ in range(50):
+        producer.put(b"")
+    intake, hands = begin(source, room=20)
+    await hands.have(5)
+
+    await intake.stop()
+    held = len(hands.jobs)
+    await asyncio.gather(*(job.delete() for job in hands.jobs))
+
+    assert reserved(producer) == 0
+    assert ready(producer) == 50 - held
+    assert len(hands.jobs) == held
+
+
+async def test_closing_gives_what_is_held_to_others_at_once(
+    begin: Begin, source: Source, producer: Producer
+) -> None:
+    for _ in range(5):
+        producer.put(b"")
+    intake, hands = begin(source)
+    await hands.have(5)
+
+    await intake.close()
+    await until(lambda: ready(producer) == 5)
+
+    assert all(job.lost for job in hands.jobs)
+    await hands.jobs[0].delete()  # it is somebody else's now
+    assert ready(producer) == 5
+
+
+async def test_closing_twice_or_before_anything_came_is_no_fault(source: Source) -> None:
+    intake = Intake([source], 1, lambda _: None)
+    await intake.close()
+    intake.start()
+    await intake.close()
+    await intake.close()

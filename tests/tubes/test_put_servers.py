@@ -1,4 +1,4 @@
-"""Jobs that the worker puts, on whichever server takes them."""
+"""Jobs put on the servers that take them, and durable ones only where the binlog holds them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +16,13 @@ import greenstalk
 import pytest
 from tubes_hands import SOON, Producer
 
+from devstack.failing import end_binlog, failing_beanstalkd
 from devstack.kinds import BEANSTALKD, Durability
 from devstack.servers import Server, free_port, running
-from service.tubes.commands import Placing
-from service.tubes.connection import Patience
+from service.tubes import put_servers
+from service.tubes.blocking import Timeouts
 from service.tubes.envelope import DRAINS_TUBE, decode_request
-from service.tubes.outlets import NotPut, Outlets
-from service.tubes.putter import RECHECK, Putter
+from service.tubes.put_servers import RECHECK, NotPut, PutOptions, PutServer, PutServers, Putter
 from tracking.errors import TubesDown
 from tracking.request import Number, Origin, Slug, TrackingRequest
 
@@ -36,7 +36,7 @@ class Putters:
         self.made: list[Putter] = []
 
     def __call__(self, *servers: str) -> Putter:
-        self.made.append(Putter(servers, Patience(connect=1.0, reply=0.5)))
+        self.made.append(Putter(servers, Timeouts(connect=1.0, reply=0.5)))
         return self.made[-1]
 
 
@@ -103,13 +103,13 @@ async def test_hundreds_of_jobs_are_put_in_few_round_trips_and_in_order(
 ) -> None:
     bodies = some(300)
 
-    await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, bodies, Placing())
+    await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, bodies, PutOptions())
 
     assert jobs_in(DRAINS_TUBE, beanstalkd) == bodies
 
 
 async def test_no_jobs_at_all_are_put_at_no_server(putter_for: Putters) -> None:
-    await putter_for(f"127.0.0.1:{free_port()}").put_all(DRAINS_TUBE, [], Placing())
+    await putter_for(f"127.0.0.1:{free_port()}").put_all(DRAINS_TUBE, [], PutOptions())
 
 
 async def test_what_one_server_refuses_of_many_is_put_on_another(
@@ -118,7 +118,7 @@ async def test_what_one_server_refuses_of_many_is_put_on_another(
     with running(replace(BEANSTALKD, arguments=with_small_jobs)) as small:
         putter = putter_for(small.url, beanstalkd.url)
         for _ in range(2):  # both are the first once
-            await putter.put_all(DRAINS_TUBE, [b"x", b"x" * 100, b"x", b"x" * 100], Placing())
+            await putter.put_all(DRAINS_TUBE, [b"x", b"x" * 100, b"x", b"x" * 100], PutOptions())
 
         taken = jobs_in(DRAINS_TUBE, small)
     assert set(taken) == {b"x"}
@@ -131,15 +131,15 @@ async def test_many_of_which_no_server_takes_one_are_an_error(
     bodies = [b"x", b"x" * 70_000, b"x"]
 
     with pytest.raises(TubesDown, match="no job of this size"):
-        await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, bodies, Placing())
+        await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, bodies, PutOptions())
 
     assert jobs_in(DRAINS_TUBE, beanstalkd) == [b"x", b"x"]
 
 
 async def test_of_many_that_are_not_all_put_it_is_known_which_were(beanstalkd: Server) -> None:
-    outlets = Outlets([beanstalkd.url], Patience())
-    with closing(outlets), pytest.raises(NotPut) as failed:
-        await outlets.put(DRAINS_TUBE, [b"a", b"x" * 70_000, b"b"], Placing())
+    servers = PutServers([beanstalkd.url], Timeouts())
+    with closing(servers), pytest.raises(NotPut) as failed:
+        await servers.put(DRAINS_TUBE, [b"a", b"x" * 70_000, b"b"], PutOptions())
 
     assert [place and place.server for place in failed.value.placed] == [
         beanstalkd.url,
@@ -154,7 +154,7 @@ async def test_a_server_that_dies_in_the_middle_of_many_leaves_none_behind(
 ) -> None:
     putter = putter_for(beanstalkd.url, other.url)
     bodies = some(600)
-    putting = asyncio.create_task(putter.put_all(DRAINS_TUBE, bodies, Placing()))
+    putting = asyncio.create_task(putter.put_all(DRAINS_TUBE, bodies, PutOptions()))
     while not ready_in(DRAINS_TUBE, other):
         assert not putting.done()
         await asyncio.sleep(0)
@@ -231,7 +231,7 @@ async def test_a_job_that_no_server_takes_is_an_error(
     putter_for: Putters, beanstalkd: Server
 ) -> None:
     with pytest.raises(TubesDown, match="takes no job of this size"):
-        await putter_for(beanstalkd.url).put(DRAINS_TUBE, b"x" * 70_000, Placing())
+        await putter_for(beanstalkd.url).put_all(DRAINS_TUBE, [b"x" * 70_000], PutOptions())
 
 
 async def test_a_silent_server_delays_but_does_not_block(
@@ -244,3 +244,72 @@ async def test_a_silent_server_delays_but_does_not_block(
                 await putter.put_drain(USPS)
 
     assert len(jobs_in(DRAINS_TUBE, beanstalkd)) == 4
+
+
+TUBE = "t"
+AGAIN = 0.05
+
+
+@pytest.fixture
+def limited() -> Iterator[Server]:
+    with running(failing_beanstalkd()) as server:
+        yield server
+
+
+def durable(*servers: Server) -> closing[PutServers]:
+    patience = Timeouts(connect=1.0, reply=1.0)
+    return closing(PutServers([each.url for each in servers], patience, durable=True))
+
+
+async def put(servers: PutServers, count: int = 3) -> list[str]:
+    return [each.server for each in await servers.put(TUBE, [b"x"] * count, PutOptions())]
+
+
+async def test_what_the_binlog_holds_is_put(limited: Server) -> None:
+    with durable(limited) as servers:
+        assert await put(servers) == await put(servers) == [limited.url] * 3
+
+
+async def test_a_server_without_a_binlog_takes_none(other: Server) -> None:
+    with running(BEANSTALKD, Durability.NONE) as forgetful:
+        with durable(forgetful) as alone, pytest.raises(NotPut, match="no binlog"):
+            await put(alone)
+        with durable(forgetful, other) as both:
+            assert await put(both) == await put(both) == [other.url] * 3
+
+
+async def test_an_acknowledged_job_is_not_put_once_the_binlog_has_ended(
+    limited: Server,
+) -> None:
+    with durable(limited) as servers, greenstalk.Client((limited.host, limited.port)) as somebody:
+        await put(servers)
+        end_binlog(limited)
+        with pytest.raises(greenstalk.BuriedError):
+            somebody.put("the write that fails")
+        somebody.put("taken, and kept in memory only")
+
+        with pytest.raises(NotPut, match="stopped writing its binlog"):
+            await put(servers)
+        with durable(limited) as others, pytest.raises(NotPut, match="stopped writing its binlog"):
+            await put(others)
+
+
+async def test_a_server_that_lost_its_binlog_is_used_again_only_after_its_restart(
+    limited: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(put_servers, "AVOIDED", AGAIN)
+    server = PutServer(limited.url, Timeouts(connect=1.0, reply=1.0), durable=True)
+    with closing(server), greenstalk.Client((limited.host, limited.port)) as somebody:
+        await server.put(TUBE, [b"x"], PutOptions())
+        end_binlog(limited)
+        with pytest.raises(greenstalk.BuriedError):
+            somebody.put("the write that fails")
+        assert await server.put(TUBE, [b"x"], PutOptions()) == [None]
+
+        await asyncio.sleep(2 * AGAIN)
+        assert "stopped writing its binlog" in await server.refusal()
+        limited.kill()
+        limited.start()
+
+        await asyncio.sleep(2 * AGAIN)
+        assert await server.put(TUBE, [b"x"], PutOptions()) != [None]

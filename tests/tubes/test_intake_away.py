@@ -1,4 +1,4 @@
-"""beanstalkd killed, frozen, started late, and servers that talk nonsense."""
+"""Intake: beanstalkd killed, frozen, started late, and servers that talk nonsense."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tubes_hands import SOON, Begin, Producer, count, ready, reserved, until
 
 from devstack.servers import Server, free_port
 from service.tubes.envelope import REQUESTS_TUBE
+from service.tubes.held import Source
 from service.tubes.intake import Server as ServerState
-from service.tubes.pool import Source
 
 
 def client(server: Server) -> Producer:
@@ -85,7 +85,7 @@ async def test_a_frozen_server_does_not_stop_the_event_loop(
 async def test_closing_does_not_wait_for_a_frozen_server(
     begin: Begin, source: Source, beanstalkd: Server, producer: Producer
 ) -> None:
-    patient = replace(source, patience=replace(source.patience, reply=60.0))
+    patient = replace(source, timeouts=replace(source.timeouts, reply=60.0))
     producer.put(b"")
     intake, hands = begin(patient)
     (job,) = await hands.have(1)

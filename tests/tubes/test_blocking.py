@@ -6,12 +6,11 @@ from socket import gaierror
 
 import greenstalk
 import pytest
+from scripted_server import opened
 
 from devstack.servers import Server
 from devstack.stack import Stack
-from service.tubes.client import Client
-from service.tubes.connection import Connection, Patience
-from service.tubes.failure import beanstalkd_down
+from service.tubes.blocking import BlockingClient, beanstalkd_down
 from tracking.errors import TubesDown
 
 
@@ -19,7 +18,7 @@ def test_a_redis_in_its_place_is_told_as_that(stack: Stack) -> None:
     address = f"{stack.redis.host}:{stack.redis.port}"
 
     with pytest.raises(TubesDown) as caught:
-        Connection.open(address)
+        BlockingClient.open(address)
 
     told = f"beanstalkd {address} is not what answers there, but something that says: -ERR unknown"
     assert caught.value.message.startswith(told)
@@ -29,14 +28,14 @@ def test_a_redis_in_its_place_is_told_as_that(stack: Stack) -> None:
 
 def test_one_that_is_not_there_is_told_with_its_address() -> None:
     with pytest.raises(TubesDown) as caught:
-        Connection.open("127.0.0.1:1")
+        BlockingClient.open("127.0.0.1:1")
 
     assert caught.value.message == "beanstalkd 127.0.0.1:1 does not answer (Connection refused)"
     assert caught.value.fix == "Start it, or correct beanstalkd.servers."
 
 
 async def test_one_that_goes_away_is_told_by_what_happened(beanstalkd: Server) -> None:
-    client = await Client.open(beanstalkd.url, "requests_flow", Patience(), lambda _: None)
+    client = await opened(beanstalkd.url)
     beanstalkd.kill()
 
     with pytest.raises(TubesDown) as caught:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from limits.operations import Operation
 from service.client.connections import collections_of
 from service.config.schema import Config
-from service.results.connection import Document
+from service.results.database import Document
 from service.results.dead import newest_records
-from service.results.operations import find_operation, operations_of, told
+from service.results.operations import find_operation, operation_in, operations_of
 from tracking.request import Number, Slug
 
 
@@ -20,7 +20,7 @@ def kept_operation(config: Config, identity: str) -> tuple[Operation | None, Doc
     """
     with collections_of(config) as stores:
         if found := find_operation(stores.operations, identity):
-            return told(found), None
+            return operation_in(found), None
         return None, newest_records(stores.dead, [identity]).get(identity)
 
 
@@ -38,7 +38,7 @@ def with_archived(
     Raises ResultsDown.
     """
     with collections_of(config) as stores:
-        archived = [told(each) for each in operations_of(stores.operations, slug, number)]
+        archived = [operation_in(each) for each in operations_of(stores.operations, slug, number)]
     return in_order(known, archived)
 
 

@@ -81,7 +81,7 @@ def forget(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:
 
 
 def _clear(stores: Collections, parcel: Parcel) -> dict[str, int]:
-    kept = clear(stores.tracking, stores.past, stores.unreadable, stores.operations, parcel)
+    kept = clear(stores, parcel)
     links = stores.links.delete_many({"slug": parcel.slug, "number": parcel.number})
     shipments = forget_parcel(stores.shipments, parcel)
     refused = forget_refused(stores.refused, parcel)

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
-
-from pymongo.errors import PyMongoError
+from typing import Any
 
 from service.client.archived import in_order
-from service.client.connections import Collections, collections_of
+from service.client.connections import collections_of
 from service.config.schema import Config
-from service.results.connection import Document
+from service.results.database import Collections, Document, in_thread
 from service.results.dead import newest_records
-from service.results.failure import mongodb_down
-from service.results.operations import find_operation, find_operations, operations_of, told
-from service.results.own_documents import fields_in, parcel_in
+from service.results.document import fields_in, parcel_in
+from service.results.operations import find_operation, find_operations, operation_in, operations_of
 from service.results.queries import find_tracking
 from tracking.account import MAIN, Account
 from tracking.request import Number, Slug
 
-__all__ = ["PRIVATE", "Stored", "asked", "fields_in", "open_stored", "shown"]
+__all__ = ["PRIVATE", "Stored", "fields_in", "open_stored", "shown"]
 
-T = TypeVar("T")
 Members = dict[str, Any]
 
 PRIVATE = frozenset({"fields", "account", "observed_us", "revision"})
@@ -40,29 +35,29 @@ class Stored:
         self, slug: Slug, number: Number, account: Account = MAIN
     ) -> Document | None:
         """Find the document that an account has of a parcel, whole; None where it has none."""
-        return await asked(find_tracking, self.stores.tracking, slug, number, account)
+        return await in_thread(find_tracking, self.stores.tracking, slug, number, account)
 
     async def operation(self, identity: str) -> Members | None:
         """Find the newest archived operation that had this id."""
-        found = await asked(find_operation, self.stores.operations, identity)
-        return told(found) if found else None
+        found = await in_thread(find_operation, self.stores.operations, identity)
+        return operation_in(found) if found else None
 
     async def dead(self, identity: str) -> Document | None:
         """Find the newest record in `dead` of a request with this id."""
-        found = await asked(newest_records, self.stores.dead, [identity])
+        found = await in_thread(newest_records, self.stores.dead, [identity])
         return found.get(identity)
 
     async def archived(self, ids: Sequence[str]) -> dict[str, Members]:
         """Find the newest archived operation of each id; what is not known is left out."""
-        found = await asked(find_operations, self.stores.operations, ids)
-        return {each["id"]: told(each) for each in found}
+        found = await in_thread(find_operations, self.stores.operations, ids)
+        return {each["id"]: operation_in(each) for each in found}
 
     async def operations(
         self, slug: Slug, number: Number, known: Sequence[Members], account: Account | None
     ) -> list[Members]:
         """List those of a parcel (and an account), the newest first; `known` are those in Redis."""
-        found = await asked(operations_of, self.stores.operations, slug, number, account)
-        return in_order(known, [told(each) for each in found])
+        found = await in_thread(operations_of, self.stores.operations, slug, number, account)
+        return in_order(known, [operation_in(each) for each in found])
 
 
 def shown(document: Document) -> Document:
@@ -81,11 +76,3 @@ async def open_stored(config: Config) -> AsyncIterator[Stored]:
     """Open what reads MongoDB; connects at the first question."""
     with collections_of(config) as stores:
         yield Stored(stores)
-
-
-async def asked(step: Callable[..., T], *args: Any) -> T:
-    """Take a step that asks MongoDB, on a thread. Raises ResultsDown."""
-    try:
-        return await asyncio.to_thread(step, *args)
-    except PyMongoError as error:
-        raise mongodb_down(error) from error

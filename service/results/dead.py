@@ -12,21 +12,19 @@ from typing import Any
 from pymongo import ASCENDING, DESCENDING
 from pymongo.collection import Collection
 
-from service.observe.events import Event
-from service.observe.log import emit
-from service.results.batches import Batches
-from service.results.connection import CONFIRM_SECONDS, Document, Store, patiently
+from service.results.connection import CONFIRM_SECONDS, Batches, Store, patiently
+from service.results.database import Document, Refusal, log_refused
 from service.results.document import clean
-from service.results.forgetting import NEVER, Marks
-from service.results.refused import Refusal, insert_each
+from service.results.forgetting import Written, withdraw
+from service.results.refused import insert_each
 from tracking.account import MAIN, NAME, Account
 from tracking.call import DeadLetter
 
-BODY_MOST = 4_096
+MAX_BODY_BYTES = 4_096
 """Bytes of a body that are kept: more than any request needs that is written in ASCII."""
 
-DETAIL_MOST = 1_024
-NAME_MOST = 100
+MAX_DETAIL_BYTES = 1_024
+MAX_NAME_BYTES = 100
 
 _NEWEST_FIRST = [("at", DESCENDING), ("_id", DESCENDING)]
 
@@ -47,10 +45,15 @@ class Dead:
         letters = list(chain.from_iterable(batch))
         doubted, self._doubted = self._doubted, True
         step = partial(record, self._store.dead, letters, doubted=doubted)
-        for name, why in await self._store.run(patiently, CONFIRM_SECONDS, step):
-            emit(Event.REFUSED_DOCUMENT, collection=self._store.dead.name, document=name, error=why)
+        refused = await self._store.on_writer(patiently, CONFIRM_SECONDS, step)
+        log_refused(self._store.dead, refused)
         self._doubted = False
-        await self._store.run(withdraw, self._store.dead, self._store.forgotten, letters)
+        calls = [
+            Written(each.id, f"{each.slug}:{each.number}", each.granted_us)
+            for each in letters
+            if each.granted_us is not None
+        ]
+        await self._store.on_writer(withdraw, self._store.dead, self._store.forgotten, calls)
         return [None] * len(batch)
 
 
@@ -112,26 +115,6 @@ def record(
     return insert_each(dead, documents, doubted=doubted)
 
 
-def withdraw(
-    dead: Collection[Document], forgotten: Collection[Document], letters: Iterable[DeadLetter]
-) -> None:
-    """Delete again what calls left that were granted before their parcel was forgotten.
-
-    Afterwards, not before: `forget` makes the mark first and then deletes what is there.
-    """
-    calls = [letter for letter in letters if letter.granted_us is not None]
-    if not calls:
-        return
-    marks = Marks(forgotten).of(f"{each.slug}:{each.number}" for each in calls)
-    gone = [
-        each.id
-        for each in calls
-        if (each.granted_us or 0) <= marks.get(f"{each.slug}:{each.number}", NEVER)
-    ]
-    if gone:
-        dead.delete_many({"_id": {"$in": gone}})
-
-
 def find(dead: Collection[Document], wanted: Filter, limit: int = 0) -> list[Document]:
     """The dead requests that are meant, newest first; `limit` 0 for all."""
     return list(dead.find(wanted.query()).sort(_NEWEST_FIRST).limit(limit))
@@ -155,11 +138,11 @@ def records_of(dead: Collection[Document], server: str, jobs: Iterable[int]) -> 
 
 def is_about(document: Document, body: bytes) -> bool:
     """Whether a record that names a job's id is of this job, and not of one before it."""
-    return body_of(document) == body[:BODY_MOST]
+    return body_of(document) == body[:MAX_BODY_BYTES]
 
 
 def body_of(document: Document) -> bytes:
-    """The body that a record keeps: all of it when it is shorter than BODY_MOST."""
+    """The body that a record keeps: all of it when it is shorter than MAX_BODY_BYTES."""
     kept = document.get("body") or b""
     return kept.encode() if isinstance(kept, str) else bytes(kept)
 
@@ -181,12 +164,12 @@ def document_of(letter: DeadLetter) -> Document:
     """What is recorded of a request that will not be answered."""
     return {
         "_id": letter.id,
-        "slug": letter.slug and clean(letter.slug, NAME_MOST),
-        "number": letter.number and clean(letter.number, NAME_MOST),
+        "slug": letter.slug and clean(letter.slug, MAX_NAME_BYTES),
+        "number": letter.number and clean(letter.number, MAX_NAME_BYTES),
         "operations": list(letter.operations),
         "reason": letter.reason,
-        "detail": clean(letter.detail, DETAIL_MOST),
-        "body": _body(letter.body[:BODY_MOST]),
+        "detail": clean(letter.detail, MAX_DETAIL_BYTES),
+        "body": _body(letter.body[:MAX_BODY_BYTES]),
         "server": letter.server,
         "job": letter.job,
         "at": letter.at or dt.datetime.now(dt.UTC),

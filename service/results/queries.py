@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from pymongo import ASCENDING
 from pymongo.collection import Collection
 
-from service.results.connection import Document
-from service.results.indexes import EPOCH
-from service.results.own_documents import document_id
-from service.results.refused import Refusal, change_each
+from service.results.database import EPOCH, Document, Refusal, change_each
+from service.results.document import document_id
 from tracking.account import MAIN, Account
 from tracking.request import Number, Slug
 

@@ -20,45 +20,18 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import pymongo
 from pymongo.collection import Collection
 
-from service.results.connection import Document
-from service.results.indexes import HAS_EXCERPT
-from service.results.names import Names
-from service.results.refused import change_each
+from service.results.database import HAS_EXCERPT, Collections, Document, Names, change_each
 
-TOGETHER_MOST = 500
+BATCH_SIZE = 500
 """Documents of one batch: MongoDB is busy with them for some ten milliseconds."""
 
 REST = 19.0
 """A batch is followed by a rest that lasts so many times as long: others have their turn."""
-
-
-class Stores(Protocol):
-    """The collections that hold what ends."""
-
-    @property
-    def operations(self) -> Collection[Document]:
-        """Of `operations`."""
-
-    @property
-    def dead(self) -> Collection[Document]:
-        """Of dead requests."""
-
-    @property
-    def unreadable(self) -> Collection[Document]:
-        """Of answers that could not be read."""
-
-    @property
-    def tracking(self) -> Collection[Document]:
-        """Of results."""
-
-    @property
-    def past(self) -> Collection[Document]:
-        """Of earlier parcels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +45,7 @@ class Kind:
     filters: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def kinds(stores: Stores, names: Names, now: dt.datetime) -> Iterator[Kind]:
+def kinds(stores: Collections, names: Names, now: dt.datetime) -> Iterator[Kind]:
     """All kinds that have an end."""
 
     def before(days: int) -> dt.datetime:
@@ -102,8 +75,8 @@ def _excerpts(collection: Collection[Document], before: dt.datetime) -> Kind:
 
 def purge_some(kind: Kind) -> tuple[int, bool]:
     """Purge a batch at most: how many it was, whether there may be more. Raises PyMongoError."""
-    found = kind.collection.find(kind.old, {"_id": 1}, limit=TOGETHER_MOST)
-    names = [each["_id"] for each in found.batch_size(TOGETHER_MOST)]
+    found = kind.collection.find(kind.old, {"_id": 1}, limit=BATCH_SIZE)
+    names = [each["_id"] for each in found.batch_size(BATCH_SIZE)]
     if not names:
         return 0, False
     # Asked once more: what somebody has changed meanwhile is not old any more. By `_id`: with the
@@ -114,7 +87,7 @@ def purge_some(kind: Kind) -> tuple[int, bool]:
     else:
         count, _ = change_each(kind.collection, wanted, kind.change, kind.filters or None)
     # None of them: they are refused, and would be found again at once.
-    return count, count > 0 and len(names) == TOGETHER_MOST
+    return count, count > 0 and len(names) == BATCH_SIZE
 
 
 def count_old(kind: Kind) -> int:

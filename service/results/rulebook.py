@@ -26,7 +26,7 @@ from limits.rules import Rules
 from service.config.handover import rules_for
 from service.config.schema import Config, SlugLimits
 from service.observe.log import emit_unexpected
-from service.results.connection import Document
+from service.results.database import Document
 from tracking.line import Line, slug_of
 
 SETTABLE = ("per_second", "concurrent", "per_hour", "per_day")

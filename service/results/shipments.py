@@ -33,16 +33,16 @@ from pymongo import DESCENDING
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
-from service.results.connection import Document
+from service.results.database import Document
+from service.results.document import document_id, parcel_in
 from service.results.forgetting import Parcel
-from service.results.own_documents import document_id, parcel_in
 from tracking.account import MAIN, NAME, Account, account_and_id, operation_id
 from tracking.request import Origin
 
 RETURNING = ("Exception_010", "Exception_011")
 """Subtags of a parcel that goes back to its sender, and of one that came back."""
 
-COUNTED_MOST = 10_000
+MAX_COUNT = 10_000
 """Beyond so many nobody counts: it would take as long as to read them all."""
 
 SEARCHED = (
@@ -137,10 +137,10 @@ def page(
 
 
 def count(shipments: Collection[Document], parcels: str, filters: Filters) -> int:
-    """Count shipments, up to COUNTED_MOST. Raises PyMongoError."""
+    """Count shipments, up to MAX_COUNT. Raises PyMongoError."""
     own, whole = conditions(filters)
     rest = [*steps(parcels, filters.account), {"$match": whole}] if whole else []
-    counted = [{"$match": own}, *rest, {"$limit": COUNTED_MOST}, {"$count": "total"}]
+    counted = [{"$match": own}, *rest, {"$limit": MAX_COUNT}, {"$count": "total"}]
     return next((each["total"] for each in shipments.aggregate(counted)), 0)
 
 
@@ -160,7 +160,7 @@ def asked_as(name: str) -> str:
     return operation_id(account, f"shipment-{identity}.")
 
 
-def let_go(
+def no_longer_followed(
     shipments: Collection[Document], operations: Collection[Document], names: Sequence[str]
 ) -> list[str]:
     """Name those of documents whose accounts do not follow the parcel any more.
@@ -199,7 +199,7 @@ def forget_parcel(shipments: Collection[Document], parcel: Parcel) -> int:
     return shipments.delete_many(wanted).deleted_count
 
 
-def leave(shipments: Collection[Document], account: Account, at: datetime) -> int:
+def delete_of_account(shipments: Collection[Document], account: Account, at: datetime) -> int:
     """Mark all of an account as deleted, with what it said of them; tells how many."""
     wanted = {"account": account, "deleted": False}
     return shipments.update_many(wanted, deletion(at)).modified_count

@@ -27,12 +27,18 @@ from pymongo import ASCENDING, UpdateOne
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 
-from service.results.bulk import BulkWriter
-from service.results.connection import Document
-from service.results.document import Answer, clean, granted_at, name_of, stored
+from service.results.connection import Marks
+from service.results.database import Document, Refusal
+from service.results.document import (
+    Answer,
+    clean,
+    fields_in,
+    granted_at,
+    name_of,
+    stored,
+    whose,
+)
 from service.results.failure import faults_in
-from service.results.forgetting import Marks
-from service.results.own_documents import fields_in, whose
 from tracking.account import MAIN, Account
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Tracking
@@ -40,12 +46,12 @@ from tracking.errors import NotStarted, Unread
 from tracking.line import line_of
 from tracking.request import Number, Slug, TrackingRequest
 
-TEXT_MOST = 1024
+MAX_TEXT_BYTES = 1024
 """Bytes of a message, and of a header's value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class UnreadAnswer:
     """An answer, kept for the account of a call; `attempted_at` is that of its attempt."""
 
     call: Call
@@ -54,9 +60,9 @@ class Kept:
     message: str
 
 
-def keep(
-    unreadable: Collection[Document], answers: Sequence[Kept], marks: Marks
-) -> list[tuple[str, str]]:
+def keep_unread(
+    unreadable: Collection[Document], marks: Marks, answers: Sequence[UnreadAnswer]
+) -> list[Refusal]:
     """Keep answers, each unless a newer one about its number is kept. May be repeated.
 
     What was asked before its parcel was forgotten is dropped, and so is what MongoDB refuses: the
@@ -75,7 +81,7 @@ def keep(
     return []
 
 
-def each(unreadable: Collection[Document], slug: str | None = None) -> Iterator[Document]:
+def kept_answers(unreadable: Collection[Document], slug: str | None = None) -> Iterator[Document]:
     """The kept answers, oldest first, of one courier or of all; one by one, as they are large."""
     wanted = {} if slug is None else {"slug": {"$eq": slug}}
     names = [found["_id"] for found in unreadable.find(wanted, {"_id": 1}).sort("at", ASCENDING)]
@@ -97,20 +103,14 @@ def unread_of(document: Document) -> Unread:
     )
 
 
-def save(writer: BulkWriter, document: Document, tracking: Tracking) -> None:
-    """Store what was read out of a kept answer, as the observation it was.
-
-    A newer observation stays. Raises the errors of `BulkWriter.write`, and UnreadableAnswer.
-    """
+def answer_in(document: Document, tracking: Tracking) -> Answer:
+    """Make the answer of what was read out of a kept one: the observation that it was."""
     slug, number = Slug(document["slug"]), Number(document["number"])
     request = TrackingRequest(slug, number, number, fields=fields_in(document))
     call = past_call(request, document.get("account", MAIN), int(document["observed_us"]))
     # The attempt is that of the failed reading: it stands in the document already.
     outcome = "answered" if tracking.checkpoints else "not_found"
-    attempt = Attempt(document["attempted_at"], outcome, 0, document["status"])
-    for error in writer.write([Answer(call, tracking, attempt)]):
-        if error is not None:
-            raise error
+    return Answer(call, tracking, Attempt(document["attempted_at"], outcome, 0, document["status"]))
 
 
 def past_call(request: TrackingRequest, account: Account, granted_us: int) -> Call:
@@ -119,12 +119,12 @@ def past_call(request: TrackingRequest, account: Account, granted_us: int) -> Ca
     return Call("past", line_of(request), request, _Spent(), granted_us, since, account=account)
 
 
-def forget(unreadable: Collection[Document], read: Document) -> None:
+def delete_read(unreadable: Collection[Document], read: Document) -> None:
     """Delete an answer that was read, unless a newer one has taken its place."""
     unreadable.delete_one({name: read[name] for name in ("_id", "observed_us")})
 
 
-def _newest(kept: Kept) -> tuple[Document, Mapping[str, Document]]:
+def _newest(kept: UnreadAnswer) -> tuple[Document, Mapping[str, Document]]:
     """Ask for the document unless it is newer, and tell what to make of it."""
     request, unread = kept.call.request, kept.unread
     members = {
@@ -132,10 +132,10 @@ def _newest(kept: Kept) -> tuple[Document, Mapping[str, Document]]:
         "number": request.number,
         "asked": unread.number,
         "status": unread.status,
-        "headers": {name: clean(value, TEXT_MOST) for name, value in unread.headers.items()},
+        "headers": {name: clean(value, MAX_TEXT_BYTES) for name, value in unread.headers.items()},
         "body": _text(unread.body),
         "cut": unread.cut,
-        "message": clean(kept.message, TEXT_MOST),
+        "message": clean(kept.message, MAX_TEXT_BYTES),
         "at": granted_at(kept.call),
         "attempted_at": stored(kept.attempted_at),
         "observed_us": Int64(kept.call.granted_us),

@@ -25,9 +25,9 @@ from service.observe.background import Background
 from service.observe.failpoints import FailPoints
 from service.ports import Work
 from service.preflight.survey import watch
-from service.results.code_counts import CodeCounts
 from service.results.dead import Dead
-from service.results.mirror import Mirror
+from service.results.operations import Mirror
+from service.results.statistics import CodeCounts
 from service.results.trackings import Trackings
 from service.tubes.client import HELD_MOST
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_request

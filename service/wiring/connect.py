@@ -41,8 +41,8 @@ from service.observe.log import emit
 from service.preflight.judgement import Finding, Grade, Refused, insist
 from service.preflight.survey import Look, survey, vet_redis
 from service.results.connection import Store
+from service.results.database import names_of
 from service.results.failure import is_lasting, mongodb_down
-from service.results.names import names_of
 from service.results.rulebook import RuleBook, read_changes
 from service.tubes.putter import Putter
 from service.wiring.changed_credentials import marks_of, resume_where_changed
@@ -84,7 +84,7 @@ async def connect(config: Config, closing: contextlib.AsyncExitStack) -> Parts:
     async with open_redis(redis_address(config)) as unchecked:
         await _preflight(config, unchecked, store)
     who = Who(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3))
-    book = RuleBook(config, lambda: store.read(read_changes, store.limits))
+    book = RuleBook(config, lambda: store.on_reader(read_changes, store.limits))
     policy = _policy(config, who, marks_of(registry), book)
     limiter = _limiter(config, redis, policy, book, _vetting(config))
     closing.push_async_callback(limiter.close)

@@ -26,7 +26,7 @@ from service.flow.call_room import CallRoom
 from service.flow.failure_policy import RetryRules
 from service.flow.tracking_work import TrackingWork
 from service.results.connection import Store
-from service.results.names import Names
+from service.results.database import Names
 from service.results.trackings import Trackings
 from tracking.account import Account, operation_id
 from tracking.call import Call, Ended, Granted

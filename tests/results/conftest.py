@@ -24,7 +24,7 @@ from devstack.members import Members
 from devstack.members import members as running_members
 from service.results import connection
 from service.results.connection import Store
-from service.results.names import Names
+from service.results.database import Names
 from service.results.trackings import Trackings
 
 

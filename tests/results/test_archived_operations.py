@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from service.results.connection import Document, Store
+from service.results.connection import Store
+from service.results.database import Document
 from service.results.dead import by_operations
 from service.results.operations import by_id, by_parcel, find_operation, operations_of
 

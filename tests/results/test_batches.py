@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from service.results.batches import BATCH_MOST, Batches
+from service.results.connection import BATCH_SIZE, Batches
 from tracking.errors import ResultsDown, TrackingError, UnreadableAnswer
 
 
@@ -65,9 +65,9 @@ async def test_a_batch_has_a_greatest_length() -> None:
     work = Worked()
     batches: Batches[int, int] = Batches(work)
 
-    await asyncio.gather(*(batches.submit(item) for item in range(BATCH_MOST + 1)))
+    await asyncio.gather(*(batches.submit(item) for item in range(BATCH_SIZE + 1)))
 
-    assert [len(batch) for batch in work.batches] == [BATCH_MOST, 1]
+    assert [len(batch) for batch in work.batches] == [BATCH_SIZE, 1]
 
 
 async def test_an_error_of_one_item_is_raised_for_that_item_only() -> None:

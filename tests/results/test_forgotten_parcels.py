@@ -7,15 +7,14 @@ import functools
 from typing import Any
 
 import pytest
-from store_parcels import JOURNEY, NAME, NUMBER, START, attempt, call, hours, recheck_of, stored
+from store_parcels import JOURNEY, NAME, NUMBER, START, attempt, call, hours, stored, writer_on
 
 from service.flow.dead_letters import letter_of
-from service.results.bulk import BulkWriter
-from service.results.connection import Store
+from service.results.connection import Marks, Store
 from service.results.dead import Dead, Filter, find
-from service.results.forgetting import Marks, Parcel, clear, mark
+from service.results.forgetting import Parcel, clear, mark
 from service.results.trackings import Trackings
-from service.results.unreadable import each, save
+from service.results.unreadable import answer_in, kept_answers
 from tracking.call import Call
 from tracking.errors import CourierDown, Unread, UnreadableAnswer
 from tracking.request import Origin
@@ -36,7 +35,7 @@ def marked(store: Store, after: dt.timedelta = FORGOTTEN_AT) -> None:
 
 
 def cleared(store: Store) -> dict[str, int]:
-    return clear(store.tracking, store.past, store.unreadable, store.operations, parcel())
+    return clear(store, parcel())
 
 
 def unreadable() -> UnreadableAnswer:
@@ -87,7 +86,7 @@ async def test_what_was_asked_before_is_not_stored(
         await trackings.fail(of, CourierDown("502 at J. Doe's"), attempt(of), final=True)
 
     assert store.tracking.count_documents({}) == 0
-    assert list(each(store.unreadable)) == []
+    assert list(kept_answers(store.unreadable)) == []
 
 
 async def test_what_was_asked_later_is_stored_also_beside_what_was_not(
@@ -126,11 +125,11 @@ async def test_an_answer_that_was_read_before_and_is_stored_after_is_dropped(
     """`reparse` has the kept answer in hand while the parcel is forgotten."""
     of = call(EARLIER)
     await trackings.fail(of, unreadable(), attempt(of), final=False)
-    (kept,) = each(store.unreadable)
+    (kept,) = kept_answers(store.unreadable)
     marked(store)
     cleared(store)
 
-    save(BulkWriter(store.tracking, store.past, Marks(store.forgotten), recheck_of), kept, JOURNEY)
+    writer_on(store).write_one(answer_in(kept, JOURNEY))
 
     assert store.tracking.count_documents({}) == 0
 

@@ -16,9 +16,8 @@ from store_parcels import START, call, days, delivered, failure, hours, scan, st
 from devstack.kinds import MONGODB, Durability
 from devstack.servers import running
 from service.results.connection import Store
-from service.results.indexes import KEEP_DAYS_INDEX
+from service.results.database import KEEP_DAYS_INDEX, Names
 from service.results.merge import merge
-from service.results.names import Names
 from tracking.errors import CourierDown, InvalidNumber
 
 DEADLINE_SECONDS = 20.0

@@ -17,10 +17,9 @@ from store_parcels import (
     failure,
     hours,
     on_its_way,
-    recheck_of,
+    writer_on,
 )
 
-from service.results.bulk import BulkWriter
 from service.results.connection import Store
 from tracking.errors import CourierDown
 from tracking.request import Origin
@@ -54,7 +53,7 @@ def test_writers_that_meet_lose_nothing_and_the_newest_wins(store: Store) -> Non
     errors: list[object] = []
 
     def write(lane: int) -> None:
-        writer = BulkWriter(store.tracking, store.past, store.marks, recheck_of)
+        writer = writer_on(store)
         for turn in range(answers):
             of = call(hours(turn * writers + lane))
             errors.extend(writer.write([answer(of, on_its_way(FIRST))]))
@@ -75,14 +74,16 @@ def test_writers_that_meet_lose_nothing_and_the_newest_wins(store: Store) -> Non
 
 
 def test_a_write_in_between_is_merged_and_not_overwritten(store: Store) -> None:
-    other = BulkWriter(store.tracking, store.past, store.marks, recheck_of)
+    other = writer_on(store)
     other.write([answer(call(hours(0)), on_its_way(FIRST))])
     between: Any = ReadAndThen(
         store.tracking, lambda: other.write([failure(call(hours(1)), CourierDown("?"))])
     )
-    writer = BulkWriter(between, store.past, store.marks, recheck_of)
+    store.tracking = between
 
-    told = writer.write([answer(call(hours(2), origin=Origin.AUTOMATIC), on_its_way(FIRST))])
+    told = writer_on(store).write(
+        [answer(call(hours(2), origin=Origin.AUTOMATIC), on_its_way(FIRST))]
+    )
 
     outcomes = [each["outcome"] for each in found(store)["attempts"]]
     assert told == [None]
@@ -94,7 +95,7 @@ def test_failures_that_meet_are_all_noted(store: Store) -> None:
 
     def write(lane: int) -> None:
         of = call(hours(lane))
-        writer = BulkWriter(store.tracking, store.past, store.marks, recheck_of)
+        writer = writer_on(store)
         writer.write([failure(of, error)])
 
     threads = [threading.Thread(target=write, args=(lane,)) for lane in range(8)]

@@ -7,11 +7,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from service.results.connection import Document, Store
+from service.results.connection import Store
+from service.results.database import Document, Names
 from service.results.forgetting import Parcel, clear, mark
-from service.results.mirror import Mirror, close, count_open, open_ones
-from service.results.names import Names
-from service.results.operations import find_operation, operations_of
+from service.results.operations import (
+    Mirror,
+    close_open,
+    count_open,
+    find_operation,
+    open_operations,
+    operations_of,
+)
 from service.results.retention import kinds, purge_some
 from tracking.request import Number, Slug, TrackingRequest
 
@@ -53,7 +59,7 @@ async def mirror(store: Store) -> Mirror:
 
 
 def left(store: Store) -> Sequence[str]:
-    return sorted(each["_id"] for batch in open_ones(store.operations) for each in batch)
+    return sorted(each["_id"] for batch in open_operations(store.operations) for each in batch)
 
 
 async def test_a_request_that_waits_stands_there_with_its_job(mirror: Mirror, store: Store) -> None:
@@ -61,7 +67,7 @@ async def test_a_request_that_waits_stands_there_with_its_job(mirror: Mirror, st
         await mirror.add(request(), JOB, AT_US)
         await mirror.add(request(None), JOB, AT_US)
 
-    (batch,) = open_ones(store.operations)
+    (batch,) = open_operations(store.operations)
     named, other = sorted(batch, key=lambda each: str(each["_id"]))
     assert named == {
         "_id": "order-1",
@@ -98,7 +104,7 @@ async def test_it_goes_with_the_end_of_its_operation_and_no_other(
         await mirror.add(request(each), JOB, AT_US)
 
     for _ in range(2):
-        close(store.operations, ["order-1", "unknown"], [ended("order-1")])
+        close_open(store.operations, ["order-1", "unknown"], [ended("order-1")])
 
     assert left(store) == ["order-10", "order-2"]
 
@@ -114,7 +120,7 @@ async def test_requests_without_an_id_go_with_the_operation_that_they_joined(
 
     # Its status tells when the newest of them came.
     last = ended(unnamed(jobs[1]), AT_US + 3_000_000)
-    close(store.operations, [unnamed(jobs[1])], [last])
+    close_open(store.operations, [unnamed(jobs[1])], [last])
 
     assert left(store) == ["order-1", unnamed(jobs[0]), unnamed(jobs[4])]
 
@@ -127,7 +133,7 @@ async def test_what_an_id_left_that_is_used_again_is_written_over(
 
     await mirror.add(request()._replace(given="9405 9036"), JOB, later_us)
 
-    ((found,),) = open_ones(store.operations)
+    ((found,),) = open_operations(store.operations)
     assert found["admitted_at"] == instant(later_us)
 
 
@@ -136,10 +142,9 @@ async def test_a_forgotten_parcel_is_not_written_down_and_what_is_goes(
 ) -> None:
     await mirror.add(request(), JOB, AT_US)
     parcel = Parcel("usps", NUMBER, AT_US + 1_000_000)
-    homes = (store.tracking, store.past, store.unreadable, store.operations)
     mark(store.forgotten, [parcel], 3_600)
 
-    assert clear(*homes, parcel)["operations"] == 1
+    assert clear(store, parcel)["operations"] == 1
     await mirror.add(request("order-2"), JOB, AT_US)
     await mirror.add(request("order-3"), JOB, AT_US + 2_000_000)
 

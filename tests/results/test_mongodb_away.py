@@ -146,8 +146,8 @@ async def test_a_reader_does_not_wait_for_a_write_that_hangs(hasty: Store) -> No
     def hang() -> None:
         asyncio.run_coroutine_threadsafe(release.wait(), loop).result()
 
-    writing = asyncio.create_task(hasty.run(hang))
-    found = await asyncio.wait_for(hasty.read(hasty.tracking.find_one, {}), SOON)
+    writing = asyncio.create_task(hasty.on_writer(hang))
+    found = await asyncio.wait_for(hasty.on_reader(hasty.tracking.find_one, {}), SOON)
     release.set()
     await writing
 

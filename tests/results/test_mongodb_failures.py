@@ -23,8 +23,8 @@ from store_parcels import attempt, call, on_its_way, recheck_of, scan
 from devstack.kinds import MONGODB, Durability
 from devstack.servers import Server, running
 from service.results.connection import LOOK_SECONDS, Store
+from service.results.database import Names
 from service.results.failure import mongodb_down, refuses_writes
-from service.results.names import Names
 from service.results.trackings import Trackings
 from tracking.errors import ResultsDown
 

@@ -8,11 +8,20 @@ from typing import Any
 
 import pytest
 from pymongo.read_concern import ReadConcern
-from store_parcels import answer, attempt, call, delivered, hours, on_its_way, recheck_of, scan
+from store_parcels import (
+    answer,
+    attempt,
+    call,
+    delivered,
+    hours,
+    on_its_way,
+    recheck_of,
+    scan,
+    writer_on,
+)
 
 from devstack.members import Members
 from service.flow.keep_trying import keep_trying
-from service.results.bulk import BulkWriter
 from service.results.connection import LOOK_SECONDS, Store
 from service.results.dead import Dead
 from service.results.refused import insert_each
@@ -30,10 +39,6 @@ LAG_SECONDS = 2
 def confirmed(store: Store) -> list[dict[str, Any]]:
     """What a majority has."""
     return list(store.tracking.with_options(read_concern=ReadConcern("majority")).find())
-
-
-def writer(store: Store) -> BulkWriter:
-    return BulkWriter(store.tracking, store.past, store.marks, recheck_of)
 
 
 async def test_it_is_away_until_a_majority_confirms_though_it_answers(
@@ -69,7 +74,7 @@ async def test_a_try_that_finds_its_own_unconfirmed_write_has_not_stored_it(
     later = answer(call(hours(1), origin=origin), delivered(FIRST))
 
     told = [
-        await asyncio.to_thread(writer(on_members).write, [later], doubted=doubted)
+        await asyncio.to_thread(writer_on(on_members).write, [later], doubted=doubted)
         for doubted in (False, False, True)
     ]
 
@@ -83,7 +88,7 @@ async def test_a_try_that_finds_its_own_unconfirmed_write_has_not_stored_it(
 
 async def keep_trying_to_write(store: Store, later: Any) -> None:
     async def write() -> None:
-        for error in await asyncio.to_thread(writer(store).write, [later], doubted=True):
+        for error in await asyncio.to_thread(writer_on(store).write, [later], doubted=True):
             if error is not None:
                 raise error
 

@@ -24,7 +24,8 @@ from store_parcels import (
 )
 
 from service.results.connection import Store
-from service.results.document import Document, tracking_in
+from service.results.database import Document
+from service.results.document import tracking_in
 from service.results.forgetting import Parcel, clear
 from service.results.merge import merge
 from service.results.queries import find_tracking, followed_by_several
@@ -144,7 +145,7 @@ async def test_a_parcel_is_forgotten_for_all_accounts(trackings: Trackings, stor
     await answered(trackings, other)
     forgotten = Parcel("usps", NUMBER, of(MAIN, after=1).granted_us)
 
-    found = clear(store.tracking, store.past, store.unreadable, store.operations, forgotten)
+    found = clear(store, forgotten)
 
     assert found["tracking"] == 2
     assert [each["_id"] for each in store.tracking.find()] == [f"{NAME}1@shop"]

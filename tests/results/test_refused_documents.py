@@ -11,16 +11,15 @@ from pymongo.collection import Collection
 from store_parcels import attempt, call, delivered, failure, hours, on_its_way, scan
 
 from service.observe.events import Event
-from service.results import dead as dead_module
-from service.results.code_counts import add, listed
-from service.results.connection import Document, Store
-from service.results.days import read_days, save_days
+from service.results import database as database_module
+from service.results.connection import Store
+from service.results.database import Document, Names
 from service.results.dead import Dead
 from service.results.forgetting import Parcel, mark
-from service.results.names import REFUSED, Names
 from service.results.queries import end_checks, put_off_checks
 from service.results.refused import counted, forget_refused, insert_each, try_again
-from service.results.retention import TOGETHER_MOST, kinds, purge_some
+from service.results.retention import BATCH_SIZE, kinds, purge_some
+from service.results.statistics import add_codes, listed_codes, read_days, save_days
 from service.results.trackings import Trackings
 from tracking.call import DeadLetter
 from tracking.errors import UnstorableAnswer
@@ -45,7 +44,7 @@ def allow(collection: Collection[Document]) -> None:
 
 
 def aside(store: Store) -> Collection[Document]:
-    return store.operations.database[REFUSED]
+    return store.operations.database["refused"]
 
 
 def names(collection: Collection[Document]) -> list[str]:
@@ -125,7 +124,7 @@ async def test_a_record_of_a_dead_request_that_is_refused_is_kept_aside_until_it
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[tuple[Event, Any]] = []
-    monkeypatch.setattr(dead_module, "emit", lambda event, **more: told.append((event, more)))
+    monkeypatch.setattr(database_module, "emit", lambda event, **more: told.append((event, more)))
     refuse(store.dead, number=POISON)
     port = Dead(store)
 
@@ -186,11 +185,11 @@ async def test_a_check_that_cannot_be_put_off_is_named_and_the_others_are(store:
 
 async def test_an_excerpt_that_cannot_be_deleted_leaves_the_others_to_be(store: Store) -> None:
     kept = {"attempts": [{"at": AT - dt.timedelta(days=99), "excerpt": "502"}], "revision": 1}
-    store.tracking.insert_many([{"_id": str(n), "n": n, **kept} for n in range(TOGETHER_MOST)])
+    store.tracking.insert_many([{"_id": str(n), "n": n, **kept} for n in range(BATCH_SIZE)])
     refuse(store.tracking, n=0)
     (kind, _) = [each for each in kinds(store, Names(""), AT) if each.name == "excerpts"]
 
-    assert purge_some(kind) == (TOGETHER_MOST - 1, True)
+    assert purge_some(kind) == (BATCH_SIZE - 1, True)
     assert purge_some(kind) == (0, False)
 
 
@@ -199,10 +198,12 @@ async def test_a_count_that_is_refused_leaves_the_others_to_be_counted_once(stor
     refuse(store.statistics, slug="usps")
     tally = Tally({"SUCCESS": 3}, Histogram({}), Histogram({}))
 
-    refused = add(store.unknown_codes, {("ups", "ZZ"): 1, ("ups", "AA"): 2}, AT)
+    refused = add_codes(store.unknown_codes, {("ups", "ZZ"): 1, ("ups", "AA"): 2}, AT)
     days = save_days(store.statistics, [Day(0, "usps", tally), Day(0, "ups", tally)])
 
     assert [name for name, _ in refused] == ["ups:ZZ"]
-    assert [(each["code"], each["count"]) for each in listed(store.unknown_codes)] == [("AA", 2)]
+    assert [(each["code"], each["count"]) for each in listed_codes(store.unknown_codes)] == [
+        ("AA", 2)
+    ]
     assert [name for name, _ in days] == ["1970-01-01:usps"]
     assert read_days(store.statistics, "ups", [0])[0].counts["SUCCESS"] == 3

@@ -21,9 +21,9 @@ from store_parcels import (
 from store_parcels import scan as scanned
 
 from service.config.schema import Recheck
-from service.results import forgetting
+from service.results import connection
 from service.results.connection import Store
-from service.results.names import Names
+from service.results.database import Names
 from service.results.trackings import Trackings
 from tracking.checkpoint import NOT_FOUND_YET
 from tracking.errors import CourierDown, UnreadableAnswer, UnstorableAnswer
@@ -145,7 +145,7 @@ class Commands(monitoring.CommandListener):
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The commands of this test; of the looks for forgotten parcels only the first."""
-    monkeypatch.setattr(forgetting, "LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr(connection, "MARKS_LOOK_SECONDS", 3_600.0)
     listener = Commands()
     monitoring.register(listener)
     return listener.names

@@ -10,8 +10,8 @@ import pytest
 
 from devstack.servers import Server
 from service.results import retention
-from service.results.connection import Document, Store
-from service.results.names import Names
+from service.results.connection import Store
+from service.results.database import Document, Names
 from service.results.retention import Kind, count_old, kinds, purge_some
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
 from service.upkeep.purge import Purge, old_jobs
@@ -88,7 +88,7 @@ async def test_results_that_are_kept_for_ever_are_of_no_kind(store: Store) -> No
 async def test_a_batch_is_small_and_is_asked_again_until_nothing_is_old(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "TOGETHER_MOST", 3)
+    monkeypatch.setattr(retention, "BATCH_SIZE", 3)
     store.operations.insert_many({"_id": str(n), "finished_at": ago(91 + n)} for n in range(7))
     kind = one(store, "operations")
 

@@ -14,8 +14,9 @@ from pymongo import monitoring
 
 from devstack.servers import Server
 from service.observe.events import Event
-from service.results.connection import Document, Store
-from service.results.names import Names
+from service.results import database as database_module
+from service.results.connection import Store
+from service.results.database import Document, Names
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.putter import Putter
 from service.upkeep import recheck
@@ -52,7 +53,8 @@ async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     events: Told = []
-    monkeypatch.setattr(recheck, "emit", lambda event, **fields: events.append((event, fields)))
+    for module in (database_module, recheck):
+        monkeypatch.setattr(module, "emit", lambda event, **more: events.append((event, more)))
     return events
 
 

@@ -8,8 +8,8 @@ import json
 import greenstalk
 
 from devstack.servers import Server
-from service.results.connection import Document, Store
-from service.results.names import Names
+from service.results.connection import Store
+from service.results.database import Document, Names
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.putter import Putter
 from service.upkeep.recheck import Recheck

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
-from service.results.connection import Document, Store
-from service.results.names import Names
+from service.results.connection import Store
+from service.results.database import Document, Names
 from service.tubes.putter import Putter
 from service.upkeep.recheck import Recheck
 from tracking.request import Slug

@@ -12,8 +12,8 @@ from redis.asyncio import Redis
 from limits import keys
 from limits.tallies import DAY, Tallies
 from service.results.connection import Store
-from service.results.days import read_days, save_days
-from service.results.names import Names
+from service.results.database import Names
+from service.results.statistics import read_days, save_days
 from service.upkeep import tallies as upkeep
 from service.upkeep.tallies import Tallying
 from tracking.errors import LimitsDown, ResultsDown

@@ -79,7 +79,7 @@ MUTANTS = (
     Mutant(
         name="all accounts share one document of a parcel",
         breaks="F18",
-        where="service/results/own_documents.py",
+        where="service/results/document.py",
         old='return parcel if account == MAIN else f"{parcel}@{account}"',
         new="return parcel",
         tests=(

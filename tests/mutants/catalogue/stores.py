@@ -47,7 +47,7 @@ MUTANTS = (
     Mutant(
         name="an answer about a known parcel is dropped when its insert fails",
         breaks="I1 I8",
-        where="service/results/bulk.py",
+        where="service/results/trackings.py",
         old="            known = _part(error, parcels)\n        for each",
         new="            _part(error, parcels)\n        for each",
         tests=(SAVING + "test_a_newer_answer_replaces_an_older_one_and_never_the_reverse",),
@@ -55,7 +55,7 @@ MUTANTS = (
     Mutant(
         name="a write in between is overwritten",
         breaks="I8",
-        where="service/results/bulk.py",
+        where="service/results/trackings.py",
         old='return {"_id": self.name, "revision": (self.stored or {})["revision"]}',
         new='return {"_id": self.name}',
         tests=(
@@ -143,7 +143,7 @@ MUTANTS = (
     Mutant(
         name="what a try finds of its own unconfirmed write is taken for stored",
         breaks="I1",
-        where="service/results/bulk.py",
+        where="service/results/trackings.py",
         old="            each.is_stored = not each.merge()\n",
         new="            each.is_stored = True\n",
         tests=(MAJORITY + "test_a_try_that_finds_its_own_unconfirmed_write_has_not_stored_it",),

@@ -9,7 +9,8 @@ from typing import Any
 
 from service.observe.events import Event
 from service.observe.failpoints import FailPoint
-from service.results.document import Answer, Document
+from service.results.database import Document
+from service.results.document import Answer
 from service.results.merge import merge
 from simulated.exchange import Surroundings
 from simulated.patches import BEGAN

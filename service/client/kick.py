@@ -11,7 +11,8 @@ import time
 from service.client.buried import buried_job, delete_buried
 from service.client.producer import Producer
 from service.results.database import Document
-from service.results.dead import MAX_BODY_BYTES, body_of
+from service.results.dead import MAX_BODY_BYTES
+from service.results.document import body_in
 from service.tubes.commands import Placing
 from service.tubes.envelope import REQUESTS_TUBE
 from tracking.account import MAIN, Account, account_and_id, operation_id
@@ -32,7 +33,7 @@ def kick(document: Document, producer: Producer) -> str | None:
     buried = buried_job(document, producer)
     if buried and buried.tube != REQUESTS_TUBE:
         raise NotKicked(f"it is a job of {buried.tube}, which workers put themselves; delete it")
-    body = buried.body if buried else body_of(document)
+    body = buried.body if buried else body_in(document)
     if not buried and len(body) >= MAX_BODY_BYTES:
         raise NotKicked(
             f"only its first {MAX_BODY_BYTES} bytes were kept; its producer must put it"

@@ -6,7 +6,7 @@ until a majority confirms a write. A ping would not do: a primary whose secondar
 it, and confirms nothing.
 
 `Batches` lets many callers share one step: what they submit while a batch runs is the next batch.
-`Marks` tells a thread that writes which parcels were forgotten (`service.results.forgetting`).
+`Marks` tells a thread that writes which parcels were forgotten (`forgetting.py`).
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import bson
@@ -18,7 +19,7 @@ from pymongo.errors import BulkWriteError, PyMongoError, WriteError
 from service.config.schema import Config
 from service.observe.events import Event
 from service.observe.log import emit
-from service.results.failure import faults_in, mongodb_down, refuses_writes
+from service.results.failure import faults_in, faults_of, mongodb_down, refuses_writes
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -252,8 +253,8 @@ def change_each(
         try:
             return collection.bulk_write(alone, ordered=False).modified_count, []
         except BulkWriteError as faults:
-            refused = faults_in(faults).refused
-            return faults.details["nModified"], [(names[n], why) for n, why in refused.items()]
+            refused = faults_in(faults).refused.items()
+            return faults.details["nModified"], [(names[index], why) for index, why in refused]
     return done.modified_count, []
 
 
@@ -263,11 +264,8 @@ def upsert_each(collection: Collection[Document], changes: Mapping[str, Document
     if not names:
         return []
     wanted = [UpdateOne({"_id": each}, changes[each], upsert=True) for each in names]
-    try:
-        collection.bulk_write(wanted, ordered=False)
-    except BulkWriteError as error:
-        return [(names[index], why) for index, why in faults_in(error).refused.items()]
-    return []
+    faults = faults_of(partial(collection.bulk_write, wanted, ordered=False))
+    return [(names[index], why) for index, why in faults.refused.items()]
 
 
 def log_refused(collection: Collection[Document], refused: Iterable[Refusal]) -> None:

@@ -172,14 +172,6 @@ def content_of(tracking: Tracking) -> Document:
     }
 
 
-def tracking_in(document: Document) -> Tracking:
-    """Read the tracking back that `content_of` stored."""
-    said = {name: document[name] for name in CONTENT}
-    said["tag"], said["sub_parcels"] = Tag(said["tag"]), tuple(said["sub_parcels"])
-    scans = (each | {"tag": Tag(each["tag"])} for each in said["checkpoints"])
-    return Tracking(**said | {"checkpoints": tuple(Checkpoint(**each) for each in scans)})
-
-
 def with_status(
     document: Document, tag: Tag, subtag: str, at: datetime, recheck: Recheck
 ) -> Document:
@@ -227,6 +219,20 @@ def stored(instant: datetime) -> datetime:
 def clean(text: str, most: int) -> str:
     """Cut to `most` bytes, and make sure that it can be written as UTF-8."""
     return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
+
+
+def text_of(body: bytes) -> str | bytes:
+    """Decode a body that is text, for people; any other stays as it came."""
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return body
+
+
+def body_in(document: Document) -> bytes:
+    """Read the `body` that `text_of` made."""
+    body = document.get("body") or b""
+    return body.encode() if isinstance(body, str) else bytes(body)
 
 
 def _checkpoint(checkpoint: Checkpoint) -> Document:

@@ -68,22 +68,26 @@ def mark(forgotten: Collection[Document], parcels: Sequence[Parcel], seconds: fl
 
 
 def clear(stores: Collections, parcel: Parcel) -> dict[str, int]:
-    """Delete what every account has of a parcel; returns how many documents of each collection.
+    """Delete what every account has of a parcel. Returns how many documents of each kind.
 
     A document that was begun after `parcel.at_us` stays: somebody has asked again.
     """
     # This service did not write a document without such a member: it goes.
     before = {"created_at": {"$not": {"$gt": parcel.at}}}
-    named = {"slug": parcel.slug, "tracking_number": parcel.number}
-    everybody = of_everybody(parcel.name)
     observed = {"observed_us": {"$not": {"$gt": Int64(parcel.at_us)}}}
-    asked = {"slug": parcel.slug, "number": parcel.number, "admitted_at": {"$lte": parcel.at}}
-    return {
-        "tracking": stores.tracking.delete_many(everybody | before).deleted_count,
-        "tracking_past": stores.past.delete_many(named | before).deleted_count,
-        "unreadable": stores.unreadable.delete_many(everybody | observed).deleted_count,
-        "operations": stores.operations.delete_many(asked).deleted_count,
+    everybody = of_everybody(parcel.name)
+    named = {"slug": parcel.slug, "number": parcel.number}
+    past = {"slug": parcel.slug, "tracking_number": parcel.number}
+    wanted: dict[str, tuple[Collection[Document], Document]] = {
+        "tracking": (stores.tracking, everybody | before),
+        "tracking_past": (stores.past, past | before),
+        "unreadable": (stores.unreadable, everybody | observed),
+        "operations": (stores.operations, named | {"admitted_at": {"$lte": parcel.at}}),
+        "shipments": (stores.shipments, {"parcel": parcel.name, "created_at": {"$lte": parcel.at}}),
+        "links": (stores.links, named),
+        "refused": (stores.refused, {f"document.{name}": text for name, text in named.items()}),
     }
+    return {kind: home.delete_many(each).deleted_count for kind, (home, each) in wanted.items()}
 
 
 class Written(NamedTuple):

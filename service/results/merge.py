@@ -1,4 +1,4 @@
-"""What a new answer, or a failure, makes of the stored document. Pure.
+"""The merge of an answer, or of a failure, into the stored document. Pure.
 
 ======================================== ==========================================================
 the answer                               makes of the document
@@ -68,7 +68,7 @@ CLOCKS_APART_US = 1_000_000
 
 
 class Merged(NamedTuple):
-    """What is to be stored. `past` is a document to be kept aside first, under its own `_id`."""
+    """The document to store. `past`: documents to copy to `tracking_past` first."""
 
     document: Document
     past: tuple[Document, ...] = ()
@@ -92,7 +92,7 @@ def merge(old: Document | None, write: Answer | Failure, recheck: Recheck = DEFA
 
 
 def in_order(old: Document, write: Answer | Failure, now_us: int) -> Document:
-    """Let a write come after what was observed at a time that is still to come.
+    """Make a stored observation older than a write if its time is still to come.
 
     Another Redis granted that call, whose clock was ahead: until that time has come all answers
     would be taken for older ones. Where the write's own grant is to come too, the clocks of this

@@ -1,4 +1,4 @@
-"""The collection `operations`: what became of each request, for months after its end.
+"""The collection `operations`: each request's end, kept for months, and those not ended yet.
 
 ============ =======================================================================================
 member       is
@@ -43,6 +43,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import bson
@@ -52,13 +53,12 @@ from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 from pymongo import DESCENDING, DeleteMany, ReplaceOne
 from pymongo.collection import Collection
-from pymongo.errors import BulkWriteError
 
 from limits.archive import BRIEF_MS, DAY_MS, Archived, Ended
 from limits.operations import LISTED_MOST, Made, Operation, iso, own_attempts
 from service.results.connection import Batches, Store
-from service.results.database import Document, Refusal, log_refused
-from service.results.failure import faults_in
+from service.results.database import Collections, Document, Refusal, log_refused
+from service.results.failure import faults_of
 from service.results.forgetting import withdraw, written
 from service.results.refused import insert_each
 from tracking.account import MAIN, Account, account_and_id
@@ -80,7 +80,7 @@ class NotArchivable(Exception):
 
 
 class _Status(msgspec.Struct):
-    """What lua/lib/state.lua writes at an operation's end."""
+    """The status that lua/lib/state.lua writes at an operation's end."""
 
     status: str
     at: int
@@ -99,7 +99,7 @@ _read = msgspec.json.Decoder(_Status).decode
 
 
 def read_ended(ended: Ended) -> tuple[Document | None, Archived]:
-    """Make the document of an operation, and what to report once it is stored.
+    """Make the document of an ended operation, and what to report once it is stored.
 
     None instead of a document: its parcel was forgotten, or its status is none of an end. Raises
     NotArchivable.
@@ -161,11 +161,7 @@ def operation_in(document: Document) -> Operation:
 
 
 def archive_ended(
-    operations: Collection[Document],
-    forgotten: Collection[Document],
-    documents: Iterable[Document],
-    *,
-    doubted: bool = False,
+    stores: Collections, documents: Iterable[Document], *, doubted: bool = False
 ) -> tuple[list[Refusal], list[Refusal]]:
     """Store operations that ended, as `insert_each`. Raises PyMongoError.
 
@@ -182,28 +178,28 @@ def archive_ended(
             unstorable.append((each["id"], str(error)))
     if not encoded:
         return unstorable, []
-    aside = insert_each(operations, encoded, doubted=doubted)
-    withdraw(operations, forgotten, map(written, storable))
+    aside = insert_each(stores.operations, encoded, doubted=doubted)
+    withdraw(stores.operations, stores.forgotten, map(written, storable))
     return unstorable, aside
 
 
 def by_id(identity: str) -> Document:
-    """Ask for all that had this id: one range of `_id`. `@` is in no id, and A is next to it."""
+    """Ask for all operations of an id: one range of `_id`. `@` is in no id, A is next to it."""
     return {"_id": {"$gte": f"{identity}@", "$lt": f"{identity}A"}}
 
 
 def by_parcel(slug: str, number: str) -> Document:
-    """Ask for all of one parcel: one range of the index on both."""
+    """Ask for all operations of a parcel: one range of the index on both."""
     return {"slug": {"$eq": slug}, "number": {"$eq": number}}
 
 
 def find_operation(operations: Collection[Document], identity: str) -> Document | None:
-    """The newest that had this id. Raises PyMongoError."""
+    """Find the newest operation of an id. Raises PyMongoError."""
     return operations.find_one(by_id(identity), sort=[("_id", DESCENDING)])
 
 
 def find_operations(operations: Collection[Document], ids: Sequence[str]) -> list[Document]:
-    """The newest that had each of these ids, in no order. Raises PyMongoError."""
+    """Find the newest operation of each id, in no order. Raises PyMongoError."""
     found = operations.find({"$or": [by_id(each) for each in ids]}).sort("_id")
     return list({each["id"]: each for each in found}.values())
 
@@ -215,7 +211,7 @@ def operations_of(
     account: Account | None = None,
     most: int = LISTED_MOST,
 ) -> list[Document]:
-    """All of one parcel, the newest first; or an account's, which others' many do not push out.
+    """List the operations of a parcel, or an account's of it, the newest first.
 
     Raises PyMongoError.
     """
@@ -230,7 +226,7 @@ def operations_of(
 
 
 class Mirror:
-    """Implements `service.ports.Mirror`. One per process."""
+    """Writes open operations; implements `service.ports.Mirror`. One per process."""
 
     def __init__(self, store: Store, write_job: Callable[[TrackingRequest], bytes]) -> None:
         self._store = store
@@ -238,7 +234,7 @@ class Mirror:
         self._batches: Batches[Document, None] = Batches(self._write, BATCH_SIZE)
 
     def add(self, request: TrackingRequest, job_key: str, at_us: int) -> asyncio.Future[None]:
-        """Write down that a request waits. Awaited it raises ResultsDown: repeat it."""
+        """Write the open operation of a request. Awaited it raises ResultsDown: repeat it."""
         identity = id_of(request, job_key)
         return self._batches.submit(
             {
@@ -263,42 +259,24 @@ class Mirror:
 
     def _open(self, documents: Sequence[Document]) -> list[Refusal]:
         operations = self._store.operations
-        refused = open_each(operations, documents)
+        faults = faults_of(partial(operations.insert_many, documents, ordered=False))
+        # Written over is only what an earlier operation of the same id left.
+        left_over = [
+            ReplaceOne(
+                {"_id": each["_id"], "admitted_at": {"$lt": each["admitted_at"] - FREE_AGAIN}}, each
+            )
+            for each in (documents[index] for index in faults.known)
+        ]
+        if left_over:
+            operations.bulk_write(left_over, ordered=False)
         withdraw(operations, self._store.forgotten, map(written, documents))
-        return refused
-
-
-def open_each(operations: Collection[Document], documents: Sequence[Document]) -> list[Refusal]:
-    """Write open ones; one that is there already stays. Tells which are refused.
-
-    Raises PyMongoError.
-    """
-    try:
-        operations.insert_many(documents, ordered=False)
-    except BulkWriteError as error:
-        faults = faults_in(error)
-        known = [documents[index] for index in faults.known]
-        _replace_old(operations, known)
         return [(documents[index]["_id"], why) for index, why in faults.refused.items()]
-    return []
-
-
-def _replace_old(operations: Collection[Document], known: Iterable[Document]) -> None:
-    """Write over what was left of an operation of before, which had the same id."""
-    wanted = [
-        ReplaceOne(
-            {"_id": each["_id"], "admitted_at": {"$lt": each["admitted_at"] - FREE_AGAIN}}, each
-        )
-        for each in known
-    ]
-    if wanted:
-        operations.bulk_write(wanted, ordered=False)
 
 
 def close_open(
     operations: Collection[Document], ids: Sequence[str], ended: Iterable[Document]
 ) -> None:
-    """Delete the open ones of operations that ended. Raises PyMongoError: repeat it.
+    """Delete the open documents of operations that ended. Raises PyMongoError: repeat it.
 
     `ended`: their documents, as far as they have any. Requests without an id are one operation from
     the first that came to the last, at whose arrival that says it was admitted.
@@ -308,27 +286,19 @@ def close_open(
     if anonymous:
         for first in operations.find({"_id": {"$in": list(anonymous)}}, {"body": 0}):
             last = anonymous[first["_id"]]["admitted_at"]
-            wanted.append(
-                DeleteMany(
-                    {
-                        "slug": first["slug"],
-                        "number": first["number"],
-                        "admitted_at": {"$gte": first["admitted_at"], "$lte": last},
-                        "anonymous": True,
-                    }
-                )
-            )
+            came = {"admitted_at": {"$gte": first["admitted_at"], "$lte": last}, "anonymous": True}
+            wanted.append(DeleteMany(by_parcel(first["slug"], first["number"]) | came))
     operations.bulk_write([*wanted, DeleteMany({"_id": {"$in": ids}})], ordered=False)
 
 
 def count_open(operations: Collection[Document]) -> int:
-    """How many are open. Raises PyMongoError."""
+    """Count open operations. Raises PyMongoError."""
     with pymongo.timeout(None):
         return operations.count_documents(OPEN)
 
 
 def open_operations(operations: Collection[Document]) -> Iterator[list[Document]]:
-    """All that are open, a batch at a time. Raises PyMongoError."""
+    """List open operations, a batch at a time. Raises PyMongoError."""
     with pymongo.timeout(None):
         batch: list[Document] = []
         for each in operations.find(OPEN, batch_size=BATCH_SIZE):

@@ -18,16 +18,16 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from functools import partial
 
 from bson.raw_bson import RawBSONDocument
 from pymongo import ASCENDING, UpdateOne
 from pymongo.collection import Collection
-from pymongo.errors import BulkWriteError
 from pymongo.read_concern import ReadConcern
 
 from service.results.database import Document, Refusal
-from service.results.failure import faults_in
-from service.results.forgetting import Parcel, withdraw, written
+from service.results.failure import faults_of
+from service.results.forgetting import withdraw, written
 
 BATCH_SIZE = 300
 """Documents that are tried again together."""
@@ -56,7 +56,7 @@ def insert_each(
 
 
 def try_again(home: Collection[Document], forgotten: Collection[Document]) -> int:
-    """Put the longest refused documents of a collection where they belong; tells how many.
+    """Put the longest refused documents of a collection where they belong. Returns how many.
 
     Raises PyMongoError.
     """
@@ -79,7 +79,7 @@ def try_again(home: Collection[Document], forgotten: Collection[Document]) -> in
 
 
 def counted(refused: Collection[Document]) -> dict[str, tuple[int, str]]:
-    """How many documents of each collection are refused, and why the latest was."""
+    """Count the refused documents of each collection, with the newest reason."""
     groups = refused.aggregate(
         [
             {"$sort": {"at": ASCENDING}},
@@ -90,41 +90,32 @@ def counted(refused: Collection[Document]) -> dict[str, tuple[int, str]]:
     return {each["_id"]: (each["count"], each["why"]) for each in groups}
 
 
-def forget_refused(refused: Collection[Document], parcel: Parcel) -> int:
-    """Delete what is kept of a parcel; tells how many."""
-    named = {"document.slug": parcel.slug, "document.number": parcel.number}
-    return refused.delete_many(named).deleted_count
-
-
 def _aside_of(home: Collection[Document]) -> Collection[Document]:
     return home.database.get_collection("refused", write_concern=home.write_concern)
 
 
 def _lacking(
-    home: Collection[Document],
-    refused: Collection[Document],
-    documents: Sequence[Stored],
+    home: Collection[Document], refused: Collection[Document], documents: Sequence[Stored]
 ) -> list[Stored]:
     names = [each["_id"] for each in documents]
-    durable = ReadConcern("majority")
-    there = home.with_options(read_concern=durable).find({"_id": {"$in": names}}, {"_id": 1})
-    kept = {_name(home, name): name for name in names}
-    aside = refused.with_options(read_concern=durable).find(
-        {"_id": {"$in": list(kept)}}, {"_id": 1}
-    )
-    known = {each["_id"] for each in there} | {kept[each["_id"]] for each in aside}
-    return [each for each in documents if each["_id"] not in known]
+    there, aside = _durable(home, names), _durable(refused, [_name(home, each) for each in names])
+    return [
+        each
+        for each, name in zip(documents, names, strict=True)
+        if name not in there and _name(home, name) not in aside
+    ]
+
+
+def _durable(collection: Collection[Document], names: Sequence[str]) -> set[str]:
+    """Find those of `_id`s that a majority has."""
+    durable = collection.with_options(read_concern=ReadConcern("majority"))
+    return {each["_id"] for each in durable.find({"_id": {"$in": names}}, {"_id": 1})}
 
 
 def _inserted(collection: Collection[Document], documents: Sequence[Stored]) -> dict[int, str]:
-    """Insert; tells which are refused, and why."""
-    if not documents:
-        return {}
-    try:
-        collection.insert_many(documents, ordered=False)
-    except BulkWriteError as error:
-        return faults_in(error).refused
-    return {}
+    """Insert documents. Returns the reason of each that is refused, by its index."""
+    insert = partial(collection.insert_many, documents, ordered=False)
+    return faults_of(insert).refused if documents else {}
 
 
 def _kept(home: Collection[Document], document: Stored, why: str) -> Document:

@@ -1,4 +1,4 @@
-"""Retention: what is older than its setting allows goes, a few documents at a time, by an index.
+"""Retention: purges what is older than its setting allows, a few documents at a time, by an index.
 
 ========== ============================ ============================================================
 kind       setting                      old is
@@ -36,7 +36,7 @@ REST = 19.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What of one collection is old. `change`: what is done instead of deleting it."""
+    """A kind of document that has an end. `change`: what is done instead of deleting it."""
 
     name: str
     collection: Collection[Document]
@@ -46,7 +46,7 @@ class Kind:
 
 
 def kinds(stores: Collections, names: Names, now: dt.datetime) -> Iterator[Kind]:
-    """All kinds that have an end."""
+    """List all kinds that have an end."""
 
     def before(days: int) -> dt.datetime:
         return now - dt.timedelta(days=days)
@@ -74,7 +74,7 @@ def _excerpts(collection: Collection[Document], before: dt.datetime) -> Kind:
 
 
 def purge_some(kind: Kind) -> tuple[int, bool]:
-    """Purge a batch at most: how many it was, whether there may be more. Raises PyMongoError."""
+    """Purge one batch. Returns how many, and whether there may be more. Raises PyMongoError."""
     found = kind.collection.find(kind.old, {"_id": 1}, limit=BATCH_SIZE)
     names = [each["_id"] for each in found.batch_size(BATCH_SIZE)]
     if not names:
@@ -91,6 +91,6 @@ def purge_some(kind: Kind) -> tuple[int, bool]:
 
 
 def count_old(kind: Kind) -> int:
-    """How many are old; of millions that takes seconds. Raises PyMongoError."""
+    """Count what is old; of millions that takes seconds. Raises PyMongoError."""
     with pymongo.timeout(None):
         return kind.collection.count_documents(kind.old)

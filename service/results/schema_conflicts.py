@@ -43,7 +43,7 @@ _REQUEST = TrackingRequest(Slug("usps"), Number("SAMPLE"), "SAMPLE")
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """One thing that is in the way. `sure`: it is; else it may be, and nobody can tell."""
+    """A conflict, worded for a person. `sure`: it is one; else it may be one."""
 
     what: str
     fix: str
@@ -51,7 +51,7 @@ class Conflict:
 
 
 def schema_conflicts(stores: Collections, names: Names) -> list[Conflict]:
-    """Look at every collection of the worker. Raises PyMongoError."""
+    """List the conflicts in every collection of the worker. Raises PyMongoError."""
     database = stores.tracking.database
     found = {each["name"]: each for each in database.list_collections()}
     conflicts: list[Conflict] = []
@@ -87,7 +87,7 @@ def _identity(stores: Collections, attribute: str, specs: Mapping[str, Spec]) ->
 
 
 def of_one_account(parcels: Collection[Document], number: str) -> Iterator[str]:
-    """Say which unique indexes let only one account have a document of a parcel, and the fix.
+    """List the unique indexes that let only one account have a document of a parcel, with fixes.
 
     `number`: the member that holds its number.
     """
@@ -117,9 +117,8 @@ def _of_indexes(
             what = f"has an index {index.name} on {where} that is not the worker's own: the worker "
             what += f"needs this name for {' and '.join(index.members)}"
             yield Conflict(what, f"{_drop(where, index.name)} Make it again under another name.")
-        others = {name: spec for name, spec in specs.items() if name != index.name}
-        for name, spec in others.items():
-            if index.keep_days and index.has_keys_of(spec) and not index.is_served_by(spec):
+        for name, spec in specs.items() if index.keep_days else ():
+            if name != index.name and index.has_keys_of(spec) and not index.is_served_by(spec):
                 what = f"has an index {name} on {where}: beside it there can be none that removes "
                 what += f"documents {index.keep_days} days after {index.members[0]}"
                 yield Conflict(what, f"{_drop(where, name)} The worker makes its own on it.")

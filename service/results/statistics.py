@@ -57,14 +57,17 @@ Code = tuple[str, str]
 
 
 class CodeCounts:
-    """Implements `service.ports.CodeCounts`: counts in memory, writes every few seconds."""
+    """Counts unknown codes in memory, and writes the counts every few seconds.
+
+    Implements `service.ports.CodeCounts`.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._waiting: Counter[Code] = Counter()
 
     def count(self, slug: str, code: str) -> None:
-        """Count one code of one answer. Costs nothing, and never fails."""
+        """Count a code of an answer. Costs nothing, and never fails."""
         self._waiting[slug, clean(code, MAX_CODE_BYTES)] += 1
 
     async def run(self) -> None:
@@ -91,7 +94,7 @@ def add_codes(
 ) -> list[Refusal]:
     """Add to the counts of codes that were given `now` or shortly before.
 
-    Tells which MongoDB refuses; the others are counted.
+    Returns what MongoDB refuses; the others are counted.
     """
     at = stored(now)
     changes = {
@@ -107,7 +110,7 @@ def add_codes(
 
 
 def listed_codes(unknown_codes: Collection[Document]) -> list[Document]:
-    """The counted codes, the most frequent first."""
+    """List the counted codes, the most frequent first."""
     found = unknown_codes.find({}, _MEMBERS).sort("count", DESCENDING).limit(MAX_LISTED)
     return list(found)
 
@@ -115,7 +118,7 @@ def listed_codes(unknown_codes: Collection[Document]) -> list[Document]:
 def save_days(statistics: Collection[Document], days: Sequence[Day]) -> list[Refusal]:
     """Store the figures of days; a figure that is stored already only grows.
 
-    Tells which MongoDB refuses; the others are stored.
+    Returns what MongoDB refuses; the others are stored.
     """
     changes = {
         _name(day.at, day.slug): {"$max": figures, "$setOnInsert": _members(day)}
@@ -126,7 +129,7 @@ def save_days(statistics: Collection[Document], days: Sequence[Day]) -> list[Ref
 
 
 def read_days(statistics: Collection[Document], slug: str, days: Sequence[int]) -> dict[int, Tally]:
-    """What happened on those of `days` (Unix seconds) of which something is known."""
+    """Read the tallies of those of `days` (Unix seconds) that have one."""
     names = {_name(day, slug): day for day in days}
     found = statistics.find({"_id": {"$in": list(names)}})
     return {names[each["_id"]]: _tally(each) for each in found}

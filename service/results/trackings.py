@@ -70,7 +70,7 @@ _FRESH = {
 
 
 class Trackings:
-    """Implements `service.ports.Results`."""
+    """Stores answers and failures, and reads fresh answers; implements `service.ports.Results`."""
 
     def __init__(self, store: Store, recheck_of: RecheckOf) -> None:
         self._store = store
@@ -100,7 +100,7 @@ class Trackings:
         await self._writes.submit(Failure(call, error, attempt, final))
 
     async def fresh(self, request: TrackingRequest, max_age: float) -> Verdict | None:
-        """The stored answer, if the courier was asked for it at most `max_age` seconds ago.
+        """Find the stored answer if its call was granted at most `max_age` seconds ago.
 
         None also when the last operation failed since, or the request names a field that the
         courier was not asked with. Raises ResultsDown.
@@ -306,7 +306,7 @@ class BulkWriter:
 
 
 class _Parcel:
-    """One document on its way: what is stored as far as we know, and what is to be written.
+    """One document that is being written: what is stored as far as we know, and what to write.
 
     `stored` None: there is no document, or so we guess. `is_stored`: a majority has what was to be
     written.

@@ -1,4 +1,4 @@
-"""The collection `unreadable`: a number's newest answer that could not be read, until a fix.
+"""The collection `unreadable`: the last unparsable answer of each number, kept for `reparse`.
 
 ============== =====================================================================================
 member         is
@@ -21,25 +21,27 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from bson import Int64
 from pymongo import ASCENDING, UpdateOne
 from pymongo.collection import Collection
-from pymongo.errors import BulkWriteError
 
 from service.results.connection import Marks
 from service.results.database import Document, Refusal
 from service.results.document import (
     Answer,
+    body_in,
     clean,
     fields_in,
     granted_at,
     name_of,
     stored,
+    text_of,
     whose,
 )
-from service.results.failure import faults_in
-from tracking.account import MAIN, Account
+from service.results.failure import faults_of
+from tracking.account import MAIN
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Tracking
 from tracking.errors import NotStarted, Unread
@@ -52,7 +54,7 @@ MAX_TEXT_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class UnreadAnswer:
-    """An answer, kept for the account of a call; `attempted_at` is that of its attempt."""
+    """An answer that its courier's module could not read; `attempted_at`: `at` of its attempt."""
 
     call: Call
     unread: Unread
@@ -65,24 +67,20 @@ def keep_unread(
 ) -> list[Refusal]:
     """Keep answers, each unless a newer one about its number is kept. May be repeated.
 
-    What was asked before its parcel was forgotten is dropped, and so is what MongoDB refuses: the
-    `_id` of that is returned, and why. Its attempt keeps the beginning.
+    What was asked before its parcel was forgotten is dropped, and so is what MongoDB refuses, which
+    is returned: the attempt in `tracking` keeps the beginning.
     """
     kept = marks.left_of(answers)
     if not kept:
         return []
-    try:
-        writes = [UpdateOne(*_newest(each), upsert=True) for each in kept]
-        unreadable.bulk_write(writes, ordered=False)
-    except BulkWriteError as error:
-        # Of one that is known a newer one is there, which the filter did not find.
-        refused = faults_in(error).refused
-        return [(name_of(kept[index].call), why) for index, why in refused.items()]
-    return []
+    writes = [UpdateOne(*_newest(each), upsert=True) for each in kept]
+    # Of a known answer a newer one is there, which the filter did not find.
+    refused = faults_of(partial(unreadable.bulk_write, writes, ordered=False)).refused
+    return [(name_of(kept[index].call), why) for index, why in refused.items()]
 
 
 def kept_answers(unreadable: Collection[Document], slug: str | None = None) -> Iterator[Document]:
-    """The kept answers, oldest first, of one courier or of all; one by one, as they are large."""
+    """List kept answers, oldest first, of a courier or of all; one by one, as they are large."""
     wanted = {} if slug is None else {"slug": {"$eq": slug}}
     names = [found["_id"] for found in unreadable.find(wanted, {"_id": 1}).sort("at", ASCENDING)]
     for name in names:
@@ -92,35 +90,30 @@ def kept_answers(unreadable: Collection[Document], slug: str | None = None) -> I
 
 
 def unread_of(document: Document) -> Unread:
-    """Read a kept answer back. Raises KeyError, TypeError for one that no worker wrote."""
-    body = document["body"]
+    """Read a kept answer back. Raises KeyError, TypeError for a document that no worker wrote."""
     return Unread(
         number=document["asked"],
         status=document["status"],
         headers=document["headers"],
-        body=body.encode() if isinstance(body, str) else bytes(body),
+        body=body_in(document),
         cut=document["cut"],
     )
 
 
 def answer_in(document: Document, tracking: Tracking) -> Answer:
-    """Make the answer of what was read out of a kept one: the observation that it was."""
+    """Make the `Answer` of a kept answer that could be read: the observation that it was."""
     slug, number = Slug(document["slug"]), Number(document["number"])
     request = TrackingRequest(slug, number, number, fields=fields_in(document))
-    call = past_call(request, document.get("account", MAIN), int(document["observed_us"]))
+    granted_us, account = int(document["observed_us"]), document.get("account", MAIN)
+    since = granted_us / 1_000_000
+    call = Call("past", line_of(request), request, _Spent(), granted_us, since, account=account)
     # The attempt is that of the failed reading: it stands in the document already.
     outcome = "answered" if tracking.checkpoints else "not_found"
     return Answer(call, tracking, Attempt(document["attempted_at"], outcome, 0, document["status"]))
 
 
-def past_call(request: TrackingRequest, account: Account, granted_us: int) -> Call:
-    """Make a call that is over, of which only this much is known."""
-    since = granted_us / 1_000_000
-    return Call("past", line_of(request), request, _Spent(), granted_us, since, account=account)
-
-
 def delete_read(unreadable: Collection[Document], read: Document) -> None:
-    """Delete an answer that was read, unless a newer one has taken its place."""
+    """Delete a kept answer that was read, unless a newer one has taken its place."""
     unreadable.delete_one({name: read[name] for name in ("_id", "observed_us")})
 
 
@@ -133,7 +126,7 @@ def _newest(kept: UnreadAnswer) -> tuple[Document, Mapping[str, Document]]:
         "asked": unread.number,
         "status": unread.status,
         "headers": {name: clean(value, MAX_TEXT_BYTES) for name, value in unread.headers.items()},
-        "body": _text(unread.body),
+        "body": text_of(unread.body),
         "cut": unread.cut,
         "message": clean(kept.message, MAX_TEXT_BYTES),
         "at": granted_at(kept.call),
@@ -143,14 +136,6 @@ def _newest(kept: UnreadAnswer) -> tuple[Document, Mapping[str, Document]]:
     older = {"_id": name_of(kept.call), "observed_us": {"$lte": Int64(kept.call.granted_us)}}
     members |= {"fields": dict(request.fields)} if request.fields else {}
     return older, {"$set": members | whose(kept.call.account)}
-
-
-def _text(body: bytes) -> str | bytes:
-    """Text where it is text, for people; the bytes as they came where it is not."""
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
-        return body
 
 
 class _Spent:

@@ -105,7 +105,7 @@ class Archiver:
             if document is not None:
                 documents.append(document)
         store = self._store
-        more, aside = archive_ended(store.operations, store.forgotten, documents, doubted=doubted)
+        more, aside = archive_ended(store, documents, doubted=doubted)
         if self._mirrored:
             close_open(store.operations, [each.id for each in given], documents)
         return reported, unstorable + more, aside

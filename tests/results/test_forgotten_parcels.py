@@ -59,7 +59,8 @@ async def test_all_that_is_stored_of_it_goes_and_nothing_else(
             past = stored() | {"_id": f"{name}:{first_event}", "tracking_number": name[5:]}
             store.past.insert_one(past)
 
-    assert cleared(store) == {"tracking": 1, "tracking_past": 2, "unreadable": 1, "operations": 0}
+    gone = {each: count for each, count in cleared(store).items() if count}
+    assert gone == {"tracking": 1, "tracking_past": 2, "unreadable": 1}
 
     for collection in (store.tracking, store.past, store.unreadable):
         left = [document["_id"] for document in collection.find({})]

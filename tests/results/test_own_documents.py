@@ -25,7 +25,6 @@ from store_parcels import (
 
 from service.results.connection import Store
 from service.results.database import Document
-from service.results.document import tracking_in
 from service.results.forgetting import Parcel, clear
 from service.results.merge import merge
 from service.results.queries import find_tracking, followed_by_several
@@ -130,12 +129,6 @@ async def test_a_stored_answer_is_fresh_for_whose_document_it_stands_in(
     ]
 
     assert fresh == [True, False, False, False]
-
-
-def test_an_answer_is_read_back_as_it_was_stored() -> None:
-    told = delivered(FIRST, THIRD, weight_grams=250, sub_parcels=("A", "B"), signed_by="J. Doe")
-
-    assert tracking_in(stored(told)) == told
 
 
 async def test_a_parcel_is_forgotten_for_all_accounts(trackings: Trackings, store: Store) -> None:

@@ -15,9 +15,9 @@ from service.results import database as database_module
 from service.results.connection import Store
 from service.results.database import Document, Names
 from service.results.dead import Dead
-from service.results.forgetting import Parcel, mark
+from service.results.forgetting import Parcel, clear, mark
 from service.results.queries import end_checks, put_off_checks
-from service.results.refused import counted, forget_refused, insert_each, try_again
+from service.results.refused import counted, insert_each, try_again
 from service.results.retention import BATCH_SIZE, kinds, purge_some
 from service.results.statistics import add_codes, listed_codes, read_days, save_days
 from service.results.trackings import Trackings
@@ -166,7 +166,7 @@ async def test_what_was_forgotten_meanwhile_is_not_put_back(store: Store) -> Non
 
     assert (names(store.operations), names(aside(store))) == ([], [])
     insert_each(aside(store), [{"_id": "operations:o@1", "document": document}])
-    assert forget_refused(aside(store), parcel) == 1
+    assert clear(store, parcel)["refused"] == 1
 
 
 async def test_a_check_that_cannot_be_put_off_is_named_and_the_others_are(store: Store) -> None:

@@ -127,9 +127,9 @@ MUTANTS = (
     Mutant(
         name="a request that is recorded as dead again stops the others",
         breaks="I9",
-        where="service/results/refused.py",
-        old="        return faults_in(error).refused\n    return {}",
-        new="        raise\n    return {}",
+        where="service/results/failure.py",
+        old="        return faults_in(error)\n",
+        new="        raise\n",
         tests=("results/test_dead_letters.py::test_recording_twice_is_recording_once",),
     ),
     Mutant(

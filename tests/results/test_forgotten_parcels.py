@@ -7,7 +7,18 @@ import functools
 from typing import Any
 
 import pytest
-from store_parcels import JOURNEY, NAME, NUMBER, START, attempt, call, hours, stored, writer_on
+from store_parcels import (
+    JOURNEY,
+    NAME,
+    NUMBER,
+    START,
+    answered,
+    attempt,
+    call,
+    hours,
+    stored,
+    writer_on,
+)
 
 from service.flow.dead_letters import letter_of
 from service.results.connection import Marks, Store
@@ -15,7 +26,6 @@ from service.results.dead import Dead, Filter, find
 from service.results.forgetting import Parcel, clear, mark
 from service.results.trackings import Trackings
 from service.results.unreadable import answer_in, kept_answers
-from tracking.call import Call
 from tracking.errors import CourierDown, Unread, UnreadableAnswer
 from tracking.request import Origin
 
@@ -42,10 +52,6 @@ def unreadable() -> UnreadableAnswer:
     error = UnreadableAnswer("a new form", http_status=200)
     error.unread = Unread(NUMBER, 200, {}, b"signed by J. Doe")
     return error
-
-
-async def answered(trackings: Trackings, of: Call) -> None:
-    await trackings.save(of, JOURNEY, attempt(of))
 
 
 async def test_all_that_is_stored_of_it_goes_and_nothing_else(

@@ -10,6 +10,7 @@ from store_parcels import (
     JOURNEY,
     NAME,
     NUMBER,
+    answered,
     attempt,
     call,
     hours,
@@ -101,8 +102,7 @@ async def test_the_newest_is_kept_whatever_comes_last(trackings: Trackings, stor
 async def test_what_was_read_after_a_fix_is_the_observation_it_was(
     trackings: Trackings, store: Store
 ) -> None:
-    before = call()
-    await trackings.save(before, JOURNEY, attempt(before))
+    await answered(trackings, call(), JOURNEY)
     await fail(trackings, call(hours(5)), unreadable())
     [document] = kept(store)
     later = on_its_way(*JOURNEY.checkpoints, scan("2026-03-01T15:00:00", "Departed"))
@@ -121,8 +121,7 @@ async def test_a_newer_answer_is_not_replaced_by_an_older_one_that_is_read_late(
     trackings: Trackings, store: Store
 ) -> None:
     await fail(trackings, call(), unreadable())
-    newer = call(hours(1))
-    await trackings.save(newer, JOURNEY, attempt(newer))
+    await answered(trackings, call(hours(1)), JOURNEY)
     [document] = kept(store)
     older = on_its_way(scan("2026-02-01T08:00:00"))
     writer_on(store).write_one(answer_in(document, older))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 APART = "limits/test_accounts_apart.py"
-DOCUMENTS = "results/test_own_documents.py"
+DOCUMENTS = "results/test_document.py"
 UNLOCKED = "door/test_unlocked_over_http.py"
 
 MUTANTS = (

@@ -7,7 +7,7 @@ from mutants.mutant import Mutant
 REDIS = "limits/test_to_archive.py::"
 MONGODB = "upkeep/test_archiver.py::"
 STEPS = "flow/test_order_of_steps.py::"
-MIRROR = "results/test_mirror.py::"
+MIRROR = "results/test_operations_in_mongodb.py::"
 RECOVER = "cli/test_recover.py::"
 
 MUTANTS = (

@@ -58,7 +58,7 @@ MUTANTS = (
         old="        except Exception as error:  # noqa: BLE001 - a defect",
         new="        except ZeroDivisionError as error:  # noqa: BLE001 - a defect",
         tests=(
-            "results/test_batches.py::test_a_defect_over_one_batch_keeps_nobody_of_the_next_waiting",
+            "results/test_connection.py::test_a_defect_over_one_batch_keeps_nobody_of_the_next_waiting",
         ),
     ),
     Mutant(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 REDIS = "limits/test_forgetting.py::"
-KEEP_DAYS = "results/test_keep_days.py::"
+KEEP_DAYS = "results/test_database.py::"
 MONGODB = "results/test_forgotten_parcels.py::"
 
 MUTANTS = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MERGE = "results/test_merge.py::"
-FIELDS = "results/test_merge_fields.py::"
-SAVING = "results/test_saving.py::"
-MAJORITY = "results/test_no_majority.py::"
-REFUSED = "results/test_refused_documents.py::"
+FIELDS = "results/test_merge.py::"
+SAVING = "results/test_trackings.py::"
+MAJORITY = "results/test_bulk_writer.py::"
+REFUSED = "results/test_refused.py::"
 
 MUTANTS = (
     Mutant(
@@ -59,7 +59,7 @@ MUTANTS = (
         old='return {"_id": self.name, "revision": (self.stored or {})["revision"]}',
         new='return {"_id": self.name}',
         tests=(
-            "results/test_meeting_writers.py::test_a_write_in_between_is_merged_and_not_overwritten",
+            "results/test_bulk_writer.py::test_a_write_in_between_is_merged_and_not_overwritten",
         ),
     ),
     Mutant(

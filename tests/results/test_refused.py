@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 from pymongo.collection import Collection
-from store_parcels import attempt, call, delivered, failure, hours, on_its_way, scan
+from store_parcels import (
+    FIRST,
+    answered,
+    attempt,
+    call,
+    delivered,
+    failure,
+    hours,
+    on_its_way,
+    scan,
+)
 
 from service.observe.events import Event
 from service.results import database as database_module
@@ -25,7 +35,6 @@ from tracking.call import DeadLetter
 from tracking.errors import UnstorableAnswer
 from tracking.tally import Day, Histogram, Tally
 
-FIRST = scan("2026-02-27T08:00:00", "Accepted")
 POISON = "POISON01"
 AT = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
 
@@ -57,13 +66,12 @@ async def test_one_answer_that_is_refused_leaves_the_others_to_be_stored(
 ) -> None:
     numbers = ["NUMBER1", POISON, "NUMBER2"]
     for number in numbers if stands_already else ():
-        of = call(number=number)
-        await trackings.save(of, on_its_way(FIRST), attempt(of))
+        await answered(trackings, call(number=number), on_its_way(FIRST))
     refuse(store.tracking, tracking_number=POISON)
 
     calls = [call(hours(1), number) for number in numbers]
     told = await asyncio.gather(
-        *(trackings.save(of, delivered(FIRST), attempt(of)) for of in calls), return_exceptions=True
+        *(answered(trackings, of, delivered(FIRST)) for of in calls), return_exceptions=True
     )
 
     assert [type(each) for each in told] == [type(None), UnstorableAnswer, type(None)]
@@ -105,14 +113,13 @@ async def test_a_past_parcel_that_is_refused_stops_only_its_own_number(
     store: Store, trackings: Trackings
 ) -> None:
     for number in (POISON, "NUMBER1"):
-        of = call(number=number)
-        await trackings.save(of, delivered(FIRST), attempt(of))
+        await answered(trackings, call(number=number), delivered(FIRST))
     refuse(store.past, tracking_number=POISON)
 
     again = scan("2026-08-01T08:00:00", "Accepted")
     calls = [call(hours(5_000), number) for number in (POISON, "NUMBER1")]
     told = await asyncio.gather(
-        *(trackings.save(of, on_its_way(again), attempt(of)) for of in calls),
+        *(answered(trackings, of, on_its_way(again)) for of in calls),
         return_exceptions=True,
     )
 

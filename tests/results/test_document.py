@@ -12,9 +12,8 @@ from store_parcels import (
     NAME,
     NUMBER,
     SECOND,
-    THIRD,
     answer,
-    attempt,
+    answered,
     call,
     delivered,
     failure,
@@ -42,10 +41,6 @@ SIGNED = on_its_way(FIRST, SECOND, signed_by="J. Doe", proof_of_delivery="https:
 
 def of(account: Account, after: float = 0, **more: Any) -> Call:
     return call(hours(after), **more)._replace(account=account)
-
-
-async def answered(trackings: Trackings, by: Call, tracking: Tracking = JOURNEY) -> None:
-    await trackings.save(by, tracking, attempt(by))
 
 
 def document_of(store: Store, account: Account) -> Document:

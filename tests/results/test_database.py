@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from pymongo import MongoClient
-from store_parcels import START, call, days, delivered, failure, hours, scan, stored
+from store_parcels import FIRST, START, call, days, delivered, failure, hours, stored
 
 from devstack.kinds import MONGODB, Durability
 from devstack.servers import running
@@ -22,7 +22,6 @@ from tracking.errors import CourierDown, InvalidNumber
 
 DEADLINE_SECONDS = 20.0
 DAY_SECONDS = 86_400
-FIRST = scan("2026-02-27T08:00:00")
 
 
 def arguments(port: int, folder: Path, durability: Durability) -> list[str]:

@@ -71,7 +71,7 @@ async def test_one_answer_that_is_refused_leaves_the_others_to_be_stored(
 
     calls = [call(hours(1), number) for number in numbers]
     told = await asyncio.gather(
-        *(answered(trackings, of, delivered(FIRST)) for of in calls), return_exceptions=True
+        *(trackings.save(of, delivered(FIRST), attempt(of)) for of in calls), return_exceptions=True
     )
 
     assert [type(each) for each in told] == [type(None), UnstorableAnswer, type(None)]
@@ -119,7 +119,7 @@ async def test_a_past_parcel_that_is_refused_stops_only_its_own_number(
     again = scan("2026-08-01T08:00:00", "Accepted")
     calls = [call(hours(5_000), number) for number in (POISON, "NUMBER1")]
     told = await asyncio.gather(
-        *(answered(trackings, of, on_its_way(again)) for of in calls),
+        *(trackings.save(of, on_its_way(again), attempt(of)) for of in calls),
         return_exceptions=True,
     )
 

@@ -123,7 +123,9 @@ async def test_new_and_known_parcels_are_stored_together(
     await save(trackings)
     calls = [call(hours(1), f"NUMBER{index}") for index in range(100)] + [call(hours(1))]
 
-    await asyncio.gather(*(answered(trackings, of, delivered(FIRST, SECOND)) for of in calls))
+    await asyncio.gather(
+        *(trackings.save(of, delivered(FIRST, SECOND), attempt(of)) for of in calls)
+    )
 
     assert store.tracking.count_documents({"tag": "Delivered"}) == 101
     assert found(store)["tracked_count"] == 2
@@ -160,7 +162,7 @@ async def test_a_hundred_new_answers_cost_one_command(
     commands.clear()
     calls = [call(number=f"NUMBER{index}") for index in range(100)]
 
-    await asyncio.gather(*(answered(trackings, of, delivered(FIRST)) for of in calls))
+    await asyncio.gather(*(trackings.save(of, delivered(FIRST), attempt(of)) for of in calls))
 
     assert [name for name in commands if name not in {"hello", "ismaster"}] == ["insert"]
     await store.close()
@@ -239,7 +241,7 @@ async def test_an_answer_that_cannot_be_stored_is_refused_alone(
 
     results = await asyncio.gather(
         *(
-            answered(trackings, of, tracking)
+            trackings.save(of, tracking, attempt(of))
             for of, tracking in zip(calls, trackings_of, strict=True)
         ),
         return_exceptions=True,
@@ -257,7 +259,7 @@ async def test_only_the_bad_one_of_two_answers_about_a_number_is_refused(
 
     results = await asyncio.gather(
         trackings.save(bad, on_its_way(scanned("2026-02-27", "\ud800")), attempt(bad)),
-        answered(trackings, good, on_its_way(FIRST)),
+        trackings.save(good, on_its_way(FIRST), attempt(good)),
         return_exceptions=True,
     )
 
@@ -274,7 +276,7 @@ async def test_a_document_that_no_worker_wrote_stops_only_its_own_number(
 
     results = await asyncio.gather(
         save(trackings),
-        answered(trackings, other, on_its_way(FIRST)),
+        trackings.save(other, on_its_way(FIRST), attempt(other)),
         return_exceptions=True,
     )
     failed = call(hours(1))

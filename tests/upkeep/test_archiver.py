@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -33,14 +32,6 @@ NUMBER = "9405903699300184125060"
 
 ODD: list[dict[str, Any]] = [{"at": 2**99}, {"output": {"count": 2**70}}]
 Told = list[tuple[Event, dict[str, Any]]]
-
-
-@pytest.fixture
-async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
-    opened = Store(Names(mongo_uri, database))
-    await opened.prepare()
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import greenstalk
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from devstack.servers import Server
 from service.results import retention
 from service.results.connection import Store
-from service.results.database import Document, Names
+from service.results.database import Document, Names, indexes_for, make_indexes
 from service.results.retention import Kind, count_old, kinds, purge_some
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
 from service.upkeep.purge import Purge, old_jobs
@@ -23,14 +23,6 @@ BODY = b'{"type": "requests_flow"}'
 
 def ago(days: float) -> dt.datetime:
     return NOW - dt.timedelta(days=days)
-
-
-@pytest.fixture
-async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
-    opened = Store(Names(mongo_uri, database, results_keep_days=60))
-    await opened.prepare()
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture
@@ -144,6 +136,8 @@ async def test_an_old_excerpt_is_emptied_and_its_attempt_stays(store: Store) -> 
 
 
 async def test_each_kind_is_found_by_an_index(store: Store) -> None:
+    for attribute, wanted in indexes_for(NAMES).items():
+        make_indexes(store.named(attribute), wanted)
     young = {"finished_at": NOW, "at": NOW, "updated_at": NOW, "active": False}
     old = {"finished_at": ago(99), "at": ago(99), "updated_at": ago(99), "active": False}
     quoting = {"attempts": [{"at": ago(99), "excerpt": "old"}]}

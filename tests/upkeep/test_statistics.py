@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 
 import pytest
 from redis.asyncio import Redis
@@ -20,13 +19,6 @@ from tracking.errors import LimitsDown, ResultsDown
 from tracking.tally import Day, tally_of
 
 FIELDS = {"SUCCESS 100 250": 3, "ERROR 500 -": 1, "lost - 60000": 2}
-
-
-@pytest.fixture
-async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
-    opened = Store(Names(mongo_uri, database))
-    yield opened
-    await opened.close()
 
 
 async def happened_today(redis: Redis) -> int:

@@ -94,7 +94,7 @@ MUTANTS = (
         old='parse_account(document.get("account", MAIN))',
         new="MAIN",
         tests=(
-            "upkeep/test_recheck_accounts.py::test_each_account_s_document_is_asked_for_with_its_own_fields",
+            "upkeep/test_recheck.py::test_each_account_s_document_is_asked_for_with_its_own_fields",
         ),
     ),
 )

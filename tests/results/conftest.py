@@ -43,6 +43,12 @@ async def store(
 
 
 @pytest.fixture
+def hasty(haste: object, store: Store) -> Store:
+    assert haste is None
+    return store
+
+
+@pytest.fixture
 def haste(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "OPERATION_MS", 1000)
     monkeypatch.setattr(connection, "SELECTION_MS", 500)
@@ -72,16 +78,6 @@ async def on_members(
     await opened.prepare()
     yield opened
     members.mend()
-    await opened.close()
-
-
-@pytest.fixture
-async def hasty(
-    mongo_uri: str, database: str, notices: list[Exception | None], haste: object
-) -> AsyncIterator[Store]:
-    assert haste is None
-    opened = Store(Names(mongo_uri, database), notices.append)
-    yield opened
     await opened.close()
 
 

@@ -222,20 +222,29 @@ class Worked:
         return [UnreadableAnswer("odd") if item < 0 else item * 10 for item in items]
 
 
-async def test_what_one_turn_of_the_loop_brings_is_one_batch() -> None:
-    work = Worked()
-    batches: Batches[int, int] = Batches(work)
+@pytest.fixture
+def work() -> Worked:
+    return Worked()
 
+
+@pytest.fixture
+async def batches(work: Worked) -> Batches[int, int]:
+    return Batches(work)
+
+
+async def test_what_one_turn_of_the_loop_brings_is_one_batch(
+    work: Worked, batches: Batches[int, int]
+) -> None:
     results = await asyncio.gather(*(batches.submit(item) for item in range(5)))
 
     assert results == [0, 10, 20, 30, 40]
     assert work.batches == [[0, 1, 2, 3, 4]]
 
 
-async def test_what_comes_while_a_batch_runs_makes_up_the_next() -> None:
-    work = Worked()
+async def test_what_comes_while_a_batch_runs_makes_up_the_next(
+    work: Worked, batches: Batches[int, int]
+) -> None:
     work.go.clear()
-    batches: Batches[int, int] = Batches(work)
 
     first = asyncio.ensure_future(batches.submit(1))
     await work.began.wait()
@@ -256,10 +265,7 @@ async def test_items_may_count_for_more_than_one() -> None:
     assert work.batches == [[2, 2, 2], [9], [1, 4], [1]]
 
 
-async def test_a_batch_has_a_greatest_length() -> None:
-    work = Worked()
-    batches: Batches[int, int] = Batches(work)
-
+async def test_a_batch_has_a_greatest_length(work: Worked, batches: Batches[int, int]) -> None:
     await asyncio.gather(*(batches.submit(item) for item in range(BATCH_SIZE + 1)))
 
     assert [len(batch) for batch in work.batches] == [BATCH_SIZE, 1]
@@ -314,10 +320,10 @@ async def test_a_defect_over_one_batch_keeps_nobody_of_the_next_waiting() -> Non
     assert await asyncio.wait_for(second, 5) == 2
 
 
-async def test_a_caller_that_is_cancelled_disturbs_nobody() -> None:
-    work = Worked()
+async def test_a_caller_that_is_cancelled_disturbs_nobody(
+    work: Worked, batches: Batches[int, int]
+) -> None:
     work.go.clear()
-    batches: Batches[int, int] = Batches(work)
 
     cancelled, other = (asyncio.ensure_future(batches.submit(item)) for item in (1, 2))
     await work.began.wait()

@@ -20,7 +20,6 @@ from store_parcels import (
     found,
     hours,
     on_its_way,
-    recheck_of,
     scan,
 )
 from store_parcels import scan as scanned
@@ -28,7 +27,6 @@ from store_parcels import scan as scanned
 from service.config.schema import Recheck
 from service.results import connection
 from service.results.connection import Store
-from service.results.database import Names
 from service.results.trackings import Trackings
 from tracking.call import Call, Verdict
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
@@ -146,7 +144,7 @@ class Commands(monitoring.CommandListener):
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The commands of this test; of the looks for forgotten parcels only the first."""
+    """The commands of clients that are made later; of the looks for forgotten parcels the first."""
     monkeypatch.setattr(connection, "MARKS_LOOK_SECONDS", 3_600.0)
     listener = Commands()
     monitoring.register(listener)
@@ -154,10 +152,8 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_a_hundred_new_answers_cost_one_command(
-    commands: list[str], mongo_uri: str, database: str
+    commands: list[str], trackings: Trackings
 ) -> None:
-    store = Store(Names(mongo_uri, database))
-    trackings = Trackings(store, recheck_of)
     await save(trackings)
     commands.clear()
     calls = [call(number=f"NUMBER{index}") for index in range(100)]
@@ -165,14 +161,11 @@ async def test_a_hundred_new_answers_cost_one_command(
     await asyncio.gather(*(trackings.save(of, delivered(FIRST), attempt(of)) for of in calls))
 
     assert [name for name in commands if name not in {"hello", "ismaster"}] == ["insert"]
-    await store.close()
 
 
 async def test_rechecks_are_read_first_because_they_have_a_document(
-    commands: list[str], mongo_uri: str, database: str
+    commands: list[str], store: Store, trackings: Trackings
 ) -> None:
-    store = Store(Names(mongo_uri, database))
-    trackings = Trackings(store, recheck_of)
     await save(trackings)
     commands.clear()
     again = call(hours(4), origin=Origin.AUTOMATIC)
@@ -181,7 +174,6 @@ async def test_rechecks_are_read_first_because_they_have_a_document(
 
     assert commands == ["find", "update"]
     assert found(store)["tag"] == "Delivered"
-    await store.close()
 
 
 async def test_a_number_that_is_used_again_leaves_the_old_parcel_in_the_past(

@@ -77,8 +77,8 @@ class Shipments:
     """
 
     def __init__(self, stored: Stored, door: Door, catalogue: Catalogue) -> None:
+        self._stores = stored.stores
         self._shipments = stored.stores.shipments
-        self._parcels = stored.stores.tracking.name
         self._door = door
         self._catalogue = catalogue
         self._prepared = False
@@ -91,14 +91,12 @@ class Shipments:
         self, filters: Filters, most: int, after: Position | None
     ) -> tuple[list[Document], bool]:
         """List shipments, the newest first; tells whether more follow."""
-        found = await in_thread(
-            collection.page, self._shipments, self._parcels, filters, most + 1, after
-        )
+        found = await in_thread(collection.page, self._stores, filters, most + 1, after)
         return found[:most], len(found) > most
 
     async def count(self, filters: Filters) -> int:
         """Count shipments, up to ten thousand."""
-        found: int = await in_thread(collection.count, self._shipments, self._parcels, filters)
+        found: int = await in_thread(collection.count, self._stores, filters)
         return found
 
     async def create(
@@ -243,9 +241,7 @@ class Shipments:
         await self._door.take(good)
 
     async def _found(self, wanted: Document) -> Document:
-        found: Document | None = await in_thread(
-            collection.find, self._shipments, self._parcels, wanted
-        )
+        found: Document | None = await in_thread(collection.find, self._stores, wanted)
         if found is None:
             raise Refused(Reason.UNKNOWN, "Tracking does not exist.")
         return found

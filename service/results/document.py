@@ -31,7 +31,7 @@ from service.results.database import Document
 from service.results.recheck_policy import ParcelAge, next_check
 from tracking.account import MAIN, Account
 from tracking.call import Attempt, Call
-from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking, is_active
+from tracking.checkpoint import Checkpoint, Tag, Tracking, is_active
 from tracking.errors import CourierError
 from tracking.request import TrackingRequest
 
@@ -120,11 +120,6 @@ def name_of(call: Call) -> str:
 def granted_at(call: Call) -> datetime:
     """When the courier was asked, by the clock of Redis, which all workers share."""
     return datetime.fromtimestamp(call.granted_us // 1000 / 1000, UTC)
-
-
-def blank(call: Call) -> Document:
-    """The document of a parcel of which nothing is known yet."""
-    return begun(call.request, granted_at(call), content_of(NOT_FOUND_YET), call.account)
 
 
 def begun(

@@ -33,7 +33,6 @@ from service.results.document import (
     Answer,
     Failure,
     begun,
-    blank,
     clean,
     content_of,
     fields_in,
@@ -135,10 +134,15 @@ def _answered(
 def _failed(old: Document | None, failure: Failure, recheck: Recheck) -> Document:
     at = stored(failure.attempt.at)
     asked_at = granted_at(failure.call)
-    new = None if old else scheduled(blank(failure.call), Tag.PENDING, asked_at, recheck)
-    document = with_attempt(_with_fields(new or dict(old or {}), failure.call), failure.attempt)
+    call = failure.call
+    if old is None:
+        begins = begun(call.request, asked_at, content_of(NOT_FOUND_YET), call.account)
+        document = scheduled(begins, Tag.PENDING, asked_at, recheck)
+    else:
+        document = dict(old)
+    document = with_attempt(_with_fields(document, call), failure.attempt)
     shown = document["error"]
-    overtaken = failure.call.granted_us <= document["observed_us"] or (shown and shown["at"] >= at)
+    overtaken = call.granted_us <= document["observed_us"] or (shown and shown["at"] >= at)
     if not failure.final or overtaken:
         return document
     error = failure.error

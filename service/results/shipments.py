@@ -33,7 +33,7 @@ from pymongo import DESCENDING
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
-from service.results.database import Document
+from service.results.database import Collections, Document
 from service.results.document import document_id, parcel_in
 from tracking.account import MAIN, NAME, Account, account_and_id, operation_id
 from tracking.request import Origin
@@ -107,40 +107,35 @@ def add(shipments: Collection[Document], document: Document) -> None:
         raise Exists(same_id="_id" in pattern) from error
 
 
-def find(shipments: Collection[Document], parcels: str, wanted: Document) -> Document | None:
+def find(stores: Collections, wanted: Document) -> Document | None:
     """Find a shipment that is not deleted, with its parcel's document as `stored`; see `steps`.
 
-    `parcels` names the collection of parcels. Raises PyMongoError.
+    Raises PyMongoError.
     """
-    joined = steps(parcels, wanted["account"])
-    found = shipments.aggregate([{"$match": wanted | {"deleted": False}}, *joined])
+    joined = steps(stores, wanted["account"])
+    found = stores.shipments.aggregate([{"$match": wanted | {"deleted": False}}, *joined])
     return next(iter(found), None)
 
 
 def page(
-    shipments: Collection[Document],
-    parcels: str,
-    filters: Filters,
-    most: int,
-    after: Position | None,
+    stores: Collections, filters: Filters, most: int, after: Position | None
 ) -> list[Document]:
     """List shipments as `find` does, the newest first, `after` a position. Raises PyMongoError."""
     own, whole = conditions(filters)
     if after:
         own = {"$and": [own, _older(after)]}
     order = {"$sort": {"created_at": DESCENDING, "_id": DESCENDING}}
-    least: list[Document] = [{"$match": own}, order]
-    joined = steps(parcels, filters.account)
-    rest = [*joined, {"$match": whole}] if whole else []
-    return list(shipments.aggregate([*least, *rest, {"$limit": most}, *([] if whole else joined)]))
+    joined, limit = steps(stores, filters.account), {"$limit": most}
+    rest = [*joined, {"$match": whole}, limit] if whole else [limit, *joined]
+    return list(stores.shipments.aggregate([{"$match": own}, order, *rest]))
 
 
-def count(shipments: Collection[Document], parcels: str, filters: Filters) -> int:
+def count(stores: Collections, filters: Filters) -> int:
     """Count shipments, up to MAX_COUNT. Raises PyMongoError."""
     own, whole = conditions(filters)
-    rest = [*steps(parcels, filters.account), {"$match": whole}] if whole else []
+    rest = [*steps(stores, filters.account), {"$match": whole}] if whole else []
     counted = [{"$match": own}, *rest, {"$limit": MAX_COUNT}, {"$count": "total"}]
-    return next((each["total"] for each in shipments.aggregate(counted)), 0)
+    return next((each["total"] for each in stores.shipments.aggregate(counted)), 0)
 
 
 def change(
@@ -222,14 +217,14 @@ def conditions(filters: Filters) -> tuple[Document, Document]:
     return own, whole
 
 
-def steps(parcels: str, account: Account) -> list[Document]:
+def steps(stores: Collections, account: Account) -> list[Document]:
     """Add its account's document as `stored`, and what follows from both: `tag`, `changed_at`."""
     own = {"$set": {"stored": {"$concat": ["$parcel", document_id("", account)]}}}
     return [
         *([] if account == MAIN else [own]),
         {
             "$lookup": {
-                "from": parcels,
+                "from": stores.tracking.name,
                 "localField": "parcel" if account == MAIN else "stored",
                 "foreignField": "_id",
                 "as": "stored",

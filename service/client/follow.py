@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from limits.view import LineView, Place, View
-from service.client.archived import dead_of
 from service.client.connections import view_of
 from service.client.look import looked_at
 from service.client.put import Sendable
+from service.client.stored import dead_of
 from service.config.schema import Config
 from tracking.errors import ResultsDown
 from tracking.line import courier_line

@@ -17,9 +17,9 @@ from limits.running import RunningCall, running_calls
 from limits.soundness import flaws_of
 from limits.view import LineView, Place, View
 from limits.workers import LIVES_SECONDS, LiveWorker
-from service.client.archived import kept_operation, with_archived
 from service.client.connections import collections_of, redis_of, view_of
 from service.client.producer import Producer, Tubes
+from service.client.stored import kept_operation, with_archived
 from service.config.schema import Config
 from service.preflight.judgement import judge_memory
 from service.results.database import Document

@@ -6,6 +6,7 @@ fixture                   lives     is
 `stack`                   session   the three servers (`devstack.stack.Stack`)
 `redis_url`               test      the session's Redis, emptied
 `mongo_uri`, `database`   test      the session's mongod, and a database name of this test's own
+`store`                   test      a worker's store on them, whose collections are empty
 `beanstalkd`              test      a beanstalkd of this test's own, as a `Server`: kill it at will
 `beanstalkd_address`      test      its address, "127.0.0.1:PORT"
 `site`                    test      the session's courier site, reset (`devstack.site.remote`)
@@ -28,7 +29,7 @@ import os
 import signal
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ from devstack.site.remote import CourierSite
 from devstack.stack import Stack
 from service.observe import log
 from service.observe.writer import lines
+from service.results.connection import Store
+from service.results.database import Names
 
 LOG_PATIENCE = 10.0
 LONGEST = ("acceptance", "reliability", "simulation", "cli")
@@ -183,6 +186,13 @@ def database(stack: Stack, mongo_uri: str) -> Iterator[str]:
     client: pymongo.MongoClient[dict[str, object]]
     with pymongo.MongoClient(mongo_uri) as client:
         client.drop_database(name)
+
+
+@pytest.fixture
+async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
+    opened = Store(Names(mongo_uri, database))
+    yield opened
+    await opened.close()
 
 
 @pytest.fixture

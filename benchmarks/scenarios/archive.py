@@ -14,7 +14,7 @@ from benchmarks.table import Column, Table, Value
 from limits.archive import ToArchive
 from limits.keys import STATUS, TO_ARCHIVE
 from service.results.connection import Store
-from service.results.names import Names
+from service.results.database import Names
 from service.upkeep.archiver import Archiver
 
 RATE = (

@@ -11,8 +11,8 @@ from benchmarks.plan import Plan, Scenario
 from benchmarks.rig import DATABASE, Rig, open_rig, slugs
 from benchmarks.table import Column, Table, Value
 from benchmarks.tube import REQUESTS
-from service.results.connection import Document, Store
-from service.results.names import Names
+from service.results.connection import Store
+from service.results.database import Document, Names
 from service.tubes.put_servers import Putter
 from service.upkeep.recheck import Recheck
 from tracking.request import Slug

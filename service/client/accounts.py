@@ -20,9 +20,9 @@ from service.client.audit import Operator, recorded
 from service.client.connections import Collections
 from service.client.keys import PREFIX_CHARACTERS, Key, Scope, digest, make_key
 from service.client.signatures import HmacSecret, Signing, kind_of, make_secret
-from service.results.connection import Document
-from service.results.hindrances import of_one_account
-from service.results.shipments import leave
+from service.results.database import Document
+from service.results.schema_conflicts import of_one_account
+from service.results.shipments import delete_of_account
 from tracking.account import MAIN, Account
 
 
@@ -90,7 +90,7 @@ def remove_account(stores: Collections, name: Account) -> int:
         if not stores.accounts.update_one(there, {"$set": {"removed_at": now}}).matched_count:
             raise NotDone(f"there is no account {name}: `account list` shows them")
         outcome["keys_ended"] = ended = _end(stores.keys, {"account": name}, now)
-        outcome["shipments"] = leave(stores.shipments, name, now)
+        outcome["shipments"] = delete_of_account(stores.shipments, name, now)
         outcome["links"] = stores.links.delete_many({"account": name}).deleted_count
     return ended
 

@@ -27,7 +27,7 @@ from pymongo.collection import Collection
 
 from service.client.connections import collections_of
 from service.config.schema import Config
-from service.results.connection import Document
+from service.results.database import Document
 from tracking.account import MAIN, Account
 from tracking.errors import ResultsDown
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import greenstalk
 
 from service.client.producer import Producer
-from service.results.connection import Document
+from service.results.database import Document
 from service.results.dead import is_about
 from tracking.errors import StoreError
 

@@ -9,7 +9,7 @@ from pymongo.collection import Collection
 from service.client.buried import buried_job, delete_buried
 from service.client.kick import NotKicked, kick
 from service.client.producer import Producer
-from service.results.connection import Document
+from service.results.database import Document
 from service.results.dead import Filter, count_by_reason, delete, find
 
 __all__ = [

@@ -37,7 +37,7 @@ from service.client.spool import Spool, Spooled
 from service.config.schema import Config
 from service.observe.events import Event
 from service.observe.log import emit
-from service.results.batches import Batches
+from service.results.connection import Batches
 from service.tubes.blocking import Timeouts
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.put_servers import NotPut, PutOptions, PutServers

@@ -11,10 +11,10 @@ from typing import Any
 
 from limits.admin.snapshot import LineSnapshot
 from limits.admin.view import Place, View
-from service.client.archived import dead_of
 from service.client.connections import view_of
 from service.client.look import looked_at
 from service.client.put import Sendable
+from service.client.stored import dead_of
 from service.config.schema import Config
 from tracking.errors import ResultsDown
 from tracking.line import courier_line

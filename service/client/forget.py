@@ -22,8 +22,6 @@ from service.config.handover import rules_for
 from service.config.schema import Config
 from service.results.dead import Filter, find
 from service.results.forgetting import SEEN_SECONDS, Parcel, clear, mark
-from service.results.refused import forget_refused
-from service.results.shipments import forget_parcel
 from tracking.errors import LimitsBroken, StoreError
 from tracking.request import Number, Slug
 
@@ -67,7 +65,7 @@ def forget(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:
         for begin in range(0, len(parcels), MARKED_AT_ONCE):
             mark(stores.forgotten, parcels[begin : begin + MARKED_AT_ONCE], MARK_SECONDS)
         for each in found:
-            each.counts |= _clear(stores, each.parcel)
+            each.counts |= clear(stores, each.parcel)
             _forget_dead(each, stores, producer)
         outputs, unreadable = asyncio.run(_outputs(config, parcels))
         for each in found:
@@ -76,16 +74,8 @@ def forget(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:
         running = [each for each in found if each.calls]
         asyncio.run(_until_over(config, running))
         for each in running:
-            _clear(stores, each.parcel)
+            clear(stores, each.parcel)
     return found
-
-
-def _clear(stores: Collections, parcel: Parcel) -> dict[str, int]:
-    kept = clear(stores.tracking, stores.past, stores.unreadable, stores.operations, parcel)
-    links = stores.links.delete_many({"slug": parcel.slug, "number": parcel.number})
-    shipments = forget_parcel(stores.shipments, parcel)
-    refused = forget_refused(stores.refused, parcel)
-    return kept | {"shipments": shipments, "links": links.deleted_count, "refused": refused}
 
 
 async def _in_redis(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
-from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
 from service.client import connections
@@ -23,9 +22,8 @@ from service.client.keys import Key, Keys, keys_of
 from service.config.schema import Config
 from service.observe.events import Event
 from service.observe.log import emit
-from service.results.connection import Document, open_client
+from service.results.database import Collections, names_of, open_client
 from service.results.failure import mongodb_down
-from service.results.names import KEYS
 from tracking.errors import StoreError
 
 LOOK_SECONDS = 5.0
@@ -45,8 +43,8 @@ class Keyring:
         self.keys = Keys()
         self._file = file
         self._in_file: Keys | None = None
-        self._mongodb = config.mongodb
-        self._client: MongoClient[Document] | None = None
+        self._names = names_of(config)
+        self._stores: Collections | None = None
         self._thread = ThreadPoolExecutor(1, "keys")
         self._error = ""
         self._read_file()
@@ -80,18 +78,19 @@ class Keyring:
     async def close(self) -> None:
         """End the connections."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-        if self._client:
-            await asyncio.to_thread(self._client.close)
+        if self._stores:
+            await asyncio.to_thread(self._stores.client.close)
 
     def _ask(self) -> Keys:
         try:
-            if self._client is None:
-                self._client = open_client(
-                    self._mongodb.uri,
+            if self._stores is None:
+                client = open_client(
+                    self._names.uri,
                     timeoutMS=connections.PATIENCE_MS,
                     serverMonitoringMode="poll",
                 )
-            found = list(self._client[self._mongodb.database][KEYS].find())
+                self._stores = Collections(client, self._names)
+            found = list(self._stores.keys.find())
         except PyMongoError as error:
             raise mongodb_down(error) from error
         return keys_of(key for each in found for key in read_key(each))

@@ -10,8 +10,9 @@ import time
 
 from service.client.buried import buried_job, delete_buried
 from service.client.producer import Producer
-from service.results.connection import Document
-from service.results.dead import BODY_MOST, body_of
+from service.results.database import Document
+from service.results.dead import MAX_BODY_BYTES
+from service.results.document import body_in
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.put_servers import PutOptions
 from tracking.account import MAIN, Account, account_and_id, operation_id
@@ -32,9 +33,11 @@ def kick(document: Document, producer: Producer) -> str | None:
     buried = buried_job(document, producer)
     if buried and buried.tube != REQUESTS_TUBE:
         raise NotKicked(f"it is a job of {buried.tube}, which workers put themselves; delete it")
-    body = buried.body if buried else body_of(document)
-    if not buried and len(body) >= BODY_MOST:
-        raise NotKicked(f"only its first {BODY_MOST} bytes were kept; its producer must put it")
+    body = buried.body if buried else body_in(document)
+    if not buried and len(body) >= MAX_BODY_BYTES:
+        raise NotKicked(
+            f"only its first {MAX_BODY_BYTES} bytes were kept; its producer must put it"
+        )
     operation = next(iter(document.get("operations") or ()), None)
     # Of a record that is put twice, because we vanished in between, comes one operation.
     request, identity = renewed(body, operation, _mark(f"{document['_id']} {document.get('at')}"))

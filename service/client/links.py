@@ -36,8 +36,8 @@ from service.client.door import Door
 from service.client.keys import digest
 from service.client.posted import KnownIds, Refusal, sendables_of
 from service.client.put import Sendable
-from service.client.stored import Stored, asked
-from service.results.connection import Document
+from service.client.stored import Stored
+from service.results.database import Document, in_thread
 from tracking.account import Account
 
 APART_SECONDS = 1
@@ -115,21 +115,21 @@ class Links:
             "made_at": made.made_at,
             "started_at": None,
         }
-        await asked(_insert, self._stores.links, document)
+        await in_thread(_insert, self._stores.links, document)
         return made, secret
 
     async def of(self, account: Account, after: str, most: int) -> Sequence[Link]:
         """List up to `most` of an account, oldest first, behind the one with the id `after`."""
-        return await asked(_list, self._stores.links, account, after, most)
+        return await in_thread(_list, self._stores.links, account, after, most)
 
     async def revoke(self, account: Account, identity: str) -> bool:
         """End one; false where the account has none such."""
         wanted = {"_id": identity, "account": account}
-        return bool((await asked(self._stores.links.delete_one, wanted)).deleted_count)
+        return bool((await in_thread(self._stores.links.delete_one, wanted)).deleted_count)
 
     async def start(self, secret: str, traceparent: str | None) -> Started:
         """Put its request. Raises UnknownLink, UsedJustNow, BadLink, SpoolDown."""
-        found = await asked(_use, self._stores, digest(secret))
+        found = await in_thread(_use, self._stores, digest(secret))
         identity = f"link-{found['_id']}.{secrets.token_hex(8)}"
         request = {**found["request"], "id": identity}
         put = self._sendable(Account(found["account"]), request, traceparent)

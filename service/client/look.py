@@ -17,14 +17,14 @@ from limits.admin.snapshot import BY_HAND, LineSnapshot
 from limits.admin.soundness import flaws_of
 from limits.admin.view import Place, View
 from limits.workers import LIVES_SECONDS
-from service.client.archived import kept_operation, with_archived
 from service.client.connections import collections_of, redis_of, view_of
 from service.client.producer import Producer, Tubes
+from service.client.stored import kept_operation, with_archived
 from service.config.schema import Config
 from service.preflight.judgement import judge_memory
-from service.results.code_counts import listed
-from service.results.connection import Document
+from service.results.database import Document
 from service.results.queries import find_tracking
+from service.results.statistics import listed_codes
 from tracking.account import Account
 from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
 from tracking.line import courier_line, kind_of
@@ -301,4 +301,4 @@ async def unknown_codes(config: Config) -> Sequence[UnknownCode] | None:
 
 def _read_codes(config: Config) -> list[UnknownCode]:
     with collections_of(config) as stores:
-        return [UnknownCode(**each) for each in listed(stores.unknown_codes)]
+        return [UnknownCode(**each) for each in listed_codes(stores.unknown_codes)]

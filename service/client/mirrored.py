@@ -32,9 +32,8 @@ from service.client.connections import collections_of, redis_of
 from service.client.producer import JobRef, NotPut, Producer, PutOptions, batches
 from service.client.put import Bad, Sendable
 from service.config.schema import Config
-from service.results.connection import Document
-from service.results.mirror import count_open, open_ones
-from service.results.operations import find_operations
+from service.results.database import Document
+from service.results.operations import count_open, find_operations, open_operations
 from service.tubes.envelope import decode_request, encode_request
 from tracking.errors import MalformedJob, TubesDown
 from tracking.request import Number, Slug
@@ -83,7 +82,7 @@ class Recovery:
 
     def run(self) -> Iterator[Recovered | Standing | Bad]:
         """Put what is open and unknown to Redis; tells of each that is open."""
-        for found in open_ones(self._operations):
+        for found in open_operations(self._operations):
             for documents in batches(found, TOGETHER):
                 yield from self._some(documents)
 

@@ -23,7 +23,7 @@ from service.client.progress import Progress, watching
 from service.client.put import Sendable
 from service.client.stored import Stored, open_stored
 from service.config.schema import Config
-from service.results.batches import Batches
+from service.results.connection import Batches
 from tracking.account import Account
 from tracking.errors import LimitsBroken, LimitsDown, TrackingError
 from tracking.operation import State

@@ -21,8 +21,8 @@ from service.client.limits import CourierLimits, Own, change, limits_of
 from service.client.look import Lines, lines_of
 from service.client.pause import Resumed, pause, resume
 from service.client.producer import Producer
-from service.client.stored import asked
 from service.config.schema import Config
+from service.results.database import in_thread
 from tracking.errors import StoreError
 from tracking.line import courier_line
 from tracking.request import Slug
@@ -98,7 +98,7 @@ class Operators:
     ) -> CourierLimits:
         """Look at a courier's limits, set them, or take back those of these names or all."""
         if wishes is None:
-            return (await asked(limits_of, self.config, self._stores, [slug]))[0]
+            return (await in_thread(limits_of, self.config, self._stores, [slug]))[0]
         act = "limits reset" if isinstance(wishes, Sequence) else "limits set"
         target: Document = {"slug": slug, "limits": wishes}
         return await self._do(
@@ -107,7 +107,7 @@ class Operators:
 
     async def dead(self, wanted: Filter, most: int) -> list[Document]:
         """List dead requests, the newest first."""
-        return await asked(find, self._stores.dead, wanted, most)
+        return await in_thread(find, self._stores.dead, wanted, most)
 
     async def kick(self, who: Operator, wanted: Filter, most: int) -> Acted:
         """Put dead requests again, the newest first, and delete their records."""
@@ -158,7 +158,7 @@ class Operators:
             with recorded(self._stores.audit, who, act, target) as outcome:
                 return step(outcome)
 
-        return await asked(whole)
+        return await in_thread(whole)
 
 
 def behind(document: Document) -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from service.client.connections import collections_of
 from service.client.producer import Producer
 from service.config.schema import Config
-from service.results.names import names_of
+from service.results.database import names_of
 from service.results.retention import REST, Kind, count_old, kinds, purge_some
 from service.upkeep.purge import old_jobs
 from tracking.errors import TubesDown

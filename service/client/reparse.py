@@ -25,10 +25,10 @@ from service.client.catalogue import Catalogue
 from service.client.connections import collections_of
 from service.config.per_slug import recheck_for
 from service.config.schema import Config
-from service.results.bulk import BulkWriter
-from service.results.connection import Document
-from service.results.forgetting import Marks
-from service.results.unreadable import each, forget, save, unread_of
+from service.results.connection import Marks
+from service.results.database import Document
+from service.results.trackings import BulkWriter
+from service.results.unreadable import answer_in, delete_read, kept_answers, unread_of
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierError, UnreadableAnswer
 from tracking.request import Slug
@@ -51,16 +51,18 @@ def readings(config: Config, couriers: Catalogue, slug: Slug | None, *, dry: boo
     """Read all that is kept, or one courier's; `dry` changes nothing. Raises ResultsDown."""
     with collections_of(config) as stores:
         marks, recheck_of = Marks(stores.forgotten), functools.partial(recheck_for, config)
-        writer = BulkWriter(stores.tracking, stores.past, marks, recheck_of)
+        writer = BulkWriter(stores, marks, recheck_of)
         keep = None if dry else functools.partial(_keep, writer, stores.unreadable)
-        return [_reading(one, couriers.registry, keep) for one in each(stores.unreadable, slug)]
+        return [
+            _reading(one, couriers.registry, keep) for one in kept_answers(stores.unreadable, slug)
+        ]
 
 
 def _keep(
     writer: BulkWriter, unreadable: Collection[Document], document: Document, tracking: Tracking
 ) -> None:
-    save(writer, document, tracking)
-    forget(unreadable, document)
+    writer.write_one(answer_in(document, tracking))
+    delete_read(unreadable, document)
 
 
 def _reading(

@@ -16,9 +16,9 @@ from service.client.dead import put_again
 from service.client.kick import resent
 from service.client.producer import Producer, PutOptions
 from service.client.put import Sendable
-from service.results.connection import Document
+from service.results.database import Document
 from service.results.dead import Filter, find
-from service.results.own_documents import fields_in
+from service.results.document import fields_in
 from service.results.queries import find_tracking
 from service.tubes.envelope import encode_request
 from service.tubes.payload import traceparent_of

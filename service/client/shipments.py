@@ -19,9 +19,9 @@ from service.client.catalogue import Catalogue, Sign
 from service.client.door import Door
 from service.client.field_names import AFTERSHIP_NAMES, fields_of
 from service.client.posted import KnownIds, sendables_of
-from service.client.stored import Stored, asked
+from service.client.stored import Stored
 from service.results import shipments as collection
-from service.results.connection import Document
+from service.results.database import Document, in_thread
 from service.results.shipments import RETURNING, Exists, Filters, Position, asked_as
 from tracking.account import Account, account_and_id, operation_id
 from tracking.errors import MalformedJob, StoreError
@@ -77,8 +77,8 @@ class Shipments:
     """
 
     def __init__(self, stored: Stored, door: Door, catalogue: Catalogue) -> None:
+        self._stores = stored.stores
         self._shipments = stored.stores.shipments
-        self._parcels = stored.stores.tracking.name
         self._door = door
         self._catalogue = catalogue
         self._prepared = False
@@ -91,14 +91,12 @@ class Shipments:
         self, filters: Filters, most: int, after: Position | None
     ) -> tuple[list[Document], bool]:
         """List shipments, the newest first; tells whether more follow."""
-        found = await asked(
-            collection.page, self._shipments, self._parcels, filters, most + 1, after
-        )
+        found = await in_thread(collection.page, self._stores, filters, most + 1, after)
         return found[:most], len(found) > most
 
     async def count(self, filters: Filters) -> int:
         """Count shipments, up to ten thousand."""
-        found: int = await asked(collection.count, self._shipments, self._parcels, filters)
+        found: int = await in_thread(collection.count, self._stores, filters)
         return found
 
     async def create(
@@ -110,7 +108,7 @@ class Shipments:
         """
         _insist_on_brevity(words)
         if not self._prepared:
-            await asked(collection.make_indexes, self._shipments)
+            await in_thread(collection.make_indexes, self._shipments)
             self._prepared = True
         slug, number = self._parcel(named)
         await self._insist_on_none(account, slug, number)
@@ -131,7 +129,7 @@ class Shipments:
             "updated_at": now,
         }
         try:
-            await asked(collection.add, self._shipments, made)
+            await in_thread(collection.add, self._shipments, made)
         except Exists as error:
             if error.same_id:
                 why = f"The value of id is invalid: another tracking has or had the id {identity}."
@@ -221,7 +219,7 @@ class Shipments:
 
     async def _insist_on_none(self, account: Account, slug: Slug, number: Number) -> None:
         wanted = {"account": account, "parcel": f"{slug}:{number}", "deleted": False}
-        found = await asked(self._shipments.find_one, wanted, {"_id": 1})
+        found = await in_thread(self._shipments.find_one, wanted, {"_id": 1})
         if found:
             other = found["_id"].rpartition("/")[2]
             raise Refused(Reason.EXISTS, f"Tracking already exists: its id is {other}.", other)
@@ -243,9 +241,7 @@ class Shipments:
         await self._door.take(good)
 
     async def _found(self, wanted: Document) -> Document:
-        found: Document | None = await asked(
-            collection.find, self._shipments, self._parcels, wanted
-        )
+        found: Document | None = await in_thread(collection.find, self._stores, wanted)
         if found is None:
             raise Refused(Reason.UNKNOWN, "Tracking does not exist.")
         return found
@@ -257,7 +253,7 @@ class Shipments:
         same = ("_id", "retracks", "updated_at") if as_read else ("_id",)
         wanted = {name: before[name] for name in same}
         try:
-            done: bool = await asked(collection.change, self._shipments, wanted, made)
+            done: bool = await in_thread(collection.change, self._shipments, wanted, made)
         except Exists as error:
             why = "Tracking already exists: another one of yours has this slug and number."
             raise Refused(Reason.EXISTS, why) from error

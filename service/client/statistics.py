@@ -12,7 +12,7 @@ from limits import keys
 from limits.admin.statistics import DAY, KEPT, TEN_MINUTES, TEN_SECONDS, Tallies
 from service.client.connections import collections_of, redis_of
 from service.config.schema import Config
-from service.results.days import read_days
+from service.results.statistics import read_days
 from tracking.operation import ENDS
 from tracking.tally import CALLS_OF_NONE, MERGED, REFUSED, Tally
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from limits.server import MEMORY_FIX, Memory
-from service.results.hindrances import Hindrance
+from service.results.schema_conflicts import Conflict
 from tracking.errors import TrackingError
 
 MOST_LAG_SECONDS = 10
@@ -235,7 +235,7 @@ def judge_mongodb(facts: MongodbFacts) -> Iterator[Finding]:
     yield from _clock("MongoDB", facts.ahead)
 
 
-def judge_hindrances(found: Iterable[Hindrance]) -> Iterator[Finding]:
+def judge_conflicts(found: Iterable[Conflict]) -> Iterator[Finding]:
     """Judge what others made in the worker's database."""
     for each in found:
         yield Finding("MongoDB", Grade.UNFIT if each.sure else Grade.UNSURE, each.what, each.fix)

@@ -17,9 +17,9 @@ from limits.connect import watched_priorities
 from limits.failure import redis_down
 from limits.server import memory_in
 from service.preflight.judgement import BeanstalkdFacts, MongodbFacts, RedisFacts
+from service.results.database import Collections, Names
 from service.results.failure import UNAUTHORIZED, mongodb_down
-from service.results.hindrances import Hindrance, hindrances
-from service.results.names import Names
+from service.results.schema_conflicts import Conflict, schema_conflicts
 from service.tubes.blocking import BlockingClient, Timeouts
 
 TIMEOUTS = Timeouts(connect=3.0, reply=3.0)
@@ -97,13 +97,13 @@ def read_mongodb(client: MongoClient[dict[str, Any]]) -> MongodbFacts:
     )
 
 
-def read_hindrances(client: MongoClient[dict[str, Any]], names: Names) -> list[Hindrance]:
-    """Look for what keeps the worker from writing, blocking. Raises ResultsDown.
+def read_conflicts(client: MongoClient[dict[str, Any]], names: Names) -> list[Conflict]:
+    """Find the schema conflicts that keep the worker from writing, blocking. Raises ResultsDown.
 
     What this user must not see is not looked at.
     """
     try:
-        return hindrances(client[names.database], names)
+        return schema_conflicts(Collections(client, names), names)
     except OperationFailure as error:
         if error.code == UNAUTHORIZED:
             return []

@@ -18,17 +18,17 @@ from service.preflight.judgement import (
     Grade,
     allowed,
     judge_beanstalkd,
-    judge_hindrances,
+    judge_conflicts,
     judge_mongodb,
     judge_redis,
 )
 from service.preflight.probe import (
     read_beanstalkd,
-    read_hindrances,
+    read_conflicts,
     read_mongodb,
     read_redis,
 )
-from service.results.names import Names, names_of
+from service.results.database import Names, names_of
 from tracking.errors import LimitsDown, StoreError
 
 LOOK_SECONDS = 300.0
@@ -105,10 +105,10 @@ async def _redis(redis: Redis, section: RedisSection) -> Iterable[Finding]:
 async def _mongodb(mongodb: MongoClient[dict[str, Any]], names: Names) -> Iterable[Finding]:
     try:
         facts = await asyncio.to_thread(read_mongodb, mongodb)
-        found = await asyncio.to_thread(read_hindrances, mongodb, names) if facts.writable else ()
+        found = await asyncio.to_thread(read_conflicts, mongodb, names) if facts.writable else ()
     except StoreError as error:
         return _away("MongoDB", error, names.uri)
-    return [*judge_mongodb(facts), *judge_hindrances(found)]
+    return [*judge_mongodb(facts), *judge_conflicts(found)]
 
 
 def _away(server: str, error: StoreError, address: str = "") -> list[Finding]:

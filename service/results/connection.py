@@ -1,43 +1,48 @@
-"""MongoDB by the synchronous driver, on three threads, with majority writes and a circuit.
+"""A worker's MongoDB: the synchronous driver on three threads, with majority writes and a circuit.
 
 A write that was not confirmed may have happened: it is ResultsDown, and every write of this package
 may be repeated. While MongoDB is away nobody waits in line for time-outs: everything fails at once
 until a majority confirms a write. A ping would not do: a primary whose secondaries are away answers
 it, and confirms nothing.
+
+`Batches` lets many callers share one step: what they submit while a batch runs is the next batch.
+`Marks` tells a thread that writes which parcels were forgotten (`forgetting.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
-from collections.abc import Awaitable, Callable
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import pymongo
-from bson.codec_options import CodecOptions, DatetimeConversion
-from pymongo import MongoClient, WriteConcern
 from pymongo.collection import Collection
 from pymongo.errors import ConnectionFailure, PyMongoError, WTimeoutError
 from pymongo.topology_description import TopologyDescription
 
 from service.observe.log import emit_unexpected
-from service.results.failure import mongodb_down, refuses_writes
-from service.results.forgetting import Marks
-from service.results.indexes import indexes_for, make_indexes
-from service.results.names import (
-    FORGOTTEN,
-    LIMITS,
-    OPERATIONS,
-    SHIPMENTS,
-    STATISTICS,
-    UNKNOWN_CODES,
+from service.results.database import (
+    Collections,
+    Document,
     Names,
+    indexes_for,
+    make_indexes,
+    open_client,
 )
-from tracking.errors import ResultsDown
+from service.results.document import id_of
+from service.results.failure import mongodb_down, refuses_writes
+from tracking.call import Call
+from tracking.errors import ResultsDown, TrackingError
 
 T = TypeVar("T")
-Document = dict[str, Any]
+In = TypeVar("In")
+Out = TypeVar("Out")
+W = TypeVar("W", bound="OfCall")
 Notice = Callable[[Exception | None], None]
 
 SELECTION_MS = 2_000
@@ -59,16 +64,14 @@ hangs the driver tells sooner, by its own looks."""
 
 END_SECONDS = 1.0
 
+MARKS_LOOK_SECONDS = 1.0
+"""How often a writer that saw no mark looks again: each look costs a call to MongoDB."""
 
-def open_client(uri: str, **options: Any) -> MongoClient[Document]:
-    """Make a client, which connects when it is first asked.
+NEVER = -1
+"""When a parcel was forgotten that was not: before any call."""
 
-    Raises ResultsDown: the driver reads the address at once, and the files that it names.
-    """
-    try:
-        return MongoClient(uri, **options)
-    except (PyMongoError, ValueError, OSError) as error:
-        raise mongodb_down(error) from error
+BATCH_SIZE = 500
+"""Items of one batch: some 2 MB of documents, written in about 50 ms."""
 
 
 def write_nothing(tracking: Collection[Document]) -> None:
@@ -86,8 +89,8 @@ def patiently(seconds: float, step: Callable[[], T]) -> T:
         return step()
 
 
-class Store:
-    """The collections, and the threads that speak to them.
+class Store(Collections):
+    """The worker's collections, and the three threads that ask MongoDB.
 
     One writes, one reads, and one does what no request waits for.
     """
@@ -97,8 +100,7 @@ class Store:
 
         Raises ResultsDown, as `open_client`.
         """
-        self._names = names
-        self.client = open_client(
+        client = open_client(
             names.uri,
             serverSelectionTimeoutMS=SELECTION_MS,
             connectTimeoutMS=SELECTION_MS,
@@ -109,10 +111,12 @@ class Store:
             serverMonitoringMode="poll",
             heartbeatFrequencyMS=HEARTBEAT_MS,
         )
+        super().__init__(client, names, wtimeout=OPERATION_MS)
+        self._names = names
         self._notice = notice
         self._writer = ThreadPoolExecutor(1, "store")
         self._reader = ThreadPoolExecutor(1, "store-reader")
-        self._keeper = ThreadPoolExecutor(1, "store-keeper")
+        self._background = ThreadPoolExecutor(1, "store-background")
         self._up = asyncio.Event()
         self._up.set()
         self._looker: asyncio.Task[None] | None = None
@@ -120,84 +124,32 @@ class Store:
         self._topology: TopologyDescription | None = None
         self.returned: Callable[[], None] = lambda: None
         """Is called when MongoDB is back; the wiring sets it to wake the drainer."""
-        self.marks = Marks(self.forgotten)
-        """For the thread that writes."""
-
-    @property
-    def tracking(self) -> Collection[Document]:
-        """`bucket.tracking`: one document per (slug, number)."""
-        return self._collection(self._names.tracking)
-
-    @property
-    def past(self) -> Collection[Document]:
-        """What stood in `tracking` before a number was used again."""
-        return self._collection(self._names.past)
-
-    @property
-    def dead(self) -> Collection[Document]:
-        """Requests that nobody will answer, with their reasons."""
-        return self._collection(self._names.dead)
-
-    @property
-    def unreadable(self) -> Collection[Document]:
-        """The newest answer about a number that could not be read."""
-        return self._collection(self._names.unreadable)
-
-    @property
-    def unknown_codes(self) -> Collection[Document]:
-        """How often couriers gave status codes that have no meaning here."""
-        return self._collection(UNKNOWN_CODES)
-
-    @property
-    def forgotten(self) -> Collection[Document]:
-        """Which parcels were forgotten lately."""
-        return self._collection(FORGOTTEN)
-
-    @property
-    def operations(self) -> Collection[Document]:
-        """What became of requests: operations that ended."""
-        return self._collection(OPERATIONS)
-
-    @property
-    def shipments(self) -> Collection[Document]:
-        """What accounts say of parcels."""
-        return self._collection(SHIPMENTS)
-
-    @property
-    def statistics(self) -> Collection[Document]:
-        """What happened, day by day."""
-        return self._collection(STATISTICS)
-
-    @property
-    def limits(self) -> Collection[Document]:
-        """What operators set of couriers' limits."""
-        return self._collection(LIMITS)
 
     async def prepare(self) -> None:
         """Make the indexes, and see that a majority confirms. Raises ResultsDown: repeat it."""
-        for name, wanted in indexes_for(self._names).items():
-            await self.run(make_indexes, self._collection(name), wanted)
-        await self.run(write_nothing, self.tracking)
+        for attribute, wanted in indexes_for(self._names).items():
+            await self.on_writer(make_indexes, self.named(attribute), wanted)
+        await self.on_writer(write_nothing, self.tracking)
 
-    async def run(self, step: Callable[..., T], *args: Any) -> T:
-        """Run `step` after those before it. Raises ResultsDown; it may have happened then."""
+    async def on_writer(self, step: Callable[..., T], *args: Any) -> T:
+        """Run `step` after the writes before it. Raises ResultsDown; it may have happened then."""
         return await self._run(self._writer, step, *args)
 
     async def write(self, step: Callable[[], T], confirmed: Callable[[T], bool]) -> T:
-        """Run `step` as `run`, and let it wait for a majority that lags behind.
+        """Run `step` as `on_writer`, and let it wait for a majority that lags behind.
 
         Where that takes long, MongoDB is away until the step ends; `confirmed` tells of what it
         returned whether it is back then.
         """
         return await self._run(self._writer, patiently, CONFIRM_SECONDS, step, confirmed=confirmed)
 
-    async def read(self, step: Callable[..., T], *args: Any) -> T:
+    async def on_reader(self, step: Callable[..., T], *args: Any) -> T:
         """Run `step` without waiting for a write that is under way. Raises ResultsDown."""
         return await self._run(self._reader, step, *args)
 
-    async def keep(self, step: Callable[..., T], *args: Any) -> T:
-        """Run `step` beside both, for what no request waits for. Raises ResultsDown, as `run`."""
-        return await self._run(self._keeper, step, *args)
+    async def in_background(self, step: Callable[..., T], *args: Any) -> T:
+        """Run `step` beside both, for what no request waits for. Raises as `on_writer`."""
+        return await self._run(self._background, step, *args)
 
     @property
     def is_available(self) -> bool:
@@ -225,7 +177,7 @@ class Store:
             self._looker.cancel()
         self._writer.shutdown(wait=False)
         self._reader.shutdown(wait=False)
-        self._keeper.shutdown(wait=False)
+        self._background.shutdown(wait=False)
         await asyncio.to_thread(self._end)
 
     async def _run(
@@ -265,16 +217,6 @@ class Store:
         with pymongo.timeout(END_SECONDS):
             self.client.close()  # says good-bye to the server, who may not listen
 
-    def _collection(self, name: str) -> Collection[Document]:
-        return self.client.get_database(self._names.database).get_collection(
-            name,
-            # Else one date that Python cannot hold would fail all that is read together with it.
-            codec_options=CodecOptions(
-                tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_AUTO
-            ),
-            write_concern=WriteConcern(w="majority", wtimeout=OPERATION_MS),
-        )
-
     def _look_once(self) -> None:
         patiently(CONFIRM_SECONDS, functools.partial(write_nothing, self.tracking))
 
@@ -311,3 +253,109 @@ class Store:
 
 def _is_away(error: PyMongoError) -> bool:
     return isinstance(error, ConnectionFailure) or error.timeout
+
+
+class Batches(Generic[In, Out]):
+    """Collects what `submit` is given, and has `work` do it one batch at a time, in order.
+
+    `work` returns one result per item; a TrackingError among them is raised for that item only. If
+    it raises one, that is raised for every item of the batch.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[list[In]], Awaitable[Sequence[Out | TrackingError]]],
+        most: int = BATCH_SIZE,
+        size: Callable[[In], int] = lambda _: 1,
+    ) -> None:
+        """A batch ends with the item by which the sizes of its items reach `most`."""
+        self._work = work
+        self._most = most
+        self._size = size
+        self._loop = asyncio.get_running_loop()
+        self._items: deque[tuple[In, asyncio.Future[Out]]] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    def submit(self, item: In) -> asyncio.Future[Out]:
+        """Have one item done. A caller that is cancelled leaves its item in the batch."""
+        done: asyncio.Future[Out] = self._loop.create_future()
+        self._items.append((item, done))
+        if self._task is None:
+            # It begins after this turn of the loop, so that all of the turn get into one batch.
+            self._task = asyncio.create_task(self._run())
+        return done
+
+    async def _run(self) -> None:
+        try:
+            while self._items:
+                await self._run_one(self._next())
+        finally:
+            self._task = None
+
+    def _next(self) -> list[tuple[In, asyncio.Future[Out]]]:
+        batch, room = [], self._most
+        while self._items and room > 0:
+            batch.append(self._items.popleft())
+            room -= self._size(batch[-1][0])
+        return batch
+
+    async def _run_one(self, batch: list[tuple[In, asyncio.Future[Out]]]) -> None:
+        results: Sequence[Out | TrackingError] = []
+        try:
+            results = await self._work([item for item, _ in batch])
+        except TrackingError as error:
+            results = [error] * len(batch)
+        except Exception as error:  # noqa: BLE001 - a defect; the next batch is done all the same
+            emit_unexpected(error)
+        finally:
+            # A defect, or the end of the worker: those who wait must not wait for ever.
+            self._resolve(batch, results or [ResultsDown("the write was cut off")] * len(batch))
+
+    @staticmethod
+    def _resolve(
+        batch: Sequence[tuple[In, asyncio.Future[Out]]], results: Sequence[Out | TrackingError]
+    ) -> None:
+        for (_, done), result in zip(batch, results, strict=True):
+            if done.done():
+                continue
+            if isinstance(result, TrackingError):
+                done.set_exception(copy.copy(result))  # each raise adds to its own traceback
+            else:
+                done.set_result(result)
+
+
+class OfCall(Protocol):
+    """Something to write that a call found out."""
+
+    @property
+    def call(self) -> Call:
+        """That call."""
+
+
+class Marks:
+    """The marks of forgotten parcels, as one thread that writes knows them."""
+
+    def __init__(self, forgotten: Collection[Document]) -> None:
+        self._forgotten = forgotten
+        self._any = False
+        self._look_at = float("-inf")
+
+    def left_of(self, writes: Sequence[W]) -> list[W]:
+        """Those whose calls were granted since their parcel was forgotten. Raises PyMongoError."""
+        marks = self.of(id_of(each.call.request) for each in writes)
+        return [
+            each
+            for each in writes
+            if each.call.granted_us > marks.get(id_of(each.call.request), NEVER)
+        ]
+
+    def of(self, names: Iterable[str]) -> Mapping[str, int]:
+        """`at_us` of those among these `_id`s that were forgotten. Raises PyMongoError."""
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._any = self._forgotten.find_one({}, {"_id": 1}) is not None
+            self._look_at = now + MARKS_LOOK_SECONDS
+        if not self._any:
+            return {}
+        found = self._forgotten.find({"_id": {"$in": list(names)}})
+        return {mark["_id"]: mark["at_us"] for mark in found}

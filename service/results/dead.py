@@ -1,4 +1,4 @@
-"""The collection `dead`: requests that nobody will answer, recorded before they are let go."""
+"""The collection `dead`: a record of each dead request, written before its job goes."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ from typing import Any
 from pymongo import ASCENDING, DESCENDING
 from pymongo.collection import Collection
 
-from service.observe.events import Event
-from service.observe.log import emit
-from service.results.batches import Batches
-from service.results.connection import CONFIRM_SECONDS, Document, Store, patiently
-from service.results.document import clean
-from service.results.forgetting import NEVER, Marks
-from service.results.refused import Refusal, insert_each
+from service.results.connection import CONFIRM_SECONDS, Batches, Store, patiently
+from service.results.database import Document, Refusal, log_refused
+from service.results.document import body_in, clean, text_of
+from service.results.forgetting import Written, withdraw
+from service.results.refused import insert_each
 from tracking.account import MAIN, NAME, Account
 from tracking.call import DeadLetter
 
-BODY_MOST = 4_096
-"""Bytes of a body that are kept: more than any request needs that is written in ASCII."""
+MAX_BODY_BYTES = 4_096
+"""More than any request needs that is written in ASCII."""
 
-DETAIL_MOST = 1_024
-NAME_MOST = 100
+MAX_DETAIL_BYTES = 1_024
+MAX_NAME_BYTES = 100
 
 _NEWEST_FIRST = [("at", DESCENDING), ("_id", DESCENDING)]
 
@@ -47,16 +45,21 @@ class Dead:
         letters = list(chain.from_iterable(batch))
         doubted, self._doubted = self._doubted, True
         step = partial(record, self._store.dead, letters, doubted=doubted)
-        for name, why in await self._store.run(patiently, CONFIRM_SECONDS, step):
-            emit(Event.REFUSED_DOCUMENT, collection=self._store.dead.name, document=name, error=why)
+        refused = await self._store.on_writer(patiently, CONFIRM_SECONDS, step)
+        log_refused(self._store.dead, refused)
         self._doubted = False
-        await self._store.run(withdraw, self._store.dead, self._store.forgotten, letters)
+        calls = [
+            Written(each.id, f"{each.slug}:{each.number}", each.granted_us)
+            for each in letters
+            if each.granted_us is not None
+        ]
+        await self._store.on_writer(withdraw, self._store.dead, self._store.forgotten, calls)
         return [None] * len(batch)
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which dead requests are meant: all that agree with everything given.
+    """Which records are meant: all that agree with everything given.
 
     `operation` is an id that was given up, or that of a record; `since`: recorded then or later;
     `behind`: of `find`, only what follows the record of that time and id.
@@ -72,16 +75,11 @@ class Filter:
     behind: tuple[dt.datetime, str] | None = None
 
     def query(self) -> dict[str, Any]:
-        """The same for MongoDB. Values are compared as they are, never as operators."""
-        wanted: dict[str, Any] = {}
+        """Express it for MongoDB. Values are compared as they are, never as operators."""
+        equal = {"slug": self.slug, "reason": self.reason, "number": self.number}
+        wanted: dict[str, Any] = {k: {"$eq": v} for k, v in equal.items() if v is not None}
         if self.ids:
             wanted["_id"] = {"$in": list(self.ids)}
-        if self.slug is not None:
-            wanted["slug"] = {"$eq": self.slug}
-        if self.reason is not None:
-            wanted["reason"] = {"$eq": self.reason}
-        if self.number is not None:
-            wanted["number"] = {"$eq": self.number}
         if self.operation is not None:
             named = {"$eq": self.operation}
             wanted["$or"] = [{"operations": named}, {"_id": named}]
@@ -112,28 +110,8 @@ def record(
     return insert_each(dead, documents, doubted=doubted)
 
 
-def withdraw(
-    dead: Collection[Document], forgotten: Collection[Document], letters: Iterable[DeadLetter]
-) -> None:
-    """Delete again what calls left that were granted before their parcel was forgotten.
-
-    Afterwards, not before: `forget` makes the mark first and then deletes what is there.
-    """
-    calls = [letter for letter in letters if letter.granted_us is not None]
-    if not calls:
-        return
-    marks = Marks(forgotten).of(f"{each.slug}:{each.number}" for each in calls)
-    gone = [
-        each.id
-        for each in calls
-        if (each.granted_us or 0) <= marks.get(f"{each.slug}:{each.number}", NEVER)
-    ]
-    if gone:
-        dead.delete_many({"_id": {"$in": gone}})
-
-
 def find(dead: Collection[Document], wanted: Filter, limit: int = 0) -> list[Document]:
-    """The dead requests that are meant, newest first; `limit` 0 for all."""
+    """List the records that are meant, newest first; `limit` 0 for all."""
     return list(dead.find(wanted.query()).sort(_NEWEST_FIRST).limit(limit))
 
 
@@ -149,28 +127,22 @@ def newest_records(dead: Collection[Document], ids: Sequence[str]) -> dict[str, 
 
 
 def records_of(dead: Collection[Document], server: str, jobs: Iterable[int]) -> list[Document]:
-    """The records that name these jobs of a server; see `is_about`."""
+    """List the records that name these jobs of a server; see `is_about`."""
     return list(dead.find({"server": {"$eq": server}, "job": {"$in": list(jobs)}}))
 
 
 def is_about(document: Document, body: bytes) -> bool:
     """Whether a record that names a job's id is of this job, and not of one before it."""
-    return body_of(document) == body[:BODY_MOST]
-
-
-def body_of(document: Document) -> bytes:
-    """The body that a record keeps: all of it when it is shorter than BODY_MOST."""
-    kept = document.get("body") or b""
-    return kept.encode() if isinstance(kept, str) else bytes(kept)
+    return body_in(document) == body[:MAX_BODY_BYTES]
 
 
 def delete(dead: Collection[Document], wanted: Filter) -> int:
-    """Delete the records that are meant; returns how many there were."""
+    """Delete the records that are meant. Returns how many."""
     return dead.delete_many(wanted.query()).deleted_count
 
 
 def count_by_reason(dead: Collection[Document]) -> Mapping[str, int]:
-    """How many there are of each reason, the most frequent first."""
+    """Count the records of each reason, the most frequent first."""
     groups = dead.aggregate(
         [{"$group": {"_id": "$reason", "count": {"$sum": 1}}}, {"$sort": {"count": -1, "_id": 1}}]
     )
@@ -178,24 +150,16 @@ def count_by_reason(dead: Collection[Document]) -> Mapping[str, int]:
 
 
 def document_of(letter: DeadLetter) -> Document:
-    """What is recorded of a request that will not be answered."""
+    """Make the record of a dead request."""
     return {
         "_id": letter.id,
-        "slug": letter.slug and clean(letter.slug, NAME_MOST),
-        "number": letter.number and clean(letter.number, NAME_MOST),
+        "slug": letter.slug and clean(letter.slug, MAX_NAME_BYTES),
+        "number": letter.number and clean(letter.number, MAX_NAME_BYTES),
         "operations": list(letter.operations),
         "reason": letter.reason,
-        "detail": clean(letter.detail, DETAIL_MOST),
-        "body": _body(letter.body[:BODY_MOST]),
+        "detail": clean(letter.detail, MAX_DETAIL_BYTES),
+        "body": text_of(letter.body[:MAX_BODY_BYTES]),
         "server": letter.server,
         "job": letter.job,
         "at": letter.at or dt.datetime.now(dt.UTC),
     }
-
-
-def _body(body: bytes) -> str | bytes:
-    """Text where it is text, for people; the bytes as they came where it is not."""
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
-        return body

@@ -1,12 +1,24 @@
-"""One document of the collection `tracking` (docs/interface.md §3), and what goes into it.
+"""The document of a parcel in the collection `tracking` (docs/interface.md §3). Pure.
 
 Besides the contract's members there are two internal ones: `observed_us`, the grant of the call
 whose answer this is (Redis' time in microseconds, 0 before the first answer), which decides what is
 newer; and `revision`, one more with each write, which tells whether somebody wrote in between.
+
+Each account that asks for a parcel has a document of its own, also in `tracking_past` (where the
+first event follows in `_id`) and in `unreadable`. No number contains `@`.
+
+======= ====================== ================
+account `_id`                  member `account`
+======= ====================== ================
+`main`  `"usps:9405…"`         is missing
+`shop`  `"usps:9405…@shop"`    `"shop"`
+======= ====================== ================
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
@@ -15,19 +27,16 @@ from typing import Any, NamedTuple
 from bson import Int64
 
 from service.config.schema import Recheck
-from service.results.own_documents import document_id, whose
-from service.results.schedule import Standing, next_check
+from service.results.database import Document
+from service.results.recheck_policy import ParcelAge, next_check
 from tracking.account import MAIN, Account
 from tracking.call import Attempt, Call
-from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking, is_active
+from tracking.checkpoint import Checkpoint, Tag, Tracking, is_active
 from tracking.errors import CourierError
 from tracking.request import TrackingRequest
 
-Document = dict[str, Any]
-
-ATTEMPTS_MOST = 10
-EXCERPT_MOST = 1024
-"""Bytes."""
+MAX_ATTEMPTS = 10
+MAX_EXCERPT_BYTES = 1024
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -78,6 +87,31 @@ def id_of(request: TrackingRequest) -> str:
     return f"{request.slug}:{request.number}"
 
 
+def document_id(parcel: str, account: Account) -> str:
+    """Name the document that an account has of a parcel."""
+    return parcel if account == MAIN else f"{parcel}@{account}"
+
+
+def parcel_in(name: str) -> str:
+    """Read the parcel out of what `document_id` made."""
+    return name.partition("@")[0]
+
+
+def of_everybody(parcel: str) -> Document:
+    """Ask for the documents that accounts have of a parcel, by the index on `_id`."""
+    return {"_id": {"$in": [parcel, re.compile(f"^{re.escape(parcel)}@")]}}
+
+
+def whose(account: Account) -> Document:
+    """Say in a document whose it is."""
+    return {} if account == MAIN else {"account": account}
+
+
+def fields_in(document: Mapping[str, Any] | None) -> dict[str, str]:
+    """Read what its account asks the courier with, besides the number; {} where nothing is."""
+    return (document or {}).get("fields") or {}
+
+
 def name_of(call: Call) -> str:
     """The `_id` of the document into which an answer to this call goes."""
     return document_id(id_of(call.request), call.account)
@@ -88,15 +122,10 @@ def granted_at(call: Call) -> datetime:
     return datetime.fromtimestamp(call.granted_us // 1000 / 1000, UTC)
 
 
-def blank(call: Call) -> Document:
-    """A document about a parcel of which nothing is known yet."""
-    return begun(call.request, granted_at(call), content_of(NOT_FOUND_YET), call.account)
-
-
 def begun(
     request: TrackingRequest, at: datetime, content: Document, account: Account = MAIN
 ) -> Document:
-    """The first document about a parcel, with what a courier says about it, before any status."""
+    """The first document of a parcel, with what a courier says about it, before any status."""
     return {
         "_id": document_id(id_of(request), account),
         **whose(account),
@@ -119,7 +148,7 @@ def begun(
 
 
 def content_of(tracking: Tracking) -> Document:
-    """What a courier's answer puts into the document."""
+    """The members of a document that come from a courier's answer."""
     return {
         "tag": str(tracking.tag),
         "subtag": tracking.subtag,
@@ -138,18 +167,10 @@ def content_of(tracking: Tracking) -> Document:
     }
 
 
-def tracking_in(document: Document) -> Tracking:
-    """Read back what `content_of` stored."""
-    said = {name: document[name] for name in CONTENT}
-    said["tag"], said["sub_parcels"] = Tag(said["tag"]), tuple(said["sub_parcels"])
-    scans = (each | {"tag": Tag(each["tag"])} for each in said["checkpoints"])
-    return Tracking(**said | {"checkpoints": tuple(Checkpoint(**each) for each in scans)})
-
-
 def with_status(
     document: Document, tag: Tag, subtag: str, at: datetime, recheck: Recheck
 ) -> Document:
-    """Give a document a tag and everything that follows from it."""
+    """Set a document's tag, its subtag and what follows from them."""
     document |= {
         "tag": str(tag),
         "subtag": subtag,
@@ -161,13 +182,13 @@ def with_status(
 
 def scheduled(document: Document, tag: Tag, at: datetime, recheck: Recheck) -> Document:
     """Plan the next check of a document, which has this tag, after one at `at`."""
-    parcel = Standing(document["_id"], tag, document["created_at"], document["updated_at"])
+    parcel = ParcelAge(document["_id"], tag, document["created_at"], document["updated_at"])
     document["next_check_at"] = next_check(parcel, at, recheck) if document["active"] else None
     return document
 
 
 def with_attempt(document: Document, attempt: Attempt) -> Document:
-    """Add an attempt unless it is there; the newest ATTEMPTS_MOST stay, oldest first."""
+    """Add an attempt unless it is there; the newest MAX_ATTEMPTS stay, oldest first."""
     at, before = stored(attempt.at), document["attempts"]
     if at not in [each["at"] for each in before]:
         noted = {
@@ -175,10 +196,10 @@ def with_attempt(document: Document, attempt: Attempt) -> Document:
             "outcome": attempt.outcome,
             "http_status": attempt.http_status,
             "ms": attempt.ms,
-            "excerpt": clean(attempt.excerpt, EXCERPT_MOST),
+            "excerpt": clean(attempt.excerpt, MAX_EXCERPT_BYTES),
         }
         attempts = sorted([*before, noted], key=itemgetter("at"))
-        document["attempts"] = attempts[-ATTEMPTS_MOST:]
+        document["attempts"] = attempts[-MAX_ATTEMPTS:]
     return document
 
 
@@ -193,6 +214,20 @@ def stored(instant: datetime) -> datetime:
 def clean(text: str, most: int) -> str:
     """Cut to `most` bytes, and make sure that it can be written as UTF-8."""
     return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
+
+
+def text_of(body: bytes) -> str | bytes:
+    """Decode a body that is text, for people; any other stays as it came."""
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return body
+
+
+def body_in(document: Document) -> bytes:
+    """Read the `body` that `text_of` made."""
+    body = document.get("body") or b""
+    return body.encode() if isinstance(body, str) else bytes(body)
 
 
 def _checkpoint(checkpoint: Checkpoint) -> Document:

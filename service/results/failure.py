@@ -1,8 +1,9 @@
-"""What a failure of MongoDB means, and what to do about it: the driver's errors, in words."""
+"""MongoDB's failures: the driver's errors in words, with the fix, and which of them last."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from pymongo.errors import (
@@ -87,14 +88,14 @@ def is_lasting(error: BaseException | None) -> bool:
 
 
 def refuses_writes(error: BaseException | None) -> bool:
-    """Whether a server that answers would refuse any other write, too."""
+    """Whether a server that answers would refuse every other write, too."""
     if isinstance(error, BulkWriteError):
         return any(each.get("code") in _REFUSING for each in error.details["writeErrors"])
     return isinstance(error, OperationFailure) and error.code in _REFUSING
 
 
 class Faults(NamedTuple):
-    """What became of a bulk's documents that were not written, each by its index.
+    """The documents of a bulk that were not written, each by its index.
 
     `known` were there already. `refused` are never taken as they are, by the reason: a validator,
     or another document with the same values of a unique index.
@@ -115,6 +116,15 @@ def faults_in(error: BulkWriteError) -> Faults:
         else:
             faults.refused[each["index"]] = f"MongoDB refuses it: {each['errmsg']}"
     return faults
+
+
+def faults_of(write: Callable[[], object]) -> Faults:
+    """Run a bulk write. Returns the faults of single documents; raises as `faults_in`."""
+    try:
+        write()
+    except BulkWriteError as error:
+        return faults_in(error)
+    return Faults([], {})
 
 
 def _without_appendices(text: str) -> str:

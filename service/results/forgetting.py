@@ -1,4 +1,4 @@
-"""Forgetting a parcel in MongoDB, and the collection `forgotten` by which writers know of it.
+"""Forgetting a parcel: deletes its documents, and marks it in the collection `forgotten`.
 
 ============ =======================================================================================
 member       is
@@ -16,68 +16,22 @@ or every writer has looked again (SEEN_SECONDS).
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import NamedTuple
 
 from bson import Int64
 from pymongo import UpdateOne
 from pymongo.collection import Collection
 
-from service.results.document import Document, id_of
-from service.results.own_documents import of_everybody
-from tracking.call import Call
-
-LOOK_SECONDS = 1.0
-"""How often a writer that saw no mark looks again: each look costs a call to MongoDB."""
+from service.results.connection import NEVER, Marks
+from service.results.database import Collections, Document
+from service.results.document import of_everybody
 
 SEEN_SECONDS = 7.0
 """After so long every writer knows a mark: it looked before, and wrote for at most OPERATION_MS.
 What it then waits for is a majority, which the mark has."""
-
-NEVER = -1
-
-
-class OfCall(Protocol):
-    """What is to be written of a call."""
-
-    @property
-    def call(self) -> Call:
-        """The call that found it out."""
-
-
-W = TypeVar("W", bound=OfCall)
-
-
-class Marks:
-    """The marks as a writer sees them; for one thread."""
-
-    def __init__(self, forgotten: Collection[Document]) -> None:
-        self._forgotten = forgotten
-        self._any = False
-        self._look_at = float("-inf")
-
-    def left_of(self, writes: Sequence[W]) -> list[W]:
-        """Those whose calls were granted since their parcel was forgotten. Raises PyMongoError."""
-        marks = self.of(id_of(each.call.request) for each in writes)
-        return [
-            each
-            for each in writes
-            if each.call.granted_us > marks.get(id_of(each.call.request), NEVER)
-        ]
-
-    def of(self, names: Iterable[str]) -> Mapping[str, int]:
-        """`at_us` of those among these `_id`s that were forgotten. Raises PyMongoError."""
-        now = time.monotonic()
-        if now >= self._look_at:
-            self._any = self._forgotten.find_one({}, {"_id": 1}) is not None
-            self._look_at = now + LOOK_SECONDS
-        if not self._any:
-            return {}
-        found = self._forgotten.find({"_id": {"$in": list(names)}})
-        return {mark["_id"]: mark["at_us"] for mark in found}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,26 +67,54 @@ def mark(forgotten: Collection[Document], parcels: Sequence[Parcel], seconds: fl
     forgotten.bulk_write(marks, ordered=False)
 
 
-def clear(
-    tracking: Collection[Document],
-    past: Collection[Document],
-    unreadable: Collection[Document],
-    operations: Collection[Document],
-    parcel: Parcel,
-) -> dict[str, int]:
-    """Delete what anybody has of a parcel; tells how many documents of each collection that were.
+def clear(stores: Collections, parcel: Parcel) -> dict[str, int]:
+    """Delete what every account has of a parcel. Returns how many documents of each kind.
 
     A document that was begun after `parcel.at_us` stays: somebody has asked again.
     """
     # This service did not write a document without such a member: it goes.
     before = {"created_at": {"$not": {"$gt": parcel.at}}}
-    named = {"slug": parcel.slug, "tracking_number": parcel.number}
-    everybody = of_everybody(parcel.name)
     observed = {"observed_us": {"$not": {"$gt": Int64(parcel.at_us)}}}
-    asked = {"slug": parcel.slug, "number": parcel.number, "admitted_at": {"$lte": parcel.at}}
-    return {
-        "tracking": tracking.delete_many(everybody | before).deleted_count,
-        "tracking_past": past.delete_many(named | before).deleted_count,
-        "unreadable": unreadable.delete_many(everybody | observed).deleted_count,
-        "operations": operations.delete_many(asked).deleted_count,
+    everybody = of_everybody(parcel.name)
+    named = {"slug": parcel.slug, "number": parcel.number}
+    past = {"slug": parcel.slug, "tracking_number": parcel.number}
+    wanted: dict[str, tuple[Collection[Document], Document]] = {
+        "tracking": (stores.tracking, everybody | before),
+        "tracking_past": (stores.past, past | before),
+        "unreadable": (stores.unreadable, everybody | observed),
+        "operations": (stores.operations, named | {"admitted_at": {"$lte": parcel.at}}),
+        "shipments": (stores.shipments, {"parcel": parcel.name, "created_at": {"$lte": parcel.at}}),
+        "links": (stores.links, named),
+        "refused": (stores.refused, {f"document.{name}": text for name, text in named.items()}),
     }
+    return {kind: home.delete_many(each).deleted_count for kind, (home, each) in wanted.items()}
+
+
+class Written(NamedTuple):
+    """A document that was just written: its `_id`, its parcel, and when that was asked for."""
+
+    id: object
+    parcel: str
+    asked_us: float
+
+
+def written(document: Document) -> Written:
+    """Say it of a document of `operations` or `dead`."""
+    asked_at = document.get("admitted_at") or document["at"]
+    parcel = f"{document['slug']}:{document['number']}"
+    return Written(document["_id"], parcel, asked_at.timestamp() * 1_000_000)
+
+
+def withdraw(
+    home: Collection[Document], forgotten: Collection[Document], made: Iterable[Written]
+) -> None:
+    """Delete documents again that were asked for before their parcel was forgotten.
+
+    Call it after the write, not before: `forget` makes its mark first and then deletes what is
+    there. Raises PyMongoError.
+    """
+    there = list(made)
+    marks = Marks(forgotten).of({each.parcel for each in there}) if there else {}
+    gone = [each.id for each in there if each.asked_us <= marks.get(each.parcel, NEVER)]
+    if gone:
+        home.delete_many({"_id": {"$in": gone}})

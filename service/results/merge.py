@@ -1,4 +1,4 @@
-"""What a new answer, or a failure, makes of the stored document. Pure.
+"""The merge of an answer, or of a failure, into the stored document. Pure.
 
 ======================================== ==========================================================
 the answer                               makes of the document
@@ -8,7 +8,7 @@ without checkpoints, and Pending         the stored content stays: couriers forg
 without checkpoints, with another tag    the status is the new one, the stored checkpoints stay
 with checkpoints                         the content is the new one; before it stay the stored
                                          checkpoints that are older than its oldest
-with checkpoints, all of them long       a new document: the number is used again (REUSED_…)
+with checkpoints, all of them long       a new document: the number is used again (RECYCLED_…)
 after the stored ones
 with nothing new for so many days        Expired (`[recheck] expires_after_days`)
 without a detail (LASTING)               the stored one stays: who signed, the weight, …
@@ -26,51 +26,48 @@ from typing import Any, NamedTuple
 from bson import Int64
 
 from service.config.schema import Recheck
+from service.results.database import Document
 from service.results.document import (
     CONTENT,
     LASTING,
     Answer,
-    Document,
     Failure,
     begun,
-    blank,
     clean,
     content_of,
+    fields_in,
     granted_at,
     scheduled,
     stored,
     with_attempt,
     with_status,
 )
-from service.results.own_documents import fields_in
 from tracking.call import Call
 from tracking.checkpoint import NOT_FOUND_YET, Tag, is_active
 from tracking.errors import InvalidNumber, WorkersVanished
 from tracking.request import Origin
 
-REUSED_AFTER_END = timedelta(days=30)
+RECYCLED_AFTER_END = timedelta(days=30)
 """From the last event of a parcel that has arrived, come back or been lost, to the first event of
 an answer. What follows an end (a proof of delivery, a late scan) comes within days, and answers
 that still know the delivery begin before it."""
 
-REUSED_AFTER_SILENCE = timedelta(days=120)
+RECYCLED_AFTER_SILENCE = timedelta(days=120)
 """The same for a parcel that never arrived. Couriers forget events after 90 to 120 days: a gap
 shorter than that may lie within one slow journey whose beginning was forgotten."""
 
-MESSAGE_MOST = 1024
-"""Bytes of an error's message."""
+MAX_MESSAGE_BYTES = 1024
 
 EXPIRED_SUBTAG = "Expired_001"
 
 DEFAULTS = Recheck()
-
 
 CLOCKS_APART_US = 1_000_000
 """So far Redis' clock may be ahead of this machine's without being wrong."""
 
 
 class Merged(NamedTuple):
-    """What is to be stored. `past` is a document to be kept aside first, under its own `_id`."""
+    """The document to store. `past`: documents to copy to `tracking_past` first."""
 
     document: Document
     past: tuple[Document, ...] = ()
@@ -88,13 +85,13 @@ def merge(old: Document | None, write: Answer | Failure, recheck: Recheck = DEFA
     if old is not None and write.call.granted_us <= old["observed_us"]:
         return Merged(old)
     content = content_of(write.tracking)
-    if old is not None and _is_reused(old, content):
+    if old is not None and _is_recycled(old, content):
         return Merged(_answered(None, write, content, recheck), (_past(old),))
     return Merged(_answered(old, write, content, recheck))
 
 
 def in_order(old: Document, write: Answer | Failure, now_us: int) -> Document:
-    """Let a write come after what was observed at a time that is still to come.
+    """Make a stored observation older than a write if its time is still to come.
 
     Another Redis granted that call, whose clock was ahead: until that time has come all answers
     would be taken for older ones. Where the write's own grant is to come too, the clocks of this
@@ -137,16 +134,21 @@ def _answered(
 def _failed(old: Document | None, failure: Failure, recheck: Recheck) -> Document:
     at = stored(failure.attempt.at)
     asked_at = granted_at(failure.call)
-    new = None if old else scheduled(blank(failure.call), Tag.PENDING, asked_at, recheck)
-    document = with_attempt(_with_fields(new or dict(old or {}), failure.call), failure.attempt)
+    call = failure.call
+    if old is None:
+        begins = begun(call.request, asked_at, content_of(NOT_FOUND_YET), call.account)
+        document = scheduled(begins, Tag.PENDING, asked_at, recheck)
+    else:
+        document = dict(old)
+    document = with_attempt(_with_fields(document, call), failure.attempt)
     shown = document["error"]
-    overtaken = failure.call.granted_us <= document["observed_us"] or (shown and shown["at"] >= at)
+    overtaken = call.granted_us <= document["observed_us"] or (shown and shown["at"] >= at)
     if not failure.final or overtaken:
         return document
     error = failure.error
     document["error"] = {
         "code": error.code,
-        "message": clean(error.message, MESSAGE_MOST),
+        "message": clean(error.message, MAX_MESSAGE_BYTES),
         "at": at,
     }
     if isinstance(error, InvalidNumber) and document["active"]:
@@ -212,12 +214,12 @@ def _differs(document: Document, content: Document) -> bool:
     return bool(differing)
 
 
-def _is_reused(old: Document, content: Document) -> bool:
+def _is_recycled(old: Document, content: Document) -> bool:
     if not old["checkpoints"] or not content["checkpoints"]:
         return False
     gap = _gap(old["checkpoints"][-1], content["checkpoints"][0])
     ended = old["tag"] != Tag.EXPIRED and not is_active(Tag(old["tag"]), old["subtag"])
-    return gap is not None and gap >= (REUSED_AFTER_END if ended else REUSED_AFTER_SILENCE)
+    return gap is not None and gap >= (RECYCLED_AFTER_END if ended else RECYCLED_AFTER_SILENCE)
 
 
 def _past(old: Document) -> Document:

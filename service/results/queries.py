@@ -1,4 +1,4 @@
-"""Reading the collection `tracking`, for people and for re-checks, and planning these."""
+"""Questions to the collection `tracking`: of people about parcels, of re-checks about due ones."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from pymongo import ASCENDING
 from pymongo.collection import Collection
 
-from service.results.connection import Document
-from service.results.indexes import EPOCH
-from service.results.own_documents import document_id
-from service.results.refused import Refusal, change_each
+from service.results.database import EPOCH, Document, Refusal, change_each
+from service.results.document import document_id
 from tracking.account import MAIN, Account
 from tracking.request import Number, Slug
 
@@ -19,7 +17,7 @@ from tracking.request import Number, Slug
 def find_tracking(
     tracking: Collection[Document], slug: Slug, number: Number, account: Account = MAIN
 ) -> Document | None:
-    """The document that an account has of a parcel, None when there is none."""
+    """Find the document that an account has of a parcel; None when there is none."""
     return tracking.find_one({"_id": document_id(f"{slug}:{number}", account)})
 
 
@@ -44,12 +42,12 @@ def followed_by_several(tracking: Collection[Document]) -> int:
 
 
 def slugs_with_due(tracking: Collection[Document], now: dt.datetime) -> list[object]:
-    """What stands as `slug` of active parcels whose next check is due; None where nothing does."""
+    """List each `slug` of active parcels whose next check is due; None where there is none."""
     return [group["_id"] for group in tracking.aggregate(due_slugs(now))]
 
 
 def due_slugs(now: dt.datetime) -> list[Document]:
-    """Ask for them so that MongoDB leaps from one to the next, past all parcels of each."""
+    """Group them so that MongoDB leaps from one slug to the next, past all parcels of each."""
     return [{"$match": _due(now)}, {"$group": {"_id": "$slug"}}]
 
 
@@ -60,9 +58,9 @@ def due_for_check(
     limit: int,
     but: Sequence[object] = (),
 ) -> list[Document]:
-    """Active parcels of a slug whose next check is due, the longest due first.
+    """List active parcels of a slug whose next check is due, the longest due first.
 
-    `but`: the documents of these names are left out.
+    `but`: the `_id`s of documents to leave out.
     """
     names = ("slug", "tracking_number", "fields", "account", "next_check_at")
     wanted = _due(now) | {"slug": {"$eq": slug}} | ({"_id": {"$nin": but}} if but else {})
@@ -75,7 +73,7 @@ def put_off_checks(
 ) -> list[Refusal]:
     """Move checks that were put on the tube; only those that nobody has moved on since `now`.
 
-    Tells which documents MongoDB refuses: these stay due.
+    Returns what MongoDB refuses: these documents stay due.
     """
     wanted = {"_id": {"$in": names}, "next_check_at": {"$lte": now}}
     return change_each(tracking, wanted, {"$set": {"next_check_at": until}})[1]
@@ -92,10 +90,7 @@ def end_checks(
 def give_up_check(
     tracking: Collection[Document], name: object, now: dt.datetime, why: str
 ) -> list[Refusal]:
-    """Note what is wrong with a document that this service did not write; check it no more.
-
-    Tells if MongoDB refuses that.
-    """
+    """Note what is wrong with a document that this service did not write; check it no more."""
     error = {"code": "bad_document", "message": why, "at": now}
     change = {"$set": {"next_check_at": None, "error": error}}
     return change_each(tracking, {"_id": {"$in": [name]}}, change)[1]

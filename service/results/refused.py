@@ -17,27 +17,22 @@ tries each again, every ten minutes, in the order of `at`.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
 from bson.raw_bson import RawBSONDocument
 from pymongo import ASCENDING, UpdateOne
 from pymongo.collection import Collection
-from pymongo.errors import BulkWriteError, WriteError
 from pymongo.read_concern import ReadConcern
 
-from service.results.connection import Document
-from service.results.failure import faults_in, refuses_writes
-from service.results.forgetting import NEVER, Marks, Parcel
-from service.results.names import REFUSED
+from service.results.database import Document, Refusal
+from service.results.failure import faults_of
+from service.results.forgetting import withdraw, written
 
-TOGETHER_MOST = 300
+BATCH_SIZE = 300
 """Documents that are tried again together."""
 
 Stored = Document | RawBSONDocument
-
-Refusal = tuple[str, str]
-"""The `_id` of a document, and why it is refused."""
 
 
 def insert_each(
@@ -61,13 +56,13 @@ def insert_each(
 
 
 def try_again(home: Collection[Document], forgotten: Collection[Document]) -> int:
-    """Put the longest refused documents of a collection where they belong; tells how many.
+    """Put the longest refused documents of a collection where they belong. Returns how many.
 
     Raises PyMongoError.
     """
     refused = _aside_of(home)
     ours = refused.find({"collection": home.name}).sort("at", ASCENDING)
-    found = list(ours.limit(TOGETHER_MOST))
+    found = list(ours.limit(BATCH_SIZE))
     why = _inserted(home, [each["document"] for each in found])
     now = dt.datetime.now(dt.UTC)
     again = [
@@ -78,54 +73,13 @@ def try_again(home: Collection[Document], forgotten: Collection[Document]) -> in
         refused.bulk_write(again, ordered=False)
     taken = [each for index, each in enumerate(found) if index not in why]
     if taken:
-        _withdraw(home, forgotten, [each["document"] for each in taken])
+        withdraw(home, forgotten, (written(each["document"]) for each in taken))
         refused.delete_many({"_id": {"$in": [each["_id"] for each in taken]}})
     return len(taken)
 
 
-def change_each(
-    collection: Collection[Document],
-    wanted: Document,
-    change: Document,
-    filters: list[Mapping[str, Any]] | None = None,
-) -> tuple[int, list[Refusal]]:
-    """Change documents, asked for by `_id` and more: how many changed, and which are refused.
-
-    One that is refused stays as it is, and ends what MongoDB does in one command: then each is
-    changed alone. Raises PyMongoError.
-    """
-    try:
-        done = collection.update_many(wanted, change, array_filters=filters, hint="_id_")
-    except WriteError as error:
-        if refuses_writes(error):
-            raise
-        names = wanted["_id"]["$in"]
-        alone = [
-            UpdateOne({**wanted, "_id": each}, change, array_filters=filters) for each in names
-        ]
-        try:
-            return collection.bulk_write(alone, ordered=False).modified_count, []
-        except BulkWriteError as faults:
-            refused = faults_in(faults).refused
-            return faults.details["nModified"], [(names[n], why) for n, why in refused.items()]
-    return done.modified_count, []
-
-
-def upsert_each(collection: Collection[Document], changes: Mapping[str, Document]) -> list[Refusal]:
-    """Change documents by `_id`, or make them; tells which are refused. Raises PyMongoError."""
-    names = list(changes)
-    if not names:
-        return []
-    wanted = [UpdateOne({"_id": each}, changes[each], upsert=True) for each in names]
-    try:
-        collection.bulk_write(wanted, ordered=False)
-    except BulkWriteError as error:
-        return [(names[index], why) for index, why in faults_in(error).refused.items()]
-    return []
-
-
 def counted(refused: Collection[Document]) -> dict[str, tuple[int, str]]:
-    """How many documents of each collection are refused, and why the latest was."""
+    """Count the refused documents of each collection, with the newest reason."""
     groups = refused.aggregate(
         [
             {"$sort": {"at": ASCENDING}},
@@ -136,53 +90,32 @@ def counted(refused: Collection[Document]) -> dict[str, tuple[int, str]]:
     return {each["_id"]: (each["count"], each["why"]) for each in groups}
 
 
-def forget_refused(refused: Collection[Document], parcel: Parcel) -> int:
-    """Delete what is kept of a parcel; tells how many."""
-    named = {"document.slug": parcel.slug, "document.number": parcel.number}
-    return refused.delete_many(named).deleted_count
-
-
 def _aside_of(home: Collection[Document]) -> Collection[Document]:
-    return home.database.get_collection(REFUSED, write_concern=home.write_concern)
-
-
-def _withdraw(
-    home: Collection[Document], forgotten: Collection[Document], documents: Sequence[Document]
-) -> None:
-    """Delete again what was forgotten meanwhile: `forget` makes its mark before it deletes."""
-    parcels = {each["_id"]: f"{each['slug']}:{each['number']}" for each in documents}
-    marks = Marks(forgotten).of(set(parcels.values()))
-    for each in documents:
-        began = each.get("admitted_at") or each["at"]
-        if began.timestamp() * 1_000_000 <= marks.get(parcels[each["_id"]], NEVER):
-            home.delete_one({"_id": each["_id"]})
+    return home.database.get_collection("refused", write_concern=home.write_concern)
 
 
 def _lacking(
-    home: Collection[Document],
-    refused: Collection[Document],
-    documents: Sequence[Stored],
+    home: Collection[Document], refused: Collection[Document], documents: Sequence[Stored]
 ) -> list[Stored]:
     names = [each["_id"] for each in documents]
-    durable = ReadConcern("majority")
-    there = home.with_options(read_concern=durable).find({"_id": {"$in": names}}, {"_id": 1})
-    kept = {_name(home, name): name for name in names}
-    aside = refused.with_options(read_concern=durable).find(
-        {"_id": {"$in": list(kept)}}, {"_id": 1}
-    )
-    known = {each["_id"] for each in there} | {kept[each["_id"]] for each in aside}
-    return [each for each in documents if each["_id"] not in known]
+    there, aside = _durable(home, names), _durable(refused, [_name(home, each) for each in names])
+    return [
+        each
+        for each, name in zip(documents, names, strict=True)
+        if name not in there and _name(home, name) not in aside
+    ]
+
+
+def _durable(collection: Collection[Document], names: Sequence[str]) -> set[str]:
+    """Find those of `_id`s that a majority has."""
+    durable = collection.with_options(read_concern=ReadConcern("majority"))
+    return {each["_id"] for each in durable.find({"_id": {"$in": names}}, {"_id": 1})}
 
 
 def _inserted(collection: Collection[Document], documents: Sequence[Stored]) -> dict[int, str]:
-    """Insert; tells which are refused, and why."""
-    if not documents:
-        return {}
-    try:
-        collection.insert_many(documents, ordered=False)
-    except BulkWriteError as error:
-        return faults_in(error).refused
-    return {}
+    """Insert documents. Returns the reason of each that is refused, by its index."""
+    insert = partial(collection.insert_many, documents, ordered=False)
+    return faults_of(insert).refused if documents else {}
 
 
 def _kept(home: Collection[Document], document: Stored, why: str) -> Document:

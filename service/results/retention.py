@@ -1,4 +1,4 @@
-"""Retention: what is older than its setting allows goes, a few documents at a time, by an index.
+"""Retention: purges what is older than its setting allows, a few documents at a time, by an index.
 
 ========== ============================ ============================================================
 kind       setting                      old is
@@ -20,50 +20,23 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import pymongo
 from pymongo.collection import Collection
 
-from service.results.connection import Document
-from service.results.indexes import HAS_EXCERPT
-from service.results.names import Names
-from service.results.refused import change_each
+from service.results.database import HAS_EXCERPT, Collections, Document, Names, change_each
 
-TOGETHER_MOST = 500
+BATCH_SIZE = 500
 """Documents of one batch: MongoDB is busy with them for some ten milliseconds."""
 
 REST = 19.0
 """A batch is followed by a rest that lasts so many times as long: others have their turn."""
 
 
-class Stores(Protocol):
-    """The collections that hold what ends."""
-
-    @property
-    def operations(self) -> Collection[Document]:
-        """Of `operations`."""
-
-    @property
-    def dead(self) -> Collection[Document]:
-        """Of dead requests."""
-
-    @property
-    def unreadable(self) -> Collection[Document]:
-        """Of answers that could not be read."""
-
-    @property
-    def tracking(self) -> Collection[Document]:
-        """Of results."""
-
-    @property
-    def past(self) -> Collection[Document]:
-        """Of earlier parcels."""
-
-
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What of one collection is old. `change`: what is done instead of deleting it."""
+    """A kind of document that has an end. `change`: what is done instead of deleting it."""
 
     name: str
     collection: Collection[Document]
@@ -72,8 +45,8 @@ class Kind:
     filters: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def kinds(stores: Stores, names: Names, now: dt.datetime) -> Iterator[Kind]:
-    """All kinds that have an end."""
+def kinds(stores: Collections, names: Names, now: dt.datetime) -> Iterator[Kind]:
+    """List all kinds that have an end."""
 
     def before(days: int) -> dt.datetime:
         return now - dt.timedelta(days=days)
@@ -101,9 +74,9 @@ def _excerpts(collection: Collection[Document], before: dt.datetime) -> Kind:
 
 
 def purge_some(kind: Kind) -> tuple[int, bool]:
-    """Purge a batch at most: how many it was, whether there may be more. Raises PyMongoError."""
-    found = kind.collection.find(kind.old, {"_id": 1}, limit=TOGETHER_MOST)
-    names = [each["_id"] for each in found.batch_size(TOGETHER_MOST)]
+    """Purge one batch. Returns how many, and whether there may be more. Raises PyMongoError."""
+    found = kind.collection.find(kind.old, {"_id": 1}, limit=BATCH_SIZE)
+    names = [each["_id"] for each in found.batch_size(BATCH_SIZE)]
     if not names:
         return 0, False
     # Asked once more: what somebody has changed meanwhile is not old any more. By `_id`: with the
@@ -114,10 +87,10 @@ def purge_some(kind: Kind) -> tuple[int, bool]:
     else:
         count, _ = change_each(kind.collection, wanted, kind.change, kind.filters or None)
     # None of them: they are refused, and would be found again at once.
-    return count, count > 0 and len(names) == TOGETHER_MOST
+    return count, count > 0 and len(names) == BATCH_SIZE
 
 
 def count_old(kind: Kind) -> int:
-    """How many are old; of millions that takes seconds. Raises PyMongoError."""
+    """Count what is old; of millions that takes seconds. Raises PyMongoError."""
     with pymongo.timeout(None):
         return kind.collection.count_documents(kind.old)

@@ -1,4 +1,4 @@
-"""The rules of every line: config.toml's, and over them what operators set while workers run.
+"""The rules of each line: those of config.toml, and over them what operators set meanwhile.
 
 The collection `limits` holds one document, so that a change is there whole or not at all:
 
@@ -25,7 +25,7 @@ from pymongo.collection import Collection
 from limits.rules import Rules, RulesOf
 from service.config.schema import SlugLimits
 from service.observe.log import emit_unexpected
-from service.results.connection import Document
+from service.results.database import Document
 from tracking.line import Line
 
 SETTABLE = ("per_second", "concurrent", "per_hour", "per_day")
@@ -42,14 +42,14 @@ _ID = {"_id": "limits"}
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """All that is set over config.toml, by slug, and its revision."""
+    """The limits that are set over config.toml, by slug, and their revision."""
 
     revision: int = 0
     slugs: Mapping[str, Own] = field(default_factory=dict)
 
 
 class RuleBook:
-    """The rules that one process goes by; implements `limits.rules.Revisions`."""
+    """The rules by which one process calls; implements `limits.rules.Revisions`."""
 
     def __init__(self, plain_of: RulesOf, read: Callable[[], Awaitable[Changes]]) -> None:
         """`plain_of`: where nothing is set. `read` reads what is set now; raises ResultsDown."""
@@ -60,7 +60,7 @@ class RuleBook:
         self._rules: dict[Line, tuple[Rules, Rules]] = {}
 
     def rules_of(self, line: Line) -> Rules:
-        """The rules of a line; the same object until they are others, or learned again."""
+        """Find the rules of a line; the same object until they are others, or learned again."""
         plain, known = self._plain_of(line), self._rules.get(line)
         if known is None or known[0] is not plain:
             own: Any = self._changes.slugs.get(line, {})
@@ -68,13 +68,13 @@ class RuleBook:
         return known[1]
 
     async def learn(self) -> None:
-        """Go by what is set now. Raises ResultsDown."""
+        """Read the limits that are set now, and go by them. Raises ResultsDown."""
         self._changes = await self._read()
         self.revision, self._rules = self._changes.revision, {}
 
 
 def read_changes(limits: Collection[Document]) -> Changes:
-    """Read what is set. An entry that somebody wrote by hand and that cannot hold is left out."""
+    """Read the limits that are set. An entry that cannot hold is left out: a person wrote it."""
     return _changes_in(limits.find_one(_ID) or {})
 
 
@@ -92,7 +92,7 @@ def reset_limits(limits: Collection[Document], slug: str, names: Iterable[str] =
 
 
 def checked(values: Own) -> Own:
-    """Return what may be set. Raises ValueError, worded for who asked."""
+    """Check limits that somebody wants to set. Raises ValueError, worded for that person."""
     for name, value in values.items():
         if name not in SETTABLE:
             raise ValueError(f"{name!r} is no limit to be set: {', '.join(SETTABLE)} are")

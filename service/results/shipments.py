@@ -1,4 +1,4 @@
-"""The collection `shipments`: what accounts say of parcels, in AfterShip's words.
+"""The collection `shipments`: an account's own words about a parcel, under AfterShip's names.
 
 ============ =======================================================================================
 member       is
@@ -33,16 +33,15 @@ from pymongo import DESCENDING
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
-from service.results.connection import Document
-from service.results.forgetting import Parcel
-from service.results.own_documents import document_id, parcel_in
+from service.results.database import Collections, Document
+from service.results.document import document_id, parcel_in
 from tracking.account import MAIN, NAME, Account, account_and_id, operation_id
 from tracking.request import Origin
 
 RETURNING = ("Exception_010", "Exception_011")
 """Subtags of a parcel that goes back to its sender, and of one that came back."""
 
-COUNTED_MOST = 10_000
+MAX_COUNT = 10_000
 """Beyond so many nobody counts: it would take as long as to read them all."""
 
 SEARCHED = (
@@ -66,7 +65,7 @@ class Exists(Exception):
 
 
 class Position(NamedTuple):
-    """Where a page ends: the shipment that was its last."""
+    """The last shipment of a page, after which the next page begins."""
 
     created_at: datetime
     name: str
@@ -74,7 +73,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which shipments of an account are wanted; what is empty or None does not matter.
+    """Filters for the shipments of an account; an empty one or None matches all.
 
     `texts` are values that a member must have one of; a member of `words` may be a list.
     """
@@ -89,7 +88,7 @@ class Filters:
 
 
 def make_indexes(shipments: Collection[Document]) -> None:
-    """Make what is missing. Repeating it changes nothing. Raises PyMongoError."""
+    """Make missing indexes. Repeating it changes nothing. Raises PyMongoError."""
     # Over millions of documents this takes longer than any other operation may.
     with pymongo.timeout(None):
         shipments.create_index(
@@ -100,7 +99,7 @@ def make_indexes(shipments: Collection[Document]) -> None:
 
 
 def add(shipments: Collection[Document], document: Document) -> None:
-    """Insert one. Raises Exists, PyMongoError."""
+    """Insert a shipment. Raises Exists, PyMongoError."""
     try:
         shipments.insert_one(document)
     except DuplicateKeyError as error:
@@ -108,46 +107,41 @@ def add(shipments: Collection[Document], document: Document) -> None:
         raise Exists(same_id="_id" in pattern) from error
 
 
-def find(shipments: Collection[Document], parcels: str, wanted: Document) -> Document | None:
-    """Find one of an account that is not deleted, with its document as `stored`; see `steps`.
+def find(stores: Collections, wanted: Document) -> Document | None:
+    """Find a shipment that is not deleted, with its parcel's document as `stored`; see `steps`.
 
-    `parcels` names the collection of parcels. Raises PyMongoError.
+    Raises PyMongoError.
     """
-    joined = steps(parcels, wanted["account"])
-    found = shipments.aggregate([{"$match": wanted | {"deleted": False}}, *joined])
+    joined = steps(stores, wanted["account"])
+    found = stores.shipments.aggregate([{"$match": wanted | {"deleted": False}}, *joined])
     return next(iter(found), None)
 
 
 def page(
-    shipments: Collection[Document],
-    parcels: str,
-    filters: Filters,
-    most: int,
-    after: Position | None,
+    stores: Collections, filters: Filters, most: int, after: Position | None
 ) -> list[Document]:
     """List shipments as `find` does, the newest first, `after` a position. Raises PyMongoError."""
     own, whole = conditions(filters)
     if after:
         own = {"$and": [own, _older(after)]}
     order = {"$sort": {"created_at": DESCENDING, "_id": DESCENDING}}
-    least: list[Document] = [{"$match": own}, order]
-    joined = steps(parcels, filters.account)
-    rest = [*joined, {"$match": whole}] if whole else []
-    return list(shipments.aggregate([*least, *rest, {"$limit": most}, *([] if whole else joined)]))
+    joined, limit = steps(stores, filters.account), {"$limit": most}
+    rest = [*joined, {"$match": whole}, limit] if whole else [limit, *joined]
+    return list(stores.shipments.aggregate([{"$match": own}, order, *rest]))
 
 
-def count(shipments: Collection[Document], parcels: str, filters: Filters) -> int:
-    """Count shipments, up to COUNTED_MOST. Raises PyMongoError."""
+def count(stores: Collections, filters: Filters) -> int:
+    """Count shipments, up to MAX_COUNT. Raises PyMongoError."""
     own, whole = conditions(filters)
-    rest = [*steps(parcels, filters.account), {"$match": whole}] if whole else []
-    counted = [{"$match": own}, *rest, {"$limit": COUNTED_MOST}, {"$count": "total"}]
-    return next((each["total"] for each in shipments.aggregate(counted)), 0)
+    rest = [*steps(stores, filters.account), {"$match": whole}] if whole else []
+    counted = [{"$match": own}, *rest, {"$limit": MAX_COUNT}, {"$count": "total"}]
+    return next((each["total"] for each in stores.shipments.aggregate(counted)), 0)
 
 
 def change(
     shipments: Collection[Document], wanted: Document, made: Document | list[Document]
 ) -> bool:
-    """Change one that is not deleted; tells whether there was one. Raises Exists, PyMongoError."""
+    """Change a shipment that is not deleted. False: there is none. Raises Exists, PyMongoError."""
     try:
         return shipments.update_one(wanted | {"deleted": False}, made).matched_count > 0
     except DuplicateKeyError as error:
@@ -155,18 +149,18 @@ def change(
 
 
 def asked_as(name: str) -> str:
-    """How the ids of the operations begin that the shipment of this `_id` asked for."""
+    """Make the prefix of ids of operations for which the shipment of this `_id` asked."""
     account, identity = account_and_id(name)
     return operation_id(account, f"shipment-{identity}.")
 
 
-def let_go(
+def no_longer_followed(
     shipments: Collection[Document], operations: Collection[Document], names: Sequence[str]
 ) -> list[str]:
-    """Name those of documents whose accounts do not follow the parcel any more.
+    """Select the documents whose account does not follow the parcel any more.
 
-    These have shipments, each completed or deleted, and asked for it by nothing but these: as far
-    as operations are kept. Raises PyMongoError.
+    Such an account has shipments of it, each completed or deleted, and no operation that is kept
+    asked for it otherwise. Raises PyMongoError.
     """
     said: dict[str, list[Document]] = {}
     parcels = list(map(parcel_in, names))
@@ -183,7 +177,7 @@ def let_go(
 
 
 def _asked_otherwise(own: Sequence[Document]) -> Document:
-    """Ask for operations of the account of these shipments that none of them asked for."""
+    """Ask for operations of their account for which none of these shipments asked."""
     slug, _, number = own[0]["parcel"].partition(":")
     account, _ = account_and_id(own[0]["_id"])
     theirs = "|".join(re.escape(asked_as(each["_id"])) for each in own)
@@ -193,14 +187,8 @@ def _asked_otherwise(own: Sequence[Document]) -> Document:
     return asked | {"id": {"$regex": f"^{account}/", "$not": re.compile(f"^(?:{theirs})")}}
 
 
-def forget_parcel(shipments: Collection[Document], parcel: Parcel) -> int:
-    """Delete all of a parcel that were made until it was forgotten; tells how many."""
-    wanted = {"parcel": parcel.name, "created_at": {"$lte": parcel.at}}
-    return shipments.delete_many(wanted).deleted_count
-
-
-def leave(shipments: Collection[Document], account: Account, at: datetime) -> int:
-    """Mark all of an account as deleted, with what it said of them; tells how many."""
+def delete_of_account(shipments: Collection[Document], account: Account, at: datetime) -> int:
+    """Mark the shipments of an account as deleted, and drop its words. Returns how many."""
     wanted = {"account": account, "deleted": False}
     return shipments.update_many(wanted, deletion(at)).modified_count
 
@@ -229,14 +217,14 @@ def conditions(filters: Filters) -> tuple[Document, Document]:
     return own, whole
 
 
-def steps(parcels: str, account: Account) -> list[Document]:
+def steps(stores: Collections, account: Account) -> list[Document]:
     """Add its account's document as `stored`, and what follows from both: `tag`, `changed_at`."""
     own = {"$set": {"stored": {"$concat": ["$parcel", document_id("", account)]}}}
     return [
         *([] if account == MAIN else [own]),
         {
             "$lookup": {
-                "from": parcels,
+                "from": stores.tracking.name,
                 "localField": "parcel" if account == MAIN else "stored",
                 "foreignField": "_id",
                 "as": "stored",

@@ -1,4 +1,4 @@
-"""The collection `unreadable`: a number's newest answer that could not be read, until a fix.
+"""The collection `unreadable`: the last unparsable answer of each number, kept for `reparse`.
 
 ============== =====================================================================================
 member         is
@@ -21,32 +21,40 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from bson import Int64
 from pymongo import ASCENDING, UpdateOne
 from pymongo.collection import Collection
-from pymongo.errors import BulkWriteError
 
-from service.results.bulk import BulkWriter
-from service.results.connection import Document
-from service.results.document import Answer, clean, granted_at, name_of, stored
-from service.results.failure import faults_in
-from service.results.forgetting import Marks
-from service.results.own_documents import fields_in, whose
-from tracking.account import MAIN, Account
+from service.results.connection import Marks
+from service.results.database import Document, Refusal
+from service.results.document import (
+    Answer,
+    body_in,
+    clean,
+    fields_in,
+    granted_at,
+    name_of,
+    stored,
+    text_of,
+    whose,
+)
+from service.results.failure import faults_of
+from tracking.account import MAIN
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Tracking
 from tracking.errors import NotStarted, Unread
 from tracking.line import line_of
 from tracking.request import Number, Slug, TrackingRequest
 
-TEXT_MOST = 1024
+MAX_TEXT_BYTES = 1024
 """Bytes of a message, and of a header's value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """An answer, kept for the account of a call; `attempted_at` is that of its attempt."""
+class UnreadAnswer:
+    """An answer that its courier's module could not read; `attempted_at`: `at` of its attempt."""
 
     call: Call
     unread: Unread
@@ -54,29 +62,25 @@ class Kept:
     message: str
 
 
-def keep(
-    unreadable: Collection[Document], answers: Sequence[Kept], marks: Marks
-) -> list[tuple[str, str]]:
+def keep_unread(
+    unreadable: Collection[Document], marks: Marks, answers: Sequence[UnreadAnswer]
+) -> list[Refusal]:
     """Keep answers, each unless a newer one about its number is kept. May be repeated.
 
-    What was asked before its parcel was forgotten is dropped, and so is what MongoDB refuses: the
-    `_id` of that is returned, and why. Its attempt keeps the beginning.
+    What was asked before its parcel was forgotten is dropped, and so is what MongoDB refuses, which
+    is returned: the attempt in `tracking` keeps the beginning.
     """
     kept = marks.left_of(answers)
     if not kept:
         return []
-    try:
-        writes = [UpdateOne(*_newest(each), upsert=True) for each in kept]
-        unreadable.bulk_write(writes, ordered=False)
-    except BulkWriteError as error:
-        # Of one that is known a newer one is there, which the filter did not find.
-        refused = faults_in(error).refused
-        return [(name_of(kept[index].call), why) for index, why in refused.items()]
-    return []
+    writes = [UpdateOne(*_newest(each), upsert=True) for each in kept]
+    # Of a known answer a newer one is there, which the filter did not find.
+    refused = faults_of(partial(unreadable.bulk_write, writes, ordered=False)).refused
+    return [(name_of(kept[index].call), why) for index, why in refused.items()]
 
 
-def each(unreadable: Collection[Document], slug: str | None = None) -> Iterator[Document]:
-    """The kept answers, oldest first, of one courier or of all; one by one, as they are large."""
+def kept_answers(unreadable: Collection[Document], slug: str | None = None) -> Iterator[Document]:
+    """List kept answers, oldest first, of a courier or of all; one by one, as they are large."""
     wanted = {} if slug is None else {"slug": {"$eq": slug}}
     names = [found["_id"] for found in unreadable.find(wanted, {"_id": 1}).sort("at", ASCENDING)]
     for name in names:
@@ -86,45 +90,34 @@ def each(unreadable: Collection[Document], slug: str | None = None) -> Iterator[
 
 
 def unread_of(document: Document) -> Unread:
-    """Read a kept answer back. Raises KeyError, TypeError for one that no worker wrote."""
-    body = document["body"]
+    """Read a kept answer back. Raises KeyError, TypeError for a document that no worker wrote."""
     return Unread(
         number=document["asked"],
         status=document["status"],
         headers=document["headers"],
-        body=body.encode() if isinstance(body, str) else bytes(body),
+        body=body_in(document),
         cut=document["cut"],
     )
 
 
-def save(writer: BulkWriter, document: Document, tracking: Tracking) -> None:
-    """Store what was read out of a kept answer, as the observation it was.
-
-    A newer observation stays. Raises the errors of `BulkWriter.write`, and UnreadableAnswer.
-    """
+def answer_in(document: Document, tracking: Tracking) -> Answer:
+    """Make the `Answer` of a kept answer that could be read: the observation that it was."""
     slug, number = Slug(document["slug"]), Number(document["number"])
     request = TrackingRequest(slug, number, number, fields=fields_in(document))
-    call = past_call(request, document.get("account", MAIN), int(document["observed_us"]))
+    granted_us, account = int(document["observed_us"]), document.get("account", MAIN)
+    since = granted_us / 1_000_000
+    call = Call("past", line_of(request), request, _Spent(), granted_us, since, account=account)
     # The attempt is that of the failed reading: it stands in the document already.
     outcome = "answered" if tracking.checkpoints else "not_found"
-    attempt = Attempt(document["attempted_at"], outcome, 0, document["status"])
-    for error in writer.write([Answer(call, tracking, attempt)]):
-        if error is not None:
-            raise error
+    return Answer(call, tracking, Attempt(document["attempted_at"], outcome, 0, document["status"]))
 
 
-def past_call(request: TrackingRequest, account: Account, granted_us: int) -> Call:
-    """Make a call that is over, of which only this much is known."""
-    since = granted_us / 1_000_000
-    return Call("past", line_of(request), request, _Spent(), granted_us, since, account=account)
-
-
-def forget(unreadable: Collection[Document], read: Document) -> None:
-    """Delete an answer that was read, unless a newer one has taken its place."""
+def delete_read(unreadable: Collection[Document], read: Document) -> None:
+    """Delete a kept answer that was read, unless a newer one has taken its place."""
     unreadable.delete_one({name: read[name] for name in ("_id", "observed_us")})
 
 
-def _newest(kept: Kept) -> tuple[Document, Mapping[str, Document]]:
+def _newest(kept: UnreadAnswer) -> tuple[Document, Mapping[str, Document]]:
     """Ask for the document unless it is newer, and tell what to make of it."""
     request, unread = kept.call.request, kept.unread
     members = {
@@ -132,10 +125,10 @@ def _newest(kept: Kept) -> tuple[Document, Mapping[str, Document]]:
         "number": request.number,
         "asked": unread.number,
         "status": unread.status,
-        "headers": {name: clean(value, TEXT_MOST) for name, value in unread.headers.items()},
-        "body": _text(unread.body),
+        "headers": {name: clean(value, MAX_TEXT_BYTES) for name, value in unread.headers.items()},
+        "body": text_of(unread.body),
         "cut": unread.cut,
-        "message": clean(kept.message, TEXT_MOST),
+        "message": clean(kept.message, MAX_TEXT_BYTES),
         "at": granted_at(kept.call),
         "attempted_at": stored(kept.attempted_at),
         "observed_us": Int64(kept.call.granted_us),
@@ -143,14 +136,6 @@ def _newest(kept: Kept) -> tuple[Document, Mapping[str, Document]]:
     older = {"_id": name_of(kept.call), "observed_us": {"$lte": Int64(kept.call.granted_us)}}
     members |= {"fields": dict(request.fields)} if request.fields else {}
     return older, {"$set": members | whose(kept.call.account)}
-
-
-def _text(body: bytes) -> str | bytes:
-    """Text where it is text, for people; the bytes as they came where it is not."""
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
-        return body
 
 
 class _Spent:

@@ -15,11 +15,9 @@ from functools import partial
 from limits.archive import DAY_MS, Archived, Ended, ToArchive
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
-from service.results.connection import Document, Store, patiently
-from service.results.mirror import close
-from service.results.names import OPERATIONS
-from service.results.operations import Unreadable, keep, read_ended
-from service.results.refused import Refusal
+from service.results.connection import Store, patiently
+from service.results.database import Document, Refusal, log_refused
+from service.results.operations import NotArchivable, archive_ended, close_open, read_ended
 from tracking.errors import AWAY, LimitsBroken, ResultsDown
 
 PERIOD_SECONDS = 5.0
@@ -77,13 +75,12 @@ class Archiver:
             return None
         doubted, self._doubted = self._doubted, True
         archive = partial(self._archive, given, doubted=doubted)
-        told = await self._store.keep(patiently, CONFIRM_SECONDS, archive)
+        told = await self._store.in_background(patiently, CONFIRM_SECONDS, archive)
         reported, unstorable, aside = told
         self._doubted = False
         for identity, why in unstorable:
             emit(Event.NOT_ARCHIVED, operation=identity, error=why)
-        for name, why in aside:
-            emit(Event.REFUSED_DOCUMENT, collection=OPERATIONS, document=name, error=why)
+        log_refused(self._store.operations, aside)
         self._reported = reported
         return None if len(given) < TOGETHER_MOST else -1.0
 
@@ -100,7 +97,7 @@ class Archiver:
         for each in given:
             try:
                 document, archived = read_ended(each)
-            except Unreadable as error:
+            except NotArchivable as error:
                 # Nobody can do anything with it; it must not hold up the others for ever.
                 document, archived = None, Archived(each, DAY_MS)
                 unstorable.append((each.id, str(error)))
@@ -108,7 +105,7 @@ class Archiver:
             if document is not None:
                 documents.append(document)
         store = self._store
-        more, aside = keep(store.operations, store.forgotten, documents, doubted=doubted)
+        more, aside = archive_ended(store, documents, doubted=doubted)
         if self._mirrored:
-            close(store.operations, [each.id for each in given], documents)
+            close_open(store.operations, [each.id for each in given], documents)
         return reported, unstorable + more, aside

@@ -16,9 +16,9 @@ from itertools import islice
 
 from pymongo.collection import Collection
 
-from service.results.connection import Document, Store
+from service.results.connection import Store
+from service.results.database import Document, Names
 from service.results.dead import is_about, records_of
-from service.results.names import Names
 from service.results.refused import try_again
 from service.results.retention import REST, kinds, purge_some
 from service.tubes.blocking import delete_old_buried
@@ -57,16 +57,16 @@ class Purge:
         """
         store = self._store
         for home in (store.operations, store.dead):
-            await store.keep(try_again, home, store.forgotten)
+            await store.in_background(try_again, home, store.forgotten)
         for kind in kinds(self._store, self._names, dt.datetime.now(dt.UTC)):
             more = True
             while more:
                 began = time.monotonic()
-                _, more = await self._store.keep(purge_some, kind)
+                _, more = await self._store.in_background(purge_some, kind)
                 await asyncio.sleep(REST * (time.monotonic() - began) if more else 0.0)
         for server in self._servers:
             with suppress(TubesDown):
-                await self._store.keep(self._delete_jobs, server)
+                await self._store.in_background(self._delete_jobs, server)
 
     def _delete_jobs(self, server: str) -> None:
         old = old_jobs(server, self._store.dead, self._names.dead_keep_days)

@@ -1,4 +1,6 @@
-"""Active parcels are looked at again: what is due goes onto the tube as an AUTOMATIC request.
+"""Re-checks: puts an AUTOMATIC request for each active parcel whose next check is due.
+
+`service/results/recheck_policy.py` decides when a check is due.
 
 Put first, put off afterwards: a worker that vanishes in between leaves the check due, and the
 request's id, made of parcel and due time, keeps a second put from being a second operation.
@@ -22,7 +24,8 @@ from typing import Any, Protocol
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.results.connection import Store
-from service.results.own_documents import fields_in
+from service.results.database import Refusal, log_refused
+from service.results.document import fields_in
 from service.results.queries import (
     due_for_check,
     end_checks,
@@ -30,8 +33,7 @@ from service.results.queries import (
     put_off_checks,
     slugs_with_due,
 )
-from service.results.refused import Refusal
-from service.results.shipments import let_go
+from service.results.shipments import no_longer_followed
 from service.tubes.envelope import decode_request, encode_request
 from service.tubes.put_servers import Putter
 from tracking.account import MAIN, parse_account
@@ -106,7 +108,8 @@ class Recheck:
 
     async def _due(self, moment: dt.datetime, room: dict[str, int]) -> list[dict[str, Any]]:
         """Find those of one round. `room`: what each courier takes yet in this look."""
-        slugs = await self._store.read(slugs_with_due, self._store.tracking, moment)
+        read = self._store.on_reader
+        slugs = await read(slugs_with_due, self._store.tracking, moment)
         # A slug that is no text is no courier that is gone, but a document to be reported.
         ours = [slug for slug in slugs if not isinstance(slug, str) or slug in self._slugs]
         share = max(SHARE_LEAST, ROUND_MOST // max(1, len(ours)))
@@ -114,12 +117,12 @@ class Recheck:
         found, but = [], [name for name, _ in self._refused.values()]
         for slug in ours:
             if not isinstance(slug, str):
-                found += await self._store.read(_due_checks, self._store, slug, moment, share, but)
+                found += await read(_due_checks, self._store, slug, moment, share, but)
                 continue
             if slug not in room:
                 room[slug] = await self._room(Slug(slug))
             if most := min(share, room[slug]):
-                some = await self._store.read(_due_checks, self._store, slug, moment, most, but)
+                some = await read(_due_checks, self._store, slug, moment, most, but)
                 room[slug] -= len(some)
                 found += some
         return found
@@ -137,7 +140,7 @@ class Recheck:
     async def _put(self, documents: Sequence[dict[str, Any]], moment: dt.datetime) -> int:
         requests, names, ended = [], [], []
         for document in documents:
-            if document["let_go"]:
+            if document["unfollowed"]:
                 ended.append(document["_id"])
                 continue
             try:
@@ -146,35 +149,34 @@ class Recheck:
             except (MalformedJob, TypeError, ValueError) as error:
                 await self._give_up(document["_id"], moment, error)
         await self._putter.put_rechecks(requests)
-        tracking = self._store.tracking
-        stay = await self._store.run(put_off_checks, tracking, names, moment, moment + PUT_OFF)
+        tracking, until = self._store.tracking, moment + PUT_OFF
+        stay = await self._store.on_writer(put_off_checks, tracking, names, moment, until)
         if ended:
-            stay += await self._store.run(end_checks, tracking, ended, moment)
+            stay += await self._store.on_writer(end_checks, tracking, ended, moment)
         self._leave(stay, moment)
         return len(names)
 
     async def _give_up(self, name: object, moment: dt.datetime, error: Exception) -> None:
         why = error.detail if isinstance(error, MalformedJob) else str(error)
-        stay = await self._store.run(give_up_check, self._store.tracking, name, moment, why)
+        stay = await self._store.on_writer(give_up_check, self._store.tracking, name, moment, why)
         emit(Event.BAD_DOCUMENT, document=str(name), error=why)
         self._leave(stay, moment)
 
     def _leave(self, refused: Sequence[Refusal], moment: dt.datetime) -> None:
         """Pass over for an hour what would else be due at once again."""
-        for name, why in refused:
+        for name, _ in refused:
             self._refused[str(name)] = (name, moment + PUT_OFF)
-            collection = self._store.tracking.name
-            emit(Event.REFUSED_DOCUMENT, collection=collection, document=str(name), error=why)
+        log_refused(self._store.tracking, refused)
 
 
 def _due_checks(
     store: Store, slug: object, moment: dt.datetime, most: int, but: Sequence[object]
 ) -> list[dict[str, Any]]:
-    """Find checks that are due; `let_go` says whether nobody follows the parcel any more."""
+    """Find checks that are due; `unfollowed`: nobody follows the parcel any more."""
     found = due_for_check(store.tracking, slug, moment, most, but)
     names = [each["_id"] for each in found if isinstance(each["_id"], str)]
-    gone = let_go(store.shipments, store.operations, names) if names else []
-    return [each | {"let_go": each["_id"] in gone} for each in found]
+    gone = no_longer_followed(store.shipments, store.operations, names) if names else []
+    return [each | {"unfollowed": each["_id"] in gone} for each in found]
 
 
 def check_of(document: dict[str, Any], moment: dt.datetime) -> TrackingRequest:

@@ -9,11 +9,10 @@ import asyncio
 import random
 
 from limits.admin.statistics import Tallies
-from service.observe.events import Event
-from service.observe.log import emit, emit_unexpected
+from service.observe.log import emit_unexpected
 from service.results.connection import Store
-from service.results.days import save_days
-from service.results.names import STATISTICS
+from service.results.database import log_refused
+from service.results.statistics import save_days
 from tracking.errors import AWAY, LimitsBroken, LimitsDown
 
 PERIOD_SECONDS = 10.0
@@ -61,7 +60,6 @@ class Tallying:
         """Make the spans of now and of all since the last time. Raises LimitsDown, ResultsDown."""
         made = await self._tallies.make_spans()
         if made.days:
-            refused = await self._store.keep(save_days, self._store.statistics, made.days)
-            for name, why in refused:
-                emit(Event.REFUSED_DOCUMENT, collection=STATISTICS, document=name, error=why)
+            days = self._store.statistics
+            log_refused(days, await self._store.in_background(save_days, days, made.days))
             await self._tallies.kept(made)

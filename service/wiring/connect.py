@@ -41,8 +41,8 @@ from service.observe.log import emit
 from service.preflight.judgement import Finding, Grade, Refused, insist
 from service.preflight.survey import Look, survey, vet_redis
 from service.results.connection import Store
+from service.results.database import names_of
 from service.results.failure import is_lasting, mongodb_down
-from service.results.names import names_of
 from service.results.rulebook import RuleBook, read_changes
 from service.tubes.put_servers import Putter
 from service.wiring.lines import AllLines, CourierLines, Works, resume_where_changed
@@ -85,7 +85,7 @@ async def connect(config: Config, closing: AsyncExitStack, others: Works = ()) -
     async with open_redis(redis_address(config)) as unchecked:
         await _preflight(config, unchecked, store)
     who = WorkerInfo(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3))
-    book = RuleBook(lines.rules_of, lambda: store.read(read_changes, store.limits))
+    book = RuleBook(lines.rules_of, lambda: store.on_reader(read_changes, store.limits))
     limiter = _limiter(config, redis, _policy(config, who, lines, book), book, _vetting(config))
     closing.push_async_callback(limiter.close)
     await keep_trying(lambda: _prepared(store))

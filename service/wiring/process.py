@@ -19,7 +19,7 @@ from service.config.per_slug import silence_seconds
 from service.config.schema import Config
 from service.observe.background import Background
 from service.results.connection import Store
-from service.results.names import names_of
+from service.results.database import names_of
 from service.upkeep.archiver import Archiver
 from service.upkeep.purge import Purge
 

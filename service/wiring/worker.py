@@ -30,9 +30,9 @@ from service.observe.log import emit
 from service.ports import Job, Work
 from service.preflight.judgement import Refused
 from service.preflight.survey import watch
-from service.results.code_counts import CodeCounts
 from service.results.dead import Dead
-from service.results.mirror import Mirror
+from service.results.operations import Mirror
+from service.results.statistics import CodeCounts
 from service.results.trackings import Trackings
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_request, line_in, request_in
 from service.tubes.held import HELD_MOST, ReservedJob, Source

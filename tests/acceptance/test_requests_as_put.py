@@ -16,7 +16,7 @@ from plant import Plant
 from running_worker import until
 
 from service.results.connection import Store
-from service.results.names import Names
+from service.results.database import Names
 from service.tubes.put_servers import Putter
 from service.upkeep.recheck import Recheck
 from tracking.request import Slug

@@ -11,7 +11,7 @@ from command_line import Run
 
 from limits import keys
 from service.cli.stats import columns_for
-from service.results.days import save_days
+from service.results.statistics import save_days
 from tracking.tally import Day, tally_of
 
 FIELDS = {"SUCCESS 100 250": 8, "ERROR 2500 1000": 1, "lost - 60000": 1, "malformed": 2}

@@ -14,7 +14,7 @@ from devstack.servers import Server
 from limits.archive import Ended
 from limits.ends import hearing
 from service.observe.background import Background
-from service.results.operations import read_ended, told
+from service.results.operations import operation_in, read_ended
 from tracking.operation import State
 
 
@@ -94,4 +94,4 @@ async def test_what_is_archived_tells_of_the_reply_too(redis: Redis, worker: Wor
     document, _ = read_ended(Ended("a", 1, text))
 
     assert document is not None
-    assert told(document)["repliedAt"] == json.loads(text)["repliedAt"]
+    assert operation_in(document)["repliedAt"] == json.loads(text)["repliedAt"]

@@ -25,7 +25,6 @@ from service.flow.handle import Admitter
 from service.flow.tasks import CallSlots, Tasks
 from service.flow.tracking_work import RetryRules, TrackingWork
 from service.results.connection import Store
-from service.results.names import Names
 from service.results.trackings import Trackings
 from tracking.account import Account, operation_id
 from tracking.call import Call, Ended, Granted
@@ -97,13 +96,6 @@ class Ground(NamedTuple):
         assert {each: reply.status for each, reply in replies.items()} == dict.fromkeys(routes, 200)
         whole = {each: await reply.text() for each, reply in replies.items()}
         return whole | {AT: json.dumps(listed)}
-
-
-@pytest.fixture
-async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
-    opened = Store(Names(mongo_uri, database), lambda _: None)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from devstack.members import Members
 from devstack.members import members as running_members
 from service.results import connection
 from service.results.connection import Store
-from service.results.names import Names
+from service.results.database import Names
 from service.results.trackings import Trackings
 
 
@@ -40,6 +40,12 @@ async def store(
     opened = Store(Names(mongo_uri, database), notices.append)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+def hasty(haste: object, store: Store) -> Store:
+    assert haste is None
+    return store
 
 
 @pytest.fixture
@@ -72,16 +78,6 @@ async def on_members(
     await opened.prepare()
     yield opened
     members.mend()
-    await opened.close()
-
-
-@pytest.fixture
-async def hasty(
-    mongo_uri: str, database: str, notices: list[Exception | None], haste: object
-) -> AsyncIterator[Store]:
-    assert haste is None
-    opened = Store(Names(mongo_uri, database), notices.append)
-    yield opened
     await opened.close()
 
 

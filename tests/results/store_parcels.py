@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.config.schema import Recheck
-from service.results.document import Answer, Document, Failure
+from service.results.connection import Marks
+from service.results.database import Collections, Document
+from service.results.document import Answer, Failure
 from service.results.merge import merge
+from service.results.trackings import BulkWriter, Trackings
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Checkpoint, Tag, Tracking
 from tracking.errors import CourierDown, CourierError
@@ -38,6 +41,10 @@ class NoPermit:
 def recheck_of(_: str) -> Recheck:
     """What holds for every courier."""
     return DEFAULTS
+
+
+def writer_on(store: Collections) -> BulkWriter:
+    return BulkWriter(store, Marks(store.forgotten), recheck_of)
 
 
 def hours(count: float) -> dt.timedelta:
@@ -98,6 +105,19 @@ def times(document: Document) -> list[str]:
 
 
 JOURNEY = on_its_way(FIRST, SECOND)
+
+
+async def answered(trackings: Trackings, of: Call, tracking: Tracking = JOURNEY) -> Call:
+    """Store an answer to a call."""
+    await trackings.save(of, tracking, attempt(of))
+    return of
+
+
+def found(store: Collections, name: str = NAME) -> Document:
+    """Find the document of the parcel, which must be there."""
+    document = store.tracking.find_one({"_id": name})
+    assert document is not None
+    return document
 
 
 def stored(tracking: Tracking = JOURNEY, after: dt.timedelta = NOW) -> Document:

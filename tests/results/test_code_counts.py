@@ -6,9 +6,9 @@ import datetime as dt
 
 import pytest
 
-from service.results.code_counts import CODE_MOST, CodeCounts, add, listed
 from service.results.connection import Store
-from service.results.indexes import CODE_KEEP_DAYS
+from service.results.database import CODE_KEEP_DAYS
+from service.results.statistics import MAX_CODE_BYTES, CodeCounts, add_codes, listed_codes
 from tracking.errors import ResultsDown
 
 BEFORE = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
@@ -21,21 +21,23 @@ async def test_every_answer_counts_and_one_write_is_enough(store: Store) -> None
         for _ in range(3):
             worker.count("ups", "ZZ")
         worker.count("gls", "INBOUN.NORMAL")
-    assert listed(store.unknown_codes) == []
+    assert listed_codes(store.unknown_codes) == []
     for worker in workers:
         await worker.write()
         await worker.write()
 
-    found = [(each["slug"], each["code"], each["count"]) for each in listed(store.unknown_codes)]
+    found = [
+        (each["slug"], each["code"], each["count"]) for each in listed_codes(store.unknown_codes)
+    ]
     assert found == [("ups", "ZZ", 6), ("gls", "INBOUN.NORMAL", 2)]
     assert {each["_id"] for each in store.unknown_codes.find()} == {"ups:ZZ", "gls:INBOUN.NORMAL"}
 
 
 async def test_it_is_known_since_when_and_until_when(store: Store) -> None:
     for now in (AFTER, BEFORE):  # the clocks of two machines
-        add(store.unknown_codes, {("ups", "ZZ"): 1}, now)
+        add_codes(store.unknown_codes, {("ups", "ZZ"): 1}, now)
 
-    [found] = listed(store.unknown_codes)
+    [found] = listed_codes(store.unknown_codes)
     assert (found["first_seen"], found["last_seen"]) == (BEFORE, AFTER)
 
 
@@ -45,8 +47,8 @@ async def test_a_code_of_any_form_and_length_can_be_counted(store: Store) -> Non
         counts.count("ups", code)
     await counts.write()
 
-    found = {each["code"] for each in listed(store.unknown_codes)}
-    assert found == {"$where", "a.b", "?", "x" * CODE_MOST, "\0"}
+    found = {each["code"] for each in listed_codes(store.unknown_codes)}
+    assert found == {"$where", "a.b", "?", "x" * MAX_CODE_BYTES, "\0"}
 
 
 async def test_codes_that_no_courier_gives_any_more_are_forgotten(store: Store) -> None:
@@ -66,9 +68,9 @@ async def test_while_mongodb_is_away_counts_wait(
     counts = CodeCounts(store)
     counts.count("ups", "ZZ")
     with monkeypatch.context() as away:
-        away.setattr(store, "run", silence)
+        away.setattr(store, "on_writer", silence)
         await counts.write()
     counts.count("ups", "ZZ")
     await counts.write()
 
-    assert [each["count"] for each in listed(store.unknown_codes)] == [2]
+    assert [each["count"] for each in listed_codes(store.unknown_codes)] == [2]

@@ -14,9 +14,8 @@ from store_parcels import START, hours
 
 from devstack.stack import Stack
 from service.results.connection import Store
-from service.results.dead import BODY_MOST, Dead, Filter, count_by_reason, delete, find, record
-from service.results.indexes import indexes_for, make_indexes
-from service.results.names import Names
+from service.results.database import Names, indexes_for, make_indexes
+from service.results.dead import MAX_BODY_BYTES, Dead, Filter, count_by_reason, delete, find, record
 from tracking.call import DeadLetter
 from tracking.errors import ResultsDown
 
@@ -97,8 +96,8 @@ def test_a_letter_without_a_time_gets_the_present_one(dead: Collection[Any]) -> 
         (b"", ""),
         ('{"a":"é\0"}'.encode(), '{"a":"é\0"}'),
         (b"\xff\xfe\x00bad", b"\xff\xfe\x00bad"),
-        (b"x" * 60_000, "x" * BODY_MOST),
-        (b"x" * (BODY_MOST - 1) + "é".encode(), b"x" * (BODY_MOST - 1) + b"\xc3"),
+        (b"x" * 60_000, "x" * MAX_BODY_BYTES),
+        (b"x" * (MAX_BODY_BYTES - 1) + "é".encode(), b"x" * (MAX_BODY_BYTES - 1) + b"\xc3"),
     ],
     ids=["empty", "text", "no text", "too long", "cut within a character"],
 )

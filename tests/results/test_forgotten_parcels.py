@@ -7,16 +7,25 @@ import functools
 from typing import Any
 
 import pytest
-from store_parcels import JOURNEY, NAME, NUMBER, START, attempt, call, hours, recheck_of, stored
+from store_parcels import (
+    JOURNEY,
+    NAME,
+    NUMBER,
+    START,
+    answered,
+    attempt,
+    call,
+    hours,
+    stored,
+    writer_on,
+)
 
 from service.flow.tracking_work import letter_of
-from service.results.bulk import BulkWriter
-from service.results.connection import Store
+from service.results.connection import Marks, Store
 from service.results.dead import Dead, Filter, find
-from service.results.forgetting import Marks, Parcel, clear, mark
+from service.results.forgetting import Parcel, clear, mark
 from service.results.trackings import Trackings
-from service.results.unreadable import each, save
-from tracking.call import Call
+from service.results.unreadable import answer_in, kept_answers
 from tracking.errors import CourierDown, Unread, UnreadableAnswer
 from tracking.request import Origin
 
@@ -36,17 +45,13 @@ def marked(store: Store, after: dt.timedelta = FORGOTTEN_AT) -> None:
 
 
 def cleared(store: Store) -> dict[str, int]:
-    return clear(store.tracking, store.past, store.unreadable, store.operations, parcel())
+    return clear(store, parcel())
 
 
 def unreadable() -> UnreadableAnswer:
     error = UnreadableAnswer("a new form", http_status=200)
     error.unread = Unread(NUMBER, 200, {}, b"signed by J. Doe")
     return error
-
-
-async def answered(trackings: Trackings, of: Call) -> None:
-    await trackings.save(of, JOURNEY, attempt(of))
 
 
 async def test_all_that_is_stored_of_it_goes_and_nothing_else(
@@ -60,7 +65,8 @@ async def test_all_that_is_stored_of_it_goes_and_nothing_else(
             past = stored() | {"_id": f"{name}:{first_event}", "tracking_number": name[5:]}
             store.past.insert_one(past)
 
-    assert cleared(store) == {"tracking": 1, "tracking_past": 2, "unreadable": 1, "operations": 0}
+    gone = {each: count for each, count in cleared(store).items() if count}
+    assert gone == {"tracking": 1, "tracking_past": 2, "unreadable": 1}
 
     for collection in (store.tracking, store.past, store.unreadable):
         left = [document["_id"] for document in collection.find({})]
@@ -87,7 +93,7 @@ async def test_what_was_asked_before_is_not_stored(
         await trackings.fail(of, CourierDown("502 at J. Doe's"), attempt(of), final=True)
 
     assert store.tracking.count_documents({}) == 0
-    assert list(each(store.unreadable)) == []
+    assert list(kept_answers(store.unreadable)) == []
 
 
 async def test_what_was_asked_later_is_stored_also_beside_what_was_not(
@@ -126,11 +132,11 @@ async def test_an_answer_that_was_read_before_and_is_stored_after_is_dropped(
     """`reparse` has the kept answer in hand while the parcel is forgotten."""
     of = call(EARLIER)
     await trackings.fail(of, unreadable(), attempt(of), final=False)
-    (kept,) = each(store.unreadable)
+    (kept,) = kept_answers(store.unreadable)
     marked(store)
     cleared(store)
 
-    save(BulkWriter(store.tracking, store.past, Marks(store.forgotten), recheck_of), kept, JOURNEY)
+    writer_on(store).write_one(answer_in(kept, JOURNEY))
 
     assert store.tracking.count_documents({}) == 0
 

@@ -1,4 +1,4 @@
-"""What a new answer, or a failure, makes of the stored document."""
+"""The merge of an answer into the stored document: its content, its fields, its end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import datetime as dt
 import pytest
 from store_parcels import (
     FIRST,
+    JOURNEY,
     NAME,
     NUMBER,
     SECOND,
@@ -14,6 +15,7 @@ from store_parcels import (
     THIRD,
     answer,
     call,
+    days,
     delivered,
     failure,
     hours,
@@ -23,9 +25,16 @@ from store_parcels import (
     times,
 )
 
+from service.config.schema import Recheck
 from service.results.document import LASTING
 from service.results.merge import in_order, merge
-from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tracking
+from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
+from tracking.errors import MissingField
+from tracking.request import Origin
+
+LATE = scan("2026-04-20T10:00:00", "Accepted", city="SEATTLE")
+OLD = {"tracking_postal_code": "10115", "tracking_key": "k"}
+NEW = {"tracking_postal_code": "20095", "tracking_state": "HH"}
 
 DETAILS = {
     "signed_by": "J DOE",
@@ -281,3 +290,155 @@ def test_times_that_cannot_be_read_are_compared_as_they_are(text: str) -> None:
     new = merge(old, answer(call(hours(1)), delivered(SECOND, THIRD))).document
 
     assert times(new)[-2:] == [SECOND.checkpoint_time, THIRD.checkpoint_time]
+
+
+@pytest.mark.parametrize(
+    ("first", "gap", "again"),
+    [
+        (delivered(FIRST, THIRD), 29, False),
+        (delivered(FIRST, THIRD), 31, True),
+        (Tracking(Tag.EXCEPTION, "Exception_011", (FIRST, THIRD)), 31, True),
+        (on_its_way(FIRST, THIRD), 31, False),
+        (Tracking(Tag.EXPIRED, "Expired_001", (FIRST, THIRD)), 31, False),
+        (on_its_way(FIRST, THIRD), 121, True),
+    ],
+)
+def test_a_number_is_used_again_when_a_new_journey_begins_long_after_the_old_one(
+    first: Tracking, gap: float, *, again: bool
+) -> None:
+    old = stored(first)
+    begins = dt.datetime.fromisoformat(THIRD.checkpoint_time) + days(gap)
+    new_scan = scan(begins.isoformat(), "Accepted", city="SEATTLE")
+
+    merged = merge(old, answer(call(days(gap + 2)), on_its_way(new_scan)))
+
+    assert (times(merged.document) == [new_scan.checkpoint_time]) is again
+    assert [each["_id"] for each in merged.past] == (
+        [f"{NAME}:{FIRST.checkpoint_time}"] if again else []
+    )
+
+
+def test_a_number_that_is_used_again_starts_again_and_the_old_parcel_is_kept() -> None:
+    old = stored(delivered(FIRST, THIRD))
+
+    merged = merge(old, answer(call(days(60)), on_its_way(LATE)))
+
+    assert merged.past == (old | {"_id": f"{NAME}:{FIRST.checkpoint_time}"},)
+    new = merged.document
+    assert (new["_id"], new["tracked_count"], len(new["attempts"])) == (NAME, 1, 1)
+    assert new["created_at"] == new["updated_at"] == START + days(60)
+
+
+def test_thirty_days_without_anything_new_mean_expired() -> None:
+    soon = merge(stored(), answer(call(days(29)), on_its_way(FIRST, SECOND))).document
+    late = merge(stored(), answer(call(days(30)), on_its_way(FIRST, SECOND))).document
+
+    assert (soon["tag"], soon["active"]) == ("InTransit", True)
+    assert (late["tag"], late["subtag"], late["active"]) == ("Expired", "Expired_001", False)
+    assert (late["next_check_at"], late["updated_at"]) == (None, START + days(30))
+
+
+def test_the_days_until_expired_are_a_setting() -> None:
+    week = Recheck(expires_after_days=7)
+
+    soon = merge(stored(), answer(call(days(6)), on_its_way(FIRST, SECOND)), week).document
+    late = merge(stored(), answer(call(days(7)), on_its_way(FIRST, SECOND)), week).document
+
+    assert (soon["tag"], late["tag"]) == ("InTransit", "Expired")
+
+
+def test_a_number_that_stays_unknown_expires_too() -> None:
+    old = stored(NOT_FOUND_YET)
+
+    assert merge(old, answer(call(days(31)), NOT_FOUND_YET)).document["tag"] == "Expired"
+
+
+def test_expired_stays_expired_until_the_courier_says_something_new() -> None:
+    expired = merge(stored(), answer(call(days(30)), on_its_way(FIRST, SECOND))).document
+
+    same = merge(expired, answer(call(days(31)), on_its_way(FIRST, SECOND))).document
+    news = merge(same, answer(call(days(32)), on_its_way(FIRST, SECOND, THIRD))).document
+    end = merge(same, answer(call(days(32)), delivered(FIRST, SECOND))).document
+
+    assert (same["tag"], same["updated_at"]) == ("Expired", START + days(30))
+    assert (news["tag"], news["active"]) == ("InTransit", True)
+    assert end["tag"] == "Delivered"
+
+
+def test_a_courier_that_says_expired_again_says_nothing_new() -> None:
+    expired = Tracking(Tag.EXPIRED, "Expired_001", (FIRST,))
+    old = stored(expired)
+
+    new = merge(old, answer(call(hours(1)), expired)).document
+
+    assert (new["tag"], new["updated_at"]) == ("Expired", old["updated_at"])
+
+
+def test_the_fields_of_the_first_request_are_kept() -> None:
+    assert merge(None, answer(call(**OLD), JOURNEY)).document["fields"] == OLD
+    assert merge(None, failure(call(**OLD))).document["fields"] == OLD
+
+
+def test_the_newest_fields_win_and_fill_gaps() -> None:
+    old = merge(None, answer(call(**OLD), JOURNEY)).document
+
+    answered = merge(old, answer(call(hours(1), **NEW), JOURNEY)).document
+    failed = merge(old, failure(call(hours(1), **NEW))).document
+
+    assert answered["fields"] == failed["fields"] == {**OLD, **NEW}
+
+
+def test_a_request_without_fields_takes_none_away() -> None:
+    old = merge(None, answer(call(**OLD), JOURNEY)).document
+
+    assert merge(old, answer(call(hours(1)), JOURNEY)).document["fields"] == OLD
+
+
+def test_new_fields_are_nothing_new_from_the_courier() -> None:
+    old = stored()
+
+    new = merge(old, answer(call(hours(1), **NEW), JOURNEY)).document
+
+    assert new["updated_at"] == old["updated_at"]
+
+
+def test_a_schedule_knows_what_was_stored_before_and_only_fills_gaps() -> None:
+    old = merge(None, answer(call(**OLD), JOURNEY)).document
+    recheck = call(hours(1), origin=Origin.AUTOMATIC, **NEW)
+
+    for write in (answer(recheck, JOURNEY), failure(recheck)):
+        assert merge(old, write).document["fields"] == {**NEW, **OLD}
+
+
+def test_a_call_that_a_newer_answer_has_overtaken_only_fills_gaps() -> None:
+    old = merge(None, answer(call(hours(2), **OLD), JOURNEY)).document
+
+    new = merge(old, failure(call(hours(1), **NEW))).document
+
+    assert new["fields"] == {**NEW, **OLD}
+
+
+def test_a_field_that_was_missing_is_there_for_the_next_check() -> None:
+    old = merge(None, failure(call(), MissingField("a postal code"), final=True)).document
+
+    new = merge(old, answer(call(hours(1), **NEW), JOURNEY)).document
+
+    assert new["fields"] == NEW
+
+
+def test_a_document_of_before_gets_its_fields_with_the_next_answer() -> None:
+    old = stored()
+    del old["fields"]
+
+    assert merge(old, answer(call(hours(1), **NEW), JOURNEY)).document["fields"] == NEW
+    assert merge(old, failure(call(hours(1), **NEW))).document["fields"] == NEW
+
+
+def test_a_number_that_is_used_again_takes_no_fields_over_but_what_it_was_asked_with() -> None:
+    old = merge(None, answer(call(**OLD), delivered(scan("2026-02-27T08:00:00")))).document
+    begun = answer(call(days(90), **NEW), delivered(scan("2026-05-29T08:00:00")))
+
+    merged = merge(old, begun)
+
+    assert merged.document["fields"] == NEW
+    assert [each["fields"] for each in merged.past] == [OLD]

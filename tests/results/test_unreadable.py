@@ -10,20 +10,20 @@ from store_parcels import (
     JOURNEY,
     NAME,
     NUMBER,
+    answered,
     attempt,
     call,
     hours,
     on_its_way,
-    recheck_of,
     scan,
     times,
+    writer_on,
 )
 
-from service.results.bulk import BulkWriter
 from service.results.connection import Store
-from service.results.names import Names
+from service.results.database import Names
 from service.results.trackings import Trackings
-from service.results.unreadable import each, forget, save, unread_of
+from service.results.unreadable import answer_in, delete_read, kept_answers, unread_of
 from tracking.account import Account
 from tracking.call import Call
 from tracking.errors import CourierDown, Unread, UnreadableAnswer
@@ -42,7 +42,7 @@ async def fail(trackings: Trackings, of: Call, error: UnreadableAnswer | Courier
 
 
 def kept(store: Store) -> list[dict[str, Any]]:
-    return list(each(store.unreadable))
+    return list(kept_answers(store.unreadable))
 
 
 async def test_an_answer_that_cannot_be_read_is_kept_beside_the_failure(
@@ -102,13 +102,12 @@ async def test_the_newest_is_kept_whatever_comes_last(trackings: Trackings, stor
 async def test_what_was_read_after_a_fix_is_the_observation_it_was(
     trackings: Trackings, store: Store
 ) -> None:
-    before = call()
-    await trackings.save(before, JOURNEY, attempt(before))
+    await answered(trackings, call(), JOURNEY)
     await fail(trackings, call(hours(5)), unreadable())
     [document] = kept(store)
     later = on_its_way(*JOURNEY.checkpoints, scan("2026-03-01T15:00:00", "Departed"))
-    save(BulkWriter(store.tracking, store.past, store.marks, recheck_of), document, later)
-    forget(store.unreadable, document)
+    writer_on(store).write_one(answer_in(document, later))
+    delete_read(store.unreadable, document)
 
     stored = store.tracking.find_one({"_id": NAME})
     assert stored is not None
@@ -122,11 +121,10 @@ async def test_a_newer_answer_is_not_replaced_by_an_older_one_that_is_read_late(
     trackings: Trackings, store: Store
 ) -> None:
     await fail(trackings, call(), unreadable())
-    newer = call(hours(1))
-    await trackings.save(newer, JOURNEY, attempt(newer))
+    await answered(trackings, call(hours(1)), JOURNEY)
     [document] = kept(store)
     older = on_its_way(scan("2026-02-01T08:00:00"))
-    save(BulkWriter(store.tracking, store.past, store.marks, recheck_of), document, older)
+    writer_on(store).write_one(answer_in(document, older))
 
     stored = store.tracking.find_one({"_id": NAME})
     assert stored is not None
@@ -139,7 +137,7 @@ async def test_an_answer_that_came_meanwhile_is_not_forgotten(
     await fail(trackings, call(), unreadable(b"first"))
     [document] = kept(store)
     await fail(trackings, call(hours(1)), unreadable(b"second"))
-    forget(store.unreadable, document)
+    delete_read(store.unreadable, document)
 
     assert [one["body"] for one in kept(store)] == ["second"]
 
@@ -147,8 +145,8 @@ async def test_an_answer_that_came_meanwhile_is_not_forgotten(
 async def test_those_of_one_courier_are_found_alone(trackings: Trackings, store: Store) -> None:
     await fail(trackings, call(), unreadable())
 
-    assert len(list(each(store.unreadable, "usps"))) == 1
-    assert list(each(store.unreadable, "ups")) == []
+    assert len(list(kept_answers(store.unreadable, "usps"))) == 1
+    assert list(kept_answers(store.unreadable, "ups")) == []
 
 
 async def test_they_are_deleted_when_dead_requests_are(mongo_uri: str, database: str) -> None:
@@ -168,8 +166,7 @@ async def test_whose_answer_it_was_is_known_when_it_is_read_at_last(
     mains, shops = sorted(kept(store), key=lambda each: each["_id"])
 
     store.tracking.delete_many({})
-    writer = BulkWriter(store.tracking, store.past, store.marks, recheck_of)
-    save(writer, shops, JOURNEY)
+    writer_on(store).write_one(answer_in(shops, JOURNEY))
 
     assert mains.keys() & {"account", "fields"} == set()
     [stored] = store.tracking.find()

@@ -6,6 +6,7 @@ import pytest
 from redis.asyncio import Redis
 
 from devstack.servers import Server
+from service.results.connection import Store
 from service.tubes.put_servers import Putter
 
 
@@ -13,6 +14,13 @@ from service.tubes.put_servers import Putter
 async def redis(redis_url: str) -> AsyncIterator[Redis]:
     async with Redis.from_url(redis_url, decode_responses=True) as client:
         yield client
+
+
+@pytest.fixture
+async def store(store: Store) -> Store:
+    """The same with its indexes."""
+    await store.prepare()
+    return store
 
 
 @pytest.fixture

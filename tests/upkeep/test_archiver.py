@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -15,9 +14,10 @@ from redis.asyncio import Redis
 from limits.archive import BRIEF_MS, DAY_MS, ToArchive
 from limits.keys import ARCHIVE_LOCKS, STATUS, TO_ARCHIVE
 from service.observe.events import Event
-from service.results.connection import Document, Store
+from service.results import database as database_module
+from service.results.connection import Store
+from service.results.database import Document, Names
 from service.results.forgetting import Parcel, clear, mark
-from service.results.names import OPERATIONS, REFUSED, Names
 from service.results.refused import try_again
 from service.upkeep import archiver
 from service.upkeep.archiver import TOGETHER_MOST, Archiver
@@ -35,17 +35,10 @@ Told = list[tuple[Event, dict[str, Any]]]
 
 
 @pytest.fixture
-async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
-    opened = Store(Names(mongo_uri, database))
-    await opened.prepare()
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     events: Told = []
-    monkeypatch.setattr(archiver, "emit", lambda event, **fields: events.append((event, fields)))
+    for module in (database_module, archiver):
+        monkeypatch.setattr(module, "emit", lambda event, **more: events.append((event, more)))
     return events
 
 
@@ -193,7 +186,7 @@ async def test_while_mongodb_is_away_all_stays_in_redis_and_is_archived_later(
         raise NotPrimaryError("not primary")
 
     with monkeypatch.context() as patched:
-        patched.setattr(archiver, "keep", away)
+        patched.setattr(archiver, "archive_ended", away)
         with pytest.raises(ResultsDown):
             await one.step()
     assert await redis.ttl(f"{STATUS}order-1") == -1
@@ -249,7 +242,7 @@ async def test_what_mongodb_refuses_is_kept_aside_and_the_others_are_archived(
     redis: Redis, store: Store, told: Told
 ) -> None:
     database = store.operations.database
-    database.command("collMod", OPERATIONS, validator={"number": {"$ne": "POISON01"}})
+    database.command("collMod", "operations", validator={"number": {"$ne": "POISON01"}})
     await end(redis, "poison", ENDED_MS - 1, tracking="usps:POISON01")
     for n in range(TOGETHER_MOST + 1):
         await end(redis, f"order-{n:04}")
@@ -262,10 +255,10 @@ async def test_what_mongodb_refuses_is_kept_aside_and_the_others_are_archived(
     assert len(stored(store)) == TOGETHER_MOST + 1
     ((event, fields),) = told
     assert (event, fields["document"]) == (Event.REFUSED_DOCUMENT, f"poison@{ADMITTED_MS}")
-    aside = database[REFUSED].find_one({})
+    aside = database["refused"].find_one({})
     assert aside is not None
     assert aside["document"]["number"] == "POISON01"
-    database.command("collMod", OPERATIONS, validator={})
+    database.command("collMod", "operations", validator={})
     assert try_again(store.operations, store.forgotten) == 1
     assert len(stored(store)) == TOGETHER_MOST + 2
 
@@ -287,7 +280,7 @@ async def test_a_forgotten_parcel_is_not_archived_and_what_is_archived_of_it_goe
     assert [each["id"] for each in stored(store)] == ["later"]
     assert await redis.zcard(TO_ARCHIVE) == 0
     store.operations.insert_one({**stored(store)[0], "_id": "x", "admitted_at": parcel.at})
-    counted = clear(store.tracking, store.past, store.unreadable, store.operations, parcel)
+    counted = clear(store, parcel)
     assert counted["operations"] == 1
     assert [each["id"] for each in stored(store)] == ["later"]
 

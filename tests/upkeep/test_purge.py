@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import greenstalk
 import pytest
 
 from devstack.servers import Server
 from service.results import retention
-from service.results.connection import Document, Store
-from service.results.names import Names
+from service.results.connection import Store
+from service.results.database import Document, Names, indexes_for, make_indexes
 from service.results.retention import Kind, count_old, kinds, purge_some
 from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
 from service.upkeep.purge import Purge, old_jobs
@@ -23,14 +23,6 @@ BODY = b'{"type": "requests_flow"}'
 
 def ago(days: float) -> dt.datetime:
     return NOW - dt.timedelta(days=days)
-
-
-@pytest.fixture
-async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
-    opened = Store(Names(mongo_uri, database, results_keep_days=60))
-    await opened.prepare()
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture
@@ -88,7 +80,7 @@ async def test_results_that_are_kept_for_ever_are_of_no_kind(store: Store) -> No
 async def test_a_batch_is_small_and_is_asked_again_until_nothing_is_old(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "TOGETHER_MOST", 3)
+    monkeypatch.setattr(retention, "BATCH_SIZE", 3)
     store.operations.insert_many({"_id": str(n), "finished_at": ago(91 + n)} for n in range(7))
     kind = one(store, "operations")
 
@@ -144,6 +136,8 @@ async def test_an_old_excerpt_is_emptied_and_its_attempt_stays(store: Store) -> 
 
 
 async def test_each_kind_is_found_by_an_index(store: Store) -> None:
+    for attribute, wanted in indexes_for(NAMES).items():
+        make_indexes(store.named(attribute), wanted)
     young = {"finished_at": NOW, "at": NOW, "updated_at": NOW, "active": False}
     old = {"finished_at": ago(99), "at": ago(99), "updated_at": ago(99), "active": False}
     quoting = {"attempts": [{"at": ago(99), "excerpt": "old"}]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 import greenstalk
 import pytest
@@ -14,8 +14,9 @@ from pymongo import monitoring
 
 from devstack.servers import Server
 from service.observe.events import Event
-from service.results.connection import Document, Store
-from service.results.names import Names
+from service.results import database as database_module
+from service.results.connection import Store
+from service.results.database import Document, Names
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.put_servers import Putter
 from service.upkeep import recheck
@@ -42,17 +43,10 @@ def parcels(slug: str, count: int, due: dt.datetime = DUE) -> list[Document]:
 
 
 @pytest.fixture
-async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
-    opened = Store(Names(mongo_uri, database), lambda _: None)
-    await opened.prepare()
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     events: Told = []
-    monkeypatch.setattr(recheck, "emit", lambda event, **fields: events.append((event, fields)))
+    for module in (database_module, recheck):
+        monkeypatch.setattr(module, "emit", lambda event, **more: events.append((event, more)))
     return events
 
 
@@ -350,3 +344,31 @@ async def test_a_bad_document_does_not_end_the_task(
 
     assert not task.done()
     task.cancel()
+
+
+async def test_each_account_s_document_is_asked_for_with_its_own_fields(
+    store: Store, putter: Putter, beanstalkd: Server
+) -> None:
+    fields, main = {"tracking_postal_code": "8000"}, parcel("usps")
+    shops = main | {"_id": f"{main['_id']}@shop", "account": "shop", "fields": fields}
+    store.tracking.insert_many([main, shops])
+
+    assert await look(store, putter) == 2
+
+    of_main, of_shop = sorted(put_on(beanstalkd), key=lambda payload: "account" in payload)
+    assert of_main.keys() & {"account", *fields} == set()
+    assert of_shop.items() >= {"account": "shop", **fields}.items()
+
+
+async def test_checks_of_a_parcel_that_no_shipment_follows_end_when_they_are_due(
+    store: Store, putter: Putter
+) -> None:
+    store.tracking.insert_many(parcels("usps", 2))
+    ended = {"parcel": "usps:N000000", "completed": {"reason": "LOST"}, "deleted": False}
+    store.shipments.insert_one({"_id": "0a", **ended})
+
+    assert await look(store, putter) == 1
+
+    planned = [each["next_check_at"] for each in store.tracking.find(sort=["_id"])]
+    assert planned[0] is None
+    assert planned[1] > NOW

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 
 import pytest
 from redis.asyncio import Redis
@@ -12,21 +11,14 @@ from redis.asyncio import Redis
 from limits import keys
 from limits.admin.statistics import DAY, Tallies
 from service.results.connection import Store
-from service.results.days import read_days, save_days
-from service.results.names import Names
+from service.results.database import Names
+from service.results.statistics import read_days, save_days
 from service.upkeep import tallies as upkeep
 from service.upkeep.tallies import Tallying
 from tracking.errors import LimitsDown, ResultsDown
 from tracking.tally import Day, tally_of
 
 FIELDS = {"SUCCESS 100 250": 3, "ERROR 500 -": 1, "lost - 60000": 2}
-
-
-@pytest.fixture
-async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
-    opened = Store(Names(mongo_uri, database))
-    yield opened
-    await opened.close()
 
 
 async def happened_today(redis: Redis) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 APART = "limits/test_accounts.py"
-DOCUMENTS = "results/test_own_documents.py"
+DOCUMENTS = "results/test_document.py"
 UNLOCKED = "door/test_unlocked_over_http.py"
 
 MUTANTS = (
@@ -79,7 +79,7 @@ MUTANTS = (
     Mutant(
         name="all accounts share one document of a parcel",
         breaks="F18",
-        where="service/results/own_documents.py",
+        where="service/results/document.py",
         old='return parcel if account == MAIN else f"{parcel}@{account}"',
         new="return parcel",
         tests=(
@@ -94,7 +94,7 @@ MUTANTS = (
         old='parse_account(document.get("account", MAIN))',
         new="MAIN",
         tests=(
-            "upkeep/test_recheck_accounts.py::test_each_account_s_document_is_asked_for_with_its_own_fields",
+            "upkeep/test_recheck.py::test_each_account_s_document_is_asked_for_with_its_own_fields",
         ),
     ),
 )

@@ -7,7 +7,7 @@ from mutants.mutant import Mutant
 REDIS = "limits/test_ended_operations.py::"
 MONGODB = "upkeep/test_archiver.py::"
 STEPS = "flow/test_order_of_steps.py::"
-MIRROR = "results/test_mirror.py::"
+MIRROR = "results/test_operations_in_mongodb.py::"
 RECOVER = "cli/test_recover.py::"
 
 MUTANTS = (
@@ -74,7 +74,7 @@ MUTANTS = (
     Mutant(
         name="the end of a request closes what came while its call ran",
         breaks="I1",
-        where="service/results/mirror.py",
+        where="service/results/operations.py",
         old='"admitted_at": {"$gte": first["admitted_at"], "$lte": last},',
         new='"admitted_at": {"$gte": first["admitted_at"]},',
         tests=(MIRROR + "test_requests_without_an_id_go_with_the_operation_that_they_joined",),

@@ -16,7 +16,7 @@ HELD = "door/test_held_replies.py"
 HOSTILE = "door/test_hostile_clients.py"
 SIGNED = "door/test_signed_requests.py"
 SHIPMENTS = "door/test_aftership_lists.py"
-LET_GO = "results/test_parcels_let_go.py"
+LET_GO = "results/test_shipments.py"
 
 MUTANTS = (
     Mutant(

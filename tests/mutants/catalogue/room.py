@@ -10,7 +10,7 @@ RESERVING = "tubes/test_intake.py::"
 AWAY = "flow/test_results_away.py::"
 FULL = "limits/test_full_redis.py::"
 REFUSED = "flow/test_full_redis_waits.py::"
-STORE = "results/test_mongodb_away.py::"
+STORE = "results/test_connection.py::"
 ORDER = "flow/test_order_of_steps.py::"
 
 MUTANTS = (

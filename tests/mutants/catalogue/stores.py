@@ -5,10 +5,10 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 MERGE = "results/test_merge.py::"
-FIELDS = "results/test_merge_fields.py::"
-SAVING = "results/test_saving.py::"
-MAJORITY = "results/test_no_majority.py::"
-REFUSED = "results/test_refused_documents.py::"
+FIELDS = "results/test_merge.py::"
+SAVING = "results/test_trackings.py::"
+MAJORITY = "results/test_bulk_writer.py::"
+REFUSED = "results/test_refused.py::"
 
 MUTANTS = (
     Mutant(
@@ -47,7 +47,7 @@ MUTANTS = (
     Mutant(
         name="an answer about a known parcel is dropped when its insert fails",
         breaks="I1 I8",
-        where="service/results/bulk.py",
+        where="service/results/trackings.py",
         old="            known = _part(error, parcels)\n        for each",
         new="            _part(error, parcels)\n        for each",
         tests=(SAVING + "test_a_newer_answer_replaces_an_older_one_and_never_the_reverse",),
@@ -55,11 +55,11 @@ MUTANTS = (
     Mutant(
         name="a write in between is overwritten",
         breaks="I8",
-        where="service/results/bulk.py",
+        where="service/results/trackings.py",
         old='return {"_id": self.name, "revision": (self.stored or {})["revision"]}',
         new='return {"_id": self.name}',
         tests=(
-            "results/test_meeting_writers.py::test_a_write_in_between_is_merged_and_not_overwritten",
+            "results/test_bulk_writer.py::test_a_write_in_between_is_merged_and_not_overwritten",
         ),
     ),
     Mutant(
@@ -127,9 +127,9 @@ MUTANTS = (
     Mutant(
         name="a request that is recorded as dead again stops the others",
         breaks="I9",
-        where="service/results/refused.py",
-        old="        return faults_in(error).refused\n    return {}",
-        new="        raise\n    return {}",
+        where="service/results/failure.py",
+        old="        return faults_in(error)\n",
+        new="        raise\n",
         tests=("results/test_dead_letters.py::test_recording_twice_is_recording_once",),
     ),
     Mutant(
@@ -143,7 +143,7 @@ MUTANTS = (
     Mutant(
         name="what a try finds of its own unconfirmed write is taken for stored",
         breaks="I1",
-        where="service/results/bulk.py",
+        where="service/results/trackings.py",
         old="            each.is_stored = not each.merge()\n",
         new="            each.is_stored = True\n",
         tests=(MAJORITY + "test_a_try_that_finds_its_own_unconfirmed_write_has_not_stored_it",),

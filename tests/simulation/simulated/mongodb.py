@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from service.results.document import Answer, Document, Failure, id_of
+from service.results.database import Document
+from service.results.document import Answer, Failure, id_of
 from service.results.merge import merge
 from service.results.queries import end_checks
 from simulated.exchange import Port
@@ -82,10 +83,10 @@ class SimulatedStore:
 
     operations = shipments
 
-    async def run(self, step: Callable[..., Any], *args: Any) -> Any:
+    async def on_writer(self, step: Callable[..., Any], *args: Any) -> Any:
         return await self.port.ask(step.__name__, lambda: step(*args))
 
-    read = run
+    on_reader = on_writer
 
     async def available(self) -> None:
         if self.port.away:
@@ -124,7 +125,7 @@ class SimulatedResults:
 
     async def end_checks(self, request: TrackingRequest) -> None:
         tracking = self._store.tracking
-        await self._store.run(end_checks, tracking, [id_of(request)])
+        await self._store.on_writer(end_checks, tracking, [id_of(request)])
 
     def _fresh(self, request: TrackingRequest, max_age: float) -> Verdict | None:
         found = self._store.collections.tracking.get(id_of(request))

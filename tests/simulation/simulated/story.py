@@ -7,7 +7,8 @@ from random import Random
 from typing import Any
 
 from service.observe.events import Event
-from service.results.document import Answer, Document
+from service.results.database import Document
+from service.results.document import Answer
 from service.results.merge import merge
 from service.wiring.failpoints import FailPoint, FailPoints
 from simulated.exchange import Surroundings

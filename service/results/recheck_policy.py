@@ -1,4 +1,6 @@
-"""When to ask the courier again about a parcel that is on its way, by `[recheck]`.
+"""The re-check policy: when to ask the courier again about a parcel on its way. Pure.
+
+By the settings of `[recheck]`:
 
 ================== ==============================================================================
 tag                hours until the next check
@@ -45,8 +47,8 @@ _SETTINGS = MappingProxyType(
 _SPREAD = 0.1
 
 
-class Standing(NamedTuple):
-    """How a parcel, `name`, stands: known since `created`, last `changed`."""
+class ParcelAge(NamedTuple):
+    """The tag of the parcel `name`, when it became known (`created`) and when it last `changed`."""
 
     name: str
     tag: Tag
@@ -54,8 +56,8 @@ class Standing(NamedTuple):
     changed: datetime
 
 
-def next_check(parcel: Standing, now: datetime, recheck: Recheck) -> datetime | None:
-    """When to check an active parcel after `now`; None for never.
+def next_check(parcel: ParcelAge, now: datetime, recheck: Recheck) -> datetime | None:
+    """The time of an active parcel's next check after `now`; None for never.
 
     Pure: it draws the same for the same check.
     """

@@ -1,39 +1,126 @@
-"""A primary that answers, reads and takes writes, and has no majority to confirm them."""
+"""Several writers of one document, and a primary that finds no majority to confirm its writes."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from pymongo.collection import Collection
 from pymongo.read_concern import ReadConcern
-from store_parcels import answer, attempt, call, delivered, hours, on_its_way, recheck_of, scan
+from store_parcels import (
+    FIRST,
+    START,
+    answer,
+    answered,
+    call,
+    delivered,
+    failure,
+    found,
+    hours,
+    on_its_way,
+    recheck_of,
+    writer_on,
+)
 
 from devstack.members import Members
 from service.flow.tasks import keep_trying
-from service.results.bulk import BulkWriter
 from service.results.connection import LOOK_SECONDS, Store
 from service.results.dead import Dead
 from service.results.refused import insert_each
 from service.results.trackings import Trackings
 from tracking.call import DeadLetter
-from tracking.errors import ResultsDown
+from tracking.errors import CourierDown, ResultsDown
 from tracking.request import Origin
 
-FIRST = scan("2026-02-27T08:00:00", "Accepted")
 SOON = 20.0
 LAG_SECONDS = 2
 """Longer than one operation of these tests may take."""
 
 
+@dataclass
+class ReadAndThen:
+    """A collection for which something happens right after each read."""
+
+    collection: Collection[dict[str, Any]]
+    happens: Callable[[], object]
+
+    def find(self, *query: Any) -> list[dict[str, Any]]:
+        documents = list(self.collection.find(*query))
+        self.happens()
+        return documents
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.collection, name)
+
+
+def test_writers_that_meet_lose_nothing_and_the_newest_wins(store: Store) -> None:
+    """Eight threads write answers and failures about one number at the same time."""
+    answers, writers = 5, 8
+    errors: list[object] = []
+
+    def write(lane: int) -> None:
+        writer = writer_on(store)
+        for turn in range(answers):
+            of = call(hours(turn * writers + lane))
+            errors.extend(writer.write([answer(of, on_its_way(FIRST))]))
+
+    threads = [threading.Thread(target=write, args=(lane,)) for lane in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    document = found(store)
+    assert errors == [None] * (answers * writers)
+    assert document["last_checked_at"] == START + hours(answers * writers - 1)
+    # Each write that changed the document counted itself, and only older ones changed nothing.
+    assert document["revision"] == document["tracked_count"] - 1
+    newest = document["attempts"][-1]["at"]
+    assert newest > document["last_checked_at"]
+
+
+def test_a_write_in_between_is_merged_and_not_overwritten(store: Store) -> None:
+    other = writer_on(store)
+    other.write([answer(call(hours(0)), on_its_way(FIRST))])
+    between: Any = ReadAndThen(
+        store.tracking, lambda: other.write([failure(call(hours(1)), CourierDown("?"))])
+    )
+    store.tracking = between
+
+    told = writer_on(store).write(
+        [answer(call(hours(2), origin=Origin.AUTOMATIC), on_its_way(FIRST))]
+    )
+
+    outcomes = [each["outcome"] for each in found(store)["attempts"]]
+    assert told == [None]
+    assert outcomes == ["answered", "courier_down", "answered"]
+
+
+def test_failures_that_meet_are_all_noted(store: Store) -> None:
+    error = CourierDown("?")
+
+    def write(lane: int) -> None:
+        of = call(hours(lane))
+        writer = writer_on(store)
+        writer.write([failure(of, error)])
+
+    threads = [threading.Thread(target=write, args=(lane,)) for lane in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(found(store)["attempts"]) == 8
+
+
 def confirmed(store: Store) -> list[dict[str, Any]]:
     """What a majority has."""
     return list(store.tracking.with_options(read_concern=ReadConcern("majority")).find())
-
-
-def writer(store: Store) -> BulkWriter:
-    return BulkWriter(store.tracking, store.past, store.marks, recheck_of)
 
 
 async def test_it_is_away_until_a_majority_confirms_though_it_answers(
@@ -42,7 +129,7 @@ async def test_it_is_away_until_a_majority_confirms_though_it_answers(
     trackings, of = Trackings(on_members, recheck_of), call()
     members.secondary.pause()
     with pytest.raises(ResultsDown, match="MongoDB"):
-        await trackings.save(of, on_its_way(FIRST), attempt(of))
+        await answered(trackings, of, on_its_way(FIRST))
 
     on_members.client.admin.command("ping")
     waiting = asyncio.ensure_future(trackings.available())
@@ -51,7 +138,7 @@ async def test_it_is_away_until_a_majority_confirms_though_it_answers(
     assert not trackings.is_available
     members.secondary.resume()
     await asyncio.wait_for(waiting, SOON)
-    await trackings.save(of, on_its_way(FIRST), attempt(of))
+    await answered(trackings, of, on_its_way(FIRST))
 
     assert [each["tag"] for each in confirmed(on_members)] == ["InTransit"]
     assert [each is None for each in notices] == [False, True]
@@ -64,12 +151,12 @@ async def test_a_try_that_finds_its_own_unconfirmed_write_has_not_stored_it(
     members: Members, on_members: Store, origin: Origin
 ) -> None:
     trackings, first = Trackings(on_members, recheck_of), call()
-    await trackings.save(first, on_its_way(FIRST), attempt(first))
+    await answered(trackings, first, on_its_way(FIRST))
     members.secondary.pause()
     later = answer(call(hours(1), origin=origin), delivered(FIRST))
 
     told = [
-        await asyncio.to_thread(writer(on_members).write, [later], doubted=doubted)
+        await asyncio.to_thread(writer_on(on_members).write, [later], doubted=doubted)
         for doubted in (False, False, True)
     ]
 
@@ -83,7 +170,7 @@ async def test_a_try_that_finds_its_own_unconfirmed_write_has_not_stored_it(
 
 async def keep_trying_to_write(store: Store, later: Any) -> None:
     async def write() -> None:
-        for error in await asyncio.to_thread(writer(store).write, [later], doubted=True):
+        for error in await asyncio.to_thread(writer_on(store).write, [later], doubted=True):
             if error is not None:
                 raise error
 
@@ -107,7 +194,7 @@ async def test_a_majority_that_lags_behind_more_than_an_operation_may_take_confi
     async def store(number: str) -> None:
         of = call(number=number)
         until = time.monotonic() + SOON
-        await keep_trying(lambda: trackings.save(of, on_its_way(FIRST), attempt(of)), until)
+        await keep_trying(lambda: answered(trackings, of, on_its_way(FIRST)), until)
 
     async def record(name: str) -> None:
         letter = DeadLetter(name, "courier_down", "502", b"{}")

@@ -1,4 +1,4 @@
-"""What is wrong with MongoDB, where, and what to write: never the driver's dictionaries."""
+"""MongoDB's failures in words, never the driver's dictionaries; and which are of one document."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from pymongo.errors import (
     PyMongoError,
     ServerSelectionTimeoutError,
 )
-from store_parcels import attempt, call, on_its_way, recheck_of, scan
+from store_parcels import answered, call, on_its_way, recheck_of, scan
 
 from devstack.kinds import MONGODB, Durability
 from devstack.servers import Server, running
 from service.results.connection import LOOK_SECONDS, Store
-from service.results.failure import mongodb_down, refuses_writes
-from service.results.names import Names
+from service.results.database import Names
+from service.results.failure import DUPLICATE_KEY, faults_in, mongodb_down, refuses_writes
 from service.results.trackings import Trackings
 from tracking.errors import ResultsDown
+
+RAW = {"ok": 0.0, "errmsg": "no space", "code": 14031}
+INVALID = 121
 
 
 def _arguments(port: int, folder: Path, durability: Durability) -> list[str]:
@@ -87,9 +90,6 @@ def test_a_real_mongod_that_is_not_there_says_so() -> None:
     assert told.fix == "Start it, or correct mongodb.uri."
 
 
-RAW = {"ok": 0.0, "errmsg": "no space", "code": 14031}
-
-
 @pytest.mark.parametrize(
     ("error", "what"),
     [
@@ -125,7 +125,7 @@ async def test_a_real_mongod_that_takes_no_results_is_away_until_it_takes_them(
     client: MongoClient[dict[str, Any]]
     with MongoClient(guarded.url.replace("://", "://admin:right@")) as client:
         with pytest.raises(ResultsDown, match="forbids a command"):
-            await trackings.save(of, answer, attempt(of))
+            await answered(trackings, of, answer)
         assert not trackings.is_available
         waiting = asyncio.create_task(trackings.available())
         await asyncio.sleep(2 * LOOK_SECONDS)
@@ -133,7 +133,7 @@ async def test_a_real_mongod_that_takes_no_results_is_away_until_it_takes_them(
 
         client.admin.command(login)
         await asyncio.wait_for(waiting, 10.0)
-        await trackings.save(of, answer, attempt(of))
+        await answered(trackings, of, answer)
 
     await store.close()
     assert [type(each) for each in notices] == [OperationFailure, type(None)]
@@ -150,3 +150,40 @@ def test_what_a_server_refuses_whatever_is_written_is_told_from_what_it_says_of_
     among_others = BulkWriteError({"writeErrors": [{"code": 11000}, {"code": code}]})
 
     assert (refuses_writes(alone), refuses_writes(among_others)) == (refuses, refuses)
+
+
+def error(*codes: int, unconfirmed: bool = False, **more: Any) -> BulkWriteError:
+    faults = [
+        {"index": index, "code": code, "errmsg": f"of {index}", **more}
+        for index, code in enumerate(codes)
+    ]
+    waited = [{"code": 64, "errmsg": "timed out"}] if unconfirmed else []
+    return BulkWriteError({"writeErrors": faults, "writeConcernErrors": waited})
+
+
+def test_documents_that_are_there_already_are_named() -> None:
+    assert faults_in(error(DUPLICATE_KEY, DUPLICATE_KEY)) == ([0, 1], {})
+
+
+@pytest.mark.parametrize(
+    "each",
+    [error(INVALID), error(DUPLICATE_KEY, keyPattern={"number": 1})],
+    ids=["a validator", "a unique index of others"],
+)
+def test_a_document_that_is_never_taken_is_refused_alone(each: BulkWriteError) -> None:
+    assert faults_in(each) == ([], {0: "MongoDB refuses it: of 0"})
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        error(DUPLICATE_KEY, 14031),
+        error(DUPLICATE_KEY, unconfirmed=True),
+        error(INVALID, unconfirmed=True),
+        error(unconfirmed=True),
+    ],
+    ids=["a full disk", "no majority for the rest", "nor for a refusal", "no majority"],
+)
+def test_anything_else_is_an_error_of_the_whole(other: BulkWriteError) -> None:
+    with pytest.raises(BulkWriteError):
+        faults_in(other)

@@ -8,25 +8,33 @@ from typing import Any
 
 import pytest
 from pymongo.collection import Collection
-from store_parcels import attempt, call, delivered, failure, hours, on_its_way, scan
+from store_parcels import (
+    FIRST,
+    answered,
+    attempt,
+    call,
+    delivered,
+    failure,
+    hours,
+    on_its_way,
+    scan,
+)
 
 from service.observe.events import Event
-from service.results import dead as dead_module
-from service.results.code_counts import add, listed
-from service.results.connection import Document, Store
-from service.results.days import read_days, save_days
+from service.results import database as database_module
+from service.results.connection import Store
+from service.results.database import Document, Names
 from service.results.dead import Dead
-from service.results.forgetting import Parcel, mark
-from service.results.names import REFUSED, Names
+from service.results.forgetting import Parcel, clear, mark
 from service.results.queries import end_checks, put_off_checks
-from service.results.refused import counted, forget_refused, insert_each, try_again
-from service.results.retention import TOGETHER_MOST, kinds, purge_some
+from service.results.refused import counted, insert_each, try_again
+from service.results.retention import BATCH_SIZE, kinds, purge_some
+from service.results.statistics import add_codes, listed_codes, read_days, save_days
 from service.results.trackings import Trackings
 from tracking.call import DeadLetter
 from tracking.errors import UnstorableAnswer
 from tracking.tally import Day, Histogram, Tally
 
-FIRST = scan("2026-02-27T08:00:00", "Accepted")
 POISON = "POISON01"
 AT = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
 
@@ -45,7 +53,7 @@ def allow(collection: Collection[Document]) -> None:
 
 
 def aside(store: Store) -> Collection[Document]:
-    return store.operations.database[REFUSED]
+    return store.operations.database["refused"]
 
 
 def names(collection: Collection[Document]) -> list[str]:
@@ -58,8 +66,7 @@ async def test_one_answer_that_is_refused_leaves_the_others_to_be_stored(
 ) -> None:
     numbers = ["NUMBER1", POISON, "NUMBER2"]
     for number in numbers if stands_already else ():
-        of = call(number=number)
-        await trackings.save(of, on_its_way(FIRST), attempt(of))
+        await answered(trackings, call(number=number), on_its_way(FIRST))
     refuse(store.tracking, tracking_number=POISON)
 
     calls = [call(hours(1), number) for number in numbers]
@@ -106,8 +113,7 @@ async def test_a_past_parcel_that_is_refused_stops_only_its_own_number(
     store: Store, trackings: Trackings
 ) -> None:
     for number in (POISON, "NUMBER1"):
-        of = call(number=number)
-        await trackings.save(of, delivered(FIRST), attempt(of))
+        await answered(trackings, call(number=number), delivered(FIRST))
     refuse(store.past, tracking_number=POISON)
 
     again = scan("2026-08-01T08:00:00", "Accepted")
@@ -125,7 +131,7 @@ async def test_a_record_of_a_dead_request_that_is_refused_is_kept_aside_until_it
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[tuple[Event, Any]] = []
-    monkeypatch.setattr(dead_module, "emit", lambda event, **more: told.append((event, more)))
+    monkeypatch.setattr(database_module, "emit", lambda event, **more: told.append((event, more)))
     refuse(store.dead, number=POISON)
     port = Dead(store)
 
@@ -167,7 +173,7 @@ async def test_what_was_forgotten_meanwhile_is_not_put_back(store: Store) -> Non
 
     assert (names(store.operations), names(aside(store))) == ([], [])
     insert_each(aside(store), [{"_id": "operations:o@1", "document": document}])
-    assert forget_refused(aside(store), parcel) == 1
+    assert clear(store, parcel)["refused"] == 1
 
 
 async def test_a_check_that_cannot_be_put_off_is_named_and_the_others_are(store: Store) -> None:
@@ -186,11 +192,11 @@ async def test_a_check_that_cannot_be_put_off_is_named_and_the_others_are(store:
 
 async def test_an_excerpt_that_cannot_be_deleted_leaves_the_others_to_be(store: Store) -> None:
     kept = {"attempts": [{"at": AT - dt.timedelta(days=99), "excerpt": "502"}], "revision": 1}
-    store.tracking.insert_many([{"_id": str(n), "n": n, **kept} for n in range(TOGETHER_MOST)])
+    store.tracking.insert_many([{"_id": str(n), "n": n, **kept} for n in range(BATCH_SIZE)])
     refuse(store.tracking, n=0)
     (kind, _) = [each for each in kinds(store, Names(""), AT) if each.name == "excerpts"]
 
-    assert purge_some(kind) == (TOGETHER_MOST - 1, True)
+    assert purge_some(kind) == (BATCH_SIZE - 1, True)
     assert purge_some(kind) == (0, False)
 
 
@@ -199,10 +205,12 @@ async def test_a_count_that_is_refused_leaves_the_others_to_be_counted_once(stor
     refuse(store.statistics, slug="usps")
     tally = Tally({"SUCCESS": 3}, Histogram({}), Histogram({}))
 
-    refused = add(store.unknown_codes, {("ups", "ZZ"): 1, ("ups", "AA"): 2}, AT)
+    refused = add_codes(store.unknown_codes, {("ups", "ZZ"): 1, ("ups", "AA"): 2}, AT)
     days = save_days(store.statistics, [Day(0, "usps", tally), Day(0, "ups", tally)])
 
     assert [name for name, _ in refused] == ["ups:ZZ"]
-    assert [(each["code"], each["count"]) for each in listed(store.unknown_codes)] == [("AA", 2)]
+    assert [(each["code"], each["count"]) for each in listed_codes(store.unknown_codes)] == [
+        ("AA", 2)
+    ]
     assert [name for name, _ in days] == ["1970-01-01:usps"]
     assert read_days(store.statistics, "ups", [0])[0].counts["SUCCESS"] == 3

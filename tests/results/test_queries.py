@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from store_parcels import NAME, NUMBER, START, attempt, call, days, delivered, hours, on_its_way
-from store_parcels import scan as scanned
+from store_parcels import (
+    FIRST,
+    NAME,
+    NUMBER,
+    START,
+    answered,
+    call,
+    days,
+    delivered,
+    hours,
+    on_its_way,
+)
 
 from service.results.connection import Store
 from service.results.queries import (
@@ -19,12 +29,9 @@ from service.results.trackings import Trackings
 from tracking.checkpoint import Tracking
 from tracking.request import Number, Slug
 
-FIRST = scanned("2026-02-27T08:00:00")
-
 
 async def test_one_parcel_is_found_by_slug_and_number(store: Store, trackings: Trackings) -> None:
-    of = call()
-    await trackings.save(of, on_its_way(FIRST), attempt(of))
+    await answered(trackings, call(), on_its_way(FIRST))
 
     found = find_tracking(store.tracking, Slug("usps"), Number(NUMBER))
 
@@ -34,8 +41,7 @@ async def test_one_parcel_is_found_by_slug_and_number(store: Store, trackings: T
 
 
 async def saved(trackings: Trackings, number: str, after: float, tracking: Tracking) -> None:
-    of = call(hours(after), number)
-    await trackings.save(of, tracking, attempt(of))
+    await answered(trackings, call(hours(after), number), tracking)
 
 
 async def test_what_is_due_of_a_courier_is_active_and_comes_the_longest_due_first(

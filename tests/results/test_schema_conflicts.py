@@ -12,9 +12,9 @@ from pymongo.errors import ConnectionFailure, OperationFailure
 
 from service.preflight.judgement import Refused
 from service.results.connection import Store
+from service.results.database import Collections, Names
 from service.results.failure import mongodb_down
-from service.results.hindrances import Hindrance, hindrances
-from service.results.names import Names
+from service.results.schema_conflicts import Conflict, schema_conflicts
 from service.wiring.connect import _prepared
 from tracking.errors import ResultsDown
 
@@ -26,8 +26,9 @@ def bucket(store: Store, database: str) -> Database[Any]:
     return store.client[database]
 
 
-def look(bucket: Database[Any], **names: Any) -> list[Hindrance]:
-    return hindrances(bucket, Names("", bucket.name, **names))
+def look(bucket: Database[Any], **names: Any) -> list[Conflict]:
+    called = Names("", bucket.name, **names)
+    return schema_conflicts(Collections(bucket.client, called), called)
 
 
 async def prepared(mongo_uri: str, bucket: Database[Any], keep_days: int) -> None:

@@ -1,25 +1,91 @@
-"""Open operations: written before the job goes, seen by nobody as ended, gone with their end."""
+"""Operations in MongoDB: ended ones are found by an index, open ones go with their end."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from service.results.connection import Document, Store
+from service.results.connection import Store
+from service.results.database import Document, Names
+from service.results.dead import by_operations
 from service.results.forgetting import Parcel, clear, mark
-from service.results.mirror import Mirror, close, count_open, open_ones
-from service.results.names import Names
-from service.results.operations import find_operation, operations_of
+from service.results.operations import (
+    Mirror,
+    by_id,
+    by_parcel,
+    close_open,
+    count_open,
+    find_operation,
+    open_operations,
+    operations_of,
+)
 from service.results.retention import kinds, purge_some
 from tracking.request import Number, Slug, TrackingRequest
 
 USPS, NUMBER = Slug("usps"), Number("9405903699300184125060")
 AT_US = 1_772_366_400_000_000
 """2026-03-01, noon."""
-
 JOB = "0123456789abcdef"
+
+AT = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
+
+
+def operation(name: str, day: int = 0, number: str = "N001", **other: Any) -> Document:
+    at = AT + dt.timedelta(days=day)
+    ids = {"_id": f"{name}@{round(at.timestamp() * 1000)}", "id": name}
+    return {**ids, "slug": "usps", "number": number, "admitted_at": at, **other}
+
+
+async def test_of_one_id_the_newest_operation_is_found(store: Store) -> None:
+    others = [operation(each) for each in ("order-10", "order-1.kick", "order-1:2", "order")]
+    ours = [operation("order-1", day, state=f"of day {day}") for day in (0, 30, 2)]
+    store.operations.insert_many(others + ours)
+
+    found = find_operation(store.operations, "order-1")
+
+    assert found is not None
+    assert found["state"] == "of day 30"
+    assert find_operation(store.operations, "order-") is None
+
+
+async def test_those_of_a_parcel_come_the_newest_first(store: Store) -> None:
+    store.operations.insert_many(
+        [operation("a", 1), operation("b", 3), operation("c", 2), operation("d", 2, "N002")]
+    )
+
+    listed = operations_of(store.operations, "usps", "N001")
+
+    assert [each["id"] for each in listed] == ["b", "c", "a"]
+    assert [each["id"] for each in operations_of(store.operations, "usps", "N001", most=1)] == ["b"]
+
+
+async def test_each_question_reads_one_range_of_an_index_and_nothing_else(store: Store) -> None:
+    await store.prepare()
+    store.operations.insert_many(
+        operation(f"order-{n}", n % 7, f"N{n % 100:03}") for n in range(700)
+    )
+
+    by_its_id = store.operations.find(by_id("order-42")).sort("_id", -1).explain()
+    of_parcel = store.operations.find(by_parcel("usps", "N042")).sort("admitted_at", -1).explain()
+
+    for told, found in ((by_its_id, 1), (of_parcel, 7)):
+        stats = told["executionStats"]
+        assert stats["nReturned"] == stats["totalDocsExamined"] == found
+        assert found <= stats["totalKeysExamined"] <= found + 1
+        plan = told["queryPlanner"]["winningPlan"]
+        assert (plan["stage"], plan["inputStage"]["stage"]) == ("FETCH", "IXSCAN")
+
+
+async def test_records_of_an_operation_are_found_by_an_index(store: Store) -> None:
+    await store.prepare()
+    store.dead.insert_many({"operations": [f"order-{n}", f"more-{n}"]} for n in range(50))
+
+    told = store.dead.find(by_operations(["order-4"])).explain()
+
+    assert told["executionStats"]["totalDocsExamined"] == told["executionStats"]["nReturned"] == 1
 
 
 def request(identity: str | None = "order-1") -> TrackingRequest:
@@ -53,7 +119,7 @@ async def mirror(store: Store) -> Mirror:
 
 
 def left(store: Store) -> Sequence[str]:
-    return sorted(each["_id"] for batch in open_ones(store.operations) for each in batch)
+    return sorted(each["_id"] for batch in open_operations(store.operations) for each in batch)
 
 
 async def test_a_request_that_waits_stands_there_with_its_job(mirror: Mirror, store: Store) -> None:
@@ -61,7 +127,7 @@ async def test_a_request_that_waits_stands_there_with_its_job(mirror: Mirror, st
         await mirror.add(request(), JOB, AT_US)
         await mirror.add(request(None), JOB, AT_US)
 
-    (batch,) = open_ones(store.operations)
+    (batch,) = open_operations(store.operations)
     named, other = sorted(batch, key=lambda each: str(each["_id"]))
     assert named == {
         "_id": "order-1",
@@ -98,7 +164,7 @@ async def test_it_goes_with_the_end_of_its_operation_and_no_other(
         await mirror.add(request(each), JOB, AT_US)
 
     for _ in range(2):
-        close(store.operations, ["order-1", "unknown"], [ended("order-1")])
+        close_open(store.operations, ["order-1", "unknown"], [ended("order-1")])
 
     assert left(store) == ["order-10", "order-2"]
 
@@ -114,7 +180,7 @@ async def test_requests_without_an_id_go_with_the_operation_that_they_joined(
 
     # Its status tells when the newest of them came.
     last = ended(unnamed(jobs[1]), AT_US + 3_000_000)
-    close(store.operations, [unnamed(jobs[1])], [last])
+    close_open(store.operations, [unnamed(jobs[1])], [last])
 
     assert left(store) == ["order-1", unnamed(jobs[0]), unnamed(jobs[4])]
 
@@ -127,7 +193,7 @@ async def test_what_an_id_left_that_is_used_again_is_written_over(
 
     await mirror.add(request()._replace(given="9405 9036"), JOB, later_us)
 
-    ((found,),) = open_ones(store.operations)
+    ((found,),) = open_operations(store.operations)
     assert found["admitted_at"] == instant(later_us)
 
 
@@ -136,10 +202,9 @@ async def test_a_forgotten_parcel_is_not_written_down_and_what_is_goes(
 ) -> None:
     await mirror.add(request(), JOB, AT_US)
     parcel = Parcel("usps", NUMBER, AT_US + 1_000_000)
-    homes = (store.tracking, store.past, store.unreadable, store.operations)
     mark(store.forgotten, [parcel], 3_600)
 
-    assert clear(*homes, parcel)["operations"] == 1
+    assert clear(store, parcel)["operations"] == 1
     await mirror.add(request("order-2"), JOB, AT_US)
     await mirror.add(request("order-3"), JOB, AT_US + 2_000_000)
 

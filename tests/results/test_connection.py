@@ -1,23 +1,30 @@
-"""MongoDB killed, frozen and started again under the store."""
+"""A store whose MongoDB is killed, frozen and started again, and batches of many callers."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 from pymongo.errors import ConnectionFailure
-from store_parcels import attempt, call, delivered, hours, on_its_way, recheck_of, scan
+from store_parcels import (
+    FIRST,
+    answered,
+    call,
+    delivered,
+    hours,
+    on_its_way,
+    recheck_of,
+)
 
 from devstack.stack import Stack
-from service.results.connection import Store
+from service.results.connection import BATCH_SIZE, Batches, Store
 from service.results.trackings import Trackings
 from tracking.call import Call
 from tracking.checkpoint import Tracking
-from tracking.errors import ResultsDown
+from tracking.errors import ResultsDown, TrackingError, UnreadableAnswer
 
-FIRST = scan("2026-02-27T08:00:00", "Accepted")
 SOON = 10.0
 
 
@@ -41,12 +48,12 @@ async def test_a_killed_mongodb_is_down_at_once_and_back_by_itself(
     of = call()
     stack.mongodb.kill()
     with pytest.raises(ResultsDown):
-        await trackings.save(of, on_its_way(FIRST), attempt(of))
+        await answered(trackings, of, on_its_way(FIRST))
 
     began = time.monotonic()
     for _ in range(1000):
         with pytest.raises(ResultsDown):
-            await trackings.save(of, on_its_way(FIRST), attempt(of))
+            await answered(trackings, of, on_its_way(FIRST))
     refused_at_once = time.monotonic() - began
     assert not trackings.is_available
     waiting = asyncio.create_task(trackings.available())
@@ -55,7 +62,7 @@ async def test_a_killed_mongodb_is_down_at_once_and_back_by_itself(
 
     await asyncio.to_thread(stack.mongodb.start)
     await asyncio.wait_for(waiting, SOON)
-    await trackings.save(of, on_its_way(FIRST), attempt(of))
+    await answered(trackings, of, on_its_way(FIRST))
 
     assert refused_at_once < SOON  # one by one, each with its time-out, they would take minutes
     assert hasty.tracking.count_documents({}) == 1
@@ -92,7 +99,7 @@ async def test_nothing_that_was_confirmed_is_lost_when_mongodb_is_killed_between
     refused = asyncio.Event()
 
     async def save(of: Call, answer: Tracking) -> None:
-        await until_done(lambda: trackings.save(of, answer, attempt(of)), refused)
+        await until_done(lambda: answered(trackings, of, answer), refused)
 
     async def store_one(number: str) -> None:
         await save(call(number=number), on_its_way(FIRST))
@@ -119,12 +126,11 @@ async def test_nothing_that_was_confirmed_is_lost_when_mongodb_is_killed_between
 
 async def test_a_frozen_mongodb_does_not_stop_the_event_loop(stack: Stack, hasty: Store) -> None:
     trackings = Trackings(hasty, recheck_of)
-    of = call()
-    await trackings.save(of, on_its_way(FIRST), attempt(of))
+    await answered(trackings, call(), on_its_way(FIRST))
     later = call(hours(1))
     stack.mongodb.pause()
     try:
-        saving = asyncio.ensure_future(trackings.save(later, on_its_way(FIRST), attempt(later)))
+        saving = asyncio.ensure_future(answered(trackings, later, on_its_way(FIRST)))
         turns = 0
         while not saving.done():
             await asyncio.sleep(0.01)
@@ -136,7 +142,7 @@ async def test_a_frozen_mongodb_does_not_stop_the_event_loop(stack: Stack, hasty
 
     assert turns > 10  # one per 10 ms, for the second that the write was waited for
     await asyncio.wait_for(trackings.available(), SOON)
-    await trackings.save(later, on_its_way(FIRST), attempt(later))
+    await answered(trackings, later, on_its_way(FIRST))
 
 
 async def test_a_reader_does_not_wait_for_a_write_that_hangs(hasty: Store) -> None:
@@ -146,8 +152,8 @@ async def test_a_reader_does_not_wait_for_a_write_that_hangs(hasty: Store) -> No
     def hang() -> None:
         asyncio.run_coroutine_threadsafe(release.wait(), loop).result()
 
-    writing = asyncio.create_task(hasty.run(hang))
-    found = await asyncio.wait_for(hasty.read(hasty.tracking.find_one, {}), SOON)
+    writing = asyncio.create_task(hasty.on_writer(hang))
+    found = await asyncio.wait_for(hasty.on_reader(hasty.tracking.find_one, {}), SOON)
     release.set()
     await writing
 
@@ -170,7 +176,7 @@ async def test_a_write_after_the_end_is_refused(hasty: Store) -> None:
     await hasty.close()
 
     with pytest.raises(ResultsDown, match="closed"):
-        await trackings.save(of, on_its_way(FIRST), attempt(of))
+        await answered(trackings, of, on_its_way(FIRST))
 
 
 async def test_closing_does_not_wait_for_a_frozen_mongodb(stack: Stack, hasty: Store) -> None:
@@ -198,3 +204,133 @@ async def test_a_defect_in_the_look_for_it_does_not_end_the_look(
     await asyncio.wait_for(hasty.available(), SOON)
 
     assert not breaks
+
+
+class Worked:
+    """Remembers its batches; each waits for `go`."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.began = asyncio.Event()
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def __call__(self, items: Sequence[int]) -> list[int | TrackingError]:
+        self.batches.append(list(items))
+        self.began.set()
+        await self.go.wait()
+        return [UnreadableAnswer("odd") if item < 0 else item * 10 for item in items]
+
+
+@pytest.fixture
+def work() -> Worked:
+    return Worked()
+
+
+@pytest.fixture
+async def batches(work: Worked) -> Batches[int, int]:
+    return Batches(work)
+
+
+async def test_what_one_turn_of_the_loop_brings_is_one_batch(
+    work: Worked, batches: Batches[int, int]
+) -> None:
+    results = await asyncio.gather(*(batches.submit(item) for item in range(5)))
+
+    assert results == [0, 10, 20, 30, 40]
+    assert work.batches == [[0, 1, 2, 3, 4]]
+
+
+async def test_what_comes_while_a_batch_runs_makes_up_the_next(
+    work: Worked, batches: Batches[int, int]
+) -> None:
+    work.go.clear()
+
+    first = asyncio.ensure_future(batches.submit(1))
+    await work.began.wait()
+    later = [asyncio.ensure_future(batches.submit(item)) for item in (2, 3)]
+    await asyncio.sleep(0)
+    work.go.set()
+    await asyncio.gather(first, *later)
+
+    assert work.batches == [[1], [2, 3]]
+
+
+async def test_items_may_count_for_more_than_one() -> None:
+    work = Worked()
+    batches: Batches[int, int] = Batches(work, most=5, size=lambda item: item)
+
+    await asyncio.gather(*(batches.submit(item) for item in (2, 2, 2, 9, 1, 4, 1)))
+
+    assert work.batches == [[2, 2, 2], [9], [1, 4], [1]]
+
+
+async def test_a_batch_has_a_greatest_length(work: Worked, batches: Batches[int, int]) -> None:
+    await asyncio.gather(*(batches.submit(item) for item in range(BATCH_SIZE + 1)))
+
+    assert [len(batch) for batch in work.batches] == [BATCH_SIZE, 1]
+
+
+async def test_an_error_of_one_item_is_raised_for_that_item_only() -> None:
+    batches: Batches[int, int] = Batches(Worked())
+
+    good, bad = await asyncio.gather(batches.submit(1), batches.submit(-1), return_exceptions=True)
+
+    assert good == 10
+    assert isinstance(bad, UnreadableAnswer)
+
+
+async def test_an_error_of_the_batch_is_raised_for_all_and_the_next_batch_runs() -> None:
+    failing = True
+
+    async def work(items: Sequence[int]) -> list[int | TrackingError]:
+        if failing:
+            raise ResultsDown("away")
+        return list(items)
+
+    batches: Batches[int, int] = Batches(work)
+    errors = await asyncio.gather(batches.submit(1), batches.submit(2), return_exceptions=True)
+    failing = False
+
+    assert [type(error) for error in errors] == [ResultsDown, ResultsDown]
+    assert errors[0] is not errors[1]  # each raise adds to its own traceback
+    assert await batches.submit(3) == 3
+
+
+@pytest.mark.usefixtures("unread_log")
+async def test_a_defect_over_one_batch_keeps_nobody_of_the_next_waiting() -> None:
+    """Nobody else may come for a while, and who waits holds a call."""
+    began, go = asyncio.Event(), asyncio.Event()
+
+    async def work(items: Sequence[int]) -> list[int | TrackingError]:
+        began.set()
+        await go.wait()
+        if items == [1]:
+            raise KeyError("no such member")
+        return list(items)
+
+    batches: Batches[int, int] = Batches(work)
+    first = batches.submit(1)
+    await began.wait()
+    second = batches.submit(2)
+    go.set()
+
+    with pytest.raises(ResultsDown):
+        await first
+    assert await asyncio.wait_for(second, 5) == 2
+
+
+async def test_a_caller_that_is_cancelled_disturbs_nobody(
+    work: Worked, batches: Batches[int, int]
+) -> None:
+    work.go.clear()
+
+    cancelled, other = (asyncio.ensure_future(batches.submit(item)) for item in (1, 2))
+    await work.began.wait()
+    cancelled.cancel()
+    await asyncio.sleep(0)
+    work.go.set()
+
+    assert await other == 20
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled

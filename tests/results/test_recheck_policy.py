@@ -6,7 +6,7 @@ import pytest
 from store_parcels import DEFAULTS, NAME, START, days, hours
 
 from service.config.schema import Recheck
-from service.results.schedule import Standing, next_check
+from service.results.recheck_policy import ParcelAge, next_check
 from tracking.checkpoint import Tag
 
 
@@ -14,7 +14,7 @@ def wait_hours(
     tag: Tag, known_hours: float = 0, unchanged_hours: float = 0, recheck: Recheck = DEFAULTS
 ) -> float:
     now = START + days(100)
-    parcel = Standing(NAME, tag, now - hours(known_hours), now - hours(unchanged_hours))
+    parcel = ParcelAge(NAME, tag, now - hours(known_hours), now - hours(unchanged_hours))
     at = next_check(parcel, now, recheck)
     assert at is not None
     return (at - now) / hours(1)
@@ -55,7 +55,7 @@ def test_an_unknown_number_is_asked_for_less_and_less_often(
 
 def test_parcels_of_the_same_instant_do_not_come_back_together() -> None:
     waits = {
-        next_check(Standing(f"usps:{number}", Tag.IN_TRANSIT, START, START), START, DEFAULTS)
+        next_check(ParcelAge(f"usps:{number}", Tag.IN_TRANSIT, START, START), START, DEFAULTS)
         for number in range(100)
     }
 
@@ -63,7 +63,7 @@ def test_parcels_of_the_same_instant_do_not_come_back_together() -> None:
 
 
 def test_the_same_check_draws_the_same_time() -> None:
-    parcel = Standing(NAME, Tag.IN_TRANSIT, START, START)
+    parcel = ParcelAge(NAME, Tag.IN_TRANSIT, START, START)
 
     later = START + hours(3)
     assert next_check(parcel, later, DEFAULTS) == next_check(parcel, later, DEFAULTS)
@@ -91,7 +91,7 @@ def test_each_pace_is_a_setting(tag: Tag) -> None:
 
 @pytest.mark.parametrize("tag", HOUR_OF)
 def test_0_hours_mean_no_check(tag: Tag) -> None:
-    parcel = Standing(NAME, tag, START, START)
+    parcel = ParcelAge(NAME, tag, START, START)
 
     assert next_check(parcel, START + days(20), Recheck(**{HOUR_OF[tag]: 0.0})) is None
 

@@ -12,9 +12,8 @@ from store_parcels import (
     NAME,
     NUMBER,
     SECOND,
-    THIRD,
     answer,
-    attempt,
+    answered,
     call,
     delivered,
     failure,
@@ -24,7 +23,7 @@ from store_parcels import (
 )
 
 from service.results.connection import Store
-from service.results.document import Document, tracking_in
+from service.results.database import Document
 from service.results.forgetting import Parcel, clear
 from service.results.merge import merge
 from service.results.queries import find_tracking, followed_by_several
@@ -42,10 +41,6 @@ SIGNED = on_its_way(FIRST, SECOND, signed_by="J. Doe", proof_of_delivery="https:
 
 def of(account: Account, after: float = 0, **more: Any) -> Call:
     return call(hours(after), **more)._replace(account=account)
-
-
-async def answered(trackings: Trackings, by: Call, tracking: Tracking = JOURNEY) -> None:
-    await trackings.save(by, tracking, attempt(by))
 
 
 def document_of(store: Store, account: Account) -> Document:
@@ -131,12 +126,6 @@ async def test_a_stored_answer_is_fresh_for_whose_document_it_stands_in(
     assert fresh == [True, False, False, False]
 
 
-def test_an_answer_is_read_back_as_it_was_stored() -> None:
-    told = delivered(FIRST, THIRD, weight_grams=250, sub_parcels=("A", "B"), signed_by="J. Doe")
-
-    assert tracking_in(stored(told)) == told
-
-
 async def test_a_parcel_is_forgotten_for_all_accounts(trackings: Trackings, store: Store) -> None:
     for account in (MAIN, SHOP):
         await answered(trackings, of(account))
@@ -144,7 +133,7 @@ async def test_a_parcel_is_forgotten_for_all_accounts(trackings: Trackings, stor
     await answered(trackings, other)
     forgotten = Parcel("usps", NUMBER, of(MAIN, after=1).granted_us)
 
-    found = clear(store.tracking, store.past, store.unreadable, store.operations, forgotten)
+    found = clear(store, forgotten)
 
     assert found["tracking"] == 2
     assert [each["_id"] for each in store.tracking.find()] == [f"{NAME}1@shop"]

@@ -1,48 +1,48 @@
-"""Answers and failures, written to a real mongod."""
+"""Answers and failures on a real mongod, and stored answers that are fresh enough."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 from pymongo import monitoring
 from store_parcels import (
+    FIRST,
     NAME,
     START,
+    answered,
     attempt,
     call,
     days,
     delivered,
+    found,
     hours,
     on_its_way,
-    recheck_of,
+    scan,
 )
 from store_parcels import scan as scanned
 
 from service.config.schema import Recheck
-from service.results import forgetting
+from service.results import connection
 from service.results.connection import Store
-from service.results.names import Names
 from service.results.trackings import Trackings
-from tracking.checkpoint import NOT_FOUND_YET
+from tracking.call import Call, Verdict
+from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import CourierDown, UnreadableAnswer, UnstorableAnswer
+from tracking.operation import State
 from tracking.request import Origin
+from tracking.summary import output_of
 
-FIRST = scanned("2026-02-27T08:00:00", "Accepted")
+ARRIVED = delivered(scan("2026-02-27T08:00:00"), scan("2026-02-28T08:00:00"))
+
 SECOND = scanned("2026-02-28T09:30:00", "Departed")
 LATE = scanned("2026-06-20T10:00:00", "Accepted")
 
 
-def found(store: Store, name: str = NAME) -> dict[str, Any]:
-    document = store.tracking.find_one({"_id": name})
-    assert document is not None
-    return document
-
-
 async def save(trackings: Trackings, after_hours: float = 0, *scans: Any) -> None:
-    of = call(hours(after_hours))
-    await trackings.save(of, on_its_way(*scans or (FIRST,)), attempt(of))
+    await answered(trackings, call(hours(after_hours)), on_its_way(*scans or (FIRST,)))
 
 
 async def test_an_answer_is_stored_as_it_was_merged(store: Store, trackings: Trackings) -> None:
@@ -144,18 +144,16 @@ class Commands(monitoring.CommandListener):
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The commands of this test; of the looks for forgotten parcels only the first."""
-    monkeypatch.setattr(forgetting, "LOOK_SECONDS", 3_600.0)
+    """The commands of clients that are made later; of the looks for forgotten parcels the first."""
+    monkeypatch.setattr(connection, "MARKS_LOOK_SECONDS", 3_600.0)
     listener = Commands()
     monitoring.register(listener)
     return listener.names
 
 
 async def test_a_hundred_new_answers_cost_one_command(
-    commands: list[str], mongo_uri: str, database: str
+    commands: list[str], trackings: Trackings
 ) -> None:
-    store = Store(Names(mongo_uri, database))
-    trackings = Trackings(store, recheck_of)
     await save(trackings)
     commands.clear()
     calls = [call(number=f"NUMBER{index}") for index in range(100)]
@@ -163,35 +161,30 @@ async def test_a_hundred_new_answers_cost_one_command(
     await asyncio.gather(*(trackings.save(of, delivered(FIRST), attempt(of)) for of in calls))
 
     assert [name for name in commands if name not in {"hello", "ismaster"}] == ["insert"]
-    await store.close()
 
 
 async def test_rechecks_are_read_first_because_they_have_a_document(
-    commands: list[str], mongo_uri: str, database: str
+    commands: list[str], store: Store, trackings: Trackings
 ) -> None:
-    store = Store(Names(mongo_uri, database))
-    trackings = Trackings(store, recheck_of)
     await save(trackings)
     commands.clear()
     again = call(hours(4), origin=Origin.AUTOMATIC)
 
-    await trackings.save(again, delivered(FIRST, SECOND), attempt(again))
+    await answered(trackings, again, delivered(FIRST, SECOND))
 
     assert commands == ["find", "update"]
     assert found(store)["tag"] == "Delivered"
-    await store.close()
 
 
 async def test_a_number_that_is_used_again_leaves_the_old_parcel_in_the_past(
     store: Store, trackings: Trackings
 ) -> None:
-    of = call()
-    await trackings.save(of, delivered(FIRST, SECOND), attempt(of))
+    await answered(trackings, call(), delivered(FIRST, SECOND))
     old = found(store)
     later = call(days(120))
 
-    await trackings.save(later, on_its_way(LATE), attempt(later))
-    await trackings.save(later, on_its_way(LATE), attempt(later))
+    await answered(trackings, later, on_its_way(LATE))
+    await answered(trackings, later, on_its_way(LATE))
 
     past = list(store.past.find())
     assert past == [old | {"_id": f"{NAME}:{FIRST.checkpoint_time}"}]
@@ -292,3 +285,77 @@ async def test_an_empty_answer_is_a_pending_document(store: Store, trackings: Tr
 
     document = found(store)
     assert (document["tag"], document["checkpoints"], document["active"]) == ("Pending", [], True)
+
+
+def call_of(seconds_ago: float) -> Call:
+    return call()._replace(granted_us=round((time.time() - seconds_ago) * 1_000_000))
+
+
+async def stored(trackings: Trackings, seconds_ago: float, answer: Tracking = ARRIVED) -> Call:
+    of = call_of(seconds_ago)
+    await answered(trackings, of, answer)
+    return of
+
+
+async def test_an_answer_that_is_young_enough_is_the_verdict(trackings: Trackings) -> None:
+    of = await stored(trackings, 20)
+
+    assert await trackings.fresh(of.request, 30) == Verdict(
+        State.SUCCESS, output_of(ARRIVED), observed_ms=of.granted_us // 1000
+    )
+
+
+async def test_an_answer_that_is_too_old_is_none(trackings: Trackings) -> None:
+    of = await stored(trackings, 40)
+
+    assert await trackings.fresh(of.request, 30) is None
+
+
+async def test_nothing_stored_is_no_answer(trackings: Trackings) -> None:
+    assert await trackings.fresh(call().request, 1e9) is None
+
+
+async def test_zero_always_asks_the_courier(trackings: Trackings) -> None:
+    of = await stored(trackings, -1)
+
+    assert await trackings.fresh(of.request, 0) is None
+
+
+async def test_an_answer_from_the_future_has_no_age(trackings: Trackings) -> None:
+    of = await stored(trackings, -3600)
+
+    assert await trackings.fresh(of.request, 1e9) is None
+
+
+async def test_a_failure_after_the_answer_makes_it_stale(trackings: Trackings) -> None:
+    of = await stored(trackings, 20)
+    later = call_of(10)
+    await trackings.fail(later, CourierDown("?"), attempt(later), final=True)
+
+    assert await trackings.fresh(of.request, 30) is None
+
+
+async def test_a_field_that_the_courier_was_not_asked_with_makes_an_answer_stale(
+    trackings: Trackings,
+) -> None:
+    of = call_of(20)
+    mistyped = of.request._replace(fields={"tracking_postal_code": "99999"})
+    corrected = of.request._replace(fields={"tracking_postal_code": "10115"})
+    of = of._replace(request=mistyped)
+    await answered(trackings, of, ARRIVED)
+
+    assert await trackings.fresh(corrected, 30) is None
+    assert await trackings.fresh(mistyped, 30) is not None
+    assert await trackings.fresh(of.request._replace(fields={}), 30) is not None
+    re_check = corrected._replace(origin=Origin.AUTOMATIC)
+    assert await trackings.fresh(re_check, 30) is not None
+
+
+async def test_a_document_made_by_a_failure_holds_no_answer(
+    store: Store, trackings: Trackings
+) -> None:
+    of = call_of(0)
+    await trackings.fail(of, CourierDown("?"), attempt(of), final=False)
+
+    assert await trackings.fresh(of.request, time.time() - START.timestamp()) is None
+    assert store.tracking.count_documents({}) == 1

@@ -11,19 +11,17 @@ from typing import Any
 
 import pytest
 from pymongo import MongoClient
-from store_parcels import START, call, days, delivered, failure, hours, scan, stored
+from store_parcels import FIRST, START, call, days, delivered, failure, hours, stored
 
 from devstack.kinds import MONGODB, Durability
 from devstack.servers import running
 from service.results.connection import Store
-from service.results.indexes import KEEP_DAYS_INDEX
+from service.results.database import KEEP_DAYS_INDEX, Names
 from service.results.merge import merge
-from service.results.names import Names
 from tracking.errors import CourierDown, InvalidNumber
 
 DEADLINE_SECONDS = 20.0
 DAY_SECONDS = 86_400
-FIRST = scan("2026-02-27T08:00:00")
 
 
 def arguments(port: int, folder: Path, durability: Durability) -> list[str]:

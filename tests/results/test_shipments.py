@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from service.results.connection import Store
-from service.results.shipments import let_go
+from service.results.shipments import no_longer_followed
 
 NUMBER = "9405903699300184125060"
 PARCEL = f"usps:{NUMBER}"
@@ -30,7 +30,7 @@ def asked(store: Store, identity: str, origin: str = "MANUAL") -> None:
 
 def gone(store: Store) -> list[str]:
     names = [PARCEL, SHOPS, "usps:N000002"]
-    return let_go(store.shipments, store.operations, names)
+    return no_longer_followed(store.shipments, store.operations, names)
 
 
 @pytest.mark.parametrize("ended", [COMPLETED, {"deleted": True}])

@@ -1,4 +1,4 @@
-"""The command line: `python worker.py VERB`. One module per verb, imported when it is chosen."""
+"""The command line: `python worker.py VERB`. `parser.VERBS` names the module of each verb."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 
-from service.cli.exit_codes import Exit, UsageError
-from service.cli.parser import parser
+from service.cli.arguments import Exit, UsageError
+from service.cli.parser import parse
 from service.config.problems import ConfigError
 from service.observe.redact import printable
 from tracking.errors import MalformedJob, StoreError
@@ -22,9 +21,9 @@ _UNWRITABLE = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, e
 def main(arguments: Sequence[str]) -> int:
     """Run one verb; returns its exit code. An error is one line, not a traceback."""
     _reopen_closed()
-    options = parser().parse_args(arguments)
+    options = parse(arguments)
     try:
-        code: int = import_module(f"service.cli.{options.module}").run(options)
+        code: int = options.run(options)
         sys.stdout.flush()
     except ConfigError as error:
         return _ended(Exit.WRONG, "\n".join(map(str, error.problems)))

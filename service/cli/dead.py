@@ -1,63 +1,89 @@
-"""`dead`: requests that got no answer, listed, shown, put again or deleted."""
+"""`dead`: requests that got no answer, listed, shown, put again (as `resend` does) or deleted."""
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
-from service.cli.exit_codes import Exit, UsageError
-from service.cli.output import agreed, moment, say, say_json, table
-from service.cli.resend import resend_all, say_nothing_fits
-from service.cli.settings import loaded
-from service.client.catalogue import Catalogue
-from service.client.connections import Collections, collections_of
-from service.client.dead import (
-    Document,
-    Filter,
-    count_by_reason,
-    delete_dead,
-    find,
+from service.cli import resend, settings
+from service.cli.arguments import (
+    Exit,
+    Options,
+    Parser,
+    Run,
+    UsageError,
+    add_actions,
+    add_json,
+    add_yes,
+    from_one_on,
+    named,
 )
-from service.client.producer import Producer
-from service.client.resend import Meant, of_record
-from service.config.schema import Config
+from service.cli.output import agreed, moment, note, say, say_json, table
+from service.client import catalogue, connections, dead, producer
+from service.client import resend as resending
+from service.config import schema
 from tracking.errors import MalformedJob, StoreError
 
 DETAIL_SHOWN = 60
 _NO_SUCH = "no dead request has this id, and all else that is asked for; `dead list` shows them"
 
-Action = Callable[[argparse.Namespace, Config, Collections], int]
+
+def arguments(parser: Parser) -> None:
+    """Add the actions of `dead`."""
+    actions = {
+        "list": ("List records, newest first.", _on_records(_list)),
+        "show": ("Show all of one record.", _on_records(_show)),
+        "kick": ("Put the requests again, then delete their records.", _on_records(_kick)),
+        "delete": ("Delete records and their buried jobs.", _on_records(_delete)),
+    }
+    for action, each in add_actions(parser, actions).items():
+        if action == "show":
+            each.add_argument("ids", nargs=1, metavar="ID")
+        else:
+            each.add_argument("--slug", type=named, help="only requests for this courier")
+            each.add_argument("--reason", type=named, help="only with this reason")
+        if action == "list":
+            each.add_argument(
+                "--limit", type=from_one_on, default=50, help="at most this many; default: 50"
+            )
+        if action in {"kick", "delete"}:
+            each.add_argument("ids", nargs="*", metavar="ID")
+            each.add_argument("--all", action="store_true", help="every record")
+            add_yes(each)
+        add_json(each)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Do what is asked; 1 when nothing was found or not all of it was done."""
-    setting = loaded(options)
-    if getattr(options, "slug", None):
-        options.slug = _meant(options.slug, Catalogue(setting.config))
-    with collections_of(setting.config) as stores:
-        return _ACTIONS[options.action](options, setting.config, stores)
+def _on_records(act: Callable[[Options, schema.Config, connections.Collections], int]) -> Run:
+    """Do an act on the records; 1 when nothing was found or not all of it was done."""
+
+    def run(options: Options) -> int:
+        config = settings.loaded(options).config
+        if getattr(options, "slug", None):
+            options.slug = _resolved(options.slug, catalogue.Catalogue(config))
+        with connections.collections_of(config) as stores:
+            return act(options, config, stores)
+
+    return run
 
 
-def _meant(text: str, couriers: Catalogue) -> str:
+def _resolved(text: str, couriers: catalogue.Catalogue) -> str:
     """Resolve an alias. A courier that nobody has is no error: requests for it die too."""
     try:
         return couriers.resolve(text)[0]
     except MalformedJob as error:
-        sys.stderr.write(f"worker.py: {error.detail}\n")
+        note(error.detail)
         return text
 
 
-def _list(options: argparse.Namespace, _: Config, stores: Collections) -> int:
-    wanted = Filter(slug=options.slug, reason=options.reason)
-    documents = find(stores.dead, wanted, options.limit)
+def _list(options: Options, _: schema.Config, stores: connections.Collections) -> int:
+    wanted = dead.Filter(slug=options.slug, reason=options.reason)
+    documents = dead.find(stores.dead, wanted, options.limit)
     if options.json:
         for document in documents:
             say_json(document)
         return Exit.DONE
-    reasons = count_by_reason(stores.dead)
+    reasons = dead.count_by_reason(stores.dead)
     counted = ", ".join(f"{reason}: {count}" for reason, count in reasons.items())
     if not documents:
         said = (
@@ -72,7 +98,7 @@ def _list(options: argparse.Namespace, _: Config, stores: Collections) -> int:
     return Exit.DONE
 
 
-def _row(document: Document) -> list[str]:
+def _row(document: dead.Document) -> list[str]:
     detail = str(document.get("detail", ""))
     if len(detail) > DETAIL_SHOWN:
         detail = f"{detail[:DETAIL_SHOWN]}…"
@@ -85,9 +111,9 @@ def _row(document: Document) -> list[str]:
     ]
 
 
-def _show(options: argparse.Namespace, _: Config, stores: Collections) -> int:
+def _show(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     (identity,) = options.ids
-    documents = find(stores.dead, Filter(ids=(identity,)))
+    documents = dead.find(stores.dead, dead.Filter(ids=(identity,)))
     if not documents:
         say(f"no dead request has the id {identity}; `dead list` shows them")
         return Exit.NEGATIVE
@@ -106,67 +132,61 @@ def _written(value: Any) -> str:
     )
 
 
-def _kick(options: argparse.Namespace, config: Config, stores: Collections) -> int:
+def _kick(options: Options, config: schema.Config, stores: connections.Collections) -> int:
     documents, missing = _chosen(options, stores)
     # What is named by its id is meant; how many a filter means, nobody knows before.
     named = options.yes or bool(options.ids)
-    if documents and not agreed(f"Put {_count(documents)} again?", yes=named):
+    if documents and not agreed(f"Put {resend.counted(documents)} again?", yes=named):
         return Exit.NEGATIVE
 
-    def line(each: Meant, identity: str | None) -> str:
+    def line(each: resending.ResendTarget, identity: str | None) -> str:
         kicked = {"_id": (each.record or {})["_id"], "kicked": True, "id": identity}
         return json.dumps(kicked) + "\n" if options.json else ""
 
-    done, failed = resend_all(list(map(of_record, documents)), config, stores, line)
+    targets = list(map(resending.of_record, documents))
+    done, failed = resend.resend_all(targets, config, stores, line)
     return _summed(options, "kicked", done, failed + missing)
 
 
-def _delete(options: argparse.Namespace, config: Config, stores: Collections) -> int:
+def _delete(options: Options, config: schema.Config, stores: connections.Collections) -> int:
     documents, missing = _chosen(options, stores)
-    question = f"Delete {_count(documents)} for ever, with the buried jobs?"
+    question = f"Delete {resend.counted(documents)} for ever, with the buried jobs?"
     if documents and not agreed(question, yes=options.yes):
         return Exit.NEGATIVE
     done, failed = 0, 0
-    with Producer(config.beanstalkd.servers) as producer:
+    with producer.Producer(config.beanstalkd.servers) as to:
         for document in documents:
             try:
-                done += delete_dead(document, stores.dead, producer)
+                done += dead.delete_dead(document, stores.dead, to)
             except StoreError as error:
                 failed += 1
-                sys.stderr.write(f"worker.py: {document['_id']}: {error}\n")
+                note(f"{document['_id']}: {error}")
     return _summed(options, "deleted", done, failed + missing)
 
 
-def _chosen(options: argparse.Namespace, stores: Collections) -> tuple[list[Document], int]:
+def _chosen(options: Options, stores: connections.Collections) -> tuple[list[dead.Document], int]:
     """Find what is meant, and count the ids that no record has; names them on standard error."""
     narrowed = bool(options.ids or options.slug or options.reason)
     if narrowed == options.all:
         raise UsageError("say which: ids, --slug or --reason, or --all by itself")
-    wanted = Filter(tuple(options.ids), options.slug, options.reason)
-    found = find(stores.dead, wanted)
+    wanted = dead.Filter(tuple(options.ids), options.slug, options.reason)
+    found = dead.find(stores.dead, wanted)
     if not found and not options.ids:
-        say_nothing_fits(stores)
+        resend.say_nothing_fits(stores)
     return found, _missing(options, found)
 
 
-def _missing(options: argparse.Namespace, found: list[Document]) -> int:
+def _missing(options: Options, found: list[dead.Document]) -> int:
     """Name the ids that no record has, as far as records are meant by ids; counts them."""
     missing = sorted(set(options.ids) - {str(each["_id"]) for each in found})
     for identity in missing:
-        sys.stderr.write(f"worker.py: {identity}: {_NO_SUCH}\n")
+        note(f"{identity}: {_NO_SUCH}")
     return len(missing)
 
 
-def _count(documents: list[Document]) -> str:
-    return "1 request" if len(documents) == 1 else f"{len(documents)} requests"
-
-
-def _summed(options: argparse.Namespace, verb: str, done: int, failed: int) -> int:
+def _summed(options: Options, verb: str, done: int, failed: int) -> int:
     if options.json:
         say_json({verb: done, "failed": failed})
     else:
         say(f"{verb} {done}, failed {failed}")
     return Exit.DONE if done and not failed else Exit.NEGATIVE
-
-
-_ACTIONS: dict[str, Action] = {"list": _list, "show": _show, "kick": _kick, "delete": _delete}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from command_line import Run
 
-from service.cli.codes import SHOWN_MOST
+from service.cli.info import CODES_SHOWN_MOST
 
 FIRST = dt.datetime(2026, 11, 18, 12, tzinfo=dt.UTC)
 LAST = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
@@ -46,12 +46,12 @@ def test_info_shows_unknown_codes_the_most_frequent_first(run: Run, collections:
 
 
 def test_info_shows_the_first_of_many(run: Run, collections: Any) -> None:
-    for index in range(SHOWN_MOST + 2):
+    for index in range(CODES_SHOWN_MOST + 2):
         counted(collections, "ups", f"Z{index}", index + 1)
 
     assert "and 2 more: --json" in run("info").out
     (look,) = run("info", "--json").json
-    assert len(look["unknown_codes"]) == SHOWN_MOST + 2
+    assert len(look["unknown_codes"]) == CODES_SHOWN_MOST + 2
 
 
 def test_info_without_unknown_codes_says_nothing_of_them(run: Run) -> None:

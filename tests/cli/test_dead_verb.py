@@ -11,7 +11,7 @@ import pytest
 from command_line import Run, bodies
 
 from devstack.servers import Server
-from service.client.kick import renewed
+from service.client.resend import renewed_body
 from service.tubes.envelope import decode_request, encode_request
 from tracking.request import Slug
 
@@ -256,7 +256,7 @@ def test_kicking_what_is_not_there_is_a_negative_finding(run: Run, collections: 
     "body", [b"", b"[]", b"[1,2]", b"{nonsense", b"\xff\xfe", b'{"payload":3}']
 )
 def test_what_cannot_be_read_is_put_as_it_is(body: bytes) -> None:
-    assert renewed(body) == (body, None)
+    assert renewed_body(body) == (body, None)
 
 
 @pytest.mark.parametrize("operation", ["order-1", "shop/order-1", "usps:A B/1:Zm9v"])
@@ -264,7 +264,7 @@ def test_what_died_under_an_id_is_put_again_as_its_repetition(operation: str) ->
     """A record of a call keeps the request that its operations shared, which has no id."""
     job = {"type": "requests_flow", "payload": {"slug": "usps", "number": "94000001"}}
 
-    body, identity = renewed(json.dumps(job).encode(), operation)
+    body, identity = renewed_body(json.dumps(job).encode(), operation)
 
     request = decode_request(body, lambda slug: (Slug(slug), ""))
     assert (request.id, request.resend_of) == (identity, operation)
@@ -273,7 +273,7 @@ def test_what_died_under_an_id_is_put_again_as_its_repetition(operation: str) ->
 
 def test_a_long_id_stays_an_id_and_an_old_expiry_goes() -> None:
     job = {"payload": {"id": "x" * 128, "expires_in": 5}, "meta": {"enqueued_at": 0}}
-    body, identity = renewed(json.dumps(["requests_flow", job]).encode())
+    body, identity = renewed_body(json.dumps(["requests_flow", job]).encode())
     _, made = json.loads(body)
     assert len(made["payload"]["id"]) == 128
     assert made["payload"] == {"id": identity, "resend_of": "x" * 128}

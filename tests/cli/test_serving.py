@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import Run
 
-from service.cli import serve as serve_verb
+from service.api import serve as serve_module
 from service.config.address import is_loopback
 
 EACH = pytest.mark.parametrize("verb", ["ingest", "api"])
@@ -116,7 +116,7 @@ def test_ingest_is_the_door_alone(
 ) -> None:
     monkeypatch.setenv("TRACKER_INGEST__SPOOL", str(disk / "spool.sqlite"))
     given: dict[str, bool] = {}
-    monkeypatch.setattr(serve_verb, "serve", lambda *_, **options: given.update(options) or True)
+    monkeypatch.setattr(serve_module, "serve", lambda *_, **options: given.update(options) or True)
 
     assert offline(verb).code == 0
 
@@ -129,6 +129,6 @@ def test_one_that_stops_by_itself_ends_with_1(
 ) -> None:
     """So that its service manager starts another."""
     monkeypatch.setenv("TRACKER_INGEST__SPOOL", str(disk / "spool.sqlite"))
-    monkeypatch.setattr(serve_verb, "serve", lambda *_, **__: False)
+    monkeypatch.setattr(serve_module, "serve", lambda *_, **__: False)
 
     assert offline(verb).code == 1

@@ -19,7 +19,7 @@ from command_line import Run
 from rich.console import Console
 
 from limits import connect
-from service.cli.output import drawn
+from service.cli.drawing import drawn
 from service.client.health import findings_here
 from service.config.load import load
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import greenstalk
 import pytest
@@ -31,13 +31,6 @@ async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
     await opened.prepare()
     yield opened
     await opened.close()
-
-
-@pytest.fixture
-def tube(beanstalkd: Server) -> Iterator[greenstalk.Client[bytes]]:
-    address = (beanstalkd.host, beanstalkd.port)
-    with greenstalk.Client(address, encoding=None, use=REQUESTS_TUBE, watch=REQUESTS_TUBE) as made:
-        yield made
 
 
 def bury(tube: greenstalk.Client[bytes], body: bytes = BODY) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import signal
@@ -17,6 +16,7 @@ import pymongo
 from pymongo.database import Database
 from rich.console import Console
 
+from service.cli.arguments import Exit, Options, Parser, add_end_with
 from service.cli.demo import screen
 from service.cli.demo.proof import Evidence, figures, lost
 from service.cli.demo.script import (
@@ -40,7 +40,6 @@ from service.cli.demo.stage import (
     start_door,
     start_worker,
 )
-from service.cli.exit_codes import Exit
 from service.cli.settings import HOME
 from service.client.connections import view_of
 from service.client.look import LineView
@@ -56,7 +55,13 @@ LOOK_SECONDS = 0.25
 Document = dict[str, Any]
 
 
-def run(options: argparse.Namespace) -> int:
+def arguments(parser: Parser) -> None:
+    """Add the arguments of `demo`."""
+    add_end_with(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: Options) -> int:
     """Run the demo; 1 when a figure is not what was promised."""
     _unwind_on_signals()
     if options.end_with:

@@ -31,7 +31,7 @@ from tracking.account import MAIN
 SCOPES = ("ingest", "read", "admin")
 
 
-def arguments(parser: Parser) -> None:
+def account_arguments(parser: Parser) -> None:
     """Add the actions of `account`."""
     removed = "Remove an account and end its keys; its name is not given again."
     actions = {

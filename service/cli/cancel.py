@@ -41,7 +41,7 @@ class Tally:
         self.numbers += came.operations > 0
 
 
-def arguments(parser: Parser) -> None:
+def cancel_arguments(parser: Parser) -> None:
     """Add the arguments of `cancel`."""
     add_parcels(parser, alone="; alone: cancel all that waits for this courier")
     parser.add_argument("--id", type=named, help="cancel only the request with this id")

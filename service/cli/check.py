@@ -15,7 +15,7 @@ from service.supervisor import pulse
 _WELL = "all servers answer and keep what they are given"
 
 
-def arguments(parser: Parser) -> None:
+def check_arguments(parser: Parser) -> None:
     """Add the arguments of `check`."""
     parser.add_argument(
         "--worker",

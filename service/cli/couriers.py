@@ -15,7 +15,7 @@ DETAIL_SHOWN = 60
 """Characters of a detail in the table."""
 
 
-def arguments(parser: Parser) -> None:
+def detect_arguments(parser: Parser) -> None:
     """Add the arguments of `detect`."""
     parser.add_argument("number", metavar="NUMBER", help="a tracking number")
     add_json(parser)

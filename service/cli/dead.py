@@ -29,7 +29,7 @@ DETAIL_SHOWN = 60
 _NO_SUCH = "no dead request has this id, and all else that is asked for; `dead list` shows them"
 
 
-def arguments(parser: Parser) -> None:
+def dead_arguments(parser: Parser) -> None:
     """Add the actions of `dead`."""
     actions = {
         "list": ("List records, newest first.", _on_records(_list)),

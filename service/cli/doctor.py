@@ -19,7 +19,7 @@ _MARKS = {"FINE": "ok", "UNREAD": "note", "UNSURE": "note", "FULL": "FULL", "AWA
 CODES_NAMED_MOST = 3
 
 
-def arguments(parser: Parser) -> None:
+def doctor_arguments(parser: Parser) -> None:
     """Add the arguments of `doctor`."""
     add_json(parser)
     parser.set_defaults(run=run)

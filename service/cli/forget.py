@@ -12,7 +12,7 @@ from tracking.errors import MalformedJob
 from tracking.request import Number, Slug
 
 
-def arguments(parser: Parser) -> None:
+def forget_arguments(parser: Parser) -> None:
     """Add the arguments of `forget`."""
     add_parcels(parser)
     add_json(parser)

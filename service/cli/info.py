@@ -53,7 +53,7 @@ class _Page(NamedTuple):
     members: Callable[[Any], dict[str, Any]]
 
 
-def arguments(parser: Parser) -> None:
+def info_arguments(parser: Parser) -> None:
     """Add the arguments of `info`."""
     text = "only this courier; default: all"
     parser.add_argument("slug", nargs="?", type=named, metavar="SLUG", help=text)

@@ -10,7 +10,7 @@ from service.cli.output import say, say_json, table
 from service.client import audit, catalogue, connections, limits
 
 
-def arguments(parser: Parser) -> None:
+def limits_arguments(parser: Parser) -> None:
     """Add the actions of `limits`."""
     actions = {
         "show": ("Show the limits in force, and what was set over config.toml.", run),

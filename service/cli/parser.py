@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from service import VERSION
 from service.cli.arguments import Options, Parser, add_parser, with_epilog
@@ -24,95 +24,62 @@ DEVSTACK = Path(__file__).parents[2] / "devstack"
 """The servers of `demo`, which is not offered where they are not: in the image."""
 
 
-class Verb(NamedTuple):
-    """A verb: its module in `service.cli`, its help, and the function that adds its arguments."""
-
-    module: str
-    text: str
-    arguments: str = "arguments"
-
-
-VERBS: Mapping[str, Verb] = MappingProxyType(
+VERBS: Mapping[str, str] = MappingProxyType(
     {
-        "run": Verb("run", "Run a worker until SIGTERM; the default verb."),
-        "demo": Verb(
-            "demo",
-            "Show the worker at work for half a minute: made-up couriers, a proof at the end.",
-        ),
-        "put": Verb(
-            "put", "Put tracking requests: numbers, a CSV file, or lines of standard input."
-        ),
-        "ingest": Verb(
-            "run", "Take requests over HTTP, and nothing else, until SIGTERM.", "http_arguments"
-        ),
-        "api": Verb(
-            "run",
-            "Serve all of HTTP until SIGTERM: docs/http.md lists the routes.",
-            "http_arguments",
-        ),
-        "recover": Verb(
-            "recover",
-            "Put again what a door spooled, out of its saved output, or what an emptied Redis "
-            "held.",
-        ),
-        "account": Verb("account", "Add, list or remove accounts, to which API keys belong."),
-        "key": Verb(
-            "account", "Add, list, revoke or rotate the API keys of accounts.", "key_arguments"
-        ),
-        "show": Verb("show", "Show what is known about a number, or about a request by its id."),
-        "detect": Verb("couriers", "List the couriers that may have a number, likeliest first."),
-        "cancel": Verb(
-            "cancel", "Cancel requests that wait; calls that run already are not cut off."
-        ),
-        "resend": Verb(
-            "resend",
-            "Ask again, now, for requests that are dead or have ended: each as a new request.",
-        ),
-        "pause": Verb("pause", "Pause a courier: nobody calls it, and its requests wait."),
-        "resume": Verb(
-            "pause", "Let a courier that is paused be called again, at once.", "resume_arguments"
-        ),
-        "limits": Verb("limits", "Show or change a courier's limits while workers run."),
-        "forget": Verb(
-            "forget", "Delete all that is stored about parcels, and what calls of now bring."
-        ),
-        "purge": Verb(
-            "forget",
-            "Remove what was kept for longer than the settings say, now; workers do it by "
-            "themselves.",
-            "purge_arguments",
-        ),
-        "info": Verb(
-            "info",
-            "Show what runs and waits per courier, what the tubes hold, and which workers live.",
-        ),
-        "stats": Verb(
-            "stats",
-            "Draw what happened lately: operations by their ends, calls, waiting and call times.",
-        ),
-        "dead": Verb("dead", "List, show, put again or delete requests that got no answer."),
-        "reparse": Verb(
-            "couriers",
-            "Read stored answers again that could not be read, after a module was fixed.",
-            "reparse_arguments",
-        ),
-        "check": Verb("check", "Check the settings, and tell in one line how the servers are."),
-        "doctor": Verb("doctor", "Explain servers, settings and credentials, with fixes."),
-        "config": Verb("settings", "Show the configuration."),
+        "run": "Run a worker until SIGTERM; the default verb.",
+        "demo": "Show the worker at work for half a minute: made-up couriers, a proof at the end.",
+        "put": "Put tracking requests: numbers, a CSV file, or lines of standard input.",
+        "ingest": "Take requests over HTTP, and nothing else, until SIGTERM.",
+        "api": "Serve all of HTTP until SIGTERM: docs/http.md lists the routes.",
+        "recover": "Put again what a door spooled, out of its saved output, or what an emptied "
+        "Redis held.",
+        "account": "Add, list or remove accounts, to which API keys belong.",
+        "key": "Add, list, revoke or rotate the API keys of accounts.",
+        "show": "Show what is known about a number, or about a request by its id.",
+        "detect": "List the couriers that may have a number, likeliest first.",
+        "cancel": "Cancel requests that wait; calls that run already are not cut off.",
+        "resend": "Ask again, now, for requests that are dead or have ended: each as a new request.",
+        "pause": "Pause a courier: nobody calls it, and its requests wait.",
+        "resume": "Let a courier that is paused be called again, at once.",
+        "limits": "Show or change a courier's limits while workers run.",
+        "forget": "Delete all that is stored about parcels, and what calls of now bring.",
+        "purge": "Remove what was kept for longer than the settings say, now; workers do it by "
+        "themselves.",
+        "info": "Show what runs and waits per courier, what the tubes hold, and which workers live.",
+        "stats": "Draw what happened lately: operations by their ends, calls, waiting and call "
+        "times.",
+        "dead": "List, show, put again or delete requests that got no answer.",
+        "reparse": "Read stored answers again that could not be read, after a module was fixed.",
+        "check": "Check the settings, and tell in one line how the servers are.",
+        "doctor": "Explain servers, settings and credentials, with fixes.",
+        "config": "Show the configuration.",
     }
 )
+"""The verbs and their help. The function `VERB_arguments` adds the arguments of a verb."""
+
+MODULES: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("ingest", "api"), "run"),
+        **dict.fromkeys(("detect", "reparse"), "couriers"),
+        "key": "account",
+        "resume": "pause",
+        "purge": "forget",
+        "config": "settings",
+    }
+)
+"""The modules of verbs in `service.cli`, where a module has not the name of the verb."""
 
 
 class VerbParser(argparse.ArgumentParser):
     """The parser of a verb; it learns the arguments when the command line names the verb."""
 
-    verb: Verb | None = None
+    verb = ""
 
     def learn(self) -> None:
         """Add the arguments of the verb, once."""
         if verb := self.verb:
-            self.verb = None
-            getattr(verb_module(verb.module), verb.arguments)(self)
+            self.verb = ""
+            getattr(verb_module(verb), f"{verb}_arguments")(self)
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
         """Learn, then parse."""
@@ -131,9 +98,9 @@ def parser() -> Parser:
     top.add_argument("--config", metavar="PATH", help="configuration file (see `config show`)")
     top.add_argument("--version", action="version", version=f"courier-tracking-worker {VERSION}")
     verbs = top.add_subparsers(title="verbs", metavar="VERB", dest="verb", parser_class=VerbParser)
-    for name, verb in VERBS.items():
+    for name, text in VERBS.items():
         if name != "demo" or DEVSTACK.is_dir():
-            add_parser(verbs, name, verb.text).verb = verb
+            add_parser(verbs, name, text).verb = name
     return top
 
 
@@ -144,9 +111,9 @@ def parse(arguments: Sequence[str]) -> Options:
     return options if options.verb else top.parse_args([*arguments, "run"])
 
 
-def verb_module(name: str) -> ModuleType:
+def verb_module(verb: str) -> ModuleType:
     """Import the module of a verb; what it imports is loaded when it is first used."""
-    later = _Later(f"service.cli.{name}")
+    later = _Later(f"service.cli.{MODULES.get(verb, verb)}")
     sys.meta_path.insert(0, later)
     try:
         return import_module(later.module)

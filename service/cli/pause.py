@@ -9,7 +9,7 @@ from service.client import audit, catalogue, pause
 from tracking import errors
 
 
-def arguments(parser: Parser) -> None:
+def pause_arguments(parser: Parser) -> None:
     """Add the arguments of `pause`."""
     parser.add_argument("slug", metavar="SLUG", help="the courier")
     parser.add_argument(

@@ -37,7 +37,7 @@ TOGETHER = 128
 """Requests put in one go: Ctrl-C waits for them, so that it is known how many were put."""
 
 
-def arguments(parser: Parser) -> None:
+def put_arguments(parser: Parser) -> None:
     """Add the arguments of `put`."""
     text = "the courier and the numbers"
     parser.add_argument("slug_and_numbers", nargs="*", metavar="SLUG NUMBER", help=text)

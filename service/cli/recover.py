@@ -18,7 +18,7 @@ TOGETHER = 128
 """Requests put in one go."""
 
 
-def arguments(parser: Parser) -> None:
+def recover_arguments(parser: Parser) -> None:
     """Add the arguments of `recover`."""
     text = "saved output; default: standard input"
     parser.add_argument("files", nargs="*", metavar="FILE", help=text)

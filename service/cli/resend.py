@@ -31,7 +31,7 @@ Line: TypeAlias = "Callable[[resend.ResendTarget, str | None], str]"
 """Words a request that was put again, with its new id; "" says nothing."""
 
 
-def arguments(parser: Parser) -> None:
+def resend_arguments(parser: Parser) -> None:
     """Add the arguments of `resend`."""
     parser.add_argument("slug", type=named, nargs="?", metavar="SLUG", help="the courier")
     text = "what is dead of this number, or ended last"

@@ -20,7 +20,7 @@ from service.supervisor import lifeline, parent
 from tracking.errors import ResultsDown
 
 
-def arguments(parser: Parser) -> None:
+def run_arguments(parser: Parser) -> None:
     """Add the arguments of `run`."""
     parser.add_argument("--child", type=int, metavar="DESCRIPTOR", help=argparse.SUPPRESS)
     parser.add_argument("--archiver", type=int, metavar="DESCRIPTOR", help=argparse.SUPPRESS)
@@ -28,10 +28,13 @@ def arguments(parser: Parser) -> None:
     parser.set_defaults(run=run)
 
 
-def http_arguments(parser: Parser) -> None:
-    """Add the arguments of `ingest` and of `api`."""
+def ingest_arguments(parser: Parser) -> None:
+    """Add the arguments of `ingest`, which are those of `api` too."""
     add_end_with(parser)
     parser.set_defaults(run=_serve)
+
+
+api_arguments = ingest_arguments
 
 
 def run(options: Options) -> int:

@@ -27,7 +27,7 @@ HOME = Path(service.__file__).parents[1]
 DEFAULT = "default"
 
 
-def arguments(parser: Parser) -> None:
+def config_arguments(parser: Parser) -> None:
     """Add the action of `config`."""
     text = "Print the settings in force, secrets masked; wrong ones are named instead, with exit 2."
     parsers = add_actions(parser, {"show": (text, show)})

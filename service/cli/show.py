@@ -31,7 +31,7 @@ LISTED_MOST = 20
 """Requests that are listed for people."""
 
 
-def arguments(parser: Parser) -> None:
+def show_arguments(parser: Parser) -> None:
     """Add the arguments of `show`."""
     parser.add_argument("slug", type=named, nargs="?", metavar="SLUG", help="the courier")
     text = "the tracking number"

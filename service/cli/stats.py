@@ -23,7 +23,7 @@ BESIDE_COLUMNS, LEAST_COLUMNS = 36, 10
 Figure = Callable[[Tally], float]
 
 
-def arguments(parser: Parser) -> None:
+def stats_arguments(parser: Parser) -> None:
     """Add the arguments of `stats`."""
     parser.add_argument("--slug", type=named, help="only of this courier; default: of all together")
     parser.add_argument(

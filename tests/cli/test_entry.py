@@ -1,4 +1,4 @@
-"""worker.py itself: quick help, and errors in one line."""
+"""worker.py itself: quick help, errors in one line, and arguments that all verbs read alike."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from command_line import Run
 
 from service import VERSION
-from service.cli.parser import VERBS, VerbParser, parser
+from service.cli.output import moment, span
+from service.cli.parser import MODULES, VERBS, VerbParser, parser
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = 80
@@ -69,7 +70,7 @@ main(["run"])
 
 
 def test_what_it_takes_to_ask_a_courier_is_loaded_by_no_verb_but_those_that_serve() -> None:
-    verbs = {f"service.cli.{verb.module}" for name, verb in VERBS.items() if name not in SERVING}
+    verbs = {f"service.cli.{MODULES.get(verb, verb)}" for verb in VERBS if verb not in SERVING}
     code = f"""
 import sys
 import {", ".join(sorted(verbs))}
@@ -228,3 +229,119 @@ for command in {commands}:
     assert len(done.stdout.splitlines()) == len(commands)
     for line in done.stdout.splitlines():
         assert "is not installed: use .venv/bin/python" in line, line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["cancel", "--slug", "", "--origin", "AUTOMATIC", "--yes"],
+        ["cancel", "--csv", "", "--older-than", "1h", "--yes"],
+        ["cancel", "--id", "", "--slug", "usps", "--yes"],
+        ["dead", "delete", "--slug", "", "--reason", "too_late", "--yes"],
+        ["dead", "kick", "--slug", "usps", "--reason", " ", "--yes"],
+        ["dead", "list", "--slug", ""],
+        ["resend", "", "--since", "1h", "--yes"],
+        ["resend", "usps", "", "--since", "1h", "--yes"],
+        ["resend", "usps", "--reason", "", "--since", "1h", "--yes"],
+        ["reparse", "--slug", ""],
+        ["show", "--id", ""],
+        ["stats", "--slug", ""],
+    ],
+    ids=" ".join,
+)
+def test_an_empty_name_is_refused(offline: Run, line: list[str]) -> None:
+    done = offline(*line)
+
+    assert done.code == 2
+    assert "it is empty: name one, or leave it out" in done.err
+
+
+NUMBER = "9405903699300184125060"
+VERBS = [
+    ("run",),
+    ("check",),
+    ("doctor",),
+    ("config", "show"),
+    ("config", "show", "--json"),
+    ("info",),
+    ("put", "usps", NUMBER),
+    ("show", "usps", NUMBER),
+    ("cancel", "usps", NUMBER),
+    ("dead", "list"),
+    ("detect", NUMBER),
+    ("reparse",),
+]
+WRONG = """\
+[couriers.upps]
+client_id = "x"
+[limits]
+per_second = "fast"
+[limits.slugs.acme]
+per_second = 3
+"""
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_every_verb_tells_all_problems_and_does_nothing(
+    offline: Run, tmp_path: Path, verb: tuple[str, ...]
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(WRONG)
+
+    done = offline("--config", str(file), *verb)
+
+    assert (done.code, done.out) == (2, "")
+    told = [line.split(" (")[0] for line in done.err.splitlines()]
+    assert told == [
+        "worker.py: limits.per_second",
+        "worker.py: couriers.upps",
+        "worker.py: limits.slugs.acme",
+    ]
+    assert all(line.endswith((".", "?")) for line in done.err.splitlines())
+
+
+@pytest.mark.parametrize("verb", [("run",), ("check",), ("config", "show")], ids=" ".join)
+def test_a_slip_in_a_variable_is_answered_with_a_variable(
+    offline: Run, monkeypatch: pytest.MonkeyPatch, verb: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("TRACKER_LIMITS__SLUGS__UPPS__CONCURRENT", "1")
+
+    done = offline(*verb)
+
+    assert done.code == 2
+    assert done.err.endswith("Did you mean TRACKER_LIMITS__SLUGS__UPS?\n")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (None, ""),
+        (0, "0 s"),
+        (0.4, "under 1 s"),
+        (59.6, "1 min"),
+        (61, "1 min 1 s"),
+        (3_605, "1 h"),
+        (7_260, "2 h 1 min"),
+        (86_400, "1 d"),
+        (200_000, "2 d 7 h"),
+    ],
+)
+def test_lengths_of_time_are_worded_with_at_most_two_units_and_none_of_them_is_nought(
+    seconds: float | None, words: str
+) -> None:
+    assert span(seconds) == words
+
+
+def test_no_instant_is_no_words() -> None:
+    assert moment(None) == ""
+
+
+@pytest.mark.parametrize("verb", [("cancel", "--older-than"), ("resend", "--since")])
+@pytest.mark.parametrize("text", ["2026", "2026-11-20", "-1h", "1_0h", "1e3s", "nan", "h", ""])
+def test_what_acts_on_many_takes_a_length_of_time_with_its_unit_alone(
+    offline: Run, verb: tuple[str, str], text: str
+) -> None:
+    done = offline(verb[0], f"{verb[1]}={text}", "--yes")
+
+    assert done.code == 2
+    assert "90s, 15m, 2h or 3d" in done.err

@@ -55,7 +55,7 @@ LOOK_SECONDS = 0.25
 Document = dict[str, Any]
 
 
-def arguments(parser: Parser) -> None:
+def demo_arguments(parser: Parser) -> None:
     """Add the arguments of `demo`."""
     add_end_with(parser)
     parser.set_defaults(run=run)

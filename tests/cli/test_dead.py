@@ -1,4 +1,4 @@
-"""Dead requests: listed, shown, put again first and forgotten then, deleted only when meant."""
+"""`dead`: requests listed, shown, put again first and forgotten then, deleted only when meant."""
 
 from __future__ import annotations
 
@@ -250,6 +250,21 @@ def test_kicking_what_is_not_there_is_a_negative_finding(run: Run, collections: 
     assert (done.code, done.lines) == (1, ["kicked 1, failed 1"])
     assert "nobody: no dead request has this id" in done.err
     assert "no dead request fits this" in none.err
+
+
+def test_a_workers_own_job_is_not_kicked_onto_the_tube_of_requests(
+    run: Run, collections: Any, beanstalkd: Server, tube: greenstalk.Client[bytes]
+) -> None:
+    job = bury(beanstalkd, b"{", tube="wait_list")
+    record(collections, "a", body="{", server=beanstalkd.url, job=job)
+    done = run("dead", "kick", "--all", "--yes")
+    assert done.code == 1
+    assert "wait_list" in done.err
+    with pytest.raises(greenstalk.TimedOutError):
+        tube.reserve(timeout=0)
+    assert run("dead", "delete", "--all", "--yes").code == 0
+    with pytest.raises(greenstalk.NotFoundError):
+        tube.peek(job)
 
 
 @pytest.mark.parametrize(

@@ -144,10 +144,10 @@ def seconds_of(text: str) -> float:
 def lasting(text: str) -> float:
     """Read a length of time in seconds, like `90s`; a bare number is seconds."""
     # Brings the driver of Redis, which `--help` does not need.
-    from service.client.pause import read_duration  # noqa: PLC0415 - see above
+    from service.client import pause  # noqa: PLC0415 - see above
 
     try:
-        return read_duration(text)
+        return pause.read_duration(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from service.cli import drawing
 from service.cli.arguments import UsageError
 from service.observe.redact import printable
 
@@ -32,6 +31,9 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table: drawn on a terminal, else aligned columns without any decoration."""
     texts = [[printable(str(cell)) for cell in row] for row in rows]
     if sys.stdout.isatty():
+        # Brings rich, which takes as long to load as most verbs take in all.
+        from service.cli import drawing  # noqa: PLC0415 - see above
+
         drawing.print_table(headers, texts)
         return
     lines = [list(headers), *texts]

@@ -10,7 +10,6 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from pathlib import Path
@@ -38,14 +37,16 @@ VERBS: Mapping[str, str] = MappingProxyType(
         "show": "Show what is known about a number, or about a request by its id.",
         "detect": "List the couriers that may have a number, likeliest first.",
         "cancel": "Cancel requests that wait; calls that run already are not cut off.",
-        "resend": "Ask again, now, for requests that are dead or have ended: each as a new request.",
+        "resend": "Ask again, now, for requests that are dead or have ended: each as a new "
+        "request.",
         "pause": "Pause a courier: nobody calls it, and its requests wait.",
         "resume": "Let a courier that is paused be called again, at once.",
         "limits": "Show or change a courier's limits while workers run.",
         "forget": "Delete all that is stored about parcels, and what calls of now bring.",
         "purge": "Remove what was kept for longer than the settings say, now; workers do it by "
         "themselves.",
-        "info": "Show what runs and waits per courier, what the tubes hold, and which workers live.",
+        "info": "Show what runs and waits per courier, what the tubes hold, and which workers "
+        "live.",
         "stats": "Draw what happened lately: operations by their ends, calls, waiting and call "
         "times.",
         "dead": "List, show, put again or delete requests that got no answer.",
@@ -121,26 +122,22 @@ def verb_module(verb: str) -> ModuleType:
         sys.meta_path.remove(later)
 
 
-class _Later(MetaPathFinder):
+class _Later:
     """Finds what the module of a verb imports, and has it loaded when it is first used.
 
-    That works for modules, not for names out of them: `from service.client import look`.
+    That works for modules, not for names out of them: `from service.client import look`. A finder
+    of `sys.meta_path`.
     """
 
     def __init__(self, module: str) -> None:
         self.module = module
-        self._now = (
-            module,
-            "service.cli.arguments",
-            "service.cli.output",
-            "service.observe.redact",
-        )
+        self._now = (module, "service.cli.output", "service.observe.redact")
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find a module to load later; None for one that is loaded now."""
-        if name.startswith(self._now) or not name.startswith(("service.", "asyncio")):
+        if name in self._now or not name.startswith(("service.", "asyncio")):
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec and spec.loader:

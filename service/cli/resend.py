@@ -53,8 +53,8 @@ def resend_arguments(parser: Parser) -> None:
 
 def run(options: Options) -> int:
     """Resend what is meant; 1 when that is nothing, or not all of it was put."""
-    _check(options)
     config = settings.loaded(options).config
+    _check(options)
     with connections.collections_of(config) as stores:
         try:
             targets = _targets(options, config, stores)

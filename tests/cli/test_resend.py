@@ -9,29 +9,9 @@ from typing import Any
 import greenstalk
 import pytest
 import redis
-from command_line import Run, bodies
+from command_line import NUMBER, Run, bodies, dead
 
 Tube = greenstalk.Client[bytes]
-
-NUMBER = "94000001"
-BODY = {"type": "requests_flow", "payload": {"slug": "usps", "number": NUMBER, "id": "order-1"}}
-
-
-def dead(collections: Any, identity: str, hours: float = 0.0, **members: Any) -> None:
-    """A record that is so old."""
-    document = {
-        "_id": identity,
-        "slug": "usps",
-        "number": NUMBER,
-        "operations": ["order-1"],
-        "reason": "courier_down",
-        "detail": "503 five times",
-        "body": json.dumps(BODY),
-        "server": None,
-        "job": None,
-        "at": dt.datetime.now(dt.UTC) - dt.timedelta(hours=hours),
-    }
-    collections.dead.insert_one(document | members)
 
 
 def stands(store: redis.Redis, identity: str, status: str, at: int = 1, **members: Any) -> None:

@@ -91,9 +91,14 @@ class NumberForm(NamedTuple):
     is a form that numbers of many other couriers have too.
     """
 
-    pattern: re.Pattern[str]
+    text: str
     check: Callable[[str], bool] | None = None
     loose: bool = False
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern of the whole number; `detect` alone wants it, so it is compiled there."""
+        return re.compile(self.text, re.ASCII)
 
     def own(self, number: str) -> int:
         """Count the characters of a number that fits which the form allows no other one for.
@@ -106,7 +111,7 @@ class NumberForm(NamedTuple):
         was = number[place]
         kind = DIGITS if was in DIGITS else ascii_uppercase
         changed = (f"{number[:place]}{each}{number[place + 1 :]}" for each in kind if each != was)
-        return any(self.pattern.fullmatch(each) for each in changed)
+        return any(map(self.pattern.fullmatch, changed))
 
     @property
     def is_s10(self) -> bool:
@@ -118,7 +123,7 @@ def form(
     pattern: str, check: Callable[[str], bool] | None = None, *, loose: bool = False
 ) -> NumberForm:
     """Make a form out of the pattern of the whole number: upper case, no blanks or hyphens."""
-    return NumberForm(re.compile(pattern, re.ASCII), check, loose)
+    return NumberForm(pattern, check, loose)
 
 
 def s10(countries: str) -> NumberForm:

@@ -81,13 +81,8 @@ def key_arguments(parser: Parser) -> None:
 
 
 def _add_what_it_is(parser: Parser) -> None:
-    parser.add_argument(
-        "--scope",
-        type=scopes_of,
-        required=True,
-        metavar="SCOPES",
-        help="what it is good for: ingest, read, admin; several with commas",
-    )
+    text = "what it is good for: ingest, read, admin; several with commas"
+    parser.add_argument("--scope", type=scopes_of, required=True, metavar="SCOPES", help=text)
     parser.add_argument(
         "--signature",
         choices=("hmac", "rsa"),

@@ -1,12 +1,18 @@
-"""`dead`: requests that got no answer, listed, shown, put again (as `resend` does) or deleted."""
+"""`dead` and `resend`: requests that got no answer, or have ended, listed, deleted and asked again.
+
+`dead kick` is another name of `resend`: it chooses by the ids of records.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import datetime as dt
 import json
-from collections.abc import Callable
-from typing import Any
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
-from service.cli import resend, settings
+from service.cli import drawing, settings
 from service.cli.arguments import (
     Exit,
     Options,
@@ -16,24 +22,28 @@ from service.cli.arguments import (
     add_actions,
     add_json,
     add_yes,
+    aged,
     from_one_on,
     named,
 )
 from service.cli.output import agreed, moment, note, say, say_json, table
-from service.client import catalogue, connections, dead, producer
-from service.client import resend as resending
+from service.client import catalogue, connections, dead, look, producer, resend
 from service.config import schema
 from tracking.errors import MalformedJob, StoreError
 
 DETAIL_SHOWN = 60
+RESENDS_SHOWN_MOST = 50
 _NO_SUCH = "no dead request has this id, and all else that is asked for; `dead list` shows them"
+
+Line: TypeAlias = "Callable[[resend.ResendTarget, str | None], str]"
+"""Words a request that was put again, with its new id; "" says nothing."""
 
 
 def dead_arguments(parser: Parser) -> None:
     """Add the actions of `dead`."""
     actions = {
-        "list": ("List records, newest first.", _on_records(_list)),
-        "show": ("Show all of one record.", _on_records(_show)),
+        "list": ("List records, newest first.", _on_records(_list_records)),
+        "show": ("Show all of one record.", _on_records(_show_record)),
         "kick": ("Put the requests again, then delete their records.", _on_records(_kick)),
         "delete": ("Delete records and their buried jobs.", _on_records(_delete)),
     }
@@ -76,7 +86,7 @@ def _resolved(text: str, couriers: catalogue.Catalogue) -> str:
         return text
 
 
-def _list(options: Options, _: schema.Config, stores: connections.Collections) -> int:
+def _list_records(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     wanted = dead.Filter(slug=options.slug, reason=options.reason)
     documents = dead.find(stores.dead, wanted, options.limit)
     if options.json:
@@ -111,7 +121,7 @@ def _row(document: dead.Document) -> list[str]:
     ]
 
 
-def _show(options: Options, _: schema.Config, stores: connections.Collections) -> int:
+def _show_record(options: Options, _: schema.Config, stores: connections.Collections) -> int:
     (identity,) = options.ids
     documents = dead.find(stores.dead, dead.Filter(ids=(identity,)))
     if not documents:
@@ -136,21 +146,21 @@ def _kick(options: Options, config: schema.Config, stores: connections.Collectio
     documents, missing = _chosen(options, stores)
     # What is named by its id is meant; how many a filter means, nobody knows before.
     named = options.yes or bool(options.ids)
-    if documents and not agreed(f"Put {resend.counted(documents)} again?", yes=named):
+    if documents and not agreed(f"Put {_counted(documents)} again?", yes=named):
         return Exit.NEGATIVE
 
-    def line(each: resending.ResendTarget, identity: str | None) -> str:
+    def line(each: resend.ResendTarget, identity: str | None) -> str:
         kicked = {"_id": (each.record or {})["_id"], "kicked": True, "id": identity}
         return json.dumps(kicked) + "\n" if options.json else ""
 
-    targets = list(map(resending.of_record, documents))
-    done, failed = resend.resend_all(targets, config, stores, line)
+    targets = list(map(resend.of_record, documents))
+    done, failed = _resend_all(targets, config, stores, line)
     return _summed(options, "kicked", done, failed + missing)
 
 
 def _delete(options: Options, config: schema.Config, stores: connections.Collections) -> int:
     documents, missing = _chosen(options, stores)
-    question = f"Delete {resend.counted(documents)} for ever, with the buried jobs?"
+    question = f"Delete {_counted(documents)} for ever, with the buried jobs?"
     if documents and not agreed(question, yes=options.yes):
         return Exit.NEGATIVE
     done, failed = 0, 0
@@ -172,16 +182,11 @@ def _chosen(options: Options, stores: connections.Collections) -> tuple[list[dea
     wanted = dead.Filter(tuple(options.ids), options.slug, options.reason)
     found = dead.find(stores.dead, wanted)
     if not found and not options.ids:
-        resend.say_nothing_fits(stores)
-    return found, _missing(options, found)
-
-
-def _missing(options: Options, found: list[dead.Document]) -> int:
-    """Name the ids that no record has, as far as records are meant by ids; counts them."""
+        _note_nothing_fits(stores)
     missing = sorted(set(options.ids) - {str(each["_id"]) for each in found})
     for identity in missing:
         note(f"{identity}: {_NO_SUCH}")
-    return len(missing)
+    return found, len(missing)
 
 
 def _summed(options: Options, verb: str, done: int, failed: int) -> int:
@@ -190,3 +195,151 @@ def _summed(options: Options, verb: str, done: int, failed: int) -> int:
     else:
         say(f"{verb} {done}, failed {failed}")
     return Exit.DONE if done and not failed else Exit.NEGATIVE
+
+
+def resend_arguments(parser: Parser) -> None:
+    """Add the arguments of `resend`."""
+    parser.add_argument("slug", type=named, nargs="?", metavar="SLUG", help="the courier")
+    text = "what is dead of this number, or ended last"
+    parser.add_argument("number", type=named, nargs="?", metavar="NUMBER", help=text)
+    parser.add_argument("--id", type=named, help="the newest request with this id, dead or ended")
+    text = "all that are dead with this reason; with SLUG: of it only"
+    parser.add_argument("--reason", type=named, help=text)
+    text = "all that died in the last 15m, 2h or 3d; with SLUG or --reason: of these only"
+    parser.add_argument("--since", type=aged, metavar="DURATION", help=text)
+    parser.add_argument("--dry-run", action="store_true", help="list what is meant, put nothing")
+    add_yes(parser)
+    add_json(parser)
+    parser.set_defaults(run=_resend)
+
+
+def _resend(options: Options) -> int:
+    """Resend what is meant; 1 when that is nothing, or not all of it was put."""
+    config = settings.loaded(options).config
+    _check(options)
+    with connections.collections_of(config) as stores:
+        try:
+            targets = _targets(options, config, stores)
+        except resend.NotEnded as error:
+            note(str(error))
+            return Exit.NEGATIVE
+        if not targets:
+            _note_nothing_fits(stores)
+        if options.dry_run:
+            _list_targets(targets, as_json=options.json)
+            return Exit.DONE if targets else Exit.NEGATIVE
+        # What is named by its id or number is meant; how many a filter means, nobody knows before.
+        is_named = bool(options.id or options.number)
+        if targets and not agreed(f"Resend {_counted(targets)}?", yes=options.yes or is_named):
+            return Exit.NEGATIVE
+        done, failed = _resend_all(targets, config, stores, _json_line if options.json else _line)
+    return _summed(options, "resent", done, failed)
+
+
+def _resend_all(
+    targets: Sequence[resend.ResendTarget],
+    config: schema.Config,
+    stores: connections.Collections,
+    line: Line,
+) -> tuple[int, int]:
+    """Put each again; counts those that were put, and those that were not."""
+    done, failed = 0, 0
+    servers = config.beanstalkd.servers
+    with producer.Producer(servers) as to, drawing.Bar(len(targets)) as bar:
+        for each in targets:
+            try:
+                identity = resend.resend(each, stores, to)
+            except (resend.NotResent, StoreError) as error:
+                failed += 1
+                name = each.record["_id"] if each.record else each.operation
+                bar.count(sys.stderr, f"worker.py: {name}: {error}\n")
+                continue
+            done += 1
+            bar.count(sys.stdout, line(each, identity))
+    return done, failed
+
+
+def _note_nothing_fits(stores: connections.Collections) -> None:
+    """Say that no record is meant, and which reasons there are."""
+    reasons = ", ".join(
+        f"{why}: {count}" for why, count in dead.count_by_reason(stores.dead).items()
+    )
+    there = f"there are {reasons}; `dead list` shows them" if reasons else "there are none"
+    note(f"no dead request fits this; {there}")
+
+
+def _counted(requests: Sequence[object]) -> str:
+    """Word how many."""
+    return "1 request" if len(requests) == 1 else f"{len(requests)} requests"
+
+
+def _check(options: Options) -> None:
+    is_filter = bool(options.reason or options.since)
+    if options.id and (options.slug or is_filter):
+        raise UsageError("--id names one request; give nothing else beside it")
+    if not (options.id or options.number or is_filter):
+        raise UsageError(
+            "say which: SLUG NUMBER, --id ID, or of the dead ones --reason REASON and --since 2h"
+        )
+
+
+def _targets(
+    options: Options, config: schema.Config, stores: connections.Collections
+) -> list[resend.ResendTarget]:
+    """Find what is dead, or else what has ended. Raises NotEnded."""
+    if options.id:
+        return [_of_id(config, stores, options.id)]
+    couriers = catalogue.Catalogue(config)
+    slug = number = None
+    if options.number:
+        slug, number = couriers.parcel(options.slug, options.number)
+    elif options.slug:
+        slug, _ = couriers.resolve(options.slug)
+    since = options.since and dt.datetime.now(dt.UTC) - dt.timedelta(seconds=options.since)
+    wanted = dead.Filter(slug=slug, number=number, reason=options.reason, since=since or None)
+    found = resend.dead_ones(stores, wanted)
+    if found or not (slug and number) or options.reason or options.since:
+        return found
+    parcel = asyncio.run(look.parcel_of(config, slug, number))
+    operations = look.with_archived(config, slug, number, parcel.operations)
+    return [resend.newest_ended(f"{slug} {number}", operations)]
+
+
+def _of_id(
+    config: schema.Config, stores: connections.Collections, identity: str
+) -> resend.ResendTarget:
+    """Find the record of this id, or else the newest request that had it. Raises NotEnded."""
+    found = dead.find(stores.dead, dead.Filter(operation=identity))
+    if own := [each for each in found if each["_id"] == identity]:
+        return resend.of_record(own[0])
+    operation = asyncio.run(look.operation_of(config, identity)).operation
+    return resend.newest_of(identity, operation, found)
+
+
+def _list_targets(targets: Sequence[resend.ResendTarget], *, as_json: bool) -> None:
+    if as_json:
+        for each in targets:
+            say_json(_members(each))
+        return
+    rows = [
+        [each.slug or "-", each.number or "-", each.operation or "-", each.why] for each in targets
+    ]
+    if rows:
+        table(("courier", "number", "request", "why"), rows[:RESENDS_SHOWN_MOST])
+        say("")
+    more = f", the first {RESENDS_SHOWN_MOST} shown" if len(rows) > RESENDS_SHOWN_MOST else ""
+    say(f"would resend {_counted(targets)}{more}; nothing was put")
+
+
+def _members(each: resend.ResendTarget) -> dict[str, str | None]:
+    operation = each.operation or None
+    return {"slug": each.slug, "number": each.number, "resend_of": operation, "why": each.why}
+
+
+def _json_line(each: resend.ResendTarget, identity: str | None) -> str:
+    return json.dumps({"id": identity, **_members(each)}) + "\n"
+
+
+def _line(each: resend.ResendTarget, identity: str | None) -> str:
+    name = f"{each.slug or '-'} {each.number or '-'}"
+    return f"{name}: {identity or 'put as it was'} repeats {each.operation or 'it'} ({each.why})\n"

@@ -65,11 +65,8 @@ def info_arguments(parser: Parser) -> None:
         metavar="SECONDS",
         help="show again every SECONDS until Ctrl-C; default: 2",
     )
-    parser.add_argument(
-        "--running",
-        action="store_true",
-        help="list the calls in flight instead, the oldest first, also those whose worker vanished",
-    )
+    text = "list the calls in flight instead, the oldest first, also those whose worker vanished"
+    parser.add_argument("--running", action="store_true", help=text)
     add_json(parser)
     parser.set_defaults(run=run)
 

@@ -64,6 +64,7 @@ MODULES: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("detect", "reparse"), "couriers"),
         "key": "account",
         "resume": "pause",
+        "resend": "dead",
         "purge": "forget",
         "config": "settings",
     }

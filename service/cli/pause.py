@@ -12,13 +12,8 @@ from tracking import errors
 def pause_arguments(parser: Parser) -> None:
     """Add the arguments of `pause`."""
     parser.add_argument("slug", metavar="SLUG", help="the courier")
-    parser.add_argument(
-        "--for",
-        dest="lasts",
-        type=lasting,
-        metavar="DURATION",
-        help="so long, like 90s, 15m, 2h or 3d; default: until it is resumed",
-    )
+    text = "so long, like 90s, 15m, 2h or 3d; default: until it is resumed"
+    parser.add_argument("--for", dest="lasts", type=lasting, metavar="DURATION", help=text)
     parser.add_argument("--why", default="", metavar="TEXT", help="the reason, which `info` shows")
     add_json(parser)
     parser.set_defaults(run=_pause)

@@ -59,36 +59,20 @@ def put_arguments(parser: Parser) -> None:
     )
     text = "put the other rows when some are wrong"
     parser.add_argument("--skip-bad", action="store_true", help=text)
-    parser.add_argument(
-        "--from-row",
-        type=from_one_on,
-        default=1,
-        metavar="N",
-        help="begin with this row or line of the input; an interrupted put says which",
-    )
+    text = "begin with this row or line of the input; an interrupted put says which"
+    parser.add_argument("--from-row", type=from_one_on, default=1, metavar="N", help=text)
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def _add_wishes(parser: Parser) -> None:
     """Add what a request may say besides its slug, number and id."""
-    parser.add_argument(
-        "--origin",
-        choices=("MANUAL", "AUTOMATIC"),
-        help="AUTOMATIC gets one turn in four while MANUAL requests wait; default: MANUAL",
-    )
-    parser.add_argument(
-        "--max-age",
-        type=seconds_of,
-        metavar="SECONDS",
-        help="take an answer at most this old instead of calling the courier; 0 always calls",
-    )
-    parser.add_argument(
-        "--expires-in",
-        type=seconds_of,
-        metavar="SECONDS",
-        help="cancel the request if no call has begun this long after the put",
-    )
+    text = "AUTOMATIC gets one turn in four while MANUAL requests wait; default: MANUAL"
+    parser.add_argument("--origin", choices=("MANUAL", "AUTOMATIC"), help=text)
+    text = "take an answer at most this old instead of calling the courier; 0 always calls"
+    parser.add_argument("--max-age", type=seconds_of, metavar="SECONDS", help=text)
+    text = "cancel the request if no call has begun this long after the put"
+    parser.add_argument("--expires-in", type=seconds_of, metavar="SECONDS", help=text)
     parser.add_argument(
         "--field",
         action="append",

@@ -36,18 +36,10 @@ def show_arguments(parser: Parser) -> None:
     parser.add_argument("slug", type=named, nargs="?", metavar="SLUG", help="the courier")
     text = "the tracking number"
     parser.add_argument("number", type=named, nargs="?", metavar="NUMBER", help=text)
-    parser.add_argument(
-        "--id",
-        type=named,
-        help="show one request instead, by its id: as it was put with, or as SLUG NUMBER lists it",
-    )
-    parser.add_argument(
-        "--account",
-        type=account_of,
-        default=MAIN,
-        metavar="NAME",
-        help="whose document of the parcel; default: main",
-    )
+    text = "show one request instead, by its id: as it was put with, or as SLUG NUMBER lists it"
+    parser.add_argument("--id", type=named, help=text)
+    text = "whose document of the parcel; default: main"
+    parser.add_argument("--account", type=account_of, default=MAIN, metavar="NAME", help=text)
     add_json(parser)
     parser.set_defaults(run=run)
 

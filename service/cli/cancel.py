@@ -56,10 +56,9 @@ def cancel_arguments(parser: Parser) -> None:
         "--origin", choices=("MANUAL", "AUTOMATIC"), help="the same: only requests of this origin"
     )
     add_json(parser)
-    parser.set_defaults(run=run)
 
 
-def run(options: Options) -> int:
+def run_cancel(options: Options) -> int:
     """Cancel; 1 when not all of it was cancelled, 2 when the one id is of another parcel."""
     config = settings.loaded(options).config
     couriers = catalogue.Catalogue(config)

@@ -25,10 +25,9 @@ def check_arguments(parser: Parser) -> None:
         help="tell instead whether a worker lives on this machine, whatever the servers do",
     )
     add_json(parser)
-    parser.set_defaults(run=run)
 
 
-def run(options: Options) -> int:
+def run_check(options: Options) -> int:
     """Say whether all servers answer and can be trusted; 0 when they do, also without a worker."""
     findings, workers, broken = asyncio.run(_ask(settings.loaded(options).config))
     worries = health.worries_of(findings)

@@ -19,7 +19,6 @@ def detect_arguments(parser: Parser) -> None:
     """Add the arguments of `detect`."""
     parser.add_argument("number", metavar="NUMBER", help="a tracking number")
     add_json(parser)
-    parser.set_defaults(run=_detect)
 
 
 def reparse_arguments(parser: Parser) -> None:
@@ -27,10 +26,9 @@ def reparse_arguments(parser: Parser) -> None:
     parser.add_argument("--slug", type=named, help="only answers of this courier")
     parser.add_argument("--dry-run", action="store_true", help="show the outcome, change nothing")
     add_json(parser)
-    parser.set_defaults(run=_reparse)
 
 
-def _detect(options: Options) -> int:
+def run_detect(options: Options) -> int:
     """List the couriers that may have a number, likeliest first; 1 when none can be asked."""
     config = settings.loaded(options).config
     found = catalogue.Catalogue(config).candidates(options.number)
@@ -47,7 +45,7 @@ def _detect(options: Options) -> int:
     return Exit.DONE if is_served else Exit.NEGATIVE
 
 
-def _reparse(options: Options) -> int:
+def run_reparse(options: Options) -> int:
     """Read all answers that are kept, or one courier's; 1 when some of them stay unread."""
     config = settings.loaded(options).config
     couriers = catalogue.Catalogue(config)

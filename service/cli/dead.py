@@ -210,10 +210,9 @@ def resend_arguments(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="list what is meant, put nothing")
     add_yes(parser)
     add_json(parser)
-    parser.set_defaults(run=_resend)
 
 
-def _resend(options: Options) -> int:
+def run_resend(options: Options) -> int:
     """Resend what is meant; 1 when that is nothing, or not all of it was put."""
     config = settings.loaded(options).config
     _check(options)

@@ -22,10 +22,9 @@ CODES_NAMED_MOST = 3
 def doctor_arguments(parser: Parser) -> None:
     """Add the arguments of `doctor`."""
     add_json(parser)
-    parser.set_defaults(run=run)
 
 
-def run(options: Options) -> int:
+def run_doctor(options: Options) -> int:
     """Explain everything; 1 when a worker could not start or could not be trusted."""
     setting = settings.loaded(options)
     config = setting.config

@@ -16,7 +16,6 @@ def forget_arguments(parser: Parser) -> None:
     """Add the arguments of `forget`."""
     add_parcels(parser)
     add_json(parser)
-    parser.set_defaults(run=_forget)
 
 
 def purge_arguments(parser: Parser) -> None:
@@ -24,10 +23,9 @@ def purge_arguments(parser: Parser) -> None:
     text = "count it only, and remove nothing"
     parser.add_argument("--dry-run", action="store_true", help=text)
     add_json(parser)
-    parser.set_defaults(run=_purge)
 
 
-def _forget(options: Options) -> int:
+def run_forget(options: Options) -> int:
     """Forget parcels; 1 when nothing was known, or not all of it could be deleted."""
     config = settings.loaded(options).config
     named = list(dict.fromkeys(_named(options, catalogue.Catalogue(config))))
@@ -75,7 +73,7 @@ def _worded(found: forget.Found) -> str:
     return f"forgot {name}: {counted or 'nothing yet'}"
 
 
-def _purge(options: Options) -> int:
+def run_purge(options: Options) -> int:
     """Purge what is old, or count it; 1 when a server could not be asked."""
     config, is_dry = settings.loaded(options).config, options.dry_run
     with drawing.bars() as progress:

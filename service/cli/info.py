@@ -68,10 +68,9 @@ def info_arguments(parser: Parser) -> None:
     text = "list the calls in flight instead, the oldest first, also those whose worker vanished"
     parser.add_argument("--running", action="store_true", help=text)
     add_json(parser)
-    parser.set_defaults(run=run)
 
 
-def run(options: Options) -> int:
+def run_info(options: Options) -> int:
     """Show once, or with --watch until interrupted."""
     return asyncio.run(_run(options, settings.loaded(options)))
 

@@ -56,11 +56,11 @@ VERBS: Mapping[str, str] = MappingProxyType(
         "config": "Show the configuration.",
     }
 )
-"""The verbs and their help. The function `VERB_arguments` adds the arguments of a verb."""
+"""The verbs and their help. `VERB_arguments` adds the arguments of a verb, `run_VERB` runs it."""
 
 MODULES: Mapping[str, str] = MappingProxyType(
     {
-        **dict.fromkeys(("ingest", "api"), "run"),
+        **dict.fromkeys(("demo", "ingest", "api"), "run"),
         **dict.fromkeys(("detect", "reparse"), "couriers"),
         "key": "account",
         "resume": "pause",
@@ -81,7 +81,9 @@ class VerbParser(argparse.ArgumentParser):
         """Add the arguments of the verb, once."""
         if verb := self.verb:
             self.verb = ""
-            getattr(verb_module(verb), f"{verb}_arguments")(self)
+            module = verb_module(verb)
+            self.set_defaults(run=getattr(module, f"run_{verb}", None))  # actions have their own
+            getattr(module, f"{verb}_arguments")(self)
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
         """Learn, then parse."""

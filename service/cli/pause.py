@@ -16,17 +16,15 @@ def pause_arguments(parser: Parser) -> None:
     parser.add_argument("--for", dest="lasts", type=lasting, metavar="DURATION", help=text)
     parser.add_argument("--why", default="", metavar="TEXT", help="the reason, which `info` shows")
     add_json(parser)
-    parser.set_defaults(run=_pause)
 
 
 def resume_arguments(parser: Parser) -> None:
     """Add the arguments of `resume`."""
     parser.add_argument("slug", metavar="SLUG", help="the courier")
     add_json(parser)
-    parser.set_defaults(run=_resume)
 
 
-def _pause(options: Options) -> int:
+def run_pause(options: Options) -> int:
     """Pause; a pause by hand that is there already is replaced."""
     config = settings.loaded(options).config
     slug, _ = catalogue.Catalogue(config).resolve(options.slug)
@@ -42,7 +40,7 @@ def _pause(options: Options) -> int:
     return Exit.DONE
 
 
-def _resume(options: Options) -> int:
+def run_resume(options: Options) -> int:
     """Resume, whether somebody paused it or its calls failed; 1 when nothing had stopped it."""
     config = settings.loaded(options).config
     couriers = catalogue.Catalogue(config)

@@ -62,7 +62,6 @@ def put_arguments(parser: Parser) -> None:
     text = "begin with this row or line of the input; an interrupted put says which"
     parser.add_argument("--from-row", type=from_one_on, default=1, metavar="N", help=text)
     add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def _add_wishes(parser: Parser) -> None:
@@ -83,7 +82,7 @@ def _add_wishes(parser: Parser) -> None:
     )
 
 
-def run(options: Options) -> int:
+def run_put(options: Options) -> int:
     """Put them; 0 when all were put (and with --wait: all succeeded)."""
     config = settings.loaded(options).config
     _check(options)

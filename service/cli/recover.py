@@ -31,10 +31,9 @@ def recover_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="list the requests, put none")
     add_json(parser)
-    parser.set_defaults(run=run)
 
 
-def run(options: Options) -> int:
+def run_recover(options: Options) -> int:
     """Put all spooled requests; 0 when every line could be read and every request is put."""
     config = settings.loaded(options).config
     if not options.files and sys.stdin.isatty():

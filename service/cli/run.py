@@ -1,4 +1,4 @@
-"""`run`, `ingest` and `api`: processes that live until a signal.
+"""`run`, `ingest` and `api`: processes that live until a signal. And `demo`, which runs them.
 
 `run` is a parent and its processes, a worker (`--child`), or the one that archives (`--archiver`).
 """
@@ -13,6 +13,7 @@ import sys
 from service.api import serve
 from service.cli import settings
 from service.cli.arguments import Exit, Options, Parser, UsageError, add_end_with
+from service.cli.demo import performance
 from service.client import spool
 from service.config import address, load, per_slug
 from service.observe import counts, log, metrics, writer
@@ -25,19 +26,9 @@ def run_arguments(parser: Parser) -> None:
     parser.add_argument("--child", type=int, metavar="DESCRIPTOR", help=argparse.SUPPRESS)
     parser.add_argument("--archiver", type=int, metavar="DESCRIPTOR", help=argparse.SUPPRESS)
     add_end_with(parser)
-    parser.set_defaults(run=run)
 
 
-def ingest_arguments(parser: Parser) -> None:
-    """Add the arguments of `ingest`, which are those of `api` too."""
-    add_end_with(parser)
-    parser.set_defaults(run=_serve)
-
-
-api_arguments = ingest_arguments
-
-
-def run(options: Options) -> int:
+def run_run(options: Options) -> int:
     """Run until a signal; 0 after a clean stop."""
     setting = settings.loaded(options)
     if options.child is not None:
@@ -87,7 +78,7 @@ def _run_child(setting: load.Loaded, descriptor: int, life: str) -> int:
     return code
 
 
-def _serve(options: Options) -> int:
+def run_api(options: Options) -> int:
     """Serve what the verb names; 0 after a clean stop, 1 after one by itself."""
     if options.end_with:
         lifeline.end_with(options.end_with)
@@ -117,3 +108,12 @@ def _serve(options: Options) -> int:
             "another address"
         ) from error
     return Exit.DONE if fit else Exit.NEGATIVE
+
+
+def run_demo(options: Options) -> int:
+    """Run the demo; 1 when a figure is not what was promised."""
+    return performance.run(options)
+
+
+ingest_arguments = api_arguments = demo_arguments = add_end_with
+run_ingest = run_api

@@ -41,10 +41,9 @@ def show_arguments(parser: Parser) -> None:
     text = "whose document of the parcel; default: main"
     parser.add_argument("--account", type=account_of, default=MAIN, metavar="NAME", help=text)
     add_json(parser)
-    parser.set_defaults(run=run)
 
 
-def run(options: Options) -> int:
+def run_show(options: Options) -> int:
     """Show it; 1 when nothing is known."""
     config = settings.loaded(options).config
     couriers = catalogue.Catalogue(config)

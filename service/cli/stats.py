@@ -35,10 +35,9 @@ def stats_arguments(parser: Parser) -> None:
         "with --slug and up to a week by 10 minutes, and more by days (UTC)",
     )
     add_json(parser)
-    parser.set_defaults(run=run)
 
 
-def run(options: Options) -> int:
+def run_stats(options: Options) -> int:
     """Draw it; 1 when nothing happened."""
     config = settings.loaded(options).config
     slug = catalogue.Catalogue(config).resolve(options.slug)[0] if options.slug else ""

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 COLUMNS = 80
 HEAVY = {"redis", "pymongo", "aiohttp", "greenstalk", "msgspec", "rich", "asyncio"}
 ASKING = {"aiohttp", "couriers.http.fetch", "lxml", "xml.sax", "yarl"}
-SERVING = {"run", "ingest", "api"}
+SERVING = {"run", "demo", "ingest", "api"}
 
 LOADED = """
 from importlib.util import _LazyModule

@@ -15,7 +15,7 @@ from service.observe.redact import printable
 from tracking.errors import MalformedJob, StoreError
 
 _UNWRITABLE = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""What a standard output says that nobody reads, or that is a file on a full or broken disk."""
+"""The errors of a standard output that nobody reads, or of a file on a full or broken disk."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -30,8 +30,8 @@ def main(arguments: Sequence[str]) -> int:
     except (UsageError, MalformedJob) as error:
         return _ended(Exit.WRONG, error.detail if isinstance(error, MalformedJob) else f"{error}")
     except StoreError as error:
-        told = printable(f"{error}").rstrip(".")
-        return _ended(Exit.AWAY, f"{told}. `python worker.py doctor` tells more.")
+        line = printable(f"{error}").rstrip(".")
+        return _ended(Exit.AWAY, f"{line}. `python worker.py doctor` tells more.")
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except OSError as error:

@@ -62,9 +62,9 @@ def key_arguments(parser: Parser) -> None:
     }
     for action, each in add_actions(parser, actions).items():
         if action in {"add", "list"}:
-            whose = each.add_argument("account", type=account_of, metavar="ACCOUNT")
-            whose.help = "whose; main is always there"
-            whose.nargs = "?" if action == "list" else None
+            account = each.add_argument("account", type=account_of, metavar="ACCOUNT")
+            account.help = "whose; main is always there"
+            account.nargs = "?" if action == "list" else None
         else:
             each.add_argument("key", metavar="KEY", help="its first 15 characters, or all of it")
         if action == "add":
@@ -160,14 +160,14 @@ def _list_keys(stores: connections.Collections, options: Options) -> int:
     found = accounts.keys(stores, options.account)
     if options.json:
         for each in found:
-            said = {"key": each.prefix, "account": each.account, "scopes": each.scopes}
+            members = {"key": each.prefix, "account": each.account, "scopes": each.scopes}
             signed = {"signature": each.signature}
-            say_json(said | signed | {"made_at": each.made_at, "ends_at": each.ends_at})
+            say_json(members | signed | {"made_at": each.made_at, "ends_at": each.ends_at})
         return Exit.DONE
     if not found:
         none = f"{options.account} has no keys" if options.account else "there are no keys"
-        whose = options.account or MAIN
-        say(f"{none}; `python worker.py key add {whose} --scope ingest` makes one")
+        account = options.account or MAIN
+        say(f"{none}; `python worker.py key add {account} --scope ingest` makes one")
         return Exit.DONE
     now = dt.datetime.now(dt.UTC)
     table(
@@ -223,8 +223,8 @@ def _signing_of(options: Options) -> signatures.Signing | None:
 def _show(made: accounts.MadeKey, what: str, options: Options) -> int:
     secret = made.signing.secret if isinstance(made.signing, signatures.HmacSecret) else None
     if options.json:
-        said = {"key": made.text, "prefix": made.text[: keys.PREFIX_CHARACTERS]}
-        say_json(said | ({"secret": secret} if secret else {}))
+        members = {"key": made.text, "prefix": made.text[: keys.PREFIX_CHARACTERS]}
+        say_json(members | ({"secret": secret} if secret else {}))
         return Exit.DONE
     how = ", and the secret to sign with" if secret else ""
     note(f"{what}{how}; it is shown this once")

@@ -1,4 +1,4 @@
-"""`cancel`: what waits for numbers or for couriers, or one request, ends as CANCELLED."""
+"""`cancel`: requests that wait, of numbers, of couriers or with one id, end as CANCELLED."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dead` and `resend`: requests that got no answer, or have ended, listed, deleted and asked again.
+"""`dead` and `resend`: requests that got no answer or have ended are listed, deleted, asked again.
 
 `dead kick` is another name of `resend`: it chooses by the ids of records.
 """
@@ -96,10 +96,7 @@ def _list_records(options: Options, _: schema.Config, stores: connections.Collec
     reasons = dead.count_by_reason(stores.dead)
     counted = ", ".join(f"{reason}: {count}" for reason, count in reasons.items())
     if not documents:
-        said = (
-            f"no dead request fits this; there are {counted}" if counted else "no request is dead"
-        )
-        say(said)
+        say(f"no dead request fits this; there are {counted}" if counted else "no request is dead")
         return Exit.DONE
     headers = ("id", "at", "courier", "number", "reason", "detail")
     table(headers, [_row(document) for document in documents])

@@ -1,4 +1,4 @@
-"""What is drawn on a terminal: tables, bars of progress, and a page that is shown again."""
+"""Tables, bars of progress and pages that are drawn on a terminal."""
 
 from __future__ import annotations
 

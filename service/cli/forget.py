@@ -1,4 +1,4 @@
-"""`forget` and `purge`: what is stored about parcels is deleted, of named ones or of old ones."""
+"""`forget` deletes all that is stored about parcels; `purge` deletes what was kept long enough."""
 
 from __future__ import annotations
 

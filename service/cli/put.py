@@ -153,8 +153,8 @@ def _put(good: Sequence[put.Sendable], servers: Sequence[str], options: Options)
             if failed:
                 count = sum(place is not None for place in placed)
                 done += placed.index(None)
-                told = _how_to_go_on(good, done, count - placed.index(None))
-                raise TubesDown(f"{told}; {failed.message}", failed.fix) from failed
+                how = _how_to_go_on(good, done, count - placed.index(None))
+                raise TubesDown(f"{how}; {failed.message}", failed.fix) from failed
             done += len(batch)
             if interrupted():
                 break
@@ -163,12 +163,14 @@ def _put(good: Sequence[put.Sendable], servers: Sequence[str], options: Options)
 
 def _how_to_go_on(good: Sequence[put.Sendable], done: int, behind: int = 0) -> str:
     """Say where to begin again; `behind`: so many after that one were put already."""
-    told = f"{done + behind} of {len(good)} were put; put the rest with --from-row {good[done].row}"
+    words = (
+        f"{done + behind} of {len(good)} were put; put the rest with --from-row {good[done].row}"
+    )
     if behind:
-        told += f", which puts {behind} of them again"
+        words += f", which puts {behind} of them again"
     if any(each.made_up for each in good):
-        return told
-    return f"{told}, or all once more: they have their own ids, so that none is asked twice"
+        return words
+    return f"{words}, or all once more: they have their own ids, so that none is asked twice"
 
 
 @contextmanager

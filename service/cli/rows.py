@@ -1,4 +1,4 @@
-"""Rows of named texts, out of numbers in the command, a CSV file or lines of standard input."""
+"""Rows of requests, read from the command itself, a CSV file or lines of standard input."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def newest_of(
 
 
 def newest_ended(name: str, operations: Sequence[Mapping[str, Any]]) -> ResendTarget:
-    """Pick the newest operation of a parcel, none of whose may be open. Raises NotEnded."""
+    """Pick the newest operation of a parcel; none may be open. Raises NotEnded."""
     known = [each for each in operations if each["status"] is not None]
     if not known:
         raise NotEnded(
@@ -112,7 +112,7 @@ def newest_ended(name: str, operations: Sequence[Mapping[str, Any]]) -> ResendTa
 def _is_newest(record: Document, operation: Mapping[str, Any]) -> bool:
     """Tell whether a record is of this operation, or of a request for its parcel after its end.
 
-    One whose parcel could not be read may be for any.
+    A record without a readable parcel may be of any.
     """
     slug, number, at = record.get("slug"), record.get("number"), record.get("at")
     if at is None or (slug and number and operation.get("tracking") != f"{slug}:{number}"):
@@ -164,7 +164,7 @@ def renewed_request(target: ResendTarget, document: Document | None) -> Tracking
 
 
 def resent(operation: str, mark: str | None = None) -> str:
-    """Make an id that tells whose repetition it is, as far as an id may hold it."""
+    """Make the id of a repetition, which begins with the id of the operation that it repeats."""
     suffix = f".kick-{mark or secrets.token_hex(4)}"
     account, own = account_and_id(operation)
     again = re.sub("[^A-Za-z0-9._:-]", "-", own)[: ID_MOST - len(suffix)] + suffix
@@ -213,13 +213,13 @@ def renewed_body(
     identity = None
     operation = payload["id"] if isinstance(payload.get("id"), str) else operation
     if operation:
-        if isinstance(whose := payload.get("account"), str):
-            operation = operation_id(Account(whose), operation)
+        if isinstance(account := payload.get("account"), str):
+            operation = operation_id(Account(account), operation)
         identity = resent(operation, mark)
-        account, own = account_and_id(identity)
+        renewed_for, own = account_and_id(identity)
         payload["id"] = own
-        if account != MAIN:
-            payload["account"] = account
+        if renewed_for != MAIN:
+            payload["account"] = renewed_for
         payload["resend_of"] = operation
     payload.pop("expires_in", None)
     if isinstance(inner.get("meta"), dict):

@@ -8,7 +8,7 @@ from typing import Any
 
 import greenstalk
 import pytest
-from command_line import Run, bodies
+from command_line import Run, bodies, dead
 
 from devstack.servers import Server
 from service.client.resend import renewed_body
@@ -20,19 +20,7 @@ AT = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
 
 
 def record(collections: Any, identity: str, **members: Any) -> None:
-    document = {
-        "_id": identity,
-        "slug": "usps",
-        "number": "94000001",
-        "operations": ["order-1"],
-        "reason": "courier_down",
-        "detail": "503 five times",
-        "body": BODY,
-        "server": None,
-        "job": None,
-        "at": AT,
-    }
-    collections.dead.insert_one(document | members)
+    dead(collections, identity, **{"body": BODY, "at": AT, **members})
 
 
 def bury(beanstalkd: Server, body: bytes, tube: str = "requests_flow") -> int:

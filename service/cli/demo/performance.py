@@ -1,4 +1,4 @@
-"""The demo from its first line to its proof: what is put, watched, killed and judged."""
+"""The run of the demo: requests are put and watched, a process is killed, the figures judged."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import greenstalk
 from pymongo.collection import Collection
@@ -26,8 +25,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Buried:
+class Buried(NamedTuple):
     """A buried job of a server."""
 
     server: str

@@ -11,7 +11,7 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TypeAlias
 
 import greenstalk
 
@@ -36,14 +36,8 @@ JOBS_MOST = 100
 """Buried jobs of a tube that are looked at in one go; the next look goes on behind them."""
 
 
-class Buried(NamedTuple):
-    """A buried job. `instance` is of the server's run: the next may count ids from 1 again."""
-
-    server: str
-    instance: str
-    tube: str
-    job: int
-    body: bytes
+Buried: TypeAlias = tuple[str, int, bytes]
+"""A server's run (the next may count ids from 1 again), a buried job of it, and the job's body."""
 
 
 class LostRecords:
@@ -92,13 +86,29 @@ class LostRecords:
     def _record(self, server: str, tube: str) -> tuple[list[DeadLetter], list[Refusal]]:
         dead = self._store.dead
         jobs = list(_some_buried(server, tube, self._keep_days * DAY_SECONDS))
-        records = records_of(dead, server, (each.job for each in jobs))
+        records = records_of(dead, server, (job for _, job, _ in jobs))
         letters = [
-            _letter(each, self._resolve)
+            self._letter(server, tube, each)
             for each in jobs
-            if not any(one["job"] == each.job and is_about(one, each.body) for one in records)
+            if not any(one["job"] == each[1] and is_about(one, each[2]) for one in records)
         ]
         return letters, record(dead, letters)
+
+    def _letter(self, server: str, tube: str, buried: Buried) -> DeadLetter:
+        """Write a job down as a worker would have, with today's reason."""
+        instance, job, body = buried
+        reason, detail = "buried", "buried without a record, and can be read: kick it"
+        slug: str | None = None
+        number: str | None = None
+        try:
+            if tube == DRAINS_TUBE:
+                slug = decode_drain(body, self._resolve)
+            else:
+                slug, number, *_ = decode_request(body, self._resolve)
+        except MalformedJob as error:
+            reason, detail, slug, number = error.reason, error.detail, error.slug, error.number
+        name = f"{instance}:{job}"
+        return DeadLetter(name, reason, detail, body, slug, number, server=server, job=job)
 
 
 def _some_buried(server: str, tube: str, seconds: float) -> Iterator[Buried]:
@@ -118,32 +128,8 @@ def _some_buried(server: str, tube: str, seconds: float) -> Iterator[Buried]:
                 facts = client.stats_job(job.id)
                 client.bury(client.reserve_job(job.id), facts["pri"])
                 if facts["age"] < seconds:
-                    yield Buried(server, connection.instance, tube, job.id, job.body)
+                    yield connection.instance, job.id, job.body
     except (greenstalk.Error, OSError, AssertionError, ValueError) as error:
         raise beanstalkd_down(server, error) from error
     finally:
         connection.close()
-
-
-def _letter(job: Buried, resolve: Resolve) -> DeadLetter:
-    """Write a job down as a worker would have, with today's reason."""
-    reason, detail = "buried", "buried without a record, and can be read: kick it"
-    slug: str | None = None
-    number: str | None = None
-    try:
-        if job.tube == DRAINS_TUBE:
-            slug = decode_drain(job.body, resolve)
-        else:
-            slug, number, *_ = decode_request(job.body, resolve)
-    except MalformedJob as error:
-        reason, detail, slug, number = error.reason, error.detail, error.slug, error.number
-    return DeadLetter(
-        id=f"{job.instance}:{job.job}",
-        reason=reason,
-        detail=detail,
-        body=job.body,
-        slug=slug,
-        number=number,
-        server=job.server,
-        job=job.job,
-    )

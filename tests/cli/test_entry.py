@@ -97,6 +97,19 @@ print(*loaded())
     assert not {"redis", "pymongo"} & names
 
 
+@pytest.mark.parametrize("words", [["detect", "986578788855"], ["config", "show"]])
+def test_a_verb_that_asks_no_server_loads_nothing_that_it_does_not_need(words: list[str]) -> None:
+    code = f"""
+import sys
+from service.cli import main
+{LOADED}
+main({words})
+print(*{{name.partition(".")[0] for name in loaded()}}, file=sys.stderr)
+"""
+    spared = (HEAVY - {"msgspec"}) | {"ssl", "pydoc", "prometheus_client"}
+    assert not spared & set(python(code).stderr.split())
+
+
 def test_the_version_is_told_and_nothing_else(offline: Run) -> None:
     done = offline("--version")
     assert (done.code, done.lines) == (0, [f"courier-tracking-worker {VERSION}"])

@@ -23,10 +23,6 @@ from string import ascii_uppercase
 from string import digits as DIGITS  # noqa: N812 - a constant, which `string` writes small
 from typing import NamedTuple
 
-from stdnum import ean
-from stdnum import luhn as luhns
-from stdnum.iso7064 import mod_37_36 as iso
-
 from tracking.errors import InvalidNumber
 
 _S10_WEIGHTS = (8, 6, 4, 2, 3, 5, 9, 7)
@@ -42,17 +38,23 @@ def s10_checks(number: str) -> bool:
 
 def gs1(number: str) -> bool:
     """Whether the last digit is the GS1 check digit of those before it."""
-    return str(ean.calc_check_digit(number[:-1])) == number[-1]
+    weighed = zip(map(int, reversed(number)), cycle((1, 3)), strict=False)
+    return sum(digit * weight for digit, weight in weighed) % 10 == 0
 
 
 def luhn(number: str) -> bool:
     """Whether the last digit is the Luhn check digit of those before it."""
-    return bool(luhns.is_valid(number))
+    weighed = zip(map(int, reversed(number)), cycle((1, 2)), strict=False)
+    return sum(sum(divmod(digit * weight, 10)) for digit, weight in weighed) % 10 == 0
 
 
 def mod_37_36(number: str) -> bool:
     """Check the last character, a digit or a letter."""
-    return bool(iso.is_valid(number))
+    check = 36
+    for each in number[:-1]:
+        check = (check + int(each, 36)) % 36 or 36
+        check = check * 2 % 37
+    return (check + int(number[-1], 36)) % 36 == 1
 
 
 def mod_7(number: str) -> bool:
@@ -89,9 +91,14 @@ class NumberForm(NamedTuple):
     is a form that numbers of many other couriers have too.
     """
 
-    pattern: re.Pattern[str]
+    text: str
     check: Callable[[str], bool] | None = None
     loose: bool = False
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern of the whole number; `detect` alone wants it, so it is compiled there."""
+        return re.compile(self.text, re.ASCII)
 
     def own(self, number: str) -> int:
         """Count the characters of a number that fits which the form allows no other one for.
@@ -104,7 +111,7 @@ class NumberForm(NamedTuple):
         was = number[place]
         kind = DIGITS if was in DIGITS else ascii_uppercase
         changed = (f"{number[:place]}{each}{number[place + 1 :]}" for each in kind if each != was)
-        return any(self.pattern.fullmatch(each) for each in changed)
+        return any(map(self.pattern.fullmatch, changed))
 
     @property
     def is_s10(self) -> bool:
@@ -116,7 +123,7 @@ def form(
     pattern: str, check: Callable[[str], bool] | None = None, *, loose: bool = False
 ) -> NumberForm:
     """Make a form out of the pattern of the whole number: upper case, no blanks or hyphens."""
-    return NumberForm(re.compile(pattern, re.ASCII), check, loose)
+    return NumberForm(pattern, check, loose)
 
 
 def s10(countries: str) -> NumberForm:

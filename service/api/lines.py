@@ -16,12 +16,12 @@ from service.api.problems import Problem
 from service.api.reading import parameters_of, read_body, read_query
 from service.api.routes import About, Route
 from service.client.catalogue import Catalogue
-from service.client.duration import LONGEST_SECONDS, SHORTEST_SECONDS, read_duration
 from service.client.keys import Scope
 from service.client.limits import SETTABLE
 from service.client.limits import members as limits_members
 from service.client.look import line_members
 from service.client.operators import Operators
+from service.client.pause import LONGEST_SECONDS, SHORTEST_SECONDS, read_duration
 from service.client.statistics import members, statistics_of
 from tracking.errors import MalformedJob
 from tracking.request import Slug

@@ -1,4 +1,4 @@
-"""The command line: `python worker.py VERB`. One module per verb, imported when it is chosen."""
+"""The command line: `python worker.py VERB`. `parser.VERBS` names the module of each verb."""
 
 from __future__ import annotations
 
@@ -6,33 +6,32 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 
-from service.cli.exit_codes import Exit, UsageError
-from service.cli.parser import parser
+from service.cli.arguments import Exit, UsageError
+from service.cli.parser import parse
 from service.config.problems import ConfigError
 from service.observe.redact import printable
 from tracking.errors import MalformedJob, StoreError
 
 _UNWRITABLE = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""What a standard output says that nobody reads, or that is a file on a full or broken disk."""
+"""The errors of a standard output that nobody reads, or of a file on a full or broken disk."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run one verb; returns its exit code. An error is one line, not a traceback."""
     _reopen_closed()
-    options = parser().parse_args(arguments)
+    options = parse(arguments)
     try:
-        code: int = import_module(f"service.cli.{options.module}").run(options)
+        code: int = options.run(options)
         sys.stdout.flush()
     except ConfigError as error:
         return _ended(Exit.WRONG, "\n".join(map(str, error.problems)))
     except (UsageError, MalformedJob) as error:
         return _ended(Exit.WRONG, error.detail if isinstance(error, MalformedJob) else f"{error}")
     except StoreError as error:
-        told = printable(f"{error}").rstrip(".")
-        return _ended(Exit.AWAY, f"{told}. `python worker.py doctor` tells more.")
+        line = printable(f"{error}").rstrip(".")
+        return _ended(Exit.AWAY, f"{line}. `python worker.py doctor` tells more.")
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except OSError as error:

@@ -1,45 +1,31 @@
-"""`cancel`: what waits for numbers or for couriers, or one request, ends as CANCELLED."""
+"""`cancel`: requests that wait, of numbers, of couriers or with one id, end as CANCELLED."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from service.cli.exit_codes import Exit, UsageError
-from service.cli.output import agreed, say, say_json, span
-from service.cli.progress_bar import Bar
-from service.cli.rows import rows
-from service.cli.settings import loaded
-from service.client.cancel import (
-    CancelFilter,
-    Cancelled,
-    Canceller,
-    CancelTarget,
-    NotCancelled,
-    canceller_of,
+from service.cli import drawing, rows, settings
+from service.cli.arguments import (
+    Exit,
+    Options,
+    Parser,
+    UsageError,
+    add_json,
+    add_parcels,
+    aged,
+    named,
 )
-from service.client.catalogue import Catalogue
-from service.client.look import operation_of
-from service.config.schema import Config
+from service.cli.output import agreed, note, say, say_json, span
+from service.client import cancel, catalogue
+from service.config import schema
 from tracking.errors import MalformedJob
-from tracking.request import Number, Origin, Slug, parse_slug
-
-EVERYTHING = CancelFilter()
+from tracking.request import Origin, Slug, parse_slug
 
 NOT_REACHED = "jobs that no worker has taken from the tubes yet are not reached; cancel again later"
-
-_KEPT = {
-    NotCancelled.ELSEWHERE: "{id} is not a request for {parcel}, so nothing was cancelled; "
-    "write: cancel {detail} --id {id}",
-    NotCancelled.RUNNING: "{id} is with the courier now; a call that runs is not cut off",
-    NotCancelled.ENDED: "{id} has already ended: {detail}",
-    NotCancelled.UNKNOWN: "no request with the id {id} waits for {parcel}; check the id, or cancel "
-    "again once a worker has taken the job from the tube",
-}
 
 
 @dataclass(slots=True)
@@ -49,138 +35,159 @@ class Tally:
     requests: int = 0
     numbers: int = 0
 
-    def add(self, came: Cancelled) -> None:
+    def add(self, came: cancel.Cancelled) -> None:
         """Count what came of one number."""
         self.requests += came.operations
         self.numbers += came.operations > 0
 
 
-def run(options: argparse.Namespace) -> int:
+def cancel_arguments(parser: Parser) -> None:
+    """Add the arguments of `cancel`."""
+    add_parcels(parser, alone="; alone: cancel all that waits for this courier")
+    parser.add_argument("--id", type=named, help="cancel only the request with this id")
+    parser.add_argument(
+        "--older-than",
+        type=aged,
+        metavar="DURATION",
+        help="of all that waits, for --slug or for any courier, only what came so long ago or "
+        "before, like 90s, 15m, 2h or 3d",
+    )
+    parser.add_argument(
+        "--origin", choices=("MANUAL", "AUTOMATIC"), help="the same: only requests of this origin"
+    )
+    add_json(parser)
+
+
+def run_cancel(options: Options) -> int:
     """Cancel; 1 when not all of it was cancelled, 2 when the one id is of another parcel."""
-    setting = loaded(options)
-    couriers = Catalogue(setting.config)
-    named = bool(options.csv or options.slug_and_numbers)
-    which = CancelFilter(options.older_than, options.origin and Origin(options.origin))
-    _check(options, which, named=named)
-    if options.id and not named and not options.slug:
-        return asyncio.run(_by_id(setting.config, options))
-    if not named:
-        return asyncio.run(_couriers(setting.config, couriers, which, options))
+    config = settings.loaded(options).config
+    couriers = catalogue.Catalogue(config)
+    has_rows = bool(options.csv or options.slug_and_numbers)
+    which = cancel.CancelFilter(options.older_than, options.origin and Origin(options.origin))
+    _check(options, which, has_rows=has_rows)
+    if options.id and not has_rows and not options.slug:
+        return asyncio.run(_cancel_id(config, options))
+    if not has_rows:
+        return asyncio.run(_cancel_lines(config, couriers, which, options))
     options.origin = None  # of rows
-    wanted = list(_wanted(options, couriers))
-    question = f"Cancel what waits for {len(wanted)} rows of {options.csv}?"
+    targets = list(_targets(options, couriers))
+    question = f"Cancel what waits for {len(targets)} rows of {options.csv}?"
     if not agreed(question, yes=options.yes or not options.csv):
         return Exit.NEGATIVE
-    return asyncio.run(_numbers(setting.config, wanted, options))
+    return asyncio.run(_cancel_each(config, targets, options))
 
 
-def _check(options: argparse.Namespace, which: CancelFilter, *, named: bool) -> None:
+def _check(options: Options, which: cancel.CancelFilter, *, has_rows: bool) -> None:
     numbers = len(options.slug_and_numbers) - (0 if options.slug else 1)
-    if which != EVERYTHING and (named or options.id):
+    if which != cancel.EVERYTHING and (has_rows or options.id):
         wanted = "all that waits for a courier (--slug SLUG), or for any"
         raise UsageError(
             f"--older-than and --origin choose of {wanted}; name no numbers beside them"
         )
-    if not named and not options.slug and not options.id and which == EVERYTHING:
+    if not has_rows and not options.slug and not options.id and which == cancel.EVERYTHING:
         raise UsageError(
             "name what to cancel: SLUG NUMBER..., --id ID, --csv FILE, --slug SLUG for all that "
             "waits for it, or --older-than and --origin"
         )
-    if named and not options.csv and numbers < 1:
+    if has_rows and not options.csv and numbers < 1:
         raise UsageError("name what to cancel: SLUG NUMBER..., --csv FILE, or --slug SLUG for all")
-    if options.id and (options.csv or (named and numbers != 1) or (options.slug and not named)):
+    if options.id and (
+        options.csv or (has_rows and numbers != 1) or (options.slug and not has_rows)
+    ):
         raise UsageError("--id names one request; for several, use a CSV file with a column id")
 
 
-async def _by_id(config: Config, options: argparse.Namespace) -> int:
-    """Find the parcel of an id, and cancel that one request."""
-    found = await operation_of(config, options.id)
-    parcel = (found.operation or {}).get("tracking")
-    if found.dead:
-        sys.stderr.write(f"worker.py: {options.id} waits no more: {found.dead['detail']}\n")
+async def _cancel_id(config: schema.Config, options: Options) -> int:
+    try:
+        target = await cancel.target_of(config, options.id)
+    except cancel.NotWaiting as error:
+        note(str(error))
         return Exit.NEGATIVE
-    if not parcel:
-        sys.stderr.write(
-            f"worker.py: no request with the id {options.id} is known; check the id, or cancel "
-            "again once a worker has taken the job from the tube\n"
-        )
-        return Exit.NEGATIVE
-    slug, _, number = parcel.partition(":")
-    return await _numbers(config, [CancelTarget(Slug(slug), Number(number), options.id)], options)
+    return await _cancel_each(config, [target], options)
 
 
-def _wanted(options: argparse.Namespace, couriers: Catalogue) -> Iterator[CancelTarget]:
-    for row in rows(options):
+def _targets(options: Options, couriers: catalogue.Catalogue) -> Iterator[cancel.CancelTarget]:
+    for row in rows.read_rows(options):
         try:
             named = couriers.parcel(row.texts.get("slug", ""), row.texts.get("number", ""))
         except MalformedJob as error:
             raise UsageError(f"{row.where}: {error.detail}; nothing was cancelled") from error
-        yield CancelTarget(*named, row.texts.get("id", ""))
+        yield cancel.CancelTarget(*named, row.texts.get("id", ""))
 
 
-async def _numbers(
-    config: Config, wanted: Sequence[CancelTarget], options: argparse.Namespace
+async def _cancel_each(
+    config: schema.Config, targets: Sequence[cancel.CancelTarget], options: Options
 ) -> int:
     tally = Tally()
     try:
-        with Bar(len(wanted)) as bar:
-            async with canceller_of(config) as canceller:
-                async for one, came in canceller.cancel_many(wanted):
+        with drawing.Bar(len(targets)) as bar:
+            async with cancel.canceller_of(config) as canceller:
+                async for target, came in canceller.cancel_many(targets):
                     tally.add(came)
-                    bar.count(sys.stdout, _line(one, came, as_json=options.json))
+                    bar.count(sys.stdout, _line(target, came, as_json=options.json))
     finally:
         # Also when it was interrupted, or Redis went away.
-        if len(wanted) > 1 and not options.json:
-            say(f"cancelled {tally.requests} requests, in {tally.numbers} of {len(wanted)} rows")
-    if len(wanted) == 1 and came.kept is NotCancelled.ELSEWHERE:
+        if len(targets) > 1 and not options.json:
+            say(f"cancelled {tally.requests} requests, in {tally.numbers} of {len(targets)} rows")
+    if len(targets) == 1 and came.kept is cancel.NotCancelled.ELSEWHERE:
         return Exit.WRONG
-    return Exit.DONE if tally.numbers == len(wanted) else Exit.NEGATIVE
+    return Exit.DONE if tally.numbers == len(targets) else Exit.NEGATIVE
 
 
-def _line(one: CancelTarget, came: Cancelled, *, as_json: bool) -> str:
+def _line(target: cancel.CancelTarget, came: cancel.Cancelled, *, as_json: bool) -> str:
     if not as_json:
-        return f"{_told(one, came)}\n"
-    line = {"slug": one.slug, "number": one.number, "cancelled": came.operations}
-    named = {"id": one.operation} if one.operation else {}
+        return f"{_worded(target, came)}\n"
+    line = {"slug": target.slug, "number": target.number, "cancelled": came.operations}
+    named = {"id": target.operation} if target.operation else {}
     kept = {"kept": came.kept.value, "detail": came.detail} if came.kept else {}
     return json.dumps(line | named | kept) + "\n"
 
 
-def _told(one: CancelTarget, came: Cancelled) -> str:
+def _worded(target: cancel.CancelTarget, came: cancel.Cancelled) -> str:
     """Say what came of it and, when nothing did, why and what to do."""
-    parcel = f"{one.slug} {one.number}"
-    if came.kept:
-        return _KEPT[came.kept].format(id=one.operation, parcel=parcel, detail=came.detail)
+    parcel = f"{target.slug} {target.number}"
+    identity, detail = target.operation, came.detail
+    match came.kept:
+        case cancel.NotCancelled.ELSEWHERE:
+            wrong = f"{identity} is not a request for {parcel}, so nothing was cancelled"
+            return f"{wrong}; write: cancel {detail} --id {identity}"
+        case cancel.NotCancelled.RUNNING:
+            return f"{identity} is with the courier now; a call that runs is not cut off"
+        case cancel.NotCancelled.ENDED:
+            return f"{identity} has already ended: {detail}"
+        case cancel.NotCancelled.UNKNOWN:
+            unknown = f"no request with the id {identity} waits for {parcel}; check the id, or"
+            return f"{unknown} cancel again once a worker has taken the job from the tube"
     if came.operations:
-        return f"cancelled {one.operation or came.operations} for {parcel}"
+        return f"cancelled {target.operation or came.operations} for {parcel}"
     return f"nothing waits for {parcel}; a call that runs is not cut off"
 
 
-async def _couriers(
-    config: Config, couriers: Catalogue, which: CancelFilter, options: argparse.Namespace
+async def _cancel_lines(
+    config: schema.Config,
+    couriers: catalogue.Catalogue,
+    which: cancel.CancelFilter,
+    options: Options,
 ) -> int:
     """Cancel all that waits, or what is meant of it, for one courier or for all."""
     total = 0
-    async with canceller_of(config) as canceller:
+    async with cancel.canceller_of(config) as canceller:
         slugs = await _slugs(canceller, couriers, options)
         waiting = {slug: await canceller.waiting(slug) for slug in slugs}
         # What waits behind a call that runs is not counted, and ends as well.
         if not any(waiting.values()) and not {*slugs} & {*await canceller.couriers()}:
             return _nothing_waits(slugs, as_json=options.json)
         of_whom = options.slug or f"{len(slugs)} couriers"
-        most = "" if which == EVERYTHING else "up to "
+        most = "" if which == cancel.EVERYTHING else "up to "
         numbers = f"{most}{sum(waiting.values())} numbers"
-        question = f"Cancel {_worded(which)} for {of_whom}: {numbers}?"
+        question = f"Cancel {_chosen(which)} for {of_whom}: {numbers}?"
         if not agreed(question, yes=options.yes):
             return Exit.NEGATIVE
         for slug in slugs:
             tally = Tally()
-            ends = canceller.cancel_courier(slug)
-            if which != EVERYTHING:
-                ends = canceller.cancel_where(slug, which)
             try:
-                with Bar(waiting[slug]) as bar:
-                    async for _, came in ends:
+                with drawing.Bar(waiting[slug]) as bar:
+                    async for _, came in cancel.cancel_line(canceller, slug, which):
                         tally.add(came)
                         bar.count(sys.stdout, "")
             finally:
@@ -202,7 +209,7 @@ def _nothing_waits(slugs: Sequence[Slug], *, as_json: bool) -> int:
 
 
 async def _slugs(
-    canceller: Canceller, couriers: Catalogue, options: argparse.Namespace
+    canceller: cancel.Canceller, couriers: catalogue.Catalogue, options: Options
 ) -> list[Slug]:
     if not options.slug:
         return await canceller.couriers()
@@ -216,8 +223,8 @@ async def _slugs(
         return [slug]
 
 
-def _worded(which: CancelFilter) -> str:
-    if which == EVERYTHING:
+def _chosen(which: cancel.CancelFilter) -> str:
+    if which == cancel.EVERYTHING:
         return "all that waits"
     age = "" if which.age is None else f" that came {span(which.age)} ago or before"
     return f"every {f'{which.origin} ' if which.origin else ''}request{age}"

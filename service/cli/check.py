@@ -2,49 +2,77 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import dataclasses
 
-from service.cli.exit_codes import Exit
-from service.cli.living import worker_words
-from service.cli.output import say, say_json
-from service.cli.settings import loaded
-from service.client.catalogue import Catalogue
-from service.client.health import Finding, findings_of, key_findings, worries_of
-from service.client.look import LiveWorker, live_workers
-from service.config.schema import Config
+from service.cli import settings, wording
+from service.cli.arguments import Exit, Options, Parser, add_json
+from service.cli.output import moment, say, say_json
+from service.client import catalogue, health, look
+from service.config import schema
+from service.supervisor import pulse
 
 _WELL = "all servers answer and keep what they are given"
 
 
-def run(options: argparse.Namespace) -> int:
+def check_arguments(parser: Parser) -> None:
+    """Add the arguments of `check`."""
+    parser.add_argument(
+        "--worker",
+        action="store_const",
+        const=_check_workers_here,
+        dest="run",
+        help="tell instead whether a worker lives on this machine, whatever the servers do",
+    )
+    add_json(parser)
+
+
+def run_check(options: Options) -> int:
     """Say whether all servers answer and can be trusted; 0 when they do, also without a worker."""
-    setting = loaded(options)
-    findings, workers, broken = asyncio.run(_asked(setting.config))
-    worries = worries_of(findings)
+    findings, workers, broken = asyncio.run(_ask(settings.loaded(options).config))
+    worries = health.worries_of(findings)
     if options.json:
         live = None if workers is None else [dataclasses.asdict(each) for each in workers]
-        told = {"ok": not worries, "worries": [str(each) for each in worries], "workers": live}
-        say_json(told | {"broken": [str(each) for each in broken]})
+        members = {"ok": not worries, "worries": [str(each) for each in worries], "workers": live}
+        say_json(members | {"broken": [str(each) for each in broken]})
     else:
         line = " ".join(map(str, worries)).rstrip(".")
         words = [f"not ok: {line}" if worries else f"ok: {_WELL}"]
-        words += [] if workers is None else [worker_words(workers)]
+        words += [] if workers is None else [wording.worker_words(workers)]
         # All else works: a probe is to restart nothing for it.
         words += [f"broken: {each}".rstrip(".") for each in broken]
         say("; ".join(words))
     return Exit.NEGATIVE if worries else Exit.DONE
 
 
-async def _asked(
-    config: Config,
-) -> tuple[list[Finding], list[LiveWorker] | None, list[Finding]]:
+async def _ask(
+    config: schema.Config,
+) -> tuple[list[health.Finding], list[look.LiveWorker] | None, list[health.Finding]]:
     """Ask servers, and Redis for the workers that live: None when it does not answer.
 
-    The last ones are keys of Redis that stop a courier.
+    The last findings are keys of Redis that stop a courier.
     """
-    slugs = Catalogue(config).slugs
+    slugs = catalogue.Catalogue(config).slugs
     return await asyncio.gather(
-        findings_of(config), live_workers(config), key_findings(config, slugs)
+        health.findings_of(config), look.live_workers(config), health.key_findings(config, slugs)
     )
+
+
+def _check_workers_here(options: Options) -> int:
+    """Ask the parents of this machine; 0 when one answers and a process of it beats."""
+    started_with = settings.installation(options)
+    found = list(pulse.pulses(started_with))
+    lives = any(each.beating for each in found)
+    if options.json:
+        say_json({"ok": lives, "workers": [dataclasses.asdict(each) for each in found]})
+    else:
+        line = "; ".join(map(_worded, found)) or f"no worker runs here with {started_with}"
+        say(f"{'ok' if lives else 'not ok'}: {line}")
+    return Exit.DONE if lives else Exit.NEGATIVE
+
+
+def _worded(found: pulse.Pulse) -> str:
+    if not found.version:
+        return f"worker {found.pid} does not answer"
+    beating = f"{found.beating} of {found.processes} processes beat"
+    return f"worker {found.pid} ({found.version}, since {moment(found.since)}): {beating}"

@@ -2,51 +2,36 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import dataclasses
 import difflib
+from collections.abc import Sequence
 
-from service.cli.codes import code_findings
-from service.cli.exit_codes import Exit
-from service.cli.output import say, say_json, table
-from service.cli.settings import loaded
-from service.client.catalogue import Catalogue
-from service.client.health import (
-    CourierHealth,
-    Finding,
-    Grade,
-    account_findings,
-    archive_findings,
-    courier_health,
-    environment_name,
-    findings_here,
-    findings_of,
-    guard_findings,
-    key_findings,
-    refused_findings,
-    worries_of,
-)
-from service.client.limits import set_over_file
-from service.client.look import unknown_codes
-from service.config.schema import Config
+from service.cli import settings
+from service.cli.arguments import Exit, Options, Parser, add_json
+from service.cli.output import moment, say, say_json, table
+from service.client import catalogue, health, limits, look
+from service.config import schema
 
-_MARKS = {
-    Grade.FINE: "ok",
-    Grade.UNREAD: "note",
-    Grade.UNSURE: "note",
-    Grade.FULL: "FULL",
-    Grade.AWAY: "AWAY",
-}
+_MARKS = {"FINE": "ok", "UNREAD": "note", "UNSURE": "note", "FULL": "FULL", "AWAY": "AWAY"}
+"""By the names of grades; every other one is BAD."""
+
+CODES_NAMED_MOST = 3
 
 
-def run(options: argparse.Namespace) -> int:
+def doctor_arguments(parser: Parser) -> None:
+    """Add the arguments of `doctor`."""
+    add_json(parser)
+
+
+def run_doctor(options: Options) -> int:
     """Explain everything; 1 when a worker could not start or could not be trusted."""
-    setting = loaded(options)
-    config, catalogue = setting.config, Catalogue(setting.config)
-    findings = [*findings_here(setting), *asyncio.run(_asked(config, catalogue))]
-    own = set_over_file(config)
-    couriers = [courier_health(config, catalogue, slug, own.get(slug)) for slug in catalogue.slugs]
+    setting = settings.loaded(options)
+    config = setting.config
+    known = catalogue.Catalogue(config)
+    findings = [*health.findings_here(setting), *asyncio.run(_ask(config, known))]
+    own = limits.set_over_file(config)
+    couriers = [health.courier_health(config, known, slug, own.get(slug)) for slug in known.slugs]
     if options.json:
         say_json(
             {
@@ -56,45 +41,61 @@ def run(options: argparse.Namespace) -> int:
         )
     else:
         _print(findings, couriers)
-    return Exit.NEGATIVE if worries_of(findings) else Exit.DONE
+    return Exit.NEGATIVE if health.worries_of(findings) else Exit.DONE
 
 
-async def _asked(config: Config, catalogue: Catalogue) -> list[Finding]:
-    servers = await findings_of(config)
-    servers += await key_findings(config, catalogue.slugs)
-    servers += await archive_findings(config, catalogue.slugs)
-    servers += await account_findings(config)
-    servers += await guard_findings(config)
-    servers += await asyncio.to_thread(refused_findings, config)
-    return servers + code_findings(await unknown_codes(config))
+async def _ask(config: schema.Config, known: catalogue.Catalogue) -> list[health.Finding]:
+    servers = await health.findings_of(config)
+    servers += await health.key_findings(config, known.slugs)
+    servers += await health.archive_findings(config, known.slugs)
+    servers += await health.account_findings(config)
+    servers += await health.guard_findings(config)
+    servers += await asyncio.to_thread(health.refused_findings, config)
+    return servers + _code_findings(await look.unknown_codes(config) or ())
 
 
-def _print(findings: list[Finding], couriers: list[CourierHealth]) -> None:
+def _print(findings: list[health.Finding], couriers: list[health.CourierHealth]) -> None:
     for each in findings:
-        say(f"{_MARKS.get(each.grade, 'BAD'):<5} {each.server}: {each.what}")
+        say(f"{_MARKS.get(each.grade.name, 'BAD'):<5} {each.server}: {each.what}")
         if each.fix:
             say(f"      -> {each.fix}")
     say("")
     headers = ("courier", "credentials", "limits", "checked against")
     table(headers, [(each.slug, _state(each), each.limits, each.verified) for each in couriers])
-    for health in couriers:
-        if health.missing:
-            names = ", ".join(environment_name(health.slug, key) for key in health.missing)
+    for courier in couriers:
+        if courier.missing:
+            variables = (health.environment_name(courier.slug, key) for key in courier.missing)
             say("")
-            say(f"{health.slug} needs {names} (or these with _FILE)")
-            say(f"      -> from {health.credentials_from}")
-        for key in health.unused:
-            near = difflib.get_close_matches(key, health.missing, 1)
+            say(f"{courier.slug} needs {', '.join(variables)} (or these with _FILE)")
+            say(f"      -> from {courier.credentials_from}")
+        for key in courier.unused:
+            near = difflib.get_close_matches(key, courier.missing, 1)
             fix = f"Did you mean {near[0]}?" if near else "Remove it."
             say("")
-            say(f"{health.slug} does not read [couriers.{health.slug}] {key}")
+            say(f"{courier.slug} does not read [couriers.{courier.slug}] {key}")
             say(f"      -> {fix}")
 
 
-def _state(health: CourierHealth) -> str:
+def _state(courier: health.CourierHealth) -> str:
     words = []
-    if health.missing:
-        words.append(f"missing: {', '.join(health.missing)}")
-    if health.unused:
-        words.append(f"not read: {', '.join(health.unused)}")
+    if courier.missing:
+        words.append(f"missing: {', '.join(courier.missing)}")
+    if courier.unused:
+        words.append(f"not read: {', '.join(courier.unused)}")
     return "; ".join(words) or "complete"
+
+
+def _code_findings(codes: Sequence[look.UnknownCode]) -> list[health.Finding]:
+    """Judge status codes of no table, courier by courier: until then their words decide."""
+    slugs = sorted({each.slug for each in codes})
+    return [_code_finding(slug, [each for each in codes if each.slug == slug]) for slug in slugs]
+
+
+def _code_finding(slug: str, codes: Sequence[look.UnknownCode]) -> health.Finding:
+    shown, more = codes[:CODES_NAMED_MOST], len(codes) - CODES_NAMED_MOST
+    named = ", ".join(f"{each.code} ({each.count} times)" for each in shown)
+    rest = f" and {more} more" if more > 0 else ""
+    since = min(each.first_seen for each in codes)
+    what = f"gives status codes that are in no table since {moment(since)}: {named}{rest}"
+    fix = "Add them to its module (docs/couriers.md); until then their words decide."
+    return health.Finding(slug, health.Grade.UNSURE, what, fix)

@@ -2,61 +2,69 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 
-from service.cli.exit_codes import Exit, UsageError
+from service.cli import settings
+from service.cli.arguments import Exit, Options, Parser, UsageError, add_actions, add_json
 from service.cli.output import say, say_json, table
-from service.cli.settings import loaded
-from service.client.audit import Operator, recorded
-from service.client.catalogue import Catalogue
-from service.client.connections import collections_of
-from service.client.limits import (
-    SETTABLE,
-    CourierLimits,
-    Own,
-    change,
-    limits_of,
-    members,
-    named_limits,
-    read_wishes,
-)
+from service.client import audit, catalogue, connections, limits
 
 
-def run(options: argparse.Namespace) -> int:
+def limits_arguments(parser: Parser) -> None:
+    """Add the actions of `limits`."""
+    actions = {
+        "show": ("Show the limits in force, and what was set over config.toml.", run),
+        "set": ("Set limits over config.toml: they hold at once, for all workers.", run),
+        "reset": ("Let config.toml hold again.", run),
+    }
+    for action, each in add_actions(parser, actions).items():
+        each.set_defaults(action=action)
+        optional = "?" if action == "show" else None
+        each.add_argument("slug", metavar="SLUG", nargs=optional, help="the courier")
+        if action == "set":
+            names = "per_second, concurrent, per_hour, per_day; per_hour=none: no such quota"
+            each.add_argument("limits", metavar="NAME=NUMBER", nargs="+", help=names)
+        if action == "reset":
+            each.add_argument(
+                "limits", metavar="NAME", nargs="*", help="only these limits; default: all"
+            )
+        add_json(each)
+
+
+def run(options: Options) -> int:
     """Show, set or reset; 1 where workers do not go by what is shown."""
-    config = loaded(options).config
-    couriers = Catalogue(config)
+    config = settings.loaded(options).config
+    couriers = catalogue.Catalogue(config)
     slugs = [couriers.resolve(options.slug)[0]] if options.slug else list(couriers.slugs)
     wishes = _wishes(options)
-    with collections_of(config) as stores:
+    with connections.collections_of(config) as stores:
         if wishes is None:
-            return _say(limits_of(config, stores, slugs), as_json=options.json)
+            return _say(limits.limits_of(config, stores, slugs), as_json=options.json)
         target = {"slug": slugs[0], "limits": wishes}
-        with recorded(stores.audit, Operator(), f"limits {options.action}", target):
-            found = change(config, stores, slugs[0], wishes)
+        with audit.recorded(stores.audit, audit.Operator(), f"limits {options.action}", target):
+            found = limits.change(config, stores, slugs[0], wishes)
     code = _say([found], as_json=options.json)
     if not options.json:
         say("new calls go by it now; a quota counts the calls that start from now on")
     return code
 
 
-def _wishes(options: argparse.Namespace) -> Own | list[str] | None:
+def _wishes(options: Options) -> limits.Own | list[str] | None:
     try:
         if options.action == "set":
-            return read_wishes(options.limits)
-        return named_limits(options.limits) if options.action == "reset" else None
+            return limits.read_wishes(options.limits)
+        return limits.named_limits(options.limits) if options.action == "reset" else None
     except ValueError as error:
         raise UsageError(str(error)) from error
 
 
-def _say(found: Sequence[CourierLimits], *, as_json: bool) -> int:
+def _say(found: Sequence[limits.CourierLimits], *, as_json: bool) -> int:
     if as_json:
         for each in found:
-            say_json(members(each))
+            say_json(limits.members(each))
     else:
-        rows = [(each.slug, *(_worded(each, name) for name in SETTABLE)) for each in found]
-        table(("courier", *SETTABLE), rows)
+        rows = [(each.slug, *(_worded(each, name) for name in limits.SETTABLE)) for each in found]
+        table(("courier", *limits.SETTABLE), rows)
         if any(each.set for each in found):
             say("* set over config.toml; `python worker.py limits reset SLUG` takes that back")
     if all(each.is_known for each in found):
@@ -68,6 +76,6 @@ def _say(found: Sequence[CourierLimits], *, as_json: bool) -> int:
     return Exit.NEGATIVE
 
 
-def _worded(each: CourierLimits, name: str) -> str:
+def _worded(each: limits.CourierLimits, name: str) -> str:
     value = each.in_force[name]
     return ("none" if value is None else f"{value:,}") + ("*" if name in each.set else "")

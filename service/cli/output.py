@@ -8,17 +8,18 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from service.cli.exit_codes import UsageError
+from service.cli.arguments import UsageError
 from service.observe.redact import printable
 
 
 def say(text: str) -> None:
     """Print one line."""
     sys.stdout.write(f"{printable(text)}\n")
+
+
+def note(text: str) -> None:
+    """Print one line on standard error, beside what is asked for."""
+    sys.stderr.write(f"worker.py: {text}\n")
 
 
 def say_json(value: Any) -> None:
@@ -30,23 +31,16 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table: drawn on a terminal, else aligned columns without any decoration."""
     texts = [[printable(str(cell)) for cell in row] for row in rows]
     if sys.stdout.isatty():
-        Console().print(drawn(headers, texts))
+        # Brings rich, which takes as long to load as most verbs take in all.
+        from service.cli import drawing  # noqa: PLC0415 - see above
+
+        drawing.print_table(headers, texts)
         return
     lines = [list(headers), *texts]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
     for line in lines:
         cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         sys.stdout.write("  ".join(cells).rstrip() + "\n")
-
-
-def drawn(headers: Sequence[str], texts: Sequence[Sequence[str]]) -> Table:
-    """Draw a table for a terminal; cells are taken literally, never as markup."""
-    made = Table(box=None, header_style="bold", pad_edge=False)
-    for header in headers:
-        made.add_column(header, overflow="fold")  # a narrow terminal must not cut what it says
-    for row in texts:
-        made.add_row(*(Text(printable(cell)) for cell in row))
-    return made
 
 
 def span(seconds: float | None) -> str:
@@ -64,9 +58,12 @@ def span(seconds: float | None) -> str:
     return " ".join(f"{count} {unit}" for count, unit in counts[:2] if count)
 
 
-def moment(when: dt.datetime | None) -> str:
-    """Word an instant in the time of this machine; "" for None."""
-    return "" if when is None else when.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+def moment(when: dt.datetime | float | None) -> str:
+    """Word an instant, also one in seconds of Unix, in the time of this machine; "" for None."""
+    if when is None:
+        return ""
+    at = when if isinstance(when, dt.datetime) else dt.datetime.fromtimestamp(when, dt.UTC)
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def agreed(question: str, *, yes: bool) -> bool:

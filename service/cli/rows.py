@@ -1,8 +1,7 @@
-"""What `put` is given: numbers, a CSV file, or lines of standard input, as rows of named texts."""
+"""Rows of requests, read from the command itself, a CSV file or lines of standard input."""
 
 from __future__ import annotations
 
-import argparse
 import csv
 import difflib
 import io
@@ -13,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from service.cli.exit_codes import UsageError
+from service.cli.arguments import Options, UsageError
 from service.client.put import MEMBERS, Row
 from tracking.request import FIELDS, FIELDS_PREFIX
 
 
-def rows(options: argparse.Namespace) -> Iterator[Row]:
+def read_rows(options: Options) -> Iterator[Row]:
     """Read what the command line asks for; it fills what a row leaves out.
 
     Raises UsageError, also when there is no row at all.
@@ -34,7 +33,7 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
         raise UsageError(_nothing(options))
 
 
-def _unfilled(options: argparse.Namespace, given: dict[str, str]) -> Iterator[Row]:
+def _unfilled(options: Options, given: dict[str, str]) -> Iterator[Row]:
     words = list(options.slug_and_numbers)
     if options.csv:
         if words:
@@ -60,7 +59,7 @@ def _unfilled(options: argparse.Namespace, given: dict[str, str]) -> Iterator[Ro
             yield Row(f"line {index}", {"number": text}, index)
 
 
-def _nothing(options: argparse.Namespace) -> str:
+def _nothing(options: Options) -> str:
     name = options.csv or ("the command" if options.slug_and_numbers[1:] else "standard input")
     if options.from_row > 1:
         return f"{name} has no request from row {options.from_row} on"
@@ -69,7 +68,7 @@ def _nothing(options: argparse.Namespace) -> str:
     return f"{name} holds no request: give it one number per line"
 
 
-def _given(options: argparse.Namespace) -> dict[str, str]:
+def _given(options: Options) -> dict[str, str]:
     """Gather what the options say for all rows."""
     found = {
         name: str(value)

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import dataclasses
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from service.cli.exit_codes import Exit, UsageError
-from service.cli.living import NOBODY
-from service.cli.output import moment, say, say_json, span, table
-from service.cli.settings import loaded
-from service.cli.standing import reason, stands, summary
-from service.client.catalogue import Catalogue
-from service.client.dead import shown
-from service.client.look import (
-    Document,
-    LineSnapshot,
-    Place,
-    kept_by,
-    members,
-    operation_of,
-    parcel_of,
-    stored_tracking,
-    with_archived,
+from service.cli import settings, wording
+from service.cli.arguments import (
+    Exit,
+    Options,
+    Parser,
+    UsageError,
+    account_of,
+    add_json,
+    named,
 )
-from service.config.schema import Config
+from service.cli.output import moment, say, say_json, span, table
+from service.client import catalogue, dead, look
+from service.config import schema
+from tracking.account import MAIN
 from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import slug_of
 from tracking.operation import State
@@ -37,36 +31,48 @@ LISTED_MOST = 20
 """Requests that are listed for people."""
 
 
-def run(options: argparse.Namespace) -> int:
+def show_arguments(parser: Parser) -> None:
+    """Add the arguments of `show`."""
+    parser.add_argument("slug", type=named, nargs="?", metavar="SLUG", help="the courier")
+    text = "the tracking number"
+    parser.add_argument("number", type=named, nargs="?", metavar="NUMBER", help=text)
+    text = "show one request instead, by its id: as it was put with, or as SLUG NUMBER lists it"
+    parser.add_argument("--id", type=named, help=text)
+    text = "whose document of the parcel; default: main"
+    parser.add_argument("--account", type=account_of, default=MAIN, metavar="NAME", help=text)
+    add_json(parser)
+
+
+def run_show(options: Options) -> int:
     """Show it; 1 when nothing is known."""
-    setting = loaded(options)
-    catalogue = Catalogue(setting.config)
+    config = settings.loaded(options).config
+    couriers = catalogue.Catalogue(config)
     if options.id:
         if options.slug:
             raise UsageError("give either SLUG NUMBER or --id ID")
-        return _show_operation(options, setting.config, catalogue)
+        return _show_operation(options, config, couriers)
     if not options.number:
         raise UsageError("say which: SLUG NUMBER, or --id ID")
-    slug, number = catalogue.parcel(options.slug, options.number)
-    document = stored_tracking(setting.config, slug, number, options.account)
+    slug, number = couriers.parcel(options.slug, options.number)
+    document = look.stored_tracking(config, slug, number, options.account)
     place = seen = away = None
     operations: Sequence[dict[str, Any]] = ()
     try:
-        found = asyncio.run(parcel_of(setting.config, slug, number))
+        found = asyncio.run(look.parcel_of(config, slug, number))
         place, seen, operations = found.place, found.seen, found.operations
     except (LimitsBroken, LimitsDown) as error:
         # What is stored is worth showing all the same.
         away = error
-    operations = with_archived(setting.config, slug, number, operations)
+    operations = look.with_archived(config, slug, number, operations)
     if not _is_kept(place, seen, document):
         seen = None
     if options.json:
         place_json = dataclasses.asdict(place) if place else None
         line: dict[str, Any] = {"slug": slug, "number": number, "tracking": document}
         line |= {"place": place_json, "operations": operations}
-        say_json(line | (members(seen) if seen else {}))
+        say_json(line | (look.members(seen) if seen else {}))
     else:
-        binding = _binding(seen and kept_by(place, seen), catalogue)
+        binding = _binding(seen and look.kept_by(place, seen), couriers)
         _print(f"{slug} {number}", document, place, binding)
         _list_operations(operations)
     if away:
@@ -74,42 +80,46 @@ def run(options: argparse.Namespace) -> int:
     return Exit.DONE if document or place or operations else Exit.NEGATIVE
 
 
-def _is_kept(place: Place | None, seen: LineSnapshot | None, document: Document | None) -> bool:
+def _is_kept(
+    place: look.Place | None, seen: look.LineSnapshot | None, document: look.Document | None
+) -> bool:
     """Whether what binds the courier is what keeps this request, which may be in the tube still."""
     if place:
         return place.state is State.WAITING
     return document is None and seen is not None and seen.bound_by == "no_worker"
 
 
-def _binding(seen: LineSnapshot | None, catalogue: Catalogue) -> str:
+def _binding(seen: look.LineSnapshot | None, couriers: catalogue.Catalogue) -> str:
     if not seen:
         return ""
-    missing = catalogue.lacking(slug_of(seen.line)) if seen.paused_why == "no_credentials" else ""
-    return ". ".join(filter(None, (reason(seen), missing)))
+    missing = couriers.lacking(slug_of(seen.line)) if seen.paused_why == "no_credentials" else ""
+    return ". ".join(filter(None, (wording.reason(seen), missing)))
 
 
-def _show_operation(options: argparse.Namespace, config: Config, catalogue: Catalogue) -> int:
-    found = asyncio.run(operation_of(config, options.id))
+def _show_operation(options: Options, config: schema.Config, couriers: catalogue.Catalogue) -> int:
+    found = asyncio.run(look.operation_of(config, options.id))
     operation, place, seen = found.operation, found.place, found.seen
-    binding = _binding(seen and kept_by(place, seen), catalogue)
+    binding = _binding(seen and look.kept_by(place, seen), couriers)
     if found.nobody:
-        binding = NOBODY
+        binding = wording.NOBODY
     if options.json:
         line = {"id": options.id, "operation": operation}
         line |= {"place": dataclasses.asdict(place)} if place else {}
-        line |= {"dead": shown(found.dead)} if found.dead else {}
-        say_json(line | (members(seen) if seen else {"bound_by": "no_worker"} if binding else {}))
+        line |= {"dead": dead.shown(found.dead)} if found.dead else {}
+        say_json(
+            line | (look.members(seen) if seen else {"bound_by": "no_worker"} if binding else {})
+        )
     elif found.dead:
         _print_dead(options.id, found.dead)
     elif operation is None:
         say(f"{options.id}: still in the tube, purged long after its end, or never put")
     else:
-        say(f"{options.id}: {operation['status']}  {summary(operation)}".rstrip())
+        say(f"{options.id}: {operation['status']}  {wording.summary(operation)}".rstrip())
         for name in ("tracking", "startedAt", "finishedAt", "resend_of"):
             if operation.get(name):
                 say(f"  {name:<11} {operation[name]}")
         if place:
-            say(f"  {'request':<11} {stands(place)}")
+            say(f"  {'request':<11} {wording.stands(place)}")
         for each in operation.get("attempts") or ():
             status = f"HTTP {each['http_status']}, " if each["http_status"] else ""
             say(f"  {'attempt':<11} {each['at']}  {each['outcome']} ({status}{each['ms']} ms)")
@@ -118,7 +128,7 @@ def _show_operation(options: argparse.Namespace, config: Config, catalogue: Cata
     return Exit.NEGATIVE if operation is None and found.dead is None else Exit.DONE
 
 
-def _print_dead(identity: str, record: Document) -> None:
+def _print_dead(identity: str, record: look.Document) -> None:
     say(f"{identity}: dead  {record['reason']}: {record['detail']}")
     if record["slug"]:
         say(f"  {'tracking':<11} {record['slug']}:{record['number']}")
@@ -126,7 +136,9 @@ def _print_dead(identity: str, record: Document) -> None:
     say(f"  {'recorded':<11} {moment(record['at'])}; {again}")
 
 
-def _print(name: str, document: Document | None, place: Place | None, binding: str) -> None:
+def _print(
+    name: str, document: look.Document | None, place: look.Place | None, binding: str
+) -> None:
     if document is None:
         say(f"{name}: no answer is stored")
     else:
@@ -135,7 +147,7 @@ def _print(name: str, document: Document | None, place: Place | None, binding: s
             if text:
                 say(f"  {label:<12} {text}")
     if place is not None:
-        say(f"  {'request':<12} {stands(place)}")
+        say(f"  {'request':<12} {wording.stands(place)}")
     if binding:
         say(f"  {'bound by':<12} {binding}")
     checkpoints = document.get("checkpoints", []) if document else []
@@ -157,7 +169,7 @@ def _list_operations(operations: Sequence[dict[str, Any]]) -> None:
             each["status"] or "ended",
             each["startedAt"] or "",
             each["finishedAt"] or "",
-            summary(each),
+            wording.summary(each),
         ]
         for each in operations[:LISTED_MOST]
     ]
@@ -166,7 +178,7 @@ def _list_operations(operations: Sequence[dict[str, Any]]) -> None:
         say(f"and {more} before these: --json lists up to 1,000")
 
 
-def _facts(document: Document) -> Iterator[tuple[str, str]]:
+def _facts(document: look.Document) -> Iterator[tuple[str, str]]:
     yield "delivered", str(document.get("delivered_at") or "")
     yield "expected", str(document.get("expected_delivery") or "")
     yield "signed by", str(document.get("signed_by") or "")
@@ -183,7 +195,7 @@ def _facts(document: Document) -> Iterator[tuple[str, str]]:
         yield "last error", f"{error.get('code')}: {error.get('message')} ({at})"
 
 
-def _asked_with(document: Document) -> Iterator[tuple[str, str]]:
+def _asked_with(document: look.Document) -> Iterator[tuple[str, str]]:
     for name, text in (document.get("fields") or {}).items():
         yield name.removeprefix(FIELDS_PREFIX), text
 

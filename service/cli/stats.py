@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import shutil
 import sys
 from collections.abc import Callable, Sequence
 
-from service.cli.exit_codes import Exit
+from service.cli import settings
+from service.cli.arguments import Exit, Options, Parser, add_json, lasting, named
 from service.cli.output import moment, say, say_json, span, table
-from service.cli.settings import loaded
-from service.client.catalogue import Catalogue
-from service.client.statistics import (
-    SHARES,
-    SPANS_MOST,
-    Statistics,
-    members,
-    moment_of,
-    statistics_of,
-)
+from service.client import catalogue, statistics
 from tracking.operation import ENDS
 from tracking.tally import CALLS_OF_NONE, MERGED, REFUSED, Histogram, Tally
 
@@ -32,14 +23,29 @@ BESIDE_COLUMNS, LEAST_COLUMNS = 36, 10
 Figure = Callable[[Tally], float]
 
 
-def run(options: argparse.Namespace) -> int:
+def stats_arguments(parser: Parser) -> None:
+    """Add the arguments of `stats`."""
+    parser.add_argument("--slug", type=named, help="only of this courier; default: of all together")
+    parser.add_argument(
+        "--last",
+        type=lasting,
+        default=3_600.0,
+        metavar="DURATION",
+        help="so long, like 30m, 24h or 90d; default: 1h. Up to an hour is counted by 10 s, "
+        "with --slug and up to a week by 10 minutes, and more by days (UTC)",
+    )
+    add_json(parser)
+
+
+def run_stats(options: Options) -> int:
     """Draw it; 1 when nothing happened."""
-    config = loaded(options).config
-    slug = Catalogue(config).resolve(options.slug)[0] if options.slug else ""
+    config = settings.loaded(options).config
+    slug = catalogue.Catalogue(config).resolve(options.slug)[0] if options.slug else ""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    found = asyncio.run(statistics_of(config, slug, options.last, columns_for(width)))
+    columns = columns_for(width)
+    found = asyncio.run(statistics.statistics_of(config, slug, options.last, columns))
     if options.json:
-        say_json(members(found))
+        say_json(statistics.members(found))
     else:
         _draw(found)
     return Exit.DONE if found.total.counts else Exit.NEGATIVE
@@ -47,12 +53,12 @@ def run(options: argparse.Namespace) -> int:
 
 def columns_for(width: int) -> int:
     """Tell how many columns of time can be drawn on a terminal of this width."""
-    return min(SPANS_MOST, max(LEAST_COLUMNS, width - BESIDE_COLUMNS))
+    return min(statistics.SPANS_MOST, max(LEAST_COLUMNS, width - BESIDE_COLUMNS))
 
 
-def _draw(found: Statistics) -> None:
+def _draw(found: statistics.Statistics) -> None:
     total, who = found.total, found.slug or "all couriers"
-    say(f"{who}, {moment(moment_of(found.since))} to {moment(moment_of(found.until))}")
+    say(f"{who}, {moment(found.since)} to {moment(found.until)}")
     if not total.counts:
         say("nothing happened in this time")
         return
@@ -61,7 +67,7 @@ def _draw(found: Statistics) -> None:
     table(("", "total", "most", ""), [_row(found, *each) for each in _counted(total)])
     say("")
     rows = [_times(found, "waited", lambda t: t.waited), _times(found, "call", lambda t: t.took)]
-    table(("", *SHARES, "p95 in each column"), rows)
+    table(("", *statistics.SHARES, "p95 in each column"), rows)
 
 
 def _counted(total: Tally) -> list[tuple[str, Figure]]:
@@ -75,15 +81,21 @@ def _counted(total: Tally) -> list[tuple[str, Figure]]:
     return [*always, *named]
 
 
-def _row(found: Statistics, name: str, figure: Figure) -> list[str]:
+def _row(found: statistics.Statistics, name: str, figure: Figure) -> list[str]:
     figures = [figure(each) for each in found.spans]
     return [name, f"{figure(found.total):,}", f"{max(figures):,}", _line(figures)]
 
 
-def _times(found: Statistics, name: str, histogram: Callable[[Tally], Histogram]) -> list[str]:
+def _times(
+    found: statistics.Statistics, name: str, histogram: Callable[[Tally], Histogram]
+) -> list[str]:
     whole = histogram(found.total)
-    values = [_seconds(whole.quantile(share)) for share in SHARES.values()]
-    return [name, *values, _line([histogram(t).quantile(SHARES["p95"]) or 0 for t in found.spans])]
+    values = [_seconds(whole.quantile(share)) for share in statistics.SHARES.values()]
+    return [
+        name,
+        *values,
+        _line([histogram(t).quantile(statistics.SHARES["p95"]) or 0 for t in found.spans]),
+    ]
 
 
 def _line(figures: Sequence[float]) -> str:

@@ -1,29 +1,41 @@
-"""Requests that got no answer: found, put again or deleted, each with its buried job."""
+"""Requests that got no answer: their records in `dead`, and the buried jobs of these."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import greenstalk
 from pymongo.collection import Collection
 
-from service.client.buried import buried_job, delete_buried
-from service.client.kick import NotKicked, kick
 from service.client.producer import Producer
 from service.results.database import Document
-from service.results.dead import Filter, count_by_reason, delete, find
+from service.results.dead import Filter, count_by_reason, delete, find, is_about
+from tracking.errors import StoreError
 
 __all__ = [
     "Document",
     "Filter",
-    "NotKicked",
+    "StillBuried",
+    "buried_job",
     "count_by_reason",
+    "delete_buried",
     "delete_dead",
     "find",
-    "put_again",
     "shown",
 ]
 
-Dead = Collection[Document]
+
+class Buried(NamedTuple):
+    """A buried job of a server."""
+
+    server: str
+    tube: str
+    job: int
+    body: bytes
+
+
+class StillBuried(StoreError):
+    """A record's job may be buried where nobody can delete it, so the record must stay."""
 
 
 def shown(document: Document) -> dict[str, Any]:
@@ -33,17 +45,7 @@ def shown(document: Document) -> dict[str, Any]:
     return {**document, "_id": str(document["_id"]), "body": text}
 
 
-def put_again(document: Document, dead: Dead, producer: Producer) -> str | None:
-    """Put the request of a record again, then delete the record; returns the id it was put with.
-
-    Raises NotKicked, StoreError: the record stays. Better twice than never.
-    """
-    identity = kick(document, producer)
-    delete(dead, Filter(ids=(document["_id"],)))
-    return identity
-
-
-def delete_dead(document: Document, dead: Dead, producer: Producer) -> int:
+def delete_dead(document: Document, dead: Collection[Document], producer: Producer) -> int:
     """Delete a record after its buried job; returns how many records went.
 
     Raises StoreError: the record of a job that cannot be deleted stays.
@@ -51,3 +53,37 @@ def delete_dead(document: Document, dead: Dead, producer: Producer) -> int:
     if buried := buried_job(document, producer):
         delete_buried(buried, producer)
     return delete(dead, Filter(ids=(document["_id"],)))
+
+
+def buried_job(document: Document, producer: Producer) -> Buried | None:
+    """Find the buried job of a record; None when it has none (any more).
+
+    Raises StillBuried, TubesDown.
+    """
+    server, job = document.get("server"), document.get("job")
+    if server is None or job is None:
+        return None
+    if not producer.serves(server):
+        raise StillBuried(
+            f"its job {job} may be buried on {server}, which [beanstalkd] servers does not name",
+            "Add the server there, or leave the record until it expires.",
+        )
+    with producer.asking(server) as connection:
+        client = connection.client
+        try:
+            body, facts = client.peek(job).body, client.stats_job(job)
+        except greenstalk.NotFoundError:
+            return None
+    # Without its binlog, a server counts from 1 again.
+    if facts["state"] != "buried" or not is_about(document, body):
+        return None
+    return Buried(server, facts["tube"], job, body)
+
+
+def delete_buried(buried: Buried, producer: Producer) -> None:
+    """Delete a buried job. Raises TubesDown; one that somebody kicked meanwhile goes its way."""
+    with producer.asking(buried.server) as connection:
+        try:
+            connection.client.delete(buried.job)
+        except greenstalk.NotFoundError:
+            return

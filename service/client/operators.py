@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import datetime as dt
 import re
@@ -16,11 +15,12 @@ from limits.admin.view import View
 from service.client.audit import Operator, recorded
 from service.client.catalogue import Catalogue
 from service.client.connections import Collections
-from service.client.dead import Document, Filter, NotKicked, delete_dead, find, put_again
+from service.client.dead import Document, Filter, delete_dead, find
 from service.client.limits import CourierLimits, Own, change, limits_of
 from service.client.look import Lines, lines_of
-from service.client.pause import Resumed, pause, resume
+from service.client.pause import Resumed, pausing, resuming
 from service.client.producer import Producer
+from service.client.resend import NotResent, of_record, resend
 from service.config.schema import Config
 from service.results.database import in_thread
 from tracking.errors import StoreError
@@ -76,22 +76,11 @@ class Operators:
 
     async def pause(self, who: Operator, slug: Slug, seconds: float | None, why: str) -> None:
         """Let nobody call a courier, for so many seconds or until `resume`."""
-        target = {"slug": slug, "seconds": seconds, "reason": why}
-
-        def act(_: Document) -> None:
-            asyncio.run(pause(self.config, slug, seconds, why))
-
-        await self._do(who, "pause", target, act)
+        await self._do(who, *pausing(self.config, slug, seconds, why))
 
     async def resume(self, who: Operator, slug: Slug) -> Resumed:
         """Let a courier be called again."""
-
-        def act(outcome: Document) -> Resumed:
-            ended = asyncio.run(resume(self.config, slug))
-            outcome |= {"by_hand": ended.by_hand, "why": ended.why}
-            return ended
-
-        return await self._do(who, "resume", {"slug": slug}, act)
+        return await self._do(who, *resuming(self.config, slug))
 
     async def limits(
         self, who: Operator, slug: Slug, wishes: Own | Sequence[str] | None = None
@@ -111,10 +100,11 @@ class Operators:
 
     async def kick(self, who: Operator, wanted: Filter, most: int) -> Acted:
         """Put dead requests again, the newest first, and delete their records."""
-        dead = self._stores.dead
-        return await self._each(
-            (who, "kick"), wanted, most, lambda each, producer: put_again(each, dead, producer)
-        )
+
+        def step(each: Document, producer: Producer) -> None:
+            resend(of_record(each), self._stores, producer)
+
+        return await self._each((who, "kick"), wanted, most, step)
 
     async def delete(self, who: Operator, wanted: Filter, most: int) -> Acted:
         """Delete records of dead requests, the newest first, with their buried jobs."""
@@ -141,7 +131,7 @@ class Operators:
             for count, document in enumerate(documents, start=1):
                 try:
                     step(document, producer)
-                except (NotKicked, StoreError) as error:
+                except (NotResent, StoreError) as error:
                     acted.failures[str(document["_id"])] = str(error)
                 else:
                     acted.done += 1

@@ -8,16 +8,17 @@ counts before it is put, as there may be three, and is uncounted where it cannot
 from __future__ import annotations
 
 import datetime as dt
+import re
 import secrets
 from collections.abc import Mapping
 from enum import Enum, auto
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from service.client.catalogue import Catalogue, Sign
 from service.client.door import Door
-from service.client.field_names import AFTERSHIP_NAMES, fields_of
 from service.client.posted import KnownIds, sendables_of
 from service.client.stored import Stored
 from service.results import shipments as collection
@@ -42,6 +43,20 @@ ENDS: Mapping[str, tuple[str, str]] = {
 }
 """What an account may say how a parcel ended: the tag and the subtag that its shipment gets."""
 
+AFTERSHIP_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "tracking_postal_code": "destination_postal_code",
+        "tracking_ship_date": "tracking_ship_date",
+        "tracking_account_number": "tracking_account_number",
+        "tracking_key": "tracking_key",
+        "tracking_origin_country": "origin_country_region",
+        "tracking_destination_country": "destination_country_region",
+        "tracking_state": "destination_state",
+    }
+)
+"""What AfterShip calls the fields of requests now, by the names of `tracking.request.FIELDS`."""
+
+_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?!\d)")
 _NOW = {"max_age": 0}
 
 
@@ -300,3 +315,11 @@ def _now() -> dt.datetime:
     """As MongoDB keeps it: in whole milliseconds."""
     now = dt.datetime.now(dt.UTC)
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+
+def fields_of(words: Mapping[str, Any]) -> dict[str, str]:
+    """Take what a courier may want besides the number out of what AfterShip calls otherwise."""
+    fields = {ours: words[theirs] for ours, theirs in AFTERSHIP_NAMES.items() if words.get(theirs)}
+    if day := _DAY.match(fields.get("tracking_ship_date", "")):
+        fields["tracking_ship_date"] = "".join(day.groups())
+    return fields

@@ -43,6 +43,7 @@ class Event(StrEnum):
 
     JOBS_LOST = "jobs are lost"
     JOB_STUCK = "job is stuck"
+    RECORD_LOST = "buried job had no record"
     AWAY = "server is away"
     BACK = "server is back"
     DURABILITY = "server may lose work"
@@ -106,6 +107,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
         Event.REFUSED_DOCUMENT: "error",
         Event.JOBS_LOST: "warning",
         Event.JOB_STUCK: "error",
+        Event.RECORD_LOST: "error",
         Event.AWAY: "warning",
         Event.BACK: "info",
         Event.DURABILITY: "warning",
@@ -168,6 +170,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
         Event.REFUSED_DOCUMENT: "MongoDB refuses it (`error`), and only it: `doctor` says more.",
         Event.JOBS_LOST: "Held too long, or the connection ended; beanstalkd gives them to others.",
         Event.JOB_STUCK: "beanstalkd had no room to put it back; it returns when that restarts.",
+        Event.RECORD_LOST: "Its record in `dead` was lost and is made again: see `dead show`.",
         Event.AWAY: "A store does not answer, or must not be used (`error`); it is tried again.",
         Event.BACK: "A server that was away answers again.",
         Event.DURABILITY: "A server may lose work (`allow_loss`), takes none, or its clock is off.",

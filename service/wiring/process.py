@@ -12,15 +12,17 @@ import secrets
 import signal
 from typing import Literal, Protocol
 
+from couriers.registry import Registry
 from limits.archive import ToArchive
 from limits.connect import open_redis
-from service.config.handover import redis_address
+from service.config.handover import courier_settings, redis_address
 from service.config.per_slug import silence_seconds
 from service.config.schema import Config
 from service.observe.background import Background
 from service.results.connection import Store
 from service.results.database import names_of
 from service.upkeep.archiver import Archiver
+from service.upkeep.lost_records import LostRecords
 from service.upkeep.purge import Purge
 
 UNFIT = 1
@@ -90,6 +92,9 @@ async def live(config: Config, beat: Beat) -> int:
         servers = config.beanstalkd.servers
         purge = Purge(store, names_of(config), servers, lambda: archiver.works)
         background.start("purge", purge.run)
+        couriers = Registry(courier_settings(config).values())
+        lost = LostRecords(store, names_of(config), servers, couriers.named, lambda: archiver.works)
+        background.start("lost records", lost.run)
         await asked_or_unfit(asyncio.create_task(stopped.wait()), background)
         background.retire()
     return UNFIT if background.unfit.is_set() else 0

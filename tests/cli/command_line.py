@@ -1,13 +1,17 @@
-"""What a verb printed and put."""
+"""What a verb printed and put, and records of dead requests for it."""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import greenstalk
+
+NUMBER = "94000001"
+BODY = {"type": "requests_flow", "payload": {"slug": "usps", "number": NUMBER, "id": "order-1"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +44,20 @@ def bodies(tube: greenstalk.Client[bytes]) -> list[Any]:
             return found
         found.append(json.loads(job.body))
         tube.delete(job)
+
+
+def dead(collections: Any, identity: str, hours: float = 0.0, **members: Any) -> None:
+    """A record that is so old."""
+    document = {
+        "_id": identity,
+        "slug": "usps",
+        "number": NUMBER,
+        "operations": ["order-1"],
+        "reason": "courier_down",
+        "detail": "503 five times",
+        "body": json.dumps(BODY),
+        "server": None,
+        "job": None,
+        "at": dt.datetime.now(dt.UTC) - dt.timedelta(hours=hours),
+    }
+    collections.dead.insert_one(document | members)

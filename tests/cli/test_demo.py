@@ -21,11 +21,11 @@ import pytest
 from rich.console import Console, RenderableType
 
 from devstack.site.remote import CourierSite
+from service.cli.arguments import UsageError
 from service.cli.demo import screen
 from service.cli.demo.proof import Evidence, figures, lost
 from service.cli.demo.script import COURIERS, FAILING, POSTED, requests
 from service.cli.demo.stage import Stage, start_worker
-from service.cli.exit_codes import UsageError
 
 ROOT = Path(__file__).parents[2]
 COLUMNS, LINES = 80, 24

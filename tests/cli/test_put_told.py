@@ -17,8 +17,7 @@ from typing import Any
 import greenstalk
 import pytest
 import redis
-from command_line import Run, bodies
-from resend_ground import dead
+from command_line import Run, bodies, dead
 
 from service.cli import put
 from service.client.producer import JobRef, NotPut, Producer

@@ -133,7 +133,7 @@ def _keys(names: Sequence[str]) -> str:
 
 
 def _form(form: NumberForm) -> str:
-    pattern = form.pattern.pattern.replace("|", "\\|")
+    pattern = form.text.replace("|", "\\|")
     sure = " checked" if form.check else " loose" if form.loose else ""
     return f"`{pattern}`{sure}"
 

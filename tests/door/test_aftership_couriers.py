@@ -14,8 +14,8 @@ from operations_ground import serving_all
 from service.api.aftership.couriers import detected, named, shown
 from service.api.aftership.envelope import rate_headers, type_of
 from service.api.callers import Allowance, Callers
-from service.client.field_names import AFTERSHIP_NAMES, fields_of
 from service.client.keys import Scope
+from service.client.shipments import AFTERSHIP_NAMES, fields_of
 from tracking.request import FIELDS, Slug
 
 COURIERS = "/tracking/2026-07/couriers"

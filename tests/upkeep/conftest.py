@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
+import greenstalk
 import pytest
 from redis.asyncio import Redis
 
 from devstack.servers import Server
 from service.results.connection import Store
+from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.put_servers import Putter
 
 
@@ -28,3 +30,10 @@ async def putter(beanstalkd: Server) -> AsyncIterator[Putter]:
     made = Putter([beanstalkd.url])
     yield made
     made.close()
+
+
+@pytest.fixture
+def tube(beanstalkd: Server) -> Iterator[greenstalk.Client[bytes]]:
+    address = (beanstalkd.host, beanstalkd.port)
+    with greenstalk.Client(address, encoding=None, use=REQUESTS_TUBE, watch=REQUESTS_TUBE) as made:
+        yield made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
 
 import greenstalk
 import pytest
@@ -23,13 +22,6 @@ BODY = b'{"type": "requests_flow"}'
 
 def ago(days: float) -> dt.datetime:
     return NOW - dt.timedelta(days=days)
-
-
-@pytest.fixture
-def tube(beanstalkd: Server) -> Iterator[greenstalk.Client[bytes]]:
-    address = (beanstalkd.host, beanstalkd.port)
-    with greenstalk.Client(address, encoding=None, use=REQUESTS_TUBE, watch=REQUESTS_TUBE) as made:
-        yield made
 
 
 def bury(tube: greenstalk.Client[bytes], body: bytes = BODY) -> int:

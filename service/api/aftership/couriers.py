@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from service.client.catalogue import Catalogue, Sign
-from service.client.field_names import AFTERSHIP_NAMES
+from service.client.shipments import AFTERSHIP_NAMES
 from tracking.request import Slug
 
 

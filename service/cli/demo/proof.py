@@ -1,4 +1,4 @@
-"""The figures at the end of the demo, and whether each is what was promised. Pure."""
+"""The figures at the end of the demo, each judged by what was promised. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo shows: a live table on a terminal that can, a line every few seconds elsewhere.
+"""The screen of the demo: a live table on a terminal, else a line every few seconds.
 
 Everything fits into 80 columns and 24 lines.
 """

@@ -1,4 +1,4 @@
-"""What the demo puts, and how its made-up couriers behave. Data, no I/O."""
+"""The requests of the demo, and the behaviour of its made-up couriers. Data, no I/O."""
 
 from __future__ import annotations
 

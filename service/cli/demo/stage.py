@@ -17,8 +17,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from service.cli.arguments import UsageError
 from service.cli.demo.script import COURIERS, settings
-from service.cli.exit_codes import UsageError
 from service.cli.settings import HOME
 
 STOP_SECONDS = 20.0

@@ -236,9 +236,9 @@ MUTANTS = (
     Mutant(
         name="a record that is put twice makes two operations",
         breaks="I8",
-        where="service/client/kick.py",
-        old="renewed(body, operation, _mark(f\"{document['_id']} {document.get('at')}\"))",
-        new="renewed(body, operation)",
+        where="service/client/resend.py",
+        old="renewed_body(body, operation, mark)",
+        new="renewed_body(body, operation)",
         tests=("cli/test_resend.py::test_a_record_that_is_put_twice_makes_one_operation",),
     ),
     Mutant(

@@ -1,4 +1,4 @@
-"""Dead requests: listed, shown, put again first and forgotten then, deleted only when meant."""
+"""`dead`: requests listed, shown, put again first and forgotten then, deleted only when meant."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import greenstalk
 import pytest
-from command_line import Run, bodies
+from command_line import Run, bodies, dead
 
 from devstack.servers import Server
-from service.client.kick import renewed
+from service.client.resend import renewed_body
 from service.tubes.envelope import decode_request, encode_request
 from tracking.request import Slug
 
@@ -20,19 +20,7 @@ AT = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
 
 
 def record(collections: Any, identity: str, **members: Any) -> None:
-    document = {
-        "_id": identity,
-        "slug": "usps",
-        "number": "94000001",
-        "operations": ["order-1"],
-        "reason": "courier_down",
-        "detail": "503 five times",
-        "body": BODY,
-        "server": None,
-        "job": None,
-        "at": AT,
-    }
-    collections.dead.insert_one(document | members)
+    dead(collections, identity, **{"body": BODY, "at": AT, **members})
 
 
 def bury(beanstalkd: Server, body: bytes, tube: str = "requests_flow") -> int:
@@ -252,11 +240,26 @@ def test_kicking_what_is_not_there_is_a_negative_finding(run: Run, collections: 
     assert "no dead request fits this" in none.err
 
 
+def test_a_workers_own_job_is_not_kicked_onto_the_tube_of_requests(
+    run: Run, collections: Any, beanstalkd: Server, tube: greenstalk.Client[bytes]
+) -> None:
+    job = bury(beanstalkd, b"{", tube="wait_list")
+    record(collections, "a", body="{", server=beanstalkd.url, job=job)
+    done = run("dead", "kick", "--all", "--yes")
+    assert done.code == 1
+    assert "wait_list" in done.err
+    with pytest.raises(greenstalk.TimedOutError):
+        tube.reserve(timeout=0)
+    assert run("dead", "delete", "--all", "--yes").code == 0
+    with pytest.raises(greenstalk.NotFoundError):
+        tube.peek(job)
+
+
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"[1,2]", b"{nonsense", b"\xff\xfe", b'{"payload":3}']
 )
 def test_what_cannot_be_read_is_put_as_it_is(body: bytes) -> None:
-    assert renewed(body) == (body, None)
+    assert renewed_body(body) == (body, None)
 
 
 @pytest.mark.parametrize("operation", ["order-1", "shop/order-1", "usps:A B/1:Zm9v"])
@@ -264,7 +267,7 @@ def test_what_died_under_an_id_is_put_again_as_its_repetition(operation: str) ->
     """A record of a call keeps the request that its operations shared, which has no id."""
     job = {"type": "requests_flow", "payload": {"slug": "usps", "number": "94000001"}}
 
-    body, identity = renewed(json.dumps(job).encode(), operation)
+    body, identity = renewed_body(json.dumps(job).encode(), operation)
 
     request = decode_request(body, lambda slug: (Slug(slug), ""))
     assert (request.id, request.resend_of) == (identity, operation)
@@ -273,7 +276,7 @@ def test_what_died_under_an_id_is_put_again_as_its_repetition(operation: str) ->
 
 def test_a_long_id_stays_an_id_and_an_old_expiry_goes() -> None:
     job = {"payload": {"id": "x" * 128, "expires_in": 5}, "meta": {"enqueued_at": 0}}
-    body, identity = renewed(json.dumps(["requests_flow", job]).encode())
+    body, identity = renewed_body(json.dumps(["requests_flow", job]).encode())
     _, made = json.loads(body)
     assert len(made["payload"]["id"]) == 128
     assert made["payload"] == {"id": identity, "resend_of": "x" * 128}

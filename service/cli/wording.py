@@ -1,16 +1,20 @@
-"""How requests stand, and what keeps them from their courier, in words."""
+"""Words for requests, for what keeps them from their courier, and for worker processes."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from service.cli.living import NOBODY
-from service.cli.output import span
-from service.client.look import BY_HAND, LineSnapshot, Place
+from service.cli.output import moment, span
+from service.client.look import BY_HAND, LIVES_SECONDS, LineSnapshot, LiveWorker, Place
 from tracking.operation import State
 
+WORKER_HEADERS = ("worker", "pid", "version", "since", "calls", "trouble")
+NOBODY = (
+    f"no worker lives: none has reported to this Redis for {LIVES_SECONDS:g} s. "
+    "Start one with `python worker.py`, or look into its log"
+)
 RESUME = "`python worker.py resume {}`"
 NO_CREDENTIALS = "no_credentials"
 CREDENTIALS = "`python worker.py doctor` names them; set them, then restart the workers"
@@ -104,3 +108,22 @@ def _until(view: LineSnapshot) -> str:
         return ""
     until = dt.datetime.now().astimezone() + dt.timedelta(seconds=view.until_seconds)
     return f", until {until:%H:%M:%S} ({span(view.until_seconds)})"
+
+
+def worker_rows(workers: Sequence[LiveWorker]) -> list[list[str]]:
+    """Word each worker process as a row."""
+    return [
+        [each.host, str(each.pid), each.version, moment(each.since), str(each.calls), each.trouble]
+        for each in workers
+    ]
+
+
+def worker_words(workers: Sequence[LiveWorker]) -> str:
+    """Word all worker processes on one line."""
+    if not workers:
+        return NOBODY
+    return "live workers: " + ", ".join(
+        f"{host} {pid} ({version}, since {since}, {calls} call{'' if calls == '1' else 's'}"
+        f"{trouble and f', {trouble}'})"
+        for host, pid, version, since, calls, trouble in worker_rows(workers)
+    )

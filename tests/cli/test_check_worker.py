@@ -13,7 +13,7 @@ from command_line import Run
 from family import Family, Start, until
 
 from service import VERSION
-from service.cli import check_worker
+from service.supervisor import pulse as pulses_module
 from service.supervisor.pulse import Pulse, pulses
 
 ROOT = Path(__file__).parents[2]
@@ -102,7 +102,7 @@ def test_check_worker_is_well_while_every_server_is_away(offline: Run, tmp_path:
 def test_each_worker_is_told_in_words(
     pulse: Pulse, words: str, offline: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(check_worker, "pulses", lambda _: iter([pulse]))
+    monkeypatch.setattr(pulses_module, "pulses", lambda _: iter([pulse]))
 
     done = offline("check", "--worker")
 

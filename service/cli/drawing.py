@@ -1,0 +1,145 @@
+"""Tables, bars of progress and pages that are drawn on a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from service.observe.redact import printable
+
+MANY = 200
+"""From so many requests on, a person would wonder whether anything happens."""
+
+PRINTED_SECONDS = 0.1
+"""Lines above the bar are printed together: each print draws the bar again, as dear as a put."""
+
+Part = Text | Table
+
+
+def drawn(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    """Draw a table for a terminal; cells are taken literally, never as markup."""
+    made = Table(box=None, header_style="bold", pad_edge=False)
+    for header in headers:
+        made.add_column(header, overflow="fold")  # a narrow terminal must not cut what it says
+    for row in rows:
+        made.add_row(*(Text(printable(str(cell))) for cell in row))
+    return made
+
+
+def styled(text: str, style: str) -> Text:
+    """Draw a text."""
+    return Text(text, style=style)
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table as it is drawn."""
+    Console().print(drawn(headers, rows))
+
+
+def can_redraw() -> bool:
+    """Whether standard output is a terminal that can be drawn over; a dumb one cannot."""
+    console = Console()
+    return console.is_terminal and not console.is_dumb_terminal
+
+
+async def watch(page: Callable[[], Awaitable[Sequence[Part]]], pace: float) -> None:
+    """Show a page again every `pace` seconds, over the one before, until cancelled."""
+    with Live(console=Console(), screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(Group(*await page()), refresh=True)
+            await asyncio.sleep(pace)
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:.0f}/s")
+
+
+def _progress(*columns: ProgressColumn, is_shown: bool) -> Progress:
+    return Progress(
+        *columns,
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=not is_shown,
+        # What goes to a file must not appear on the terminal instead.
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+
+
+class Bar:
+    """A bar of progress on standard error, where that is a terminal and there is much to do.
+
+    It shows the rate and the time that is left, below the lines that a verb prints.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._above: list[str] = []
+        self._printed = 0.0
+        self._shown = total >= MANY and Console(stderr=True).is_terminal
+        columns = (BarColumn(), MofNCompleteColumn(), _Rate())
+        self._progress = _progress(*columns, is_shown=self._shown)
+
+    def count(self, stream: TextIO, line: str) -> None:
+        """Count one more, and write its line to where it belongs."""
+        if self._shown and stream.isatty():
+            self._above.append(line)
+            if time.monotonic() - self._printed >= PRINTED_SECONDS:
+                self._print()
+        else:
+            stream.write(line)
+        self._progress.advance(self._task)
+
+    def _print(self) -> None:
+        self._progress.console.print(Text("".join(self._above)), end="", soft_wrap=True)
+        self._above.clear()
+        self._printed = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        self._task = self._progress.add_task("", total=self._total)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._print()
+        self._progress.stop()
+
+
+@contextmanager
+def bars() -> Iterator[Callable[[str, int, int], None]]:
+    """Draw a bar for each kind of work; what is given hears its name, how many are done, of all."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with _progress(*columns, is_shown=Console(stderr=True).is_terminal) as shown:
+        tasks: dict[str, TaskID] = {}
+
+        def progress(kind: str, done: int, total: int) -> None:
+            if kind not in tasks:
+                tasks[kind] = shown.add_task(kind, total=total)
+            shown.update(tasks[kind], completed=done)
+
+        yield progress

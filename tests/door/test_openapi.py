@@ -1,10 +1,11 @@
-"""`/openapi.json`: each route stands in it, with the types of what it takes and answers."""
+"""`/openapi.json`: each route stands in it, with the types of what it takes and answers; `/docs`."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -172,3 +173,41 @@ def test_two_types_of_one_name_are_refused() -> None:
 
 def test_a_route_that_is_marked_stays_out() -> None:
     assert document([Route("GET", "/tracking/a", nothing, NOT_IN_THE_DOCUMENT)])["paths"] == {}
+
+
+async def test_the_page_for_people_names_no_other_host_and_holds_no_script(alone: Client) -> None:
+    response = await alone.get("/docs")
+    page = await response.text()
+
+    assert (response.status, response.content_type) == (200, "text/html")
+    assert "//" not in page
+    assert re.findall(r"<script[^>]*>[^<]|<style| on\w+=", page) == []
+    rules = response.headers["Content-Security-Policy"].split("; ")
+    assert rules[:3] == ["default-src 'none'", "script-src 'self'", "style-src 'self'"]
+    assert {word for rule in rules for word in rule.split()[1:]} == {"'none'", "'self'", "data:"}
+
+
+async def test_each_file_that_the_page_loads_is_served_as_what_it_is(alone: Client) -> None:
+    page = await (await alone.get("/docs")).text()
+    kinds = {"js": "text/javascript", "css": "text/css"}
+
+    names = re.findall(r'(?:src|href)="(docs/[^"]+)"', page)
+    assert len(names) == 3
+    for name in names:
+        response = await alone.get(f"/{name}")
+        assert (response.status, response.content_type) == (200, kinds[name.rpartition(".")[2]])
+        assert await response.text()
+
+
+async def test_the_page_for_people_shows_the_document_of_its_own_server(alone: Client) -> None:
+    start = await (await alone.get("/docs/start.js")).text()
+    bundle = await (await alone.get("/docs/swagger_bundle.js")).text()
+
+    assert 'url: "openapi.json"' in start
+    assert "//" not in start
+    assert "SwaggerUIBundle" in bundle
+
+
+async def test_of_the_package_behind_the_page_nothing_else_is_served(alone: Client) -> None:
+    for name in ("redoc.js", "__init__.py", "..%2f__init__.py", "%2fetc%2fpasswd", ""):
+        await refused(await alone.get(f"/docs/{name}"), 404)

@@ -17,8 +17,8 @@ from service.api.problems import REQUEST_ID, RETRY_SECONDS, Problem, finish
 from service.api.requests import FLAG, flag
 from service.api.routes import About, Parameter, Route
 from service.client.keys import Scope
-from service.client.known import Known
 from service.client.listeners import EventId, EventIds, Kind, Listener, Told
+from service.client.operation_view import OperationView
 from service.client.operations import Operations, Place
 from tracking.account import Account, account_and_id
 from tracking.errors import StoreError
@@ -173,7 +173,7 @@ def _id(at: EventId | None, ids: EventIds) -> bytes:
     return b"" if at is None else f"id: {ids.sealed(at)}\n".encode()
 
 
-def _told(told: Told, known: Known) -> EndedOperation | OperationProgress:
+def _told(told: Told, known: OperationView) -> EndedOperation | OperationProgress:
     members, identity = known.members, account_and_id(known.id)[1]
     if told.kind is Kind.ENDED:
         return EndedOperation(

@@ -19,7 +19,7 @@ from service.api.requests import FLAG, Taken, flag
 from service.api.routes import About, Parameter, Route
 from service.client.door import Door
 from service.client.keys import Scope
-from service.client.operations import Kept, Known, Operations, Place
+from service.client.operations import Kept, Operations, OperationView, Place
 from service.client.resend import NotEnded, ended_one, renewed
 from tracking.account import Account, account_and_id, operation_id
 from tracking.operation import State
@@ -140,7 +140,9 @@ class OperationRoutes:
             raise not_known(await self._operations.stored.dead(identity))
         return answer(told(await self._operations.note_reply(found) if marks else found))
 
-    async def end_of(self, identity: str, seconds: float, request: web.Request) -> Known | None:
+    async def end_of(
+        self, identity: str, seconds: float, request: web.Request
+    ) -> OperationView | None:
         """Hold the reply to a request until an operation ends. Raises Problem, StoreError."""
         with self.holding(request):
             gone = functools.partial(_gone, request)
@@ -230,7 +232,7 @@ def own_id(identity: str, account: Account) -> str:
     return known
 
 
-def known(found: Known | None) -> Known:
+def known(found: OperationView | None) -> OperationView:
     """Insist that there is one. Raises Problem."""
     if found is None:
         raise unknown()
@@ -264,7 +266,7 @@ def seconds_of(request: web.Request, name: str, most: float) -> float | None:
     raise Problem(HTTPStatus.BAD_REQUEST, f"{name} is a number of seconds from 0 to {most:g}")
 
 
-def told(operation: Known) -> Operation:
+def told(operation: OperationView) -> Operation:
     """Tell of an operation."""
     members = operation.members
     repeated = members.get("resend_of")

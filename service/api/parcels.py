@@ -25,7 +25,7 @@ from service.api.stored_parcel import Parcel
 from service.client.catalogue import Catalogue
 from service.client.door import Door
 from service.client.keys import Scope
-from service.client.operations import Known, Operations, queued
+from service.client.operations import Operations, OperationView, queued
 from service.client.posted import KnownIds, sendables_of
 from service.client.put import Sendable
 from service.client.stored import fields_in, shown
@@ -164,7 +164,9 @@ def _shown(document: dict[str, Any]) -> Parcel:
     return cast("Parcel", shown(document))
 
 
-def _asked(put: Sendable, known: Known | None, document: dict[str, Any] | None) -> web.Response:
+def _asked(
+    put: Sendable, known: OperationView | None, document: dict[str, Any] | None
+) -> web.Response:
     identity = account_and_id(put.id)[1]
     said = Asked(told(known or queued(put)), _shown(document) if document else None)
     response = answer(said, HTTPStatus.ACCEPTED)
@@ -172,7 +174,7 @@ def _asked(put: Sendable, known: Known | None, document: dict[str, Any] | None) 
     return response
 
 
-def _unanswered(ended: Known, document: dict[str, Any] | None) -> Problem:
+def _unanswered(ended: OperationView, document: dict[str, Any] | None) -> Problem:
     output = ended.members["output"] or {}
     return Problem(
         HTTPStatus.BAD_GATEWAY,

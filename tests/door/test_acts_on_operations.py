@@ -87,7 +87,7 @@ async def test_the_first_reply_that_tells_the_end_is_noted_where_that_is_asked_f
 
 async def test_what_is_archived_tells_of_the_reply_too(redis: Redis, worker: Worker) -> None:
     await worker.finish(await worker.granted("N001", id="a"))
-    async with hearing(redis, Background().beside) as ends:
+    async with hearing(redis, redis, Background().beside) as ends:
         await ends.note_reply("a")
     text = await redis.get("tracking:status:a")
 

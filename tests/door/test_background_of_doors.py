@@ -15,8 +15,7 @@ from limits.ends import Ends
 from service.api import serve as module
 from service.client.door import Door
 from service.client.keyring import Keyring
-from service.client.listeners import Listeners
-from service.client.progress import Progress
+from service.client.listeners import Listeners, Progress
 from service.config.load import load
 from service.observe import background
 from service.observe.background import ENDS_MOST
@@ -25,7 +24,8 @@ Written = Callable[[], list[dict[str, Any]]]
 Serve = Callable[[], Awaitable[bool]]
 
 TASKS = (
-    ("ends", Ends, "run"),
+    ("ends", Ends, "read"),
+    ("looks", Ends, "look"),
     ("events", Listeners, "run"),
     ("progress", Progress, "run"),
     ("violations", violations, "_judge_on"),

@@ -15,7 +15,7 @@ from pymongo import MongoClient
 from redis.asyncio import Redis
 
 from devstack.stack import Stack
-from limits import events
+from limits import ends
 from service.api import events as api_events
 from service.api.callers import Callers
 from service.client import listeners
@@ -224,7 +224,7 @@ async def test_listeners_hear_of_it_when_another_redis_comes_back(
 async def test_an_hour_without_ends_is_no_reset(
     api: Client, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "BLOCK_SECONDS", 0.02)
+    monkeypatch.setattr(ends, "BLOCK_SECONDS", 0.02)
     monkeypatch.setattr(api_events, "HEARTBEAT_SECONDS", 0.02)
     async with hearing(api) as heard:
         await add(redis, "a")

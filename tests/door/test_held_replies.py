@@ -18,10 +18,9 @@ from operations_ground import serving_all
 from service.api.callers import Callers
 from service.api.operations import OperationRoutes
 from service.api.problems import Problem
-from service.client import progress
+from service.client import listeners
 from service.client.keys import Scope
-from service.client.listeners import Listener
-from service.client.progress import Progress
+from service.client.listeners import Listener, Progress
 from tracking.account import MAIN, Account
 
 SHOP = Account("shop")
@@ -93,7 +92,7 @@ async def test_a_key_that_listens_too_often_keeps_no_other_out(
 
 
 def test_one_account_watches_half_of_what_can_be_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "WATCHED_MOST", 4)
+    monkeypatch.setattr(listeners, "WATCHED_MOST", 4)
     watched = Progress(cast("Any", None))
     assert watched.take(Listener(SHOP, frozenset("ab")), SHOP)
 
@@ -105,7 +104,7 @@ def test_one_account_watches_half_of_what_can_be_watched(monkeypatch: pytest.Mon
 async def test_who_asks_to_watch_at_once_has_no_more_room(
     api: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "WATCHED_MOST", 3)
+    monkeypatch.setattr(listeners, "WATCHED_MOST", 3)
     asked = [asyncio.create_task(api.get(f"/v1/events?id={n}&progress=1")) for n in range(14)]
 
     statuses = sorted([(await each).status for each in asked])

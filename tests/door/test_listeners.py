@@ -14,12 +14,13 @@ from limits_bench import Worker, until
 from operations_ground import serving_all
 from redis.asyncio import Redis
 
-from limits.events import NO_EVENT, End, EventId, parse_event_id
+from limits.ends import NO_EVENT, End, EventId, parse_event_id
+from limits.ends import hearing as hearing_ends
 from service.api.callers import Callers
-from service.client import listeners, progress
+from service.client import listeners
 from service.client.keys import Scope
-from service.client.known import Known
 from service.client.listeners import Kind, Listener, Told, listening
+from service.client.operation_view import OperationView
 from service.observe.background import Background
 from tracking.account import MAIN
 
@@ -51,14 +52,18 @@ async def test_a_key_that_ends_ends_what_it_began(
 async def test_who_begins_while_others_hear_of_ends_reads_them_by_itself(redis: Redis) -> None:
     telling, goes_on = asyncio.Event(), asyncio.Event()
 
-    async def read(ends: Sequence[End]) -> list[Known]:
+    async def read(ends: Sequence[End]) -> list[OperationView]:
         telling.set()
         await goes_on.wait()
-        return [Known(each.operation, None, None, {"status": each.state}) for each in ends]
+        return [OperationView(each.operation, None, None, {"status": each.state}) for each in ends]
 
     begin = parse_event_id(await redis.xadd(STREAM, {"SUCCESS": "begin"}))
     first, second = Listener(MAIN, frozenset()), Listener(MAIN, frozenset())
-    async with listening(redis, read, Background().beside) as all_of_them:
+    beside = Background().beside
+    async with (
+        hearing_ends(redis, redis, beside) as ends,
+        listening(ends, read, beside) as all_of_them,
+    ):
         assert [each async for each in all_of_them.missed(first, begin)] == [[]]
         missed = all_of_them.missed(second, begin)
         assert await anext(missed) == []  # nothing yet, and the reader does not know of it
@@ -137,7 +142,7 @@ async def test_no_more_listen_than_leave_connections_for_others(
 async def test_progress_is_told_at_each_change_until_the_end(
     api: Client, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(listeners, "LOOK_SECONDS", 0.02)
     first = await worker.granted("N001", id="first")
     await worker.parked("N002", id="a")
     async with hearing(api, "?id=a&id=first&progress=1") as heard:
@@ -157,9 +162,9 @@ async def test_progress_is_told_at_each_change_until_the_end(
 async def test_many_that_wait_are_placed_in_turn(
     api: Client, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(progress, "PLACES_MOST", 1)
-    monkeypatch.setattr(progress, "WATCHED_MOST", 3)
+    monkeypatch.setattr(listeners, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(listeners, "PLACES_MOST", 1)
+    monkeypatch.setattr(listeners, "WATCHED_MOST", 3)
     await worker.granted("BUSY")
     for each in "abc":
         await worker.parked(f"N-{each}", id=each)

@@ -1,4 +1,4 @@
-"""`/openapi.json`: each route stands in it, with the types of what it takes and answers; `/docs`."""
+"""`/openapi.json`: each route with the types of what it takes and answers; `/docs` shows it."""
 
 from __future__ import annotations
 

@@ -39,10 +39,10 @@ def held(api: Client, identity: str, seconds: float = 60) -> asyncio.Task[Client
     return asyncio.create_task(api.get(f"/v1/operations/{identity}?wait={seconds:g}"))
 
 
-async def awaited(redis: Redis, identity: str, count: int = 1) -> None:
-    """Wait until the server listens for it, or does so no more."""
-    deadline, name = time.monotonic() + SOON, f"tracking:status:{identity}"
-    while dict(await redis.pubsub_numsub(name))[name] != count:
+async def awaited(redis: Redis, count: int = 1) -> None:
+    """Wait until the server listens for ends, or does so no more."""
+    deadline = time.monotonic() + SOON
+    while sum("b" in each["flags"] for each in await redis.client_list()) != count:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.005)
 
@@ -95,7 +95,7 @@ async def test_an_id_that_is_not_known_is_404(api: Client, redis: Redis, identit
 async def test_a_reply_is_held_until_the_end(api: Client, worker: Worker, redis: Redis) -> None:
     call = await worker.granted("N001", id="a")
     replies = [held(api, "a"), held(api, "a")]
-    await awaited(redis, "a")
+    await awaited(redis)
 
     await worker.finish(call)
 
@@ -111,7 +111,7 @@ async def test_a_key_that_ends_meanwhile_is_not_told_the_end(
     callers = Callers(keys, 1_000.0, always=True)
     async with serving_all(disk / "spool.sqlite", settings, callers=callers) as api:
         reply = asyncio.create_task(api.get("/v1/operations/a?wait=20", headers=header))
-        await awaited(redis, "shop/a")
+        await awaited(redis)
         keys.keys = type(keys.keys)()
 
         await worker.finish(await worker.granted("N001", id="shop/a"))
@@ -123,7 +123,7 @@ async def test_a_reply_is_held_also_for_an_id_that_is_not_known_yet(
     api: Client, worker: Worker, redis: Redis
 ) -> None:
     reply = held(api, "early")
-    await awaited(redis, "early")
+    await awaited(redis)
 
     await worker.finish(await worker.granted("N001", id="early"))
 
@@ -151,7 +151,7 @@ async def test_no_more_replies_are_held_than_leave_connections_for_others(
     await worker.granted("N001", id="a")
     async with serving_all(disk / "spool.sqlite", settings, connections=2) as api:
         replies = [held(api, "a"), held(api, "a")]
-        await awaited(redis, "a")
+        await awaited(redis)
 
         response = await api.get("/v1/operations/a?wait=60")
 
@@ -215,11 +215,11 @@ async def test_a_client_that_has_gone_is_not_waited_for(
         await web.TCPSite(runner, "127.0.0.1", port := free_port()).start()
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /v1/operations/a?wait=60 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        await awaited(redis, "a")
+        await awaited(redis)
 
         writer.close()
 
-        await awaited(redis, "a", count=0)
+        await awaited(redis, count=0)
         await runner.cleanup()
 
 
@@ -229,7 +229,7 @@ async def test_replies_that_are_held_are_given_when_the_process_stops(
     await worker.granted("N001", id="a")
     async with serving_all(disk / "spool.sqlite", settings) as api:
         reply = held(api, "a")
-        await awaited(redis, "a")
+        await awaited(redis)
 
         await asyncio.wait_for(api.server.close(), SOON)
 

@@ -20,20 +20,20 @@ LET_GO = "results/test_parcels_let_go.py"
 
 MUTANTS = (
     Mutant(
-        name="what ended before the subscription is not looked at",
+        name="what ended before the reader began is not looked at",
         breaks="F20",
         where="limits/ends.py",
-        old="                    self._doubtful.add(key)\n",
-        new="",
-        tests=(f"{ENDS}::test_what_ended_before_the_subscription_is_read",),
+        old="            self._at = at\n            self._doubt(*self._waiters)\n",
+        new="            self._at = at\n",
+        tests=(f"{ENDS}::test_what_ended_before_the_reader_began_is_read",),
     ),
     Mutant(
-        name="a new connection is not told what is awaited",
+        name="where ends may be lost nobody who waits is looked for",
         breaks="F20",
         where="limits/ends.py",
-        old="self._changed = set(self._awaited)",
-        new="self._changed = set()",
-        tests=(f"{ENDS}::test_what_ends_while_the_connection_is_cut_is_read_over_the_next_one",),
+        old="        if read.lost:\n            self._doubt(*self._waiters)\n",
+        new="",
+        tests=(f"{ENDS}::test_where_ends_may_be_lost_all_who_wait_are_looked_for",),
     ),
     Mutant(
         name="main asks for the operations of others by their whole ids",
@@ -80,7 +80,7 @@ MUTANTS = (
     Mutant(
         name="the id of a heartbeat moves when another account's operation ends",
         breaks="F18",
-        where="service/client/event_ids.py",
+        where="service/client/listeners.py",
         old="nonce = os.urandom(_NONCE_BYTES)",
         new="nonce = bytes(_NONCE_BYTES)",
         tests=(f"{EVENTS}::test_what_a_client_reads_tells_nothing_of_others_ends",),
@@ -134,7 +134,7 @@ MUTANTS = (
     Mutant(
         name="nobody notices that ends are lost",
         breaks="F20",
-        where="limits/events.py",
+        where="limits/ends.py",
         old="return ends[1:] if ends and ends[0].at == at else None",
         new="return [each for each in ends if each.at != at]",
         tests=(f"{EVENTS}::test_who_may_miss_ends_hears_that_first",),

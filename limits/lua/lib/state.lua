@@ -169,7 +169,6 @@ do
     count(verdict.state)
     tally_end(operation, verdict)
     tell_of_end(id, verdict.state)
-    redis.pcall('PUBLISH', STATUS .. id, '') -- a user without channels may not: who waits looks, too
     if not operation.anonymous and (was == 'WAITING' or was == 'RUNNING') then
       count_open(operation, -1)
     end

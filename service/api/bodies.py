@@ -10,7 +10,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from service.api.problems import BODY_MOST, Problem
 from service.api.routes import JSON
-from service.client.posted import read_posted
+from service.client.put import read_posted
 from tracking.errors import MalformedJob
 
 BODY_SECONDS = 30.0

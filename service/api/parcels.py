@@ -26,8 +26,7 @@ from service.client.catalogue import Catalogue
 from service.client.door import Door
 from service.client.keys import Scope
 from service.client.operations import Operations, OperationView, queued
-from service.client.posted import KnownIds, sendables_of
-from service.client.put import Sendable
+from service.client.put import Sendable, job_of
 from service.client.stored import fields_in, shown
 from tracking.account import Account, account_and_id
 from tracking.errors import MalformedJob
@@ -131,14 +130,13 @@ class ParcelRoutes:
     ) -> Sendable:
         self._held.callers.account(request, Scope.INGEST)
         traced = request.headers.get("traceparent")
-        good, refused = sendables_of(
-            [payload | fields_in(document)], self._catalogue, KnownIds(), traced, account
-        )
-        if refused:
-            why = refused[0]
-            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, why.detail, reason=why.reason)
-        await self._door.take(good)
-        return good[0]
+        try:
+            put = job_of(payload | fields_in(document), self._catalogue, account, traced)
+        except MalformedJob as error:
+            why = error.detail
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, why, reason=error.reason) from error
+        await self._door.take([put])
+        return put
 
     def _parcel(self, request: web.Request) -> tuple[Slug, Number]:
         named = request.match_info

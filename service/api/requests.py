@@ -19,14 +19,14 @@ from service.api.routes import JSON, About, Parameter, Route
 from service.client.catalogue import Catalogue
 from service.client.door import Door
 from service.client.keys import Scope
-from service.client.posted import (
+from service.client.put import (
     ID_REUSED,
-    KnownIds,
     PostedRequest,
     Refusal,
-    sendables_of,
+    SeenIds,
+    Sendable,
+    jobs_of_posted,
 )
-from service.client.put import Sendable
 from tracking.account import Account, account_and_id, operation_id
 from tracking.errors import SpoolDown
 
@@ -79,7 +79,7 @@ class Requests:
         self._door = door
         self._catalogue = catalogue
         self._callers = callers
-        self._known = KnownIds()
+        self._seen = SeenIds()
         self._in_hand = 0
 
     def routes(self) -> list[Route]:
@@ -114,7 +114,7 @@ class Requests:
                 spooled = await self._door.take(good)
             except SpoolDown as error:
                 raise _nowhere(good, error) from error
-        self._known.remember(good)
+        self._seen.remember(good)
         whose = operation_id(account, "")
         taken = [
             Taken(each.id.removeprefix(whose), each.slug, each.number, alone)
@@ -128,7 +128,7 @@ class Requests:
         self, request: web.Request, posted: Sequence[object], account: Account
     ) -> tuple[list[Sendable], list[Refusal]]:
         traced = request.headers.get("traceparent")
-        return sendables_of(posted, self._catalogue, self._known, traced, account)
+        return jobs_of_posted(posted, self._catalogue, self._seen, traced, account)
 
     @contextlib.contextmanager
     def _room(self, size: int) -> Iterator[None]:

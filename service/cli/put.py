@@ -17,7 +17,7 @@ from service.cli.rows import rows
 from service.cli.settings import loaded
 from service.client.catalogue import Catalogue
 from service.client.producer import NotPut, Placed, Placing, Producer, batches
-from service.client.put import Bad, Sendable, sendables
+from service.client.put import Bad, Sendable, jobs_of_rows
 from tracking.errors import TubesDown
 
 _COMPLAINTS_MOST = 20
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     setting = loaded(options)
     _check(options)
     catalogue = Catalogue(setting.config)
-    made = list(sendables(rows(options), catalogue))
+    made = list(jobs_of_rows(rows(options), catalogue))
     good = [each for each in made if isinstance(each, Sendable)]
     bad = [each for each in made if isinstance(each, Bad)]
     _complain(bad, skipped=options.skip_bad)

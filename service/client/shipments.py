@@ -18,7 +18,7 @@ import msgspec
 from service.client.catalogue import Catalogue, Sign
 from service.client.door import Door
 from service.client.field_names import AFTERSHIP_NAMES, fields_of
-from service.client.posted import KnownIds, sendables_of
+from service.client.put import job_of
 from service.client.stored import Stored, asked
 from service.results import shipments as collection
 from service.results.connection import Document
@@ -237,10 +237,11 @@ class Shipments:
         """Put a request; it is durable then. Raises Refused, SpoolDown."""
         name = account_and_id(asked_as(operation_id(account, identity)))[1] + secrets.token_hex(4)
         payload = {"slug": parcel[0], "number": parcel[1], "id": name, **more}
-        good, refused = sendables_of([payload], self._catalogue, KnownIds(), traced, account)
-        if refused:
-            raise _refused(refused[0].reason, refused[0].detail)
-        await self._door.take(good)
+        try:
+            put = job_of(payload, self._catalogue, account, traced)
+        except MalformedJob as error:
+            raise _refused(error.reason, error.detail) from error
+        await self._door.take([put])
 
     async def _found(self, wanted: Document) -> Document:
         found: Document | None = await asked(

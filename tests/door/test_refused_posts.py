@@ -215,6 +215,6 @@ async def test_what_is_not_there_and_what_goes_wrong_are_problems_too(
     def broken(*_: object) -> None:
         raise RuntimeError("secret words")
 
-    monkeypatch.setattr(requests_module, "sendables_of", broken)
+    monkeypatch.setattr(requests_module, "jobs_of_posted", broken)
     problem = await refused(await post(client, USPS), 500)
     assert "secret" not in str(problem)

@@ -73,7 +73,7 @@ MUTANTS = (
     Mutant(
         name="a client may say what is the door's own to say",
         breaks="I1",
-        where="service/client/posted.py",
+        where="service/client/put.py",
         old="if name in _KEPT and value is not None",
         new="if value is not None",
         tests=(f"{POSTS}::test_every_member_of_a_payload_reaches_the_job_and_no_other",),
@@ -81,8 +81,8 @@ MUTANTS = (
     Mutant(
         name="a member that no worker would read is put",
         breaks="I1",
-        where="service/client/posted.py",
-        old="            check_options(kept)\n",
+        where="service/client/put.py",
+        old="            check_options(members)\n",
         new="            pass\n",
         tests=("fuzz/test_fuzz_posts.py::test_so_it_is_with_whatever_stands_in_a_request",),
     ),

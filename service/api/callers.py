@@ -11,8 +11,7 @@ from typing import Protocol
 
 from aiohttp import web
 
-from service.api.bodies import body_of
-from service.api.problems import Problem
+from service.api.exchange import Problem, body_of
 from service.client.audit import Operator, Via
 from service.client.keys import PREFIX_CHARACTERS, Key, Keys, Scope
 from service.client.signatures import IDEMPOTENCY_KEY, Sent, covers, flaw

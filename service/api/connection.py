@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
 from aiohttp.web_protocol import RequestHandler
 
-from service.api.problems import Problem, finish, name_of
+from service.api.exchange import Problem, finish, name_of
 from service.observe.log import emit_unexpected
 
 HEADER_SECONDS = 10.0

@@ -12,10 +12,18 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
+from service.api.exchange import (
+    FLAG,
+    REQUEST_ID,
+    RETRY_SECONDS,
+    About,
+    Parameter,
+    Problem,
+    Route,
+    finish,
+    flag,
+)
 from service.api.operations import OperationRoutes, Output, own_id
-from service.api.problems import REQUEST_ID, RETRY_SECONDS, Problem, finish
-from service.api.requests import FLAG, flag
-from service.api.routes import About, Parameter, Route
 from service.client.keys import Scope
 from service.client.listeners import EventId, EventIds, Kind, Listener, Told
 from service.client.operation_view import OperationView

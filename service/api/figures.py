@@ -8,7 +8,7 @@ import time
 from aiohttp import web
 
 from service.api.callers import Callers
-from service.api.routes import About, Route
+from service.api.exchange import About, Route
 from service.client.catalogue import Catalogue
 from service.client.door import Door
 from service.client.figures import figures_of_door, figures_of_lines, figures_of_violations

@@ -19,8 +19,7 @@ from aiohttp import web
 from msgspec import Meta
 
 from service import VERSION
-from service.api.problems import PROBLEM
-from service.api.routes import JSON, About, Parameter, Route
+from service.api.exchange import JSON, PROBLEM, About, Parameter, Route
 
 Document = dict[str, Any]
 HTML = "text/html"

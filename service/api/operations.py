@@ -14,9 +14,18 @@ from aiohttp import web
 from msgspec import UNSET, Meta, UnsetType
 
 from service.api.callers import Callers
-from service.api.problems import RETRY_SECONDS, Problem
-from service.api.requests import FLAG, Taken, flag
-from service.api.routes import About, Parameter, Route
+from service.api.exchange import (
+    FLAG,
+    RETRY_SECONDS,
+    About,
+    Parameter,
+    Problem,
+    Route,
+    answer,
+    flag,
+    seconds_of,
+)
+from service.api.requests import Taken
 from service.client.door import Door
 from service.client.keys import Scope
 from service.client.operations import Kept, Operations, OperationView, Place
@@ -255,17 +264,6 @@ def unknown() -> Problem:
     )
 
 
-def seconds_of(request: web.Request, name: str, most: float) -> float | None:
-    """Read a number of seconds of the query; None without one. Raises Problem."""
-    text = request.query.get(name) if request.query_string else None
-    if text is None:
-        return None
-    with contextlib.suppress(ValueError):
-        if 0 <= (seconds := float(text)) <= most:
-            return seconds
-    raise Problem(HTTPStatus.BAD_REQUEST, f"{name} is a number of seconds from 0 to {most:g}")
-
-
 def told(operation: OperationView) -> Operation:
     """Tell of an operation."""
     members = operation.members
@@ -283,12 +281,6 @@ def told(operation: OperationView) -> Operation:
         replied_at=members.get("repliedAt", UNSET),
         attempts=members.get("attempts") or UNSET,
     )
-
-
-def answer(value: object, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
-    """Write JSON."""
-    body = msgspec.json.encode(value)
-    return web.Response(status=status, body=body, content_type="application/json")
 
 
 def _gone(request: web.Request) -> bool:

@@ -6,16 +6,26 @@ import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from service.api.bodies import body_of, insist_on_json, json_of
 from service.api.callers import Callers
-from service.api.problems import RETRY_SECONDS, Problem
-from service.api.routes import JSON, About, Parameter, Route
+from service.api.exchange import (
+    FLAG,
+    JSON,
+    RETRY_SECONDS,
+    About,
+    Parameter,
+    Problem,
+    Route,
+    body_of,
+    flag,
+    insist_on_json,
+    json_of,
+)
 from service.client.catalogue import Catalogue
 from service.client.door import Door
 from service.client.keys import Scope
@@ -42,8 +52,6 @@ NAMED_MOST = 100
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 _encode = msgspec.json.Encoder().encode
 _JSON = {"Content-Type": JSON}
-_YES, _NO = frozenset({"1", "true"}), frozenset({"", "0", "false"})
-FLAG = Literal["1", "0"]
 SKIP_BAD = Annotated[FLAG, Meta(description="leave out those that are wrong, and take the others")]
 IDEMPOTENCY_KEY = Annotated[str, Meta(description="the id of a single request")]
 
@@ -179,16 +187,6 @@ def _with_id(read: object, key: str) -> object:
         why = "Idempotency-Key and `id` differ: give one of them"
         raise Problem(HTTPStatus.BAD_REQUEST, why)
     return read | {"id": name}
-
-
-def flag(request: web.Request, name: str) -> bool:
-    """Read a yes or no of the query; no without one. Raises Problem."""
-    if not request.query_string:
-        return False
-    value = request.query.get(name, "")
-    if value.lower() not in _YES | _NO:
-        raise Problem(HTTPStatus.BAD_REQUEST, f"{name} is 1 or 0")
-    return value.lower() in _YES
 
 
 def _refused(refused: Sequence[Refusal], *, many: bool) -> Problem:

@@ -15,22 +15,30 @@ import msgspec
 from aiohttp import web
 from msgspec import UNSET, Meta, UnsetType
 
+from service.api.aftership.couriers import CourierRoutes
 from service.api.aftership.envelope import PREFIX, Envelope
-from service.api.aftership.routes import CourierRoutes
 from service.api.aftership.trackings import TrackingRoutes
 from service.api.callers import Callers
 from service.api.connection import IDLE_SECONDS, ClientConnection, Connections, refuse_expectations
 from service.api.dead import DeadRoutes
 from service.api.events import EventRoutes
+from service.api.exchange import (
+    BODY_MOST,
+    RETRY_SECONDS,
+    About,
+    Check,
+    Problem,
+    Route,
+    answer,
+    problems,
+)
 from service.api.figures import FigureRoutes
 from service.api.lines import LineRoutes
 from service.api.links import LinkRoutes
 from service.api.openapi import with_document
-from service.api.operations import OperationRoutes, answer
+from service.api.operations import OperationRoutes
 from service.api.parcels import ParcelRoutes
-from service.api.problems import BODY_MOST, RETRY_SECONDS, Check, Problem, problems
 from service.api.requests import Requests
-from service.api.routes import About, Route
 from service.client.catalogue import Catalogue
 from service.client.door import Door, open_door
 from service.client.keyring import Keyring

@@ -13,7 +13,7 @@ from service.cli.settings import loaded
 from service.client.catalogue import Catalogue
 from service.client.producer import NotPut, Placed, Placing, Producer, batches
 from service.client.put import Bad, Sendable
-from service.client.saved_lines import saved_in
+from service.client.spool import saved_in
 from service.observe.redact import printable
 from tracking.errors import TubesDown
 

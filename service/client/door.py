@@ -32,8 +32,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from service.client.put import Sendable
-from service.client.saved_lines import write_lines
-from service.client.spool import Spool, Spooled
+from service.client.spool import Spool, Spooled, write_lines
 from service.config.schema import Config
 from service.observe.events import Event
 from service.observe.log import emit

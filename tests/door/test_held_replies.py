@@ -16,8 +16,8 @@ from events_ground import hearing
 from operations_ground import serving_all
 
 from service.api.callers import Callers
+from service.api.exchange import Problem
 from service.api.operations import OperationRoutes
-from service.api.problems import Problem
 from service.client import listeners
 from service.client.keys import Scope
 from service.client.listeners import Listener, Progress

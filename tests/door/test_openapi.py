@@ -22,9 +22,9 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from limits.view import LineView
 from service.api import lines
 from service.api.callers import Callers
+from service.api.exchange import NOT_IN_THE_DOCUMENT, About, Route
 from service.api.lines import LineNow
 from service.api.openapi import document
-from service.api.routes import NOT_IN_THE_DOCUMENT, About, Route
 from service.client.keys import Scope
 from service.client.statistics import Statistics, members
 from tracking.tally import Tally

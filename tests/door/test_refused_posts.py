@@ -24,7 +24,7 @@ from door_ground import (
 from devstack.servers import Server
 from service.api import bodies
 from service.api import requests as requests_module
-from service.api.problems import BODY_MOST
+from service.api.exchange import BODY_MOST
 from service.client import door as door_module
 
 

@@ -18,7 +18,7 @@ from operations_ground import serving_all
 from signing_ground import DATE, SECRET, signed_by
 
 from service.api.callers import Callers
-from service.api.problems import Problem
+from service.api.exchange import Problem
 from service.client.keys import Scope
 from service.client.signatures import RsaKey
 

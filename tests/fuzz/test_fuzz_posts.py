@@ -16,7 +16,7 @@ from portion import examples
 
 from service.client.catalogue import Catalogue
 from service.client.put import PostedRequest, SeenIds, Sendable, jobs_of_posted, read_posted
-from service.client.saved_lines import saved_in
+from service.client.spool import saved_in
 from service.config.load import load
 from service.tubes.envelope import BODY_MOST, decode_request
 from tracking.errors import MalformedJob

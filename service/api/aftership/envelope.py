@@ -17,8 +17,7 @@ import msgspec
 from aiohttp import web
 
 from service.api.callers import Callers
-from service.api.problems import Problem
-from service.api.routes import JSON
+from service.api.exchange import JSON, Problem
 
 PREFIX = "/tracking/"
 """What is asked below this path is answered in the envelope."""

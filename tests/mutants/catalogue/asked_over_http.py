@@ -174,7 +174,7 @@ MUTANTS = (
     Mutant(
         name="digits in a query are a time, of Unix",
         breaks="I1",
-        where="service/api/reading.py",
+        where="service/api/exchange.py",
         old="for name in _times(kind).intersection(given):",
         new="for name in ():",
         tests=("door/test_dead_over_http.py::test_what_is_no_time_deletes_and_kicks_nothing",),

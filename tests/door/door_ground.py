@@ -17,8 +17,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from described_client import DescribedClient
 
 from devstack.servers import Server
+from service.api.application import application
 from service.api.callers import Callers
-from service.api.serve import application
 from service.client.catalogue import Catalogue
 from service.client.door import Door, Note
 from service.client.keys import PREFIX_CHARACTERS, Key, Keys, Scope, digest, keys_of, make_key

@@ -26,8 +26,8 @@ from limits.epoch import Epoch
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
 from limits.rules import Rules
+from service.api.application import application
 from service.api.callers import Callers
-from service.api.serve import application
 from service.client.operations import open_operations
 from service.config.load import load
 from service.observe.background import Background

@@ -218,7 +218,7 @@ MUTANTS = (
     Mutant(
         name="a large body is taken for headers that do not end",
         breaks="I1",
-        where="service/api/connection.py",
+        where="service/api/serve.py",
         old="if self._current_request is None and not self._messages:",
         new="if self._loop:",
         tests=(f"{HOSTILE}::test_nor_is_a_large_body_taken_for_headers_that_do_not_end",),

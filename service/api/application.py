@@ -173,13 +173,13 @@ async def _ready(door: Door, operations: Operations | None, *, known: bool) -> w
 
     Without Redis it is ready all the same: no other `api` could answer more.
     """
-    standing = await door.standing()
+    health = await door.health()
     said: dict[str, Any] = {}
     if known:
-        said = {"tubes": standing.tubes, "spool": standing.spool, "spooled": standing.spooled}
+        said = {"tubes": health.tubes, "spool": health.spool, "spooled": health.spooled}
         if operations is not None:
             said["redis"] = await operations.refusal()
-    if standing.ready:
+    if health.ready:
         return answer(Readiness(ready=True, **said))
     raise Problem(
         HTTPStatus.SERVICE_UNAVAILABLE,

@@ -57,7 +57,7 @@ class Allowance:
         self._room -= 1
         return 0.0
 
-    def standing(self, now: float) -> tuple[int, int, float]:
+    def rate_limit_status(self, now: float) -> tuple[int, int, float]:
         """Tell how many uses a second brings, how many of these are left, and when all are."""
         room = self._room + (now - self._at) * self._per_second
         limit = max(1, int(self._per_second))
@@ -122,15 +122,15 @@ class Callers:
             why = "of Idempotency-Key the signature says nothing: sign the line"
             raise _nobody(f"{why} {IDEMPOTENCY_KEY}:{value} behind those of `as-` headers")
 
-    def standing(self, request: web.Request) -> tuple[int, int, float] | None:
+    def rate_limit_status(self, request: web.Request) -> tuple[int, int, float] | None:
         """Tell how the allowance of who asks stands, see there; None where nobody is known."""
         if not self.need_keys:
-            return self._unlimited.standing(self._clock())
+            return self._unlimited.rate_limit_status(self._clock())
         try:
             allowance = self._allowances.get(self._key(request).prefix)
         except Problem:
             return None
-        return None if allowance is None else allowance.standing(self._clock())
+        return None if allowance is None else allowance.rate_limit_status(self._clock())
 
     def operator(self, request: web.Request) -> Operator:
         """Tell which operator asks. Raises Problem; for all others there is nothing at the path."""

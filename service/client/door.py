@@ -83,8 +83,8 @@ class _NotTaken:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What the door can do now: `tubes` and `spool` are "" where they take requests, else why not.
+class DoorHealth:
+    """The health of the door: `tubes` and `spool` are "" where they take requests, else why not.
 
     `spooled`: requests in the spool, None where it cannot be read.
     """
@@ -178,7 +178,7 @@ class Door:
                 emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def standing(self) -> Standing:
+    async def health(self) -> DoorHealth:
         """Ask the servers and the spool."""
         spool, spooled = "", None
         try:
@@ -187,7 +187,7 @@ class Door:
         except SpoolDown as error:
             emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
             spool = f"{error}"
-        return Standing(await self._outlets.refusal(), spool, spooled)
+        return DoorHealth(await self._outlets.refusal(), spool, spooled)
 
     async def close(self) -> None:
         """Close everything; what was posted must be answered by now."""

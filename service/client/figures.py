@@ -32,10 +32,10 @@ PATIENCE_SECONDS = 5.0
 
 async def figures_of_door(door: Door) -> dict[Key, float]:
     """Tell whether a beanstalkd takes requests, and what is spooled; no count where that fails."""
-    standing = await door.standing()
-    figures: dict[Key, float] = {(TAKING.name,): not standing.tubes}
-    if standing.spooled is not None:
-        figures[SPOOLED.name,] = standing.spooled
+    health = await door.health()
+    figures: dict[Key, float] = {(TAKING.name,): not health.tubes}
+    if health.spooled is not None:
+        figures[SPOOLED.name,] = health.spooled
     return figures
 
 

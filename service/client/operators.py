@@ -17,7 +17,7 @@ from service.client.catalogue import Catalogue
 from service.client.connections import Collections
 from service.client.dead import Document, Filter, NotKicked, delete_dead, find, put_again
 from service.client.limits import CourierLimits, Own, change, limits_of
-from service.client.look import Lines, lines_of
+from service.client.look import Lines, overview
 from service.client.pause import Resumed, pause, resume
 from service.client.producer import Producer
 from service.client.stored import asked
@@ -61,7 +61,7 @@ class Operators:
 
     async def lines(self, known: Sequence[Slug]) -> Lines:
         """Look at all lines; `known` are all couriers."""
-        return await lines_of(self._view, known)
+        return await overview(self._view, known)
 
     async def line(self, named: str, couriers: Catalogue) -> LineView:
         """Look at one line, also at one that waits for a courier which is not configured any more.

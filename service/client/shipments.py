@@ -27,7 +27,7 @@ from tracking.account import Account, account_and_id, operation_id
 from tracking.errors import MalformedJob, StoreError
 from tracking.request import Number, Slug
 
-__all__ = ["RETURNING", "Filters", "Position", "Reason", "Refused", "Shipments"]
+__all__ = ["RETURNING", "Filters", "Position", "Reason", "ShipmentError", "Shipments"]
 
 RETRACKS_MOST = 3
 """AfterShip's bound."""
@@ -60,8 +60,8 @@ class Reason(Enum):
     RETRACKED = auto()
 
 
-class Refused(Exception):
-    """What was asked cannot be; `other` is the id of the shipment that is there already."""
+class ShipmentError(Exception):
+    """A shipment cannot be made or changed; `other` is the id of the one that is there already."""
 
     def __init__(self, reason: Reason, detail: str, other: str = "") -> None:
         super().__init__(detail)
@@ -84,7 +84,7 @@ class Shipments:
         self._prepared = False
 
     async def find(self, account: Account, identity: str) -> Document:
-        """Find one by its id. Raises Refused: UNKNOWN."""
+        """Find one by its id. Raises ShipmentError: UNKNOWN."""
         return await self._found({"_id": operation_id(account, identity), "account": account})
 
     async def page(
@@ -104,7 +104,7 @@ class Shipments:
     async def create(
         self, account: Account, named: Mapping[str, str], words: Document, traced: str | None
     ) -> Document:
-        """Make one, and have its parcel asked for; it is durable then. Raises Refused.
+        """Make one, and have its parcel asked for; it is durable then. Raises ShipmentError.
 
         `named` has the `number` as it was given, and perhaps `slug` and `id`.
         """
@@ -135,14 +135,14 @@ class Shipments:
         except Exists as error:
             if error.same_id:
                 why = f"The value of id is invalid: another tracking has or had the id {identity}."
-                raise Refused(Reason.ID_TAKEN, why) from error
+                raise ShipmentError(Reason.ID_TAKEN, why) from error
             await self._insist_on_none(account, slug, number)
             why = "Tracking already exists, or was deleted just now: create it again."
-            raise Refused(Reason.EXISTS, why) from error
+            raise ShipmentError(Reason.EXISTS, why) from error
         return await self.find(account, identity)
 
     async def update(self, account: Account, identity: str, slug: str, said: Document) -> Document:
-        """Change words of one, None for none; `slug` "" as it is. Raises Refused.
+        """Change words of one, None for none; `slug` "" as it is. Raises ShipmentError.
 
         What its courier is asked with changes by it: then it is asked again.
         """
@@ -167,7 +167,7 @@ class Shipments:
                 return await self.find(account, identity)
 
     async def delete(self, account: Account, identity: str) -> Document:
-        """Delete one; gives it as it was. Raises Refused: UNKNOWN."""
+        """Delete one; gives it as it was. Raises ShipmentError: UNKNOWN."""
         before = await self.find(account, identity)
         await self._change(before, collection.deletion(_now()))
         return before
@@ -175,7 +175,7 @@ class Shipments:
     async def complete(
         self, account: Account, identity: str, reason: str, event: str | None
     ) -> Document:
-        """Note that its parcel has ended, by a reason of ENDS. Raises Refused: UNKNOWN."""
+        """Note that its parcel has ended, by a reason of ENDS. Raises ShipmentError: UNKNOWN."""
         before, now = await self.find(account, identity), _now()
         tag, subtag = ENDS[reason]
         ended = {"reason": reason, "tag": tag, "subtag": subtag, "at": now, "event": event}
@@ -183,15 +183,15 @@ class Shipments:
         return await self.find(account, identity)
 
     async def retrack(self, account: Account, identity: str) -> Document:
-        """Have an ended one asked for again. Raises Refused: UNKNOWN, ACTIVE, RETRACKED."""
+        """Have an ended one asked for again. Raises ShipmentError: UNKNOWN, ACTIVE, RETRACKED."""
         while True:
             before = await self.find(account, identity)
             if before["completed"] is None and (before.get("stored") or {}).get("active", True):
                 why = "Retrack is not allowed. You can only retrack an inactive tracking."
-                raise Refused(Reason.ACTIVE, why)
+                raise ShipmentError(Reason.ACTIVE, why)
             if before["retracks"] >= RETRACKS_MOST:
                 why = f"Retrack is not allowed. You can retrack a tracking {RETRACKS_MOST} times."
-                raise Refused(Reason.RETRACKED, why)
+                raise ShipmentError(Reason.RETRACKED, why)
             at = _after(before)
             counted = {"$set": {"completed": None, "updated_at": at}, "$inc": {"retracks": 1}}
             if await self._change(before, counted, as_read=True):
@@ -199,7 +199,7 @@ class Shipments:
         parcel = before["slug"], before["number"]
         try:
             await self._ask(account, identity, parcel, fields_of(before["words"]) | _NOW)
-        except (Refused, StoreError):
+        except (ShipmentError, StoreError):
             await self._change(before, _uncounted(before, at))
             raise
         return await self.find(account, identity)
@@ -209,7 +209,7 @@ class Shipments:
             slug = named.get("slug") or self._likeliest(named["number"])
             return self._catalogue.parcel(slug, named["number"])
         except MalformedJob as error:
-            raise _refused(error.reason, error.detail) from error
+            raise _shipment_error(error.reason, error.detail) from error
 
     def _likeliest(self, number: str) -> str:
         found = self._catalogue.candidates(number)
@@ -217,14 +217,16 @@ class Shipments:
             return found[0].slug
         why = f"it {found[0].meaning}" if found else "no courier's numbers look like this"
         detail = f"The courier of {number[:100]} cannot be detected: {why}. Name its slug."
-        raise Refused(Reason.NO_COURIER, detail)
+        raise ShipmentError(Reason.NO_COURIER, detail)
 
     async def _insist_on_none(self, account: Account, slug: Slug, number: Number) -> None:
         wanted = {"account": account, "parcel": f"{slug}:{number}", "deleted": False}
         found = await asked(self._shipments.find_one, wanted, {"_id": 1})
         if found:
             other = found["_id"].rpartition("/")[2]
-            raise Refused(Reason.EXISTS, f"Tracking already exists: its id is {other}.", other)
+            raise ShipmentError(
+                Reason.EXISTS, f"Tracking already exists: its id is {other}.", other
+            )
 
     async def _ask(
         self,
@@ -234,13 +236,13 @@ class Shipments:
         more: Mapping[str, Any],
         traced: str | None = None,
     ) -> None:
-        """Put a request; it is durable then. Raises Refused, SpoolDown."""
+        """Put a request; it is durable then. Raises ShipmentError, SpoolDown."""
         name = account_and_id(asked_as(operation_id(account, identity)))[1] + secrets.token_hex(4)
         payload = {"slug": parcel[0], "number": parcel[1], "id": name, **more}
         try:
             put = job_of(payload, self._catalogue, account, traced)
         except MalformedJob as error:
-            raise _refused(error.reason, error.detail) from error
+            raise _shipment_error(error.reason, error.detail) from error
         await self._door.take([put])
 
     async def _found(self, wanted: Document) -> Document:
@@ -248,22 +250,22 @@ class Shipments:
             collection.find, self._shipments, self._parcels, wanted
         )
         if found is None:
-            raise Refused(Reason.UNKNOWN, "Tracking does not exist.")
+            raise ShipmentError(Reason.UNKNOWN, "Tracking does not exist.")
         return found
 
     async def _change(
         self, before: Document, made: Document | list[Document], *, as_read: bool = False
     ) -> bool:
-        """Change one; `as_read`: false where somebody else has changed it since. Raises Refused."""
+        """Change one; `as_read`: false where it was changed meanwhile. Raises ShipmentError."""
         same = ("_id", "retracks", "updated_at") if as_read else ("_id",)
         wanted = {name: before[name] for name in same}
         try:
             done: bool = await asked(collection.change, self._shipments, wanted, made)
         except Exists as error:
             why = "Tracking already exists: another one of yours has this slug and number."
-            raise Refused(Reason.EXISTS, why) from error
+            raise ShipmentError(Reason.EXISTS, why) from error
         if not (done or as_read):
-            raise Refused(Reason.UNKNOWN, "Tracking does not exist.")
+            raise ShipmentError(Reason.UNKNOWN, "Tracking does not exist.")
         return done
 
 
@@ -277,22 +279,22 @@ def _uncounted(before: Document, at: dt.datetime) -> list[Document]:
 def _insist_on_brevity(words: Document) -> None:
     if len(msgspec.json.encode(words)) > WORDS_MOST:
         why = f"The values of a tracking are invalid: say {WORDS_MOST} bytes of JSON at most."
-        raise Refused(Reason.BAD_VALUE, why)
+        raise ShipmentError(Reason.BAD_VALUE, why)
 
 
-def _refused(reason: str, detail: str) -> Refused:
+def _shipment_error(reason: str, detail: str) -> ShipmentError:
     """Say why a request for its parcel would not be taken."""
     if reason == "missing_field":
         name = next((each for each in AFTERSHIP_NAMES if f"`{each}`" in detail), "")
         named = f": {AFTERSHIP_NAMES[name]}" if name else ""
         why = f"Missing the required field for this courier. Besides tracking_number, also{named}."
-        return Refused(Reason.MISSING_FIELD, why)
+        return ShipmentError(Reason.MISSING_FIELD, why)
     reasons = {
         "bad_slug": Reason.BAD_SLUG,
         "unknown_slug": Reason.BAD_SLUG,
         "bad_number": Reason.BAD_NUMBER,
     }
-    return Refused(reasons.get(reason, Reason.BAD_VALUE), detail)
+    return ShipmentError(reasons.get(reason, Reason.BAD_VALUE), detail)
 
 
 def _after(before: Document) -> dt.datetime:

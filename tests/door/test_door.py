@@ -62,7 +62,7 @@ async def test_what_a_server_takes_is_not_spooled(path: Path, beanstalkd: Server
     lines = Lines()
     async with open_door(path, beanstalkd, save=lines) as door:
         assert await door.take(jobs(b"1", b"2")) == [False, False]
-        assert await door.standing() == door_module.Standing("", "", 0)
+        assert await door.health() == door_module.DoorHealth("", "", 0)
 
     assert jobs_in(beanstalkd) == [b"1", b"2"]
     assert lines.bodies == []
@@ -85,12 +85,12 @@ async def test_what_no_server_takes_is_in_the_spool_and_on_standard_output(path:
         assert await door.take(jobs(b"1", b"2")) == [True, True]
         assert await door.take(jobs(b"3")) == [True]
 
-        standing = await door.standing()
+        health = await door.health()
 
     assert spooled(path) == lines.bodies == [b"1", b"2", b"3"]
-    assert standing.ready
-    assert standing.spooled == 3
-    assert NOWHERE in standing.tubes
+    assert health.ready
+    assert health.spooled == 3
+    assert NOWHERE in health.tubes
 
 
 async def test_a_server_without_a_binlog_counts_as_none(path: Path) -> None:
@@ -106,7 +106,7 @@ async def test_a_server_in_drain_mode_takes_nothing(path: Path, beanstalkd: Serv
     async with open_door(path, beanstalkd) as door:
         await asyncio.sleep(0)
         assert await door.take(jobs(b"1")) == [True]
-        assert "drain mode" in (await door.standing()).tubes
+        assert "drain mode" in (await door.health()).tubes
 
 
 async def test_a_server_that_hangs_is_waited_for_once(path: Path, beanstalkd: Server) -> None:
@@ -210,10 +210,10 @@ async def test_nothing_is_taken_where_nothing_is_durable(disk: Path) -> None:
         with pytest.raises(SpoolDown, match=r"does not answer.*cannot be opened"):
             await door.take(jobs(b"1"))
 
-        standing = await door.standing()
+        health = await door.health()
 
-    assert not standing.ready
-    assert standing.spooled is None
+    assert not health.ready
+    assert health.spooled is None
 
 
 async def test_a_full_spool_refuses_one_post_and_takes_the_next_that_fits(path: Path) -> None:
@@ -236,11 +236,11 @@ async def test_a_door_without_a_server_is_not_ready_where_the_disk_has_no_room(
 
         with pytest.raises(SpoolDown, match="is full"):
             await door.take(jobs(b"2"))
-        standing = await door.standing()
+        health = await door.health()
 
-    assert not standing.ready
-    assert "is full" in standing.spool
-    assert standing.spooled == 1
+    assert not health.ready
+    assert "is full" in health.spool
+    assert health.spooled == 1
     assert spooled(path) == [b"1"]
 
 

@@ -87,7 +87,7 @@ class Envelope:
     ) -> web.Response:
         body = msgspec.json.encode({"meta": meta, "data": data})
         response = web.Response(status=status, body=body, content_type=JSON)
-        if allowed := self._callers.standing(request):
+        if allowed := self._callers.rate_limit_status(request):
             response.headers.update(rate_headers(allowed, time.time()))
         return response
 

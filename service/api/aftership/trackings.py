@@ -29,7 +29,7 @@ from service.api.callers import Callers
 from service.api.exchange import NOT_IN_THE_DOCUMENT, Route
 from service.client.catalogue import Catalogue
 from service.client.keys import Scope
-from service.client.shipments import Position, Reason, Refused, Shipments
+from service.client.shipments import Position, Reason, ShipmentError, Shipments
 from tracking.account import Account
 
 CODES: Mapping[Reason, Code] = MappingProxyType(
@@ -164,7 +164,7 @@ def _refusing() -> Iterator[None]:
     """Turn what cannot be done into a Problem with AfterShip's code."""
     try:
         yield
-    except Refused as error:
+    except ShipmentError as error:
         problem = refusal(CODES[error.reason], error.detail)
         if error.other:
             problem.more["data"] = {"id": error.other}

@@ -41,11 +41,7 @@ class Problem(Exception):
     """Ends a request. `detail` says what is wrong and what to send instead; `more` are members."""
 
     def __init__(
-        self,
-        status: HTTPStatus,
-        detail: str,
-        headers: Mapping[str, str] | None = None,
-        **more: Any,
+        self, status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None, **more: Any
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -61,10 +57,7 @@ class Problem(Exception):
     def response(self) -> web.Response:
         """Make the answer."""
         return web.Response(
-            status=self.status,
-            body=self.body(),
-            content_type=PROBLEM,
-            headers=self.headers,
+            status=self.status, body=self.body(), content_type=PROBLEM, headers=self.headers
         )
 
 
@@ -91,9 +84,7 @@ Note = Callable[[web.Request, int, float], None]
 
 
 def problems(
-    check: Check,
-    elsewhere: Mapping[str, Writing] | None = None,
-    note: Note = lambda *_: None,
+    check: Check, elsewhere: Mapping[str, Writing] | None = None, note: Note = lambda *_: None
 ) -> Middleware:
     """Make what turns whatever ends a request early into a problem; `check` may end any.
 

@@ -176,12 +176,7 @@ _LIST = About(
     {200: ListedLinks},
     parameters=parameters_of(Listing),
 )
-_REVOKE = About(
-    "Revoke a secret link.",
-    Scope.INGEST,
-    {204: None},
-    refusals=(404,),
-)
+_REVOKE = About("Revoke a secret link.", Scope.INGEST, {204: None}, refusals=(404,))
 _START = About(
     "Start the check of a secret link; no key is asked for.",
     None,

@@ -157,11 +157,7 @@ def document(routes: Iterable[Route]) -> Document:
             paths.setdefault(route.path, {})[route.method.lower()] = described
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": TITLE,
-            "version": VERSION,
-            "description": DESCRIPTION,
-        },
+        "info": {"title": TITLE, "version": VERSION, "description": DESCRIPTION},
         "paths": paths,
         "components": {
             "schemas": components.schemas,

@@ -29,14 +29,7 @@ from service.api.exchange import (
 from service.client.catalogue import Catalogue
 from service.client.door import Door
 from service.client.keys import Scope
-from service.client.put import (
-    ID_REUSED,
-    PostedRequest,
-    Refusal,
-    SeenIds,
-    Sendable,
-    jobs_of_posted,
-)
+from service.client.put import ID_REUSED, PostedRequest, Refusal, SeenIds, Sendable, jobs_of_posted
 from tracking.account import Account, account_and_id, operation_id
 from tracking.errors import SpoolDown
 

@@ -20,11 +20,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from service.api.application import application
 from service.api.callers import Callers
-from service.api.exchange import (
-    Problem,
-    finish,
-    name_of,
-)
+from service.api.exchange import Problem, finish, name_of
 from service.client.catalogue import Catalogue
 from service.client.door import open_door
 from service.client.keyring import Keyring

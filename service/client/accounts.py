@@ -119,10 +119,7 @@ def accounts(stores: Collections) -> list[KeptAccount]:
 
 
 def add_key(
-    stores: Collections,
-    account: Account,
-    scopes: Sequence[Scope],
-    signing: Signing | None = None,
+    stores: Collections, account: Account, scopes: Sequence[Scope], signing: Signing | None = None
 ) -> MadeKey:
     """Make a key for an account. Raises NotDone."""
     target: Document = {"account": account, "scopes": [*map(str, scopes)]}

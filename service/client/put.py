@@ -55,10 +55,7 @@ class _Asked(msgspec.Struct):
     slug: Annotated[
         str,
         Meta(
-            pattern=f"^{SLUG}$",
-            max_length=SLUG_MOST,
-            description="the courier",
-            examples=["usps"],
+            pattern=f"^{SLUG}$", max_length=SLUG_MOST, description="the courier", examples=["usps"]
         ),
     ]
     number: Annotated[

@@ -66,10 +66,7 @@ def test_what_couriers_want_is_taken_out_of_what_aftership_calls_otherwise() -> 
         "title": "a",
     }
 
-    assert fields_of(words) == {
-        "tracking_postal_code": "8000",
-        "tracking_ship_date": "20260504",
-    }
+    assert fields_of(words) == {"tracking_postal_code": "8000", "tracking_ship_date": "20260504"}
     assert fields_of({"tracking_ship_date": "20260504"}) == {"tracking_ship_date": "20260504"}
 
 

@@ -126,10 +126,7 @@ async def test_the_dead_are_deleted_with_their_buried_jobs(
 
         assert (named["deleted"], rest["deleted"]) == (2, 1)
         assert tube.stats_tube("requests_flow")["current-jobs-buried"] == 0
-    assert [target for _, _, target, _ in acts(collections)] == [
-        {"ids": ["b", "c"]},
-        {"all": True},
-    ]
+    assert [target for _, _, target, _ in acts(collections)] == [{"ids": ["b", "c"]}, {"all": True}]
 
 
 @pytest.mark.parametrize("since", ["2026", "1795262400", "0", "-1", "today", ""])
@@ -146,10 +143,7 @@ async def test_what_is_no_time_deletes_and_kicks_nothing(
 
 
 async def test_more_than_one_act_may_do_goes_on_behind_what_was_done(
-    whole: Client,
-    collections: Database,
-    beanstalkd: Server,
-    monkeypatch: pytest.MonkeyPatch,
+    whole: Client, collections: Database, beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dead_routes, "RECORDS_MOST", 2)
     for hours, name in enumerate("abc"):

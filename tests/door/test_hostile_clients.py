@@ -279,9 +279,7 @@ async def test_a_page_that_calls_the_door_by_a_name_of_its_own_is_refused(alone:
         assert (await alone.get("/livez", headers={"Host": name})).status == 200
 
 
-async def test_a_page_of_another_origin_is_refused_while_no_key_is_asked_for(
-    alone: Client,
-) -> None:
+async def test_a_page_of_another_origin_is_refused_while_no_key_is_asked_for(alone: Client) -> None:
     for origin in ("https://evil.example", "null", "http://localhost"):
         problem = await refused(await alone.post("/livez", headers={"Origin": origin}), 403)
         assert origin in problem["detail"]

@@ -132,10 +132,7 @@ async def test_a_stop_ends_streams_after_what_was_told(api: Client, redis: Redis
 async def test_no_more_listen_than_leave_connections_for_others(
     disk: Path, settings: dict[str, str]
 ) -> None:
-    async with (
-        serving_all(disk / "spool.sqlite", settings, connections=1) as api,
-        hearing(api),
-    ):
+    async with serving_all(disk / "spool.sqlite", settings, connections=1) as api, hearing(api):
         assert "are held" in (await refused(await api.get("/v1/events"), 503))["detail"]
 
 

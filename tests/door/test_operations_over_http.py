@@ -245,9 +245,7 @@ async def test_what_was_forgotten_is_told_without_its_parcel(api: Client, redis:
     assert (forgotten["slug"], forgotten["number"]) == (None, None)
 
 
-async def test_while_redis_is_away_operations_are_503_and_requests_are_taken(
-    disk: Path,
-) -> None:
+async def test_while_redis_is_away_operations_are_503_and_requests_are_taken(disk: Path) -> None:
     async with serving_all(
         disk / "spool.sqlite", {"TRACKER_REDIS__URL": "redis://127.0.0.1:1"}
     ) as api:

@@ -49,10 +49,7 @@ UNSAID: Mapping[str, Any] = dict.fromkeys(
         "shipping_method",
         "shipment_direction",
     )
-) | {
-    "shipment_tags": [],
-    "customers": [],
-}
+) | {"shipment_tags": [], "customers": []}
 """What an account may say of a shipment, where it does not."""
 
 Members = dict[str, Any]

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from aftership_answers import answer_of, refusal_of
+from aftership_ground import answer_of, refusal_of
 from door_ground import CATALOGUE, Client, FixedKeys
 from operations_ground import serving_all
 

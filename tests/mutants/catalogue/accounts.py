@@ -6,7 +6,7 @@ from mutants.mutant import Mutant
 
 APART = "limits/test_accounts_apart.py"
 DOCUMENTS = "results/test_own_documents.py"
-UNLOCKED = "door/test_unlocked_over_http.py"
+UNLOCKED = "door/test_parcels.py"
 
 MUTANTS = (
     Mutant(

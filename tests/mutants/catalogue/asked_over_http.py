@@ -5,17 +5,17 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 ENDS = "limits/test_ends.py"
-OPERATIONS = "door/test_operations_over_http.py"
-EVENTS = "door/test_events_over_http.py"
-LISTENERS = "door/test_listeners.py"
+OPERATIONS = "door/test_operations.py"
+EVENTS = "door/test_events.py"
+LISTENERS = "door/test_events.py"
 LINKS = "door/test_secret_links.py"
-PARCELS = "door/test_parcels_over_http.py"
+PARCELS = "door/test_parcels.py"
 OPERATORS = "door/test_operators.py"
-SIGNATURES = "door/test_signed_requests.py"
-HELD = "door/test_held_replies.py"
+SIGNATURES = "door/test_signatures.py"
+HELD = "door/test_application.py"
 HOSTILE = "door/test_hostile_clients.py"
-SIGNED = "door/test_signed_requests.py"
-SHIPMENTS = "door/test_aftership_lists.py"
+SIGNED = "door/test_signatures.py"
+SHIPMENTS = "door/test_aftership_trackings.py"
 LET_GO = "results/test_parcels_let_go.py"
 
 MUTANTS = (
@@ -177,7 +177,7 @@ MUTANTS = (
         where="service/api/exchange.py",
         old="for name in _times(kind).intersection(given):",
         new="for name in ():",
-        tests=("door/test_dead_over_http.py::test_what_is_no_time_deletes_and_kicks_nothing",),
+        tests=("door/test_operators.py::test_what_is_no_time_deletes_and_kicks_nothing",),
     ),
     Mutant(
         name="a packed body is unpacked before anybody is asked for a key",

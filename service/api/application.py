@@ -20,12 +20,12 @@ from service.api.dead import DeadRoutes
 from service.api.events import EventRoutes
 from service.api.exchange import (
     BODY_MOST,
-    RETRY_SECONDS,
     About,
     Check,
     Problem,
     Route,
     answer,
+    come_later,
     problems,
 )
 from service.api.lines import LineRoutes
@@ -128,7 +128,7 @@ def _checking(hosts: tuple[str, ...], callers: Callers) -> Check:
 
 
 def _of_another_page(request: web.Request) -> bool:
-    """Tell whether a page of another origin asks; for an image, say, browsers name no Origin.
+    """Whether a page of another origin asks; for an image, say, browsers name no Origin.
 
     A link that somebody clicks is theirs to follow, but below /v1/ a GET may put a request.
     """
@@ -169,7 +169,7 @@ async def _lives(_: web.Request) -> web.Response:
 
 
 async def _ready(door: Door, operations: Operations | None, *, known: bool) -> web.Response:
-    """Tell whether a request that comes now would be taken; and how, where they are `known`.
+    """Answer whether a request would be taken now; with the reasons, for clients that are `known`.
 
     Without Redis it is ready all the same: no other `api` could answer more.
     """
@@ -181,12 +181,7 @@ async def _ready(door: Door, operations: Operations | None, *, known: bool) -> w
             said["redis"] = await operations.refusal()
     if health.ready:
         return answer(Readiness(ready=True, **said))
-    raise Problem(
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        "nothing durable can be reached",
-        {"Retry-After": str(RETRY_SECONDS)},
-        **said,
-    )
+    raise come_later("nothing durable can be reached", **said)
 
 
 _NONE = "other"
@@ -225,7 +220,7 @@ class FigureRoutes:
         self._counts.time(HTTP_TIMES.name, route, round((time.monotonic() - began) * 1e6))
 
     async def figures(self, request: web.Request) -> web.Response:
-        """Tell everything. Raises Problem."""
+        """Write all figures for Prometheus. Raises Problem."""
         self._callers.operator(request)
         kinds, standing = {By.DOOR}, await figures_of_door(self._door)
         if self._operations is not None:

@@ -58,14 +58,14 @@ class Allowance:
         return 0.0
 
     def rate_limit_status(self, now: float) -> tuple[int, int, float]:
-        """Tell how many uses a second brings, how many of these are left, and when all are."""
+        """Give how many uses a second brings, how many of these are left, and when all are."""
         room = self._room + (now - self._at) * self._per_second
         limit = max(1, int(self._per_second))
         return limit, min(limit, max(0, int(room))), max(0.0, (limit - room) / self._per_second)
 
 
 class Callers:
-    """Tells whose request it is. `always`: nobody is served without a key."""
+    """Authenticates requests by their keys. `always`: nobody is served without a key."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Callers:
         request[COVERED] = not why and covers(known.signing, sent)
 
     def account(self, request: web.Request, scope: Scope) -> Account:
-        """Tell which account asks for something of this scope. Raises Problem."""
+        """Give the account of a key that has this scope. Raises Problem."""
         if not self.need_keys:
             return MAIN
         key = self._key(request)
@@ -123,7 +123,7 @@ class Callers:
             raise _nobody(f"{why} {IDEMPOTENCY_KEY}:{value} behind those of `as-` headers")
 
     def rate_limit_status(self, request: web.Request) -> tuple[int, int, float] | None:
-        """Tell how the allowance of who asks stands, see there; None where nobody is known."""
+        """Give the rate limit status of the key that asks; None without a known key."""
         if not self.need_keys:
             return self._unlimited.rate_limit_status(self._clock())
         try:
@@ -133,7 +133,7 @@ class Callers:
         return None if allowance is None else allowance.rate_limit_status(self._clock())
 
     def operator(self, request: web.Request) -> Operator:
-        """Tell which operator asks. Raises Problem; for all others there is nothing at the path."""
+        """Give the operator that asks. Raises Problem; for all others the path does not exist."""
         if not self.need_keys:
             return Operator(via=Via.HTTP)
         try:
@@ -146,7 +146,7 @@ class Callers:
         return Operator(key.prefix, via=Via.HTTP)
 
     def key_of(self, request: web.Request) -> str | None:
-        """Tell which key asks, None where none is needed. Raises Problem."""
+        """Give the prefix of the key that asks; None where no key is needed. Raises Problem."""
         return self._key(request).prefix if self.need_keys else None
 
     def insist(self, request: web.Request) -> None:

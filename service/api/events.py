@@ -15,11 +15,11 @@ from msgspec import Meta
 from service.api.exchange import (
     FLAG,
     REQUEST_ID,
-    RETRY_SECONDS,
     About,
     Parameter,
     Problem,
     Route,
+    come_later,
     finish,
     flag,
 )
@@ -100,7 +100,7 @@ class EventRoutes:
         return [Route("GET", "/v1/events", self.listen, about)]
 
     async def listen(self, request: web.Request) -> web.StreamResponse:
-        """Tell of ends until the client goes. Raises Problem, StoreError before it begins."""
+        """Stream ends until the client goes. Raises Problem, StoreError before it begins."""
         account = self._held.callers.account(request, Scope.READ)
         only, progress = _only(request, account), flag(request, "progress")
         if progress and not only:
@@ -113,8 +113,7 @@ class EventRoutes:
         with self._held.holding(request):
             if progress and not self._operations.progress.take(listener, whose):
                 why = "clients watch the progress of too many operations: ask without it, or later"
-                later = {"Retry-After": str(RETRY_SECONDS)}
-                raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later)
+                raise come_later(why)
             try:
                 ids = await self._operations.listeners.ids()
                 return await self._tell(request, listener, ids, progress=progress)

@@ -61,6 +61,12 @@ class Problem(Exception):
         )
 
 
+def come_later(why: str, **more: Any) -> Problem:
+    """Make the problem of what cannot be done now, and can soon."""
+    later = {"Retry-After": str(RETRY_SECONDS)}
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later, **more)
+
+
 PROBLEM = "application/problem+json"
 
 ALWAYS = {
@@ -137,8 +143,7 @@ def _problem_of(error: Exception, name: str) -> Problem:
             headers = {"Allow": allow} if (allow := error.headers.get("Allow")) else None
             return Problem(status, _DETAILS.get(status, error.reason), headers)
         case StoreError():
-            later = {"Retry-After": str(RETRY_SECONDS)}
-            return Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}", later)
+            return come_later(f"{error}")
     emit_unexpected(error, request=name)
     detail = "this is a defect of the service: its log says more under this X-Request-Id"
     return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
@@ -211,7 +216,7 @@ _BODY = web.RequestKey("BODY", bytes)
 
 
 def insist_on_json(request: web.Request, *forms: str) -> str:
-    """Tell which of JSON and these other `forms` a body is in. Raises Problem for all else."""
+    """Give the media type of a body: JSON, or one of `forms`. Raises Problem for all else."""
     headers = request.headers
     if headers.get("Content-Type") == JSON and "Content-Encoding" not in headers:
         return JSON  # as nearly all say it: nothing is to be taken apart

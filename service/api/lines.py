@@ -195,14 +195,14 @@ class LineRoutes:
         ]
 
     async def lines(self, request: web.Request) -> web.Response:
-        """Tell of all lines. Raises Problem, StoreError."""
+        """Show all lines. Raises Problem, StoreError."""
         self._callers.operator(request)
         found = await self._operators.lines(self._catalogue.slugs)
         told = [cast("LineNow", line_members(each)) for each in found.told]
         return answer(AllLines(told, list(found.worries)))
 
     async def line(self, request: web.Request) -> web.Response:
-        """Tell of one line. Raises Problem, StoreError."""
+        """Show one line. Raises Problem, StoreError."""
         self._callers.operator(request)
         try:
             found = await self._operators.line(request.match_info["slug"], self._catalogue)
@@ -224,7 +224,7 @@ class LineRoutes:
         return answer(WasPaused(slug, ended.by_hand, ended.why))
 
     async def limits(self, request: web.Request) -> web.Response:
-        """Tell what a courier's limits are. Raises Problem, StoreError."""
+        """Show a courier's limits. Raises Problem, StoreError."""
         who, slug = self._callers.operator(request), self._courier(request)
         return answer(limits_members(await self._operators.limits(who, slug)))
 
@@ -241,7 +241,7 @@ class LineRoutes:
         return answer(limits_members(await self._operators.limits(who, slug, wishes)))
 
     async def stats(self, request: web.Request) -> web.Response:
-        """Tell what happened lately. Raises Problem, StoreError."""
+        """Show statistics. Raises Problem, StoreError."""
         self._callers.operator(request)
         wanted = read_query(request, Lately)
         try:

@@ -22,6 +22,7 @@ from service.api.exchange import (
     Problem,
     Route,
     answer,
+    come_later,
     flag,
     seconds_of,
 )
@@ -137,7 +138,7 @@ class OperationRoutes:
         ]
 
     async def look(self, request: web.Request) -> web.Response:
-        """Tell where it stands; with `wait`, once it has ended. Raises Problem, StoreError."""
+        """Show an operation; with `wait`, once it has ended. Raises Problem, StoreError."""
         identity = self._identity(request, Scope.READ)
         seconds = seconds_of(request, "wait", WAIT_MOST)
         marks = flag(request, "mark_replied") and request.method != "HEAD"
@@ -202,14 +203,15 @@ class OperationRoutes:
 
         One key has no more of them than are still free, so another key always finds some.
         """
-        key, later = self.callers.key_of(request), {"Retry-After": str(RETRY_SECONDS)}
+        key = self.callers.key_of(request)
         held, own = self._held.total(), self._held[key]
         free = self._operations.held_most - held
         if free <= 0:
             why = f"{held} replies are held: ask without `wait`, or later"
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later)
+            raise come_later(why)
         if key is not None and own >= free:
             why = f"{own} replies are held for the key {key}, and {free} are left for all others"
+            later = {"Retry-After": str(RETRY_SECONDS)}
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, later)
         self._held[key] += 1
         try:
@@ -265,7 +267,7 @@ def unknown() -> Problem:
 
 
 def told(operation: OperationView) -> Operation:
-    """Tell of an operation."""
+    """Make the answer about an operation."""
     members = operation.members
     repeated = members.get("resend_of")
     return Operation(
@@ -284,5 +286,5 @@ def told(operation: OperationView) -> Operation:
 
 
 def _gone(request: web.Request) -> bool:
-    """Tell whether nobody will read the reply: aiohttp lets a handler go on without its client."""
+    """Whether nobody will read the reply: aiohttp lets a handler go on without its client."""
     return request.transport is None

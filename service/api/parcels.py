@@ -162,7 +162,7 @@ class ParcelRoutes:
         return answer(History([told(each) for each in found]))
 
     async def look(self, request: web.Request) -> web.Response:
-        """Tell what is stored, once it is young enough. Raises Problem, StoreError."""
+        """Show what is stored, once it is young enough. Raises Problem, StoreError."""
         account = self._held.callers.account(request, Scope.READ)
         age, seconds = (
             seconds_of(request, "max_age", AGE_MOST),

@@ -16,12 +16,12 @@ from service.api.callers import Callers
 from service.api.exchange import (
     FLAG,
     JSON,
-    RETRY_SECONDS,
     About,
     Parameter,
     Problem,
     Route,
     body_of,
+    come_later,
     flag,
     insist_on_json,
     json_of,
@@ -136,8 +136,7 @@ class Requests:
         """Hold room for a body of so many bytes. Raises Problem."""
         if self._in_hand and self._in_hand + size > IN_HAND_MOST:
             why = f"{self._in_hand} bytes are in hand, {IN_HAND_MOST} at most: come again later"
-            later = {"Retry-After": str(RETRY_SECONDS)}
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later)
+            raise come_later(why)
         self._in_hand += size
         try:
             yield
@@ -194,16 +193,7 @@ def _refused(refused: Sequence[Refusal], *, many: bool) -> Problem:
     return Problem(status, detail, index=first.index, reason=first.reason, errors=errors)
 
 
-def _own_id(each: Sendable) -> str:
-    """What its producer calls it."""
-    return account_and_id(each.id)[1]
-
-
 def _nowhere(good: Sequence[Sendable], error: SpoolDown) -> Problem:
     """Say that some requests are durable nowhere. With these ids they may be sent once more."""
-    return Problem(
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        f"nothing durable can be reached: {error.message}",
-        {"Retry-After": str(RETRY_SECONDS)},
-        ids=list(map(_own_id, good)),
-    )
+    why = f"nothing durable can be reached: {error.message}"
+    return come_later(why, ids=[account_and_id(each.id)[1] for each in good])

@@ -31,7 +31,7 @@ PATIENCE_SECONDS = 5.0
 
 
 async def figures_of_door(door: Door) -> dict[Key, float]:
-    """Tell whether a beanstalkd takes requests, and what is spooled; no count where that fails."""
+    """Measure the door: whether a beanstalkd takes requests, and how many are spooled if known."""
     health = await door.health()
     figures: dict[Key, float] = {(TAKING.name,): not health.tubes}
     if health.spooled is not None:
@@ -40,7 +40,7 @@ async def figures_of_door(door: Door) -> dict[Key, float]:
 
 
 async def figures_of_lines(standings: Standings, couriers: Sequence[Slug]) -> dict[Key, float]:
-    """Tell how the lines stand, as Redis knows it; while it is away, only that."""
+    """Measure the lines, as Redis knows them; while Redis is away, only that it is."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             lines = await standings.read(map(courier_line, couriers))
@@ -54,7 +54,7 @@ async def figures_of_lines(standings: Standings, couriers: Sequence[Slug]) -> di
 
 
 def figures_of_violations(violations: Violations) -> dict[Key, float]:
-    """Tell how often limits were broken, since this process watches."""
+    """Count how often limits were broken, since this process watches."""
     return {(VIOLATIONS.name, *each): count for each, count in violations.counts.items()}
 
 

@@ -126,7 +126,7 @@ class Told:
 
 
 class Listener:
-    """One client, that wants to hear of an account's operations, or of `only` these.
+    """A client that hears of an account's operations, or of `only` these.
 
     `cut` ends its connection, also while it is written to.
     """
@@ -143,7 +143,7 @@ class Listener:
         self._changed = asyncio.Event()
 
     def wants(self, told: Told) -> bool:
-        """Tell whether it is to hear this of its account."""
+        """Whether an event of its account is for this listener."""
         return not self.only or told.operation is None or told.operation.id in self.only
 
     @property
@@ -198,7 +198,7 @@ class Listeners:
     async def missed(
         self, listener: Listener, last: EventId | None
     ) -> AsyncGenerator[Sequence[Told], None]:
-        """Tell what ended since `last` (None: from now on); then `next` tells the rest.
+        """Yield what ended since `last` (None: from now on); then `next` gives the rest.
 
         Raises LimitsDown. The caller lets it `leave` in any case.
         """
@@ -223,7 +223,7 @@ class Listeners:
                 until = self._join(listener, at)
 
     def leave(self, listener: Listener) -> None:
-        """Tell it nothing more."""
+        """Remove a listener."""
         self._all.discard(listener)
         if not self._all:
             self._ends.stop_listening()
@@ -234,7 +234,7 @@ class Listeners:
             each.end()
 
     async def run(self) -> None:
-        """Tell everybody of what the reader hears; never returns."""
+        """Offer listeners what the reader hears; never returns."""
         while True:
             await self._any.wait()
             try:
@@ -291,7 +291,7 @@ class Listeners:
 
 
 class Progress:
-    """What is watched in a process, for one event loop."""
+    """Operations whose progress listeners hear of, for one event loop."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -314,12 +314,12 @@ class Progress:
         return True
 
     def watch(self, listener: Listener) -> None:
-        """Tell a listener how the operations come along that it named."""
+        """Offer a listener the progress of the operations that it named."""
         self._seen[listener] = {}
         self._any.set()
 
     def leave(self, listener: Listener) -> None:
-        """Tell it nothing more, and give its room back."""
+        """Remove a listener, and give its room back."""
         self._taken.discard(listener)
         self._seen.pop(listener, None)
         if not self._seen:
@@ -372,7 +372,7 @@ def _told_of(known: OperationView) -> Seen:
 
 @asynccontextmanager
 async def listening(ends: Ends, read: ReadEnds, beside: Beside) -> AsyncIterator[Listeners]:
-    """Tell listeners within the `with` block."""
+    """Serve listeners within the `with` block."""
     listeners = Listeners(ends, read)
     async with beside("events", listeners.run):
         yield listeners
@@ -380,7 +380,7 @@ async def listening(ends: Ends, read: ReadEnds, beside: Beside) -> AsyncIterator
 
 @asynccontextmanager
 async def watching(view: View, beside: Beside) -> AsyncIterator[Progress]:
-    """Tell listeners how their operations come along, within the `with` block."""
+    """Offer listeners progress within the `with` block."""
     progress = Progress(view)
     async with beside("progress", progress.run):
         yield progress

@@ -137,7 +137,7 @@ class Operations:
 
 
 def queued(put: Sendable) -> OperationView:
-    """Tell of a request that is durable, and of which no worker has said anything yet."""
+    """View a durable request of which no worker has said anything yet: it is QUEUED."""
     members = {"status": State.QUEUED.value, "startedAt": None, "finishedAt": None, "output": None}
     return OperationView(put.id, put.slug, Number(put.number), members)
 

@@ -298,7 +298,7 @@ def _shipment_error(reason: str, detail: str) -> ShipmentError:
 
 
 def _after(before: Document) -> dt.datetime:
-    """Tell the time of a change: later than the last one, so that no two have the same."""
+    """Give a change its time: later than the last one, so that no two have the same."""
     last: dt.datetime = before["updated_at"]
     return max(_now(), last + dt.timedelta(milliseconds=1))
 

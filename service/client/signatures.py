@@ -125,7 +125,7 @@ def flaw(signing: Signing, sent: Sent, now: dt.datetime) -> str:
 
 
 def covers(signing: Signing, sent: Sent) -> bool:
-    """Tell whether a signature without a flaw was made of `Idempotency-Key` too."""
+    """Whether a signature without a flaw covers `Idempotency-Key` too."""
     headers = _by_name(sent)
     given = base64.b64decode(headers[_header_of(signing)])
     return IDEMPOTENCY_KEY in headers and _signs(signing, given, sent, headers)

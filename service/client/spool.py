@@ -99,14 +99,14 @@ class Spool:
             self._insist_on_room(database, 1)
 
     def count(self) -> int:
-        """Tell how many requests it holds."""
+        """Count the requests in the spool."""
         with self._open() as database:
             [(found,)] = database.execute("SELECT count(*) FROM jobs")
             return int(found)
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Tell whether this door is the one that empties the spool, for the `with` block.
+        """Try to become the only door that empties the spool, for the `with` block; gives whether.
 
         Two that do so at once would put everything twice.
         """

@@ -20,7 +20,7 @@ from door_ground import NOWHERE, USPS, Client, FixedKeys, refused, serving
 from limits_bench import Worker
 from operations_ground import Database, serving_all
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
-from test_parcels import DOCUMENT
+from test_parcels_over_http import DOCUMENT
 from yarl import URL
 
 from limits.view import LineView

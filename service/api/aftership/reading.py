@@ -33,7 +33,7 @@ _WHERE = re.compile(r" - at `\$?\.?(.+)`\Z")
 
 
 def version_of(request: web.Request) -> str:
-    """Tell which version is spoken. Raises Problem."""
+    """Read the version of the API that a request names. Raises Problem."""
     version = request.match_info["version"]
     if version not in VERSIONS:
         why = f"the version {version[:20]!r} is not served here: ask for {', '.join(VERSIONS)}"

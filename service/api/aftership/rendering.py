@@ -132,7 +132,7 @@ def instant(moment: dt.datetime) -> str:
 def _delivery(
     stored: Mapping[str, Any], scans: Sequence[Mapping[str, Any]], now: dt.datetime
 ) -> Members:
-    """Tell of the parcel's way what follows from what is stored."""
+    """Derive members from the parcel's checkpoints."""
     failed = [each for each in scans if each["tag"] == Tag.ATTEMPT_FAIL]
     tried = [each for each in scans if each["tag"] in (Tag.ATTEMPT_FAIL, Tag.DELIVERED)]
     accepted = next((each for each in scans if each["subtag"] == "InTransit_002"), None)

@@ -103,7 +103,7 @@ class TrackingRoutes:
         return self._envelope.answered(request, {"pagination": pagination, "trackings": shown})
 
     async def look(self, request: web.Request) -> web.Response:
-        """Tell of one. Raises Problem, StoreError."""
+        """Show one shipment. Raises Problem, StoreError."""
         account = self._account(request, Scope.READ)
         if request.query.get("lang"):
             why = "The value of lang is invalid: messages are not translated here, leave it out."

@@ -6,7 +6,7 @@ from mutants.mutant import Mutant
 
 APART = "limits/test_accounts_apart.py"
 DOCUMENTS = "results/test_own_documents.py"
-UNLOCKED = "door/test_parcels.py"
+UNLOCKED = "door/test_parcels_over_http.py"
 
 MUTANTS = (
     Mutant(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 ENDS = "limits/test_ends.py"
-OPERATIONS = "door/test_operations.py"
-EVENTS = "door/test_events.py"
-LISTENERS = "door/test_events.py"
+OPERATIONS = "door/test_operations_over_http.py"
+EVENTS = "door/test_events_over_http.py"
+LISTENERS = "door/test_events_over_http.py"
 LINKS = "door/test_secret_links.py"
-PARCELS = "door/test_parcels.py"
+PARCELS = "door/test_parcels_over_http.py"
 OPERATORS = "door/test_operators.py"
 SIGNATURES = "door/test_signatures.py"
 HELD = "door/test_application.py"

@@ -6,8 +6,8 @@ from mutants.mutant import Mutant
 
 PUTS = "tubes/test_durable_puts.py"
 DOOR = "door/test_door.py"
-POSTS = "door/test_requests.py"
-REFUSED = "door/test_requests.py"
+POSTS = "door/test_requests_over_http.py"
+REFUSED = "door/test_requests_over_http.py"
 
 MUTANTS = (
     Mutant(
@@ -92,7 +92,7 @@ MUTANTS = (
         where="service/client/keys.py",
         old="if key is None or not hmac.compare_digest(digest(text), key.sha256):",
         new="if key is None:",
-        tests=("door/test_keys.py::test_with_a_key_every_request_needs_one",),
+        tests=("door/test_api_keys.py::test_with_a_key_every_request_needs_one",),
     ),
     Mutant(
         name="a key is good for everything",
@@ -100,7 +100,7 @@ MUTANTS = (
         where="service/api/callers.py",
         old="if scope not in key.scopes:",
         new="if scope in {}:",
-        tests=("door/test_keys.py::test_a_key_without_the_scope_takes_nothing",),
+        tests=("door/test_api_keys.py::test_a_key_without_the_scope_takes_nothing",),
     ),
     Mutant(
         name="the ids of two accounts meet",
@@ -108,7 +108,7 @@ MUTANTS = (
         where="service/tubes/payload.py",
         old="return identity and operation_id(name, identity)",
         new="return name and identity",
-        tests=("door/test_keys.py::test_an_accounts_ids_are_its_own",),
+        tests=("door/test_api_keys.py::test_an_accounts_ids_are_its_own",),
     ),
     Mutant(
         name="the spool takes the room that deletions need",

@@ -7,13 +7,13 @@ import math
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Protocol
 
 from aiohttp import web
 
 from service.api.exchange import Problem, body_of
 from service.client.audit import Operator, Via
-from service.client.keys import PREFIX_CHARACTERS, Key, Keys, Scope
+from service.client.keyring import Keyring
+from service.client.keys import PREFIX_CHARACTERS, Key, Scope
 from service.client.signatures import IDEMPOTENCY_KEY, Sent, covers, flaw
 from tracking.account import MAIN, Account
 
@@ -28,15 +28,6 @@ COVERED = web.RequestKey("COVERED", bool)
 
 _UNSEEN = "this key was not known yet when the request came: send it again"
 _HOW = "send a key in the header as-api-key, or as Authorization: Bearer KEY"
-
-
-class KnownKeys(Protocol):
-    """What recognizes keys; a `Keyring` does."""
-
-    keys: Keys
-
-    def find(self, text: str) -> Key | None:
-        """Recognize a key that works now."""
 
 
 class Allowance:
@@ -69,7 +60,7 @@ class Callers:
 
     def __init__(
         self,
-        keyring: KnownKeys,
+        keyring: Keyring,
         per_second: float,
         *,
         always: bool = False,

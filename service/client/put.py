@@ -13,11 +13,12 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
+from service.client.catalogue import Catalogue
 from service.tubes.envelope import encode_payload
 from service.tubes.payload import (
     FIELD_MOST,
@@ -154,19 +155,6 @@ class Bad:
         return f"{self.where}: {self.why}"
 
 
-class Couriers(Protocol):
-    """What must be known of couriers here; a `Catalogue` knows it."""
-
-    def resolve(self, text: str) -> tuple[Slug, str]:
-        """Find the slug that `text` means and the characters its numbers keep.
-
-        Raises MalformedJob.
-        """
-
-    def required_fields(self, slug: Slug) -> tuple[str, ...]:
-        """Name the fields that a request for this courier must carry."""
-
-
 class MissingField(MalformedJob):
     """A request lacks a field that its courier requires."""
 
@@ -199,7 +187,7 @@ class SeenIds:
 class _JobMaker:
     """Makes jobs of requests that an account puts in one go."""
 
-    couriers: Couriers
+    couriers: Catalogue
     fresh_ids: Iterator[str]
     account: Account = MAIN
     traceparent: str | None = None
@@ -242,7 +230,7 @@ def read_posted(body: bytes) -> object:
 
 def jobs_of_posted(
     posted: Sequence[object],
-    couriers: Couriers,
+    couriers: Catalogue,
     seen: SeenIds,
     traceparent: str | None = None,
     account: Account = MAIN,
@@ -266,14 +254,17 @@ def jobs_of_posted(
 
 
 def job_of(
-    members: Mapping[str, Any], couriers: Couriers, account: Account, traceparent: str | None = None
+    members: Mapping[str, Any],
+    couriers: Catalogue,
+    account: Account,
+    traceparent: str | None = None,
 ) -> Sendable:
     """Make the job of one request that this process puts for an account. Raises MalformedJob."""
     maker = _JobMaker(couriers, _fresh_ids(1), account, traceparent_of(traceparent))
     return maker.make(_kept(members))
 
 
-def jobs_of_rows(rows: Iterable[Row], couriers: Couriers) -> Iterator[Sendable | Bad]:
+def jobs_of_rows(rows: Iterable[Row], couriers: Catalogue) -> Iterator[Sendable | Bad]:
     """Make a job of each row that somebody wrote, or a complaint."""
     maker = _JobMaker(couriers, (str(uuid.uuid4()) for _ in itertools.count()))
     for row in rows:

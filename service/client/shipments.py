@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import secrets
 from collections.abc import Mapping
-from enum import Enum, auto
+from enum import IntEnum
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ import msgspec
 from service.client.catalogue import Catalogue, Sign
 from service.client.door import Door
 from service.client.field_names import AFTERSHIP_NAMES, fields_of
-from service.client.put import job_of
+from service.client.put import MissingField, job_of
 from service.client.stored import Stored, asked
 from service.results import shipments as collection
 from service.results.connection import Document
@@ -27,7 +27,7 @@ from tracking.account import Account, account_and_id, operation_id
 from tracking.errors import MalformedJob, StoreError
 from tracking.request import Number, Slug
 
-__all__ = ["RETURNING", "Filters", "Position", "Reason", "ShipmentError", "Shipments"]
+__all__ = ["RETURNING", "Code", "Filters", "Position", "ShipmentError", "Shipments"]
 
 RETRACKS_MOST = 3
 """AfterShip's bound."""
@@ -45,27 +45,37 @@ ENDS: Mapping[str, tuple[str, str]] = {
 _NOW = {"max_age": 0}
 
 
-class Reason(Enum):
-    """Why a shipment is not made or changed."""
+class Code(IntEnum):
+    """AfterShip's codes for why a shipment is not made or changed, or a request not read."""
 
-    EXISTS = auto()
-    ID_TAKEN = auto()
-    UNKNOWN = auto()
-    BAD_SLUG = auto()
-    BAD_NUMBER = auto()
-    BAD_VALUE = auto()
-    MISSING_FIELD = auto()
-    NO_COURIER = auto()
-    ACTIVE = auto()
-    RETRACKED = auto()
+    BAD_JSON = 4001
+    EXISTS = 4003
+    UNKNOWN = 4004
+    BAD_NUMBER = 4005
+    NO_NUMBER = 4007
+    BAD_VALUE = 4008
+    NO_VALUE = 4009
+    BAD_SLUG = 4010
+    MISSING_FIELD = 4011
+    BAD_COURIER = 4012
+    STILL_ACTIVE = 4013
+    BAD_ID = 4015
+    RETRACKED = 4016
+
+
+_CODES = {
+    "bad_slug": Code.BAD_SLUG,
+    "unknown_slug": Code.BAD_SLUG,
+    "bad_number": Code.BAD_NUMBER,
+}
 
 
 class ShipmentError(Exception):
     """A shipment cannot be made or changed; `other` is the id of the one that is there already."""
 
-    def __init__(self, reason: Reason, detail: str, other: str = "") -> None:
+    def __init__(self, code: Code, detail: str, other: str = "") -> None:
         super().__init__(detail)
-        self.reason = reason
+        self.code = code
         self.detail = detail
         self.other = other
 
@@ -135,10 +145,10 @@ class Shipments:
         except Exists as error:
             if error.same_id:
                 why = f"The value of id is invalid: another tracking has or had the id {identity}."
-                raise ShipmentError(Reason.ID_TAKEN, why) from error
+                raise ShipmentError(Code.BAD_ID, why) from error
             await self._insist_on_none(account, slug, number)
             why = "Tracking already exists, or was deleted just now: create it again."
-            raise ShipmentError(Reason.EXISTS, why) from error
+            raise ShipmentError(Code.EXISTS, why) from error
         return await self.find(account, identity)
 
     async def update(self, account: Account, identity: str, slug: str, said: Document) -> Document:
@@ -188,10 +198,10 @@ class Shipments:
             before = await self.find(account, identity)
             if before["completed"] is None and (before.get("stored") or {}).get("active", True):
                 why = "Retrack is not allowed. You can only retrack an inactive tracking."
-                raise ShipmentError(Reason.ACTIVE, why)
+                raise ShipmentError(Code.STILL_ACTIVE, why)
             if before["retracks"] >= RETRACKS_MOST:
                 why = f"Retrack is not allowed. You can retrack a tracking {RETRACKS_MOST} times."
-                raise ShipmentError(Reason.RETRACKED, why)
+                raise ShipmentError(Code.RETRACKED, why)
             at = _after(before)
             counted = {"$set": {"completed": None, "updated_at": at}, "$inc": {"retracks": 1}}
             if await self._change(before, counted, as_read=True):
@@ -209,7 +219,7 @@ class Shipments:
             slug = named.get("slug") or self._likeliest(named["number"])
             return self._catalogue.parcel(slug, named["number"])
         except MalformedJob as error:
-            raise _shipment_error(error.reason, error.detail) from error
+            raise _shipment_error(error) from error
 
     def _likeliest(self, number: str) -> str:
         found = self._catalogue.candidates(number)
@@ -217,16 +227,14 @@ class Shipments:
             return found[0].slug
         why = f"it {found[0].meaning}" if found else "no courier's numbers look like this"
         detail = f"The courier of {number[:100]} cannot be detected: {why}. Name its slug."
-        raise ShipmentError(Reason.NO_COURIER, detail)
+        raise ShipmentError(Code.BAD_COURIER, detail)
 
     async def _insist_on_none(self, account: Account, slug: Slug, number: Number) -> None:
         wanted = {"account": account, "parcel": f"{slug}:{number}", "deleted": False}
         found = await asked(self._shipments.find_one, wanted, {"_id": 1})
         if found:
             other = found["_id"].rpartition("/")[2]
-            raise ShipmentError(
-                Reason.EXISTS, f"Tracking already exists: its id is {other}.", other
-            )
+            raise ShipmentError(Code.EXISTS, f"Tracking already exists: its id is {other}.", other)
 
     async def _ask(
         self,
@@ -242,7 +250,7 @@ class Shipments:
         try:
             put = job_of(payload, self._catalogue, account, traced)
         except MalformedJob as error:
-            raise _shipment_error(error.reason, error.detail) from error
+            raise _shipment_error(error) from error
         await self._door.take([put])
 
     async def _found(self, wanted: Document) -> Document:
@@ -250,7 +258,7 @@ class Shipments:
             collection.find, self._shipments, self._parcels, wanted
         )
         if found is None:
-            raise ShipmentError(Reason.UNKNOWN, "Tracking does not exist.")
+            raise ShipmentError(Code.UNKNOWN, "Tracking does not exist.")
         return found
 
     async def _change(
@@ -263,9 +271,9 @@ class Shipments:
             done: bool = await asked(collection.change, self._shipments, wanted, made)
         except Exists as error:
             why = "Tracking already exists: another one of yours has this slug and number."
-            raise ShipmentError(Reason.EXISTS, why) from error
+            raise ShipmentError(Code.EXISTS, why) from error
         if not (done or as_read):
-            raise ShipmentError(Reason.UNKNOWN, "Tracking does not exist.")
+            raise ShipmentError(Code.UNKNOWN, "Tracking does not exist.")
         return done
 
 
@@ -279,22 +287,18 @@ def _uncounted(before: Document, at: dt.datetime) -> list[Document]:
 def _insist_on_brevity(words: Document) -> None:
     if len(msgspec.json.encode(words)) > WORDS_MOST:
         why = f"The values of a tracking are invalid: say {WORDS_MOST} bytes of JSON at most."
-        raise ShipmentError(Reason.BAD_VALUE, why)
+        raise ShipmentError(Code.BAD_VALUE, why)
 
 
-def _shipment_error(reason: str, detail: str) -> ShipmentError:
+def _shipment_error(error: MalformedJob) -> ShipmentError:
     """Say why a request for its parcel would not be taken."""
-    if reason == "missing_field":
-        name = next((each for each in AFTERSHIP_NAMES if f"`{each}`" in detail), "")
-        named = f": {AFTERSHIP_NAMES[name]}" if name else ""
-        why = f"Missing the required field for this courier. Besides tracking_number, also{named}."
-        return ShipmentError(Reason.MISSING_FIELD, why)
-    reasons = {
-        "bad_slug": Reason.BAD_SLUG,
-        "unknown_slug": Reason.BAD_SLUG,
-        "bad_number": Reason.BAD_NUMBER,
-    }
-    return ShipmentError(reasons.get(reason, Reason.BAD_VALUE), detail)
+    if isinstance(error, MissingField):
+        named = AFTERSHIP_NAMES[error.name]
+        why = (
+            f"Missing the required field for this courier. Besides tracking_number, also: {named}."
+        )
+        return ShipmentError(Code.MISSING_FIELD, why)
+    return ShipmentError(_CODES.get(error.reason, Code.BAD_VALUE), error.detail)
 
 
 def _after(before: Document) -> dt.datetime:

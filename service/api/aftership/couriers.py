@@ -11,13 +11,14 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from service.api.aftership.envelope import BELOW, Code, Envelope, refusal
+from service.api.aftership.envelope import BELOW, Envelope, refusal
 from service.api.aftership.reading import read, version_of
 from service.api.callers import Callers
 from service.api.exchange import NOT_IN_THE_DOCUMENT, Problem, Route
 from service.client.catalogue import Catalogue, Sign
 from service.client.field_names import AFTERSHIP_NAMES
 from service.client.keys import Scope
+from service.client.shipments import Code
 from tracking.errors import MalformedJob
 from tracking.request import Slug
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from enum import IntEnum
 from http import HTTPStatus
 from types import MappingProxyType
 
@@ -18,29 +17,12 @@ from aiohttp import web
 
 from service.api.callers import Callers
 from service.api.exchange import JSON, Problem
+from service.client.shipments import Code
 
 PREFIX = "/tracking/"
 """What is asked below this path is answered in the envelope."""
 
 BELOW = f"{PREFIX}{{version}}"
-
-
-class Code(IntEnum):
-    """AfterShip's codes for what is wrong."""
-
-    BAD_JSON = 4001
-    EXISTS = 4003
-    UNKNOWN = 4004
-    BAD_NUMBER = 4005
-    NO_NUMBER = 4007
-    BAD_VALUE = 4008
-    NO_VALUE = 4009
-    BAD_SLUG = 4010
-    MISSING_FIELD = 4011
-    BAD_COURIER = 4012
-    STILL_ACTIVE = 4013
-    BAD_ID = 4015
-    RETRACKED = 4016
 
 
 _TYPES: Mapping[int, str] = MappingProxyType(

@@ -16,9 +16,9 @@ import msgspec
 from aiohttp import web
 from msgspec import UNSET, Meta, UnsetType
 
-from service.api.aftership.envelope import Code, refusal
+from service.api.aftership.envelope import refusal
 from service.api.exchange import Problem, body_of, insist_on_json, json_of
-from service.client.shipments import Filters, Position
+from service.client.shipments import Code, Filters, Position
 from tracking.account import Account, account_and_id, operation_id
 from tracking.checkpoint import Tag
 

@@ -6,12 +6,11 @@ import contextlib
 import datetime as dt
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from types import MappingProxyType
 from typing import Any
 
 from aiohttp import web
 
-from service.api.aftership.envelope import BELOW, Code, Envelope, refusal
+from service.api.aftership.envelope import BELOW, Envelope, refusal
 from service.api.aftership.reading import (
     Complete,
     Create,
@@ -29,23 +28,8 @@ from service.api.callers import Callers
 from service.api.exchange import NOT_IN_THE_DOCUMENT, Route
 from service.client.catalogue import Catalogue
 from service.client.keys import Scope
-from service.client.shipments import Position, Reason, ShipmentError, Shipments
+from service.client.shipments import Code, Position, ShipmentError, Shipments
 from tracking.account import Account
-
-CODES: Mapping[Reason, Code] = MappingProxyType(
-    {
-        Reason.EXISTS: Code.EXISTS,
-        Reason.ID_TAKEN: Code.BAD_ID,
-        Reason.UNKNOWN: Code.UNKNOWN,
-        Reason.BAD_SLUG: Code.BAD_SLUG,
-        Reason.BAD_NUMBER: Code.BAD_NUMBER,
-        Reason.BAD_VALUE: Code.BAD_VALUE,
-        Reason.MISSING_FIELD: Code.MISSING_FIELD,
-        Reason.NO_COURIER: Code.BAD_COURIER,
-        Reason.ACTIVE: Code.STILL_ACTIVE,
-        Reason.RETRACKED: Code.RETRACKED,
-    }
-)
 
 
 class TrackingRoutes:
@@ -165,7 +149,7 @@ def _refusing() -> Iterator[None]:
     try:
         yield
     except ShipmentError as error:
-        problem = refusal(CODES[error.reason], error.detail)
+        problem = refusal(error.code, error.detail)
         if error.other:
             problem.more["data"] = {"id": error.other}
         raise problem from error

@@ -7,14 +7,13 @@ import math
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Protocol
 
 from aiohttp import web
 
-from service.api.bodies import body_of
-from service.api.problems import Problem
+from service.api.exchange import Problem, body_of
 from service.client.audit import Operator, Via
-from service.client.keys import PREFIX_CHARACTERS, Key, Keys, Scope
+from service.client.keyring import Keyring
+from service.client.keys import PREFIX_CHARACTERS, Key, Scope
 from service.client.signatures import IDEMPOTENCY_KEY, Sent, covers, flaw
 from tracking.account import MAIN, Account
 
@@ -29,15 +28,6 @@ COVERED = web.RequestKey("COVERED", bool)
 
 _UNSEEN = "this key was not known yet when the request came: send it again"
 _HOW = "send a key in the header as-api-key, or as Authorization: Bearer KEY"
-
-
-class KnownKeys(Protocol):
-    """What recognizes keys; a `Keyring` does."""
-
-    keys: Keys
-
-    def find(self, text: str) -> Key | None:
-        """Recognize a key that works now."""
 
 
 class Allowance:
@@ -58,19 +48,19 @@ class Allowance:
         self._room -= 1
         return 0.0
 
-    def standing(self, now: float) -> tuple[int, int, float]:
-        """Tell how many uses a second brings, how many of these are left, and when all are."""
+    def rate_limit_status(self, now: float) -> tuple[int, int, float]:
+        """Give how many uses a second brings, how many of these are left, and when all are."""
         room = self._room + (now - self._at) * self._per_second
         limit = max(1, int(self._per_second))
         return limit, min(limit, max(0, int(room))), max(0.0, (limit - room) / self._per_second)
 
 
 class Callers:
-    """Tells whose request it is. `always`: nobody is served without a key."""
+    """Authenticates requests by their keys. `always`: nobody is served without a key."""
 
     def __init__(
         self,
-        keyring: KnownKeys,
+        keyring: Keyring,
         per_second: float,
         *,
         always: bool = False,
@@ -106,7 +96,7 @@ class Callers:
         request[COVERED] = not why and covers(known.signing, sent)
 
     def account(self, request: web.Request, scope: Scope) -> Account:
-        """Tell which account asks for something of this scope. Raises Problem."""
+        """Give the account of a key that has this scope. Raises Problem."""
         if not self.need_keys:
             return MAIN
         key = self._key(request)
@@ -123,18 +113,18 @@ class Callers:
             why = "of Idempotency-Key the signature says nothing: sign the line"
             raise _nobody(f"{why} {IDEMPOTENCY_KEY}:{value} behind those of `as-` headers")
 
-    def standing(self, request: web.Request) -> tuple[int, int, float] | None:
-        """Tell how the allowance of who asks stands, see there; None where nobody is known."""
+    def rate_limit_status(self, request: web.Request) -> tuple[int, int, float] | None:
+        """Give the rate limit status of the key that asks; None without a known key."""
         if not self.need_keys:
-            return self._unlimited.standing(self._clock())
+            return self._unlimited.rate_limit_status(self._clock())
         try:
             allowance = self._allowances.get(self._key(request).prefix)
         except Problem:
             return None
-        return None if allowance is None else allowance.standing(self._clock())
+        return None if allowance is None else allowance.rate_limit_status(self._clock())
 
     def operator(self, request: web.Request) -> Operator:
-        """Tell which operator asks. Raises Problem; for all others there is nothing at the path."""
+        """Give the operator that asks. Raises Problem; for all others the path does not exist."""
         if not self.need_keys:
             return Operator(via=Via.HTTP)
         try:
@@ -147,7 +137,7 @@ class Callers:
         return Operator(key.prefix, via=Via.HTTP)
 
     def key_of(self, request: web.Request) -> str | None:
-        """Tell which key asks, None where none is needed. Raises Problem."""
+        """Give the prefix of the key that asks; None where no key is needed. Raises Problem."""
         return self._key(request).prefix if self.need_keys else None
 
     def insist(self, request: web.Request) -> None:

@@ -12,10 +12,7 @@ from aiohttp import web
 from msgspec import Meta
 
 from service.api.callers import Callers
-from service.api.operations import answer
-from service.api.problems import Problem
-from service.api.reading import parameters_of, read_body, read_query
-from service.api.routes import About, Route
+from service.api.exchange import About, Problem, Route, answer, parameters_of, read_body, read_query
 from service.client.catalogue import Catalogue
 from service.client.dead import shown
 from service.client.keys import Scope

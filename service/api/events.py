@@ -12,13 +12,21 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
+from service.api.exchange import (
+    FLAG,
+    REQUEST_ID,
+    About,
+    Parameter,
+    Problem,
+    Route,
+    come_later,
+    finish,
+    flag,
+)
 from service.api.operations import OperationRoutes, Output, own_id
-from service.api.problems import REQUEST_ID, RETRY_SECONDS, Problem, finish
-from service.api.requests import FLAG, flag
-from service.api.routes import About, Parameter, Route
 from service.client.keys import Scope
-from service.client.known import Known
 from service.client.listeners import EventId, EventIds, Kind, Listener, Told
+from service.client.operation_view import OperationView
 from service.client.operations import Operations, Place
 from tracking.account import Account, account_and_id
 from tracking.errors import StoreError
@@ -92,7 +100,7 @@ class EventRoutes:
         return [Route("GET", "/v1/events", self.listen, about)]
 
     async def listen(self, request: web.Request) -> web.StreamResponse:
-        """Tell of ends until the client goes. Raises Problem, StoreError before it begins."""
+        """Stream ends until the client goes. Raises Problem, StoreError before it begins."""
         account = self._held.callers.account(request, Scope.READ)
         only, progress = _only(request, account), flag(request, "progress")
         if progress and not only:
@@ -105,8 +113,7 @@ class EventRoutes:
         with self._held.holding(request):
             if progress and not self._operations.progress.take(listener, whose):
                 why = "clients watch the progress of too many operations: ask without it, or later"
-                later = {"Retry-After": str(RETRY_SECONDS)}
-                raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later)
+                raise come_later(why)
             try:
                 ids = await self._operations.listeners.ids()
                 return await self._tell(request, listener, ids, progress=progress)
@@ -173,7 +180,7 @@ def _id(at: EventId | None, ids: EventIds) -> bytes:
     return b"" if at is None else f"id: {ids.sealed(at)}\n".encode()
 
 
-def _told(told: Told, known: Known) -> EndedOperation | OperationProgress:
+def _told(told: Told, known: OperationView) -> EndedOperation | OperationProgress:
     members, identity = known.members, account_and_id(known.id)[1]
     if told.kind is Kind.ENDED:
         return EndedOperation(

@@ -11,10 +11,7 @@ from aiohttp import web
 from msgspec import Meta
 
 from service.api.callers import Callers
-from service.api.operations import answer
-from service.api.problems import Problem
-from service.api.reading import parameters_of, read_body, read_query
-from service.api.routes import About, Route
+from service.api.exchange import About, Problem, Route, answer, parameters_of, read_body, read_query
 from service.client.catalogue import Catalogue
 from service.client.keys import Scope
 from service.client.limits import SETTABLE
@@ -201,14 +198,14 @@ class LineRoutes:
         ]
 
     async def lines(self, request: web.Request) -> web.Response:
-        """Tell of all lines. Raises Problem, StoreError."""
+        """Show all lines. Raises Problem, StoreError."""
         self._callers.operator(request)
         found = await self._operators.lines(self._catalogue.slugs)
         told = [cast("LineNow", line_members(each)) for each in found.told]
         return answer(AllLines(told, list(found.worries)))
 
     async def line(self, request: web.Request) -> web.Response:
-        """Tell of one line. Raises Problem, StoreError."""
+        """Show one line. Raises Problem, StoreError."""
         self._callers.operator(request)
         try:
             found = await self._operators.line(request.match_info["slug"], self._catalogue)
@@ -230,7 +227,7 @@ class LineRoutes:
         return answer(WasPaused(slug, ended.by_hand, ended.why))
 
     async def limits(self, request: web.Request) -> web.Response:
-        """Tell what a courier's limits are. Raises Problem, StoreError."""
+        """Show a courier's limits. Raises Problem, StoreError."""
         who, slug = self._callers.operator(request), self._courier(request)
         return answer(limits_members(await self._operators.limits(who, slug)))
 
@@ -247,7 +244,7 @@ class LineRoutes:
         return answer(limits_members(await self._operators.limits(who, slug, wishes)))
 
     async def stats(self, request: web.Request) -> web.Response:
-        """Tell what happened lately. Raises Problem, StoreError."""
+        """Show statistics. Raises Problem, StoreError."""
         self._callers.operator(request)
         wanted = read_query(request, Lately)
         try:

@@ -11,24 +11,21 @@ from aiohttp import web
 from msgspec import Meta
 
 from service.api.callers import Callers
-from service.api.operations import answer
-from service.api.problems import Problem
-from service.api.reading import parameters_of, read_body, read_query
-from service.api.routes import About, Route
+from service.api.exchange import About, Problem, Route, answer, parameters_of, read_body, read_query
 from service.client.keys import Scope
 from service.client.links import (
     APART_SECONDS,
     LINKS_MOST,
-    BadLink,
     Link,
     Links,
     TooManyLinks,
     UnknownLink,
     UsedJustNow,
 )
-from service.client.posted import PostedLink
+from service.client.put import PostedLink
 from service.config.schema import Http
 from tracking.account import account_and_id
+from tracking.errors import MalformedJob
 
 # What holds a secret is kept nowhere on its way, and told to no other site.
 _SECRET = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
@@ -108,7 +105,7 @@ class LinkRoutes:
         kept = {name: value for name, value in members.items() if value is not None}
         try:
             made, secret = await self._links.add(account, kept, title)
-        except BadLink as error:
+        except MalformedJob as error:
             raise _refused(error, HTTPStatus.UNPROCESSABLE_ENTITY) from error
         except TooManyLinks as error:
             why = f"there are {LINKS_MOST} links already: revoke those that nobody needs"
@@ -146,7 +143,7 @@ class LinkRoutes:
             why = "this link was used just now: it starts one check a second at most"
             later = {"Retry-After": f"{APART_SECONDS}"}
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, later) from error
-        except BadLink as error:
+        except MalformedJob as error:
             raise _refused(error, HTTPStatus.CONFLICT) from error
         identity = account_and_id(started.put.id)[1]
         url = self._url(request, f"/v1/operations/{identity}")
@@ -162,8 +159,8 @@ def _listed(link: Link) -> ListedLink:
     return ListedLink(link.id, link.slug, link.number, link.title, link.made_at, link.started_at)
 
 
-def _refused(error: BadLink, status: HTTPStatus) -> Problem:
-    return Problem(status, error.refusal.detail, reason=error.refusal.reason)
+def _refused(error: MalformedJob, status: HTTPStatus) -> Problem:
+    return Problem(status, error.detail, reason=error.reason)
 
 
 _ADD = About(
@@ -179,12 +176,7 @@ _LIST = About(
     {200: ListedLinks},
     parameters=parameters_of(Listing),
 )
-_REVOKE = About(
-    "Revoke a secret link.",
-    Scope.INGEST,
-    {204: None},
-    refusals=(404,),
-)
+_REVOKE = About("Revoke a secret link.", Scope.INGEST, {204: None}, refusals=(404,))
 _START = About(
     "Start the check of a secret link; no key is asked for.",
     None,

@@ -1,10 +1,17 @@
-"""`/openapi.json`: every route in OpenAPI 3.1, out of the types that read and write its bodies."""
+"""`/openapi.json`: every route in OpenAPI 3.1, out of the types that read and write its bodies.
+
+`/docs` shows it with Swagger UI, which a package brings: no other host is asked for anything.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from http import HTTPStatus
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -12,9 +19,7 @@ from aiohttp import web
 from msgspec import Meta
 
 from service import VERSION
-from service.api.page import HEADERS, page
-from service.api.problems import PROBLEM
-from service.api.routes import JSON, About, Parameter, Route
+from service.api.exchange import JSON, PROBLEM, About, Parameter, Route
 
 Document = dict[str, Any]
 HTML = "text/html"
@@ -68,25 +73,78 @@ class ProblemDetails(msgspec.Struct):
     reason: Annotated[str | None, Meta(description="the same as one word, for programs")] = None
 
 
+TITLE = "Courier tracking worker"
+
+PAGE = f"""\
+<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{escape(TITLE)}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,"><link rel="stylesheet" href="docs/swagger_style.css">
+<script src="docs/swagger_bundle.js" defer></script><script src="docs/start.js" defer></script>
+</head><body><main id="docs"></main></body></html>
+"""
+
+START = b'SwaggerUIBundle({url: "openapi.json", dom_id: "#docs", validatorUrl: null})'
+"""A script of its own, because no page here may run one that stands in it. The validator is a host
+elsewhere."""
+
+PAGE_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+}
+
+SWAGGER_UI: Mapping[str, str] = {
+    "swagger_bundle.js": "text/javascript",
+    "swagger_style.css": "text/css",
+}
+"""The files of the package `offapi` that the page loads, and their types."""
+
+
 def with_document(routes: Sequence[Route]) -> list[Route]:
     """Add the routes that serve the document of these routes, and of themselves."""
 
     async def serve(_: web.Request) -> web.Response:
         return web.Response(body=written, content_type=JSON)
 
-    async def show(_: web.Request) -> web.Response:
-        return web.Response(text=shown, content_type=HTML, headers=HEADERS)
-
     about = About("Describe every route, in OpenAPI 3.1.", None, {200: dict[str, Any]})
     readable = About("Describe every route, for people.", None, {200: str}, gives=(HTML,))
+    part = About(
+        "Give a file of the page for people.",
+        None,
+        {200: str},
+        (404,),
+        gives=tuple(SWAGGER_UI.values()),
+    )
     every = [
         *routes,
         Route("GET", "/openapi.json", serve, about),
-        Route("GET", "/docs", show, readable),
+        Route("GET", "/docs", _show, readable),
+        Route("GET", "/docs/{file}", _give_file, part),
     ]
-    found = document(every)
-    written, shown = msgspec.json.encode(found), page(found)
+    written = msgspec.json.encode(document(every))
     return every
+
+
+async def _show(_: web.Request) -> web.Response:
+    return web.Response(text=PAGE, content_type=HTML, headers=PAGE_HEADERS)
+
+
+async def _give_file(request: web.Request) -> web.Response:
+    name = request.match_info["file"]
+    if name == "start.js":
+        return web.Response(body=START, content_type="text/javascript")
+    if name not in SWAGGER_UI:
+        raise web.HTTPNotFound
+    # Not imported: the package would make pages of all that it brings, 9 MB of it.
+    spec = find_spec("offapi")
+    assert spec is not None  # noqa: S101 - it is installed with the rest
+    [folder] = spec.submodule_search_locations or [""]
+    body = await asyncio.to_thread((Path(folder) / name).read_bytes)
+    headers = {"Cache-Control": "max-age=3600"}
+    return web.Response(body=body, content_type=SWAGGER_UI[name], headers=headers)
 
 
 def document(routes: Iterable[Route]) -> Document:
@@ -99,11 +157,7 @@ def document(routes: Iterable[Route]) -> Document:
             paths.setdefault(route.path, {})[route.method.lower()] = described
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "Courier tracking worker",
-            "version": VERSION,
-            "description": DESCRIPTION,
-        },
+        "info": {"title": TITLE, "version": VERSION, "description": DESCRIPTION},
         "paths": paths,
         "components": {
             "schemas": components.schemas,

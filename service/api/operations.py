@@ -14,12 +14,22 @@ from aiohttp import web
 from msgspec import UNSET, Meta, UnsetType
 
 from service.api.callers import Callers
-from service.api.problems import RETRY_SECONDS, Problem
-from service.api.requests import FLAG, Taken, flag
-from service.api.routes import About, Parameter, Route
+from service.api.exchange import (
+    FLAG,
+    RETRY_SECONDS,
+    About,
+    Parameter,
+    Problem,
+    Route,
+    answer,
+    come_later,
+    flag,
+    seconds_of,
+)
+from service.api.requests import Taken
 from service.client.door import Door
 from service.client.keys import Scope
-from service.client.operations import Known, NotCancelled, Operations, Place
+from service.client.operations import NotCancelled, Operations, OperationView, Place
 from service.client.resend import NotEnded, ended_one, renewed
 from tracking.account import Account, account_and_id, operation_id
 from tracking.operation import State
@@ -128,7 +138,7 @@ class OperationRoutes:
         ]
 
     async def look(self, request: web.Request) -> web.Response:
-        """Tell where it stands; with `wait`, once it has ended. Raises Problem, StoreError."""
+        """Show an operation; with `wait`, once it has ended. Raises Problem, StoreError."""
         identity = self._identity(request, Scope.READ)
         seconds = seconds_of(request, "wait", WAIT_MOST)
         marks = flag(request, "mark_replied") and request.method != "HEAD"
@@ -140,7 +150,9 @@ class OperationRoutes:
             raise not_known(await self._operations.stored.dead(identity))
         return answer(told(await self._operations.note_reply(found) if marks else found))
 
-    async def end_of(self, identity: str, seconds: float, request: web.Request) -> Known | None:
+    async def end_of(
+        self, identity: str, seconds: float, request: web.Request
+    ) -> OperationView | None:
         """Hold the reply to a request until an operation ends. Raises Problem, StoreError."""
         with self.holding(request):
             gone = functools.partial(_gone, request)
@@ -191,14 +203,15 @@ class OperationRoutes:
 
         One key has no more of them than are still free, so another key always finds some.
         """
-        key, later = self.callers.key_of(request), {"Retry-After": str(RETRY_SECONDS)}
+        key = self.callers.key_of(request)
         held, own = self._held.total(), self._held[key]
         free = self._operations.held_most - held
         if free <= 0:
             why = f"{held} replies are held: ask without `wait`, or later"
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later)
+            raise come_later(why)
         if key is not None and own >= free:
             why = f"{own} replies are held for the key {key}, and {free} are left for all others"
+            later = {"Retry-After": str(RETRY_SECONDS)}
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, later)
         self._held[key] += 1
         try:
@@ -230,7 +243,7 @@ def own_id(identity: str, account: Account) -> str:
     return known
 
 
-def known(found: Known | None) -> Known:
+def known(found: OperationView | None) -> OperationView:
     """Insist that there is one. Raises Problem."""
     if found is None:
         raise unknown()
@@ -253,19 +266,8 @@ def unknown() -> Problem:
     )
 
 
-def seconds_of(request: web.Request, name: str, most: float) -> float | None:
-    """Read a number of seconds of the query; None without one. Raises Problem."""
-    text = request.query.get(name) if request.query_string else None
-    if text is None:
-        return None
-    with contextlib.suppress(ValueError):
-        if 0 <= (seconds := float(text)) <= most:
-            return seconds
-    raise Problem(HTTPStatus.BAD_REQUEST, f"{name} is a number of seconds from 0 to {most:g}")
-
-
-def told(operation: Known) -> Operation:
-    """Tell of an operation."""
+def told(operation: OperationView) -> Operation:
+    """Make the answer about an operation."""
     members = operation.members
     repeated = members.get("resend_of")
     return Operation(
@@ -283,12 +285,6 @@ def told(operation: Known) -> Operation:
     )
 
 
-def answer(value: object, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
-    """Write JSON."""
-    body = msgspec.json.encode(value)
-    return web.Response(status=status, body=body, content_type="application/json")
-
-
 def _gone(request: web.Request) -> bool:
-    """Tell whether nobody will read the reply: aiohttp lets a handler go on without its client."""
+    """Whether nobody will read the reply: aiohttp lets a handler go on without its client."""
     return request.transport is None

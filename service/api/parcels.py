@@ -1,38 +1,103 @@
-"""`/v1/parcels/{slug}/{number}`: what is stored, asked again where it is too old; its history."""
+"""`/v1/parcels/{slug}/{number}`: what is stored, asked again where it is too old; its history.
+
+The documents leave as they are stored (docs/interface.md §3); `Parcel` describes them.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+from datetime import datetime
 from http import HTTPStatus
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from service.api.operations import (
-    WAIT,
-    WAIT_MOST,
-    Operation,
-    OperationRoutes,
-    answer,
-    seconds_of,
-    told,
-)
-from service.api.problems import Problem
-from service.api.routes import About, Parameter, Route
-from service.api.stored_parcel import Parcel
+from service.api.exchange import About, Parameter, Problem, Route, answer, seconds_of
+from service.api.operations import WAIT, WAIT_MOST, Operation, OperationRoutes, told
 from service.client.catalogue import Catalogue
 from service.client.door import Door
 from service.client.keys import Scope
-from service.client.operations import Known, Operations, queued
-from service.client.posted import KnownIds, sendables_of
-from service.client.put import Sendable
+from service.client.operations import Operations, OperationView, queued
+from service.client.put import Sendable, job_of
 from service.client.stored import fields_in, shown
 from tracking.account import Account, account_and_id
+from tracking.checkpoint import Tag
 from tracking.errors import MalformedJob
 from tracking.operation import State
 from tracking.request import Number, Slug
+
+Instant = Annotated[datetime, Meta(tz=True)]
+
+
+class StoredCheckpoint(TypedDict):
+    """One scan of a parcel; null is what the courier does not say."""
+
+    checkpoint_time: Annotated[str, Meta(description="the courier's local text, ISO 8601")]
+    checkpoint_offset: Annotated[str | None, Meta(description="of that time, as in `+02:00`")]
+    checkpoint_utc: Instant | None
+    message: str
+    country_name: str | None
+    country_iso3: str | None
+    city: str | None
+    state: str | None
+    postal_code: str | None
+    location: str | None
+    tag: Tag
+    subtag: str
+    raw_tag: Annotated[str | None, Meta(description="the courier's own code")]
+
+
+class StoredError(TypedDict):
+    """How the last operation failed; the next good answer clears it."""
+
+    code: str
+    message: str
+    at: Instant
+
+
+class StoredAttempt(TypedDict):
+    """A call to the courier."""
+
+    at: Instant
+    outcome: str
+    http_status: int | None
+    ms: float
+
+
+class Parcel(TypedDict):
+    """What is stored about a parcel. A document of an older version lacks what came later."""
+
+    _id: str
+    slug: str
+    tracking_number: str
+    tag: Tag
+    subtag: str
+    delivered: bool
+    active: Annotated[bool, Meta(description="whether it is checked again by itself")]
+    checkpoints: Annotated[list[StoredCheckpoint], Meta(description="oldest first")]
+    expected_delivery: Annotated[str | None, Meta(description="the courier's text")]
+    delivered_at: Annotated[str | None, Meta(description="the courier's text")]
+    delivered_at_utc: Instant | None
+    signed_by: str | None
+    origin: str | None
+    destination: str | None
+    proof_of_delivery: NotRequired[Annotated[str | None, Meta(description="a web address")]]
+    weight_grams: NotRequired[int | None]
+    service: NotRequired[Annotated[str | None, Meta(description="the courier's product")]]
+    reference: NotRequired[Annotated[str | None, Meta(description="the sender's own")]]
+    sub_parcels: NotRequired[
+        Annotated[list[str], Meta(description="numbers of the other parcels of the consignment")]
+    ]
+    error: StoredError | None
+    attempts: Annotated[list[StoredAttempt], Meta(description="the last calls, oldest first")]
+    tracked_count: int
+    created_at: Instant
+    updated_at: Annotated[Instant, Meta(description="when the courier said something new")]
+    last_checked_at: Instant | None
+    next_check_at: Instant | None
+
 
 AGE_MOST = 31_536_000.0
 """Seconds: a year."""
@@ -97,7 +162,7 @@ class ParcelRoutes:
         return answer(History([told(each) for each in found]))
 
     async def look(self, request: web.Request) -> web.Response:
-        """Tell what is stored, once it is young enough. Raises Problem, StoreError."""
+        """Show what is stored, once it is young enough. Raises Problem, StoreError."""
         account = self._held.callers.account(request, Scope.READ)
         age, seconds = (
             seconds_of(request, "max_age", AGE_MOST),
@@ -131,14 +196,13 @@ class ParcelRoutes:
     ) -> Sendable:
         self._held.callers.account(request, Scope.INGEST)
         traced = request.headers.get("traceparent")
-        good, refused = sendables_of(
-            [payload | fields_in(document)], self._catalogue, KnownIds(), traced, account
-        )
-        if refused:
-            why = refused[0]
-            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, why.detail, reason=why.reason)
-        await self._door.take(good)
-        return good[0]
+        try:
+            put = job_of(payload | fields_in(document), self._catalogue, account, traced)
+        except MalformedJob as error:
+            why = error.detail
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, why, reason=error.reason) from error
+        await self._door.take([put])
+        return put
 
     def _parcel(self, request: web.Request) -> tuple[Slug, Number]:
         named = request.match_info
@@ -164,7 +228,9 @@ def _shown(document: dict[str, Any]) -> Parcel:
     return cast("Parcel", shown(document))
 
 
-def _asked(put: Sendable, known: Known | None, document: dict[str, Any] | None) -> web.Response:
+def _asked(
+    put: Sendable, known: OperationView | None, document: dict[str, Any] | None
+) -> web.Response:
     identity = account_and_id(put.id)[1]
     said = Asked(told(known or queued(put)), _shown(document) if document else None)
     response = answer(said, HTTPStatus.ACCEPTED)
@@ -172,7 +238,7 @@ def _asked(put: Sendable, known: Known | None, document: dict[str, Any] | None) 
     return response
 
 
-def _unanswered(ended: Known, document: dict[str, Any] | None) -> Problem:
+def _unanswered(ended: OperationView, document: dict[str, Any] | None) -> Problem:
     output = ended.members["output"] or {}
     return Problem(
         HTTPStatus.BAD_GATEWAY,

@@ -6,27 +6,30 @@ import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from service.api.bodies import body_of, insist_on_json, json_of
 from service.api.callers import Callers
-from service.api.problems import RETRY_SECONDS, Problem
-from service.api.routes import JSON, About, Parameter, Route
+from service.api.exchange import (
+    FLAG,
+    JSON,
+    About,
+    Parameter,
+    Problem,
+    Route,
+    body_of,
+    come_later,
+    flag,
+    insist_on_json,
+    json_of,
+)
 from service.client.catalogue import Catalogue
 from service.client.door import Door
 from service.client.keys import Scope
-from service.client.posted import (
-    ID_REUSED,
-    KnownIds,
-    PostedRequest,
-    Refusal,
-    sendables_of,
-)
-from service.client.put import Sendable
+from service.client.put import ID_REUSED, PostedRequest, Refusal, SeenIds, Sendable, jobs_of_posted
 from tracking.account import Account, account_and_id, operation_id
 from tracking.errors import SpoolDown
 
@@ -42,8 +45,6 @@ NAMED_MOST = 100
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 _encode = msgspec.json.Encoder().encode
 _JSON = {"Content-Type": JSON}
-_YES, _NO = frozenset({"1", "true"}), frozenset({"", "0", "false"})
-FLAG = Literal["1", "0"]
 SKIP_BAD = Annotated[FLAG, Meta(description="leave out those that are wrong, and take the others")]
 IDEMPOTENCY_KEY = Annotated[str, Meta(description="the id of a single request")]
 
@@ -79,7 +80,7 @@ class Requests:
         self._door = door
         self._catalogue = catalogue
         self._callers = callers
-        self._known = KnownIds()
+        self._seen = SeenIds()
         self._in_hand = 0
 
     def routes(self) -> list[Route]:
@@ -114,7 +115,7 @@ class Requests:
                 spooled = await self._door.take(good)
             except SpoolDown as error:
                 raise _nowhere(good, error) from error
-        self._known.remember(good)
+        self._seen.remember(good)
         whose = operation_id(account, "")
         taken = [
             Taken(each.id.removeprefix(whose), each.slug, each.number, alone)
@@ -128,15 +129,14 @@ class Requests:
         self, request: web.Request, posted: Sequence[object], account: Account
     ) -> tuple[list[Sendable], list[Refusal]]:
         traced = request.headers.get("traceparent")
-        return sendables_of(posted, self._catalogue, self._known, traced, account)
+        return jobs_of_posted(posted, self._catalogue, self._seen, traced, account)
 
     @contextlib.contextmanager
     def _room(self, size: int) -> Iterator[None]:
         """Hold room for a body of so many bytes. Raises Problem."""
         if self._in_hand and self._in_hand + size > IN_HAND_MOST:
             why = f"{self._in_hand} bytes are in hand, {IN_HAND_MOST} at most: come again later"
-            later = {"Retry-After": str(RETRY_SECONDS)}
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, later)
+            raise come_later(why)
         self._in_hand += size
         try:
             yield
@@ -181,16 +181,6 @@ def _with_id(read: object, key: str) -> object:
     return read | {"id": name}
 
 
-def flag(request: web.Request, name: str) -> bool:
-    """Read a yes or no of the query; no without one. Raises Problem."""
-    if not request.query_string:
-        return False
-    value = request.query.get(name, "")
-    if value.lower() not in _YES | _NO:
-        raise Problem(HTTPStatus.BAD_REQUEST, f"{name} is 1 or 0")
-    return value.lower() in _YES
-
-
 def _refused(refused: Sequence[Refusal], *, many: bool) -> Problem:
     reused = all(each.reason == ID_REUSED for each in refused)
     status = HTTPStatus.CONFLICT if reused else HTTPStatus.UNPROCESSABLE_ENTITY
@@ -203,16 +193,7 @@ def _refused(refused: Sequence[Refusal], *, many: bool) -> Problem:
     return Problem(status, detail, index=first.index, reason=first.reason, errors=errors)
 
 
-def _own_id(each: Sendable) -> str:
-    """What its producer calls it."""
-    return account_and_id(each.id)[1]
-
-
 def _nowhere(good: Sequence[Sendable], error: SpoolDown) -> Problem:
     """Say that some requests are durable nowhere. With these ids they may be sent once more."""
-    return Problem(
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        f"nothing durable can be reached: {error.message}",
-        {"Retry-After": str(RETRY_SECONDS)},
-        ids=list(map(_own_id, good)),
-    )
+    why = f"nothing durable can be reached: {error.message}"
+    return come_later(why, ids=[account_and_id(each.id)[1] for each in good])

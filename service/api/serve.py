@@ -1,59 +1,40 @@
-"""The HTTP server: its routes, and its life until a signal."""
+"""The HTTP server: its life until a signal, and connections of clients that may be slow or many.
+
+What aiohttp.web has no bound for is bounded here: the time that a request's line and headers may
+take, and the number of connections. What it words itself is worded here as a problem.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import resource
 import signal
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 from aiohttp import web
-from msgspec import UNSET, Meta, UnsetType
+from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
+from aiohttp.web_protocol import RequestHandler
 
-from service.api.aftership.envelope import PREFIX, Envelope
-from service.api.aftership.routes import CourierRoutes
-from service.api.aftership.trackings import TrackingRoutes
+from service.api.application import application
 from service.api.callers import Callers
-from service.api.connection import IDLE_SECONDS, ClientConnection, Connections, refuse_expectations
-from service.api.dead import DeadRoutes
-from service.api.events import EventRoutes
-from service.api.figures import FigureRoutes
-from service.api.lines import LineRoutes
-from service.api.links import LinkRoutes
-from service.api.openapi import with_document
-from service.api.operations import OperationRoutes, answer
-from service.api.parcels import ParcelRoutes
-from service.api.problems import BODY_MOST, RETRY_SECONDS, Check, Problem, problems
-from service.api.requests import Requests
-from service.api.routes import About, Route
+from service.api.exchange import Problem, finish, name_of
 from service.client.catalogue import Catalogue
-from service.client.door import Door, open_door
+from service.client.door import open_door
 from service.client.keyring import Keyring
-from service.client.links import Links
-from service.client.operations import Operations, open_operations
-from service.client.shipments import Shipments
+from service.client.operations import open_operations
 from service.config.address import host_and_port, is_loopback
-from service.config.schema import Config, Http
+from service.config.schema import Config
 from service.observe.background import Background
 from service.observe.collector import calm_the_collector, give_large_blocks_back
 from service.observe.events import Event
-from service.observe.log import emit
+from service.observe.log import emit, emit_unexpected
 from tracking.errors import ResultsDown
 
 STOP_SECONDS = 15.0
 """How long requests that run may still take after SIGTERM: longer than a server is waited for."""
-
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
-
-
-_HOST = re.compile(r"[A-Za-z0-9._:%\[\]-]*")
-
-DEFAULT = Http()
 
 
 class NoKey(Exception):
@@ -98,10 +79,10 @@ async def until_stopped(config: Config, listen: str, beside: Path, *, door_alone
         closing.callback(server.close)
         await closing.enter_async_context(background.beside("spool", door.empty_spool))
         await closing.enter_async_context(background.beside("keys", keyring.keep_fresh))
-        standing = await door.standing()
+        health = await door.health()
         calm_the_collector()
         give_large_blocks_back()
-        emit(Event.DOOR_OPEN, server=listen, spooled=standing.spooled)
+        emit(Event.DOOR_OPEN, server=listen, spooled=health.spooled)
         await _either(stopped, background.unfit)
     emit(Event.DOOR_CLOSED, server=listen)
     return not background.unfit.is_set()
@@ -145,141 +126,6 @@ async def listening(runner: web.AppRunner, listen: str, most: int) -> asyncio.Se
     )
 
 
-def application(
-    door: Door,
-    catalogue: Catalogue,
-    callers: Callers,
-    http: Http = DEFAULT,
-    operations: Operations | None = None,
-) -> web.Application:
-    """Make the application, with all of its routes; without `operations` it is the door alone."""
-
-    async def readiness(request: web.Request) -> web.Response:
-        return await _ready(door, operations, known=callers.knows(request))
-
-    envelope = Envelope(callers)
-    elsewhere = {} if operations is None else {PREFIX: envelope.refused}
-    figures = FigureRoutes(door, operations, catalogue, callers)
-    answering = problems(_checking(http.hosts, callers), elsewhere, figures.note)
-    made = web.Application(middlewares=[answering], client_max_size=BODY_MOST)
-    routes = [
-        *Requests(door, catalogue, callers).routes(),
-        Route("GET", "/livez", _lives, _LIVENESS),
-        Route("GET", "/readyz", readiness, _READINESS),
-        *figures.routes(),
-    ]
-    if operations is not None:
-        asked = OperationRoutes(operations, door, callers)
-        routes += asked.routes() + ParcelRoutes(operations, asked, catalogue, door).routes()
-        shipments = Shipments(operations.stored, door, catalogue)
-        routes += TrackingRoutes(shipments, catalogue, callers, envelope).routes()
-        routes += CourierRoutes(catalogue, callers, envelope).routes()
-        routes += LineRoutes(operations.operators, catalogue, callers).routes()
-        routes += DeadRoutes(operations.operators, catalogue, callers).routes()
-        routes += EventRoutes(operations, asked).routes()
-        links = Links(operations.stored, door, catalogue)
-        routes += LinkRoutes(links, callers, http).routes()
-        made.on_shutdown.append(asked.release)
-    for method, path, handler, _ in with_document(routes):
-        # Monitors and proxies ask by HEAD: the same answer, of which aiohttp sends the head.
-        for verb in ("GET", "HEAD") if method == "GET" else (method,):
-            made.router.add_route(verb, path, handler, expect_handler=refuse_expectations)
-    return made
-
-
-def _checking(hosts: tuple[str, ...], callers: Callers) -> Check:
-    """Make what refuses a request whatever it asks for, and looks at its signature."""
-
-    async def check(request: web.Request) -> None:
-        coding = ",".join(request.headers.getall("Transfer-Encoding", ["chunked"]))
-        if coding.strip().lower() != "chunked":  # the parser takes the last one alone for all
-            why = "send the body chunked or whole, in no other coding"
-            raise Problem(HTTPStatus.NOT_IMPLEMENTED, why)
-        host = request.headers.get("Host", "")
-        if not _HOST.fullmatch(host):  # addresses of links begin with it
-            raise Problem(HTTPStatus.BAD_REQUEST, f"the header Host names no host: {host[:80]!r}")
-        if hosts or not callers.need_keys:
-            name = _name_of(host)
-            if name not in (hosts or LOOPBACK):
-                why = f"{name!r} is not served here: http.hosts lists the names that are"
-                raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why)
-        # Without keys a page of anybody's in a browser here could post what needs no body.
-        if callers.need_keys:
-            await callers.check_signature(request)
-            return
-        origin = request.headers.get("Origin")
-        if origin is not None and origin.partition("://")[2] != host:
-            why = f"a page of {origin!r} asks: without a key no other origin is served"
-            raise Problem(HTTPStatus.FORBIDDEN, why)
-        if _of_another_page(request):
-            why = "a page of another origin asks: without a key none is served"
-            raise Problem(HTTPStatus.FORBIDDEN, why)
-
-    return check
-
-
-def _of_another_page(request: web.Request) -> bool:
-    """Tell whether a page of another origin asks; for an image, say, browsers name no Origin.
-
-    A link that somebody clicks is theirs to follow, but below /v1/ a GET may put a request.
-    """
-    if request.headers.get("Sec-Fetch-Site", "none") in {"none", "same-origin"}:
-        return False
-    clicked = request.headers.get("Sec-Fetch-Mode") == "navigate"
-    return not clicked or request.path.startswith("/v1/")
-
-
-def _name_of(host: str) -> str:
-    """Take the port off a Host header."""
-    name, colon, port = host.rpartition(":")
-    return (name if colon and port.isdecimal() else host).lower().rstrip(".")
-
-
-class Liveness(msgspec.Struct):
-    """That the process serves."""
-
-    alive: bool
-
-
-class Readiness(msgspec.Struct):
-    """That a request which comes now would be taken; the rest for those who have a key."""
-
-    ready: bool
-    tubes: Annotated[str | UnsetType, Meta(description="why no beanstalkd takes requests")] = UNSET
-    spool: Annotated[str | UnsetType, Meta(description="why the spool takes none")] = UNSET
-    spooled: Annotated[int | UnsetType | None, Meta(description="requests in the spool")] = UNSET
-    redis: Annotated[str | UnsetType, Meta(description="why no operation can be asked for")] = UNSET
-
-
-_LIVENESS = About("Answer as long as the process serves.", None, {200: Liveness})
-_READINESS = About("Tell whether a request that comes now would be taken.", None, {200: Readiness})
-
-
-async def _lives(_: web.Request) -> web.Response:
-    return answer(Liveness(alive=True))
-
-
-async def _ready(door: Door, operations: Operations | None, *, known: bool) -> web.Response:
-    """Tell whether a request that comes now would be taken; and how, where they are `known`.
-
-    Without Redis it is ready all the same: no other `api` could answer more.
-    """
-    standing = await door.standing()
-    said: dict[str, Any] = {}
-    if known:
-        said = {"tubes": standing.tubes, "spool": standing.spool, "spooled": standing.spooled}
-        if operations is not None:
-            said["redis"] = await operations.refusal()
-    if standing.ready:
-        return answer(Readiness(ready=True, **said))
-    raise Problem(
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        "nothing durable can be reached",
-        {"Retry-After": str(RETRY_SECONDS)},
-        **said,
-    )
-
-
 def _on_signals() -> asyncio.Event:
     """The first signal stops in good order, another one at once."""
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -292,3 +138,129 @@ def _on_signals() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     return stopped
+
+
+HEADER_SECONDS = 10.0
+"""From the first byte of a request to the end of its headers."""
+
+IDLE_SECONDS = 75.0
+"""Without any request: longer than the 60 s for which nginx keeps a connection, so that it ends it
+and no request crosses its end."""
+
+LINE_MOST = 8_190
+"""Bytes of a path with its query."""
+
+FIELD_MOST = 8_192
+"""Bytes of a header: not as many as LINE_MOST, for the parser tells the two by their bounds."""
+
+HEADERS_MOST = 128
+
+
+class Connections:
+    """How many there are, and how many there may be."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.open = 0
+
+
+class ClientConnection(RequestHandler):
+    """One connection, for `loop.create_server`; made by `factory`."""
+
+    __slots__ = ("_all", "_refused", "_slow")
+
+    def __init__(self, server: web.Server, connections: Connections, **options: Any) -> None:
+        super().__init__(
+            server,
+            max_line_size=LINE_MOST,
+            max_field_size=FIELD_MOST,
+            max_headers=HEADERS_MOST,
+            **options,
+        )
+        self._all = connections
+        self._refused = False
+        self._slow: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin, or refuse; asyncio calls it."""
+        self._all.open += 1
+        if self._all.open > self._all.most and isinstance(transport, asyncio.Transport):
+            self._refused = True
+            transport.write(_full())
+            transport.close()
+        else:
+            super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """End; asyncio calls it."""
+        self._all.open -= 1
+        self._in_time()
+        if not self._refused:
+            super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read; asyncio calls it."""
+        if self._refused:
+            return
+        begun = self._request_count
+        super().data_received(data)
+        if self._request_count != begun:
+            self._in_time()
+        elif self._slow is None and self._current_request is None:
+            self._slow = self._loop.call_later(HEADER_SECONDS, self._too_late)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002 - aiohttp's
+    ) -> web.StreamResponse:
+        """Answer what is no HTTP, and end the connection."""
+        self.close()
+        if isinstance(exc, Exception) and not isinstance(exc, Problem | HttpProcessingError):
+            emit_unexpected(exc)
+        response = (
+            exc if isinstance(exc, Problem) else _problem(HTTPStatus(status), exc)
+        ).response()
+        finish(response, name_of(request))
+        return response
+
+    def _too_late(self) -> None:
+        self._slow = None
+        # Of a request whose headers are here, its body came before somebody took it up.
+        if self._current_request is None and not self._messages:
+            self.force_close()
+
+    def _in_time(self) -> None:
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
+
+
+def _problem(status: HTTPStatus, error: BaseException | None) -> Problem:
+    """Say what is wrong with what is no HTTP, or too much of it."""
+    match error:
+        case LineTooLong(args=(_, limit, *_)) if limit == LINE_MOST:
+            why = f"the path and its query are too long: send {LINE_MOST} bytes at most"
+            return Problem(HTTPStatus.REQUEST_URI_TOO_LONG, why)
+        case LineTooLong():
+            why = f"a header is too long: send {FIELD_MOST} bytes at most"
+            return Problem(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, why)
+        case BadHttpMessage(message=str(text)) if text.startswith("Too many headers"):
+            why = f"there are too many: send {HEADERS_MOST} headers at most"
+            return Problem(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, why)
+    if status is HTTPStatus.BAD_REQUEST:
+        return Problem(status, "this is no HTTP request")
+    return Problem(status, status.description)
+
+
+def _full() -> bytes:
+    """Write an answer without aiohttp, which does not hear of this connection."""
+    why = "there are as many connections as [http] connections allows"
+    problem = Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, {"Retry-After": "1"}).response()
+    finish(problem, name_of(None))
+    assert isinstance(problem.body, bytes)  # noqa: S101 - it is JSON
+    problem.headers.update({"Connection": "close", "Content-Length": f"{len(problem.body)}"})
+    head = "".join(f"{name}: {value}\r\n" for name, value in problem.headers.items())
+    return f"HTTP/1.1 503 Service Unavailable\r\n{head}\r\n".encode() + problem.body

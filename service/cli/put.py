@@ -87,7 +87,7 @@ def run_put(options: Options) -> int:
     config = settings.loaded(options).config
     _check(options)
     couriers = catalogue.Catalogue(config)
-    made = list(put.sendables(rows.read_rows(options), couriers))
+    made = list(put.jobs_of_rows(rows.read_rows(options), couriers))
     good = [each for each in made if isinstance(each, put.Sendable)]
     bad = [each for each in made if isinstance(each, put.Bad)]
     _complain(bad, skipped=options.skip_bad)

@@ -10,7 +10,7 @@ from pathlib import Path
 from service.cli import drawing, settings
 from service.cli.arguments import Exit, Options, Parser, UsageError, add_json
 from service.cli.output import note
-from service.client import catalogue, mirrored, producer, put, saved_lines
+from service.client import catalogue, mirrored, producer, put, spool
 from service.observe.redact import printable
 from tracking.errors import TubesDown
 
@@ -60,11 +60,11 @@ def run_recover(options: Options) -> int:
 def _found(names: Iterable[str], couriers: catalogue.Catalogue) -> Iterator[put.Sendable | put.Bad]:
     for name in names:
         if name == "-":
-            yield from saved_lines.saved_in(sys.stdin.buffer, "standard input", couriers)
+            yield from spool.saved_in(sys.stdin.buffer, "standard input", couriers)
             continue
         try:
             with Path(name).open("rb") as file:
-                yield from saved_lines.saved_in(file, name, couriers)
+                yield from spool.saved_in(file, name, couriers)
         except OSError as error:
             raise UsageError(f"{name}: {error.strerror}") from error
 

@@ -96,12 +96,12 @@ def remove_account(stores: Collections, name: Account) -> int:
 
 
 def may_be_removed(stores: Collections, name: Account) -> bool:
-    """Tell whether `remove_account` would do it, for who asks somebody first."""
+    """Whether `remove_account` would remove it: callers that ask a person first need to know."""
     return name != MAIN and _is_there(stores, name)
 
 
 def is_removed(stores: Collections, name: Account) -> bool:
-    """Tell whether an account was removed."""
+    """Whether an account was removed."""
     return bool(stores.accounts.find_one({"_id": name, "removed_at": {"$exists": True}}))
 
 
@@ -119,10 +119,7 @@ def accounts(stores: Collections) -> list[KeptAccount]:
 
 
 def add_key(
-    stores: Collections,
-    account: Account,
-    scopes: Sequence[Scope],
-    signing: Signing | None = None,
+    stores: Collections, account: Account, scopes: Sequence[Scope], signing: Signing | None = None
 ) -> MadeKey:
     """Make a key for an account. Raises NotDone."""
     target: Document = {"account": account, "scopes": [*map(str, scopes)]}

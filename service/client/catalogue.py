@@ -21,6 +21,7 @@ class Catalogue:
         self.registry = Registry(courier_settings(config).values())
         # A post may name one a thousand times. What is unknown is looked for each time.
         self._named = cache(self.registry.named)
+        self._required_fields = cache(lambda slug: self.registry.courier(slug).REQUIRED_FIELDS)
 
     @property
     def slugs(self) -> tuple[Slug, ...]:
@@ -49,7 +50,7 @@ class Catalogue:
 
     def required_fields(self, slug: Slug) -> tuple[str, ...]:
         """Name the fields that a request for this courier must carry."""
-        return self.registry.courier(slug).REQUIRED_FIELDS
+        return self._required_fields(slug)
 
     def missing_credentials(self, slug: Slug) -> tuple[str, ...]:
         """Name the keys of `[couriers.<slug>]` that are missing for it to be asked."""

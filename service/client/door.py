@@ -32,8 +32,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from service.client.put import Sendable
-from service.client.saved_lines import write_lines
-from service.client.spool import Spool, Spooled
+from service.client.spool import Spool, Spooled, write_lines
 from service.config.schema import Config
 from service.observe.events import Event
 from service.observe.log import emit
@@ -83,8 +82,8 @@ class _NotTaken:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What the door can do now: `tubes` and `spool` are "" where they take requests, else why not.
+class DoorHealth:
+    """The health of the door: `tubes` and `spool` are "" where they take requests, else why not.
 
     `spooled`: requests in the spool, None where it cannot be read.
     """
@@ -178,7 +177,7 @@ class Door:
                 emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def standing(self) -> Standing:
+    async def health(self) -> DoorHealth:
         """Ask the servers and the spool."""
         spool, spooled = "", None
         try:
@@ -187,7 +186,7 @@ class Door:
         except SpoolDown as error:
             emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
             spool = f"{error}"
-        return Standing(await self._servers.refusal(), spool, spooled)
+        return DoorHealth(await self._servers.refusal(), spool, spooled)
 
     async def close(self) -> None:
         """Close everything; what was posted must be answered by now."""

@@ -31,16 +31,16 @@ PATIENCE_SECONDS = 5.0
 
 
 async def figures_of_door(door: Door) -> dict[Key, float]:
-    """Tell whether a beanstalkd takes requests, and what is spooled; no count where that fails."""
-    standing = await door.standing()
-    figures: dict[Key, float] = {(TAKING.name,): not standing.tubes}
-    if standing.spooled is not None:
-        figures[SPOOLED.name,] = standing.spooled
+    """Measure the door: whether a beanstalkd takes requests, and how many are spooled if known."""
+    health = await door.health()
+    figures: dict[Key, float] = {(TAKING.name,): not health.tubes}
+    if health.spooled is not None:
+        figures[SPOOLED.name,] = health.spooled
     return figures
 
 
 async def figures_of_lines(snapshots: LineSnapshots, couriers: Sequence[Slug]) -> dict[Key, float]:
-    """Tell how the lines stand, as Redis knows it; while it is away, only that."""
+    """Measure the lines, as Redis knows them; while Redis is away, only that it is."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             lines = await snapshots.busy(map(courier_line, couriers))
@@ -54,7 +54,7 @@ async def figures_of_lines(snapshots: LineSnapshots, couriers: Sequence[Slug]) -
 
 
 def figures_of_violations(violations: Violations) -> dict[Key, float]:
-    """Tell how often limits were broken, since this process watches."""
+    """Count how often limits were broken, since this process watches."""
     return {(VIOLATIONS.name, *each): count for each, count in violations.counts.items()}
 
 

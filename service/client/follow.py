@@ -1,8 +1,9 @@
-"""What becomes of requests that were put: looked for until all have ended, or patience has."""
+"""What becomes of requests that were put: heard of until all have ended, or patience has."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
@@ -11,18 +12,21 @@ from typing import Any
 
 from limits.admin.snapshot import LineSnapshot
 from limits.admin.view import Place, View
-from service.client.connections import view_of
+from limits.ends import Read, hearing
+from service.client.connections import book_of, redis_of
 from service.client.look import looked_at
 from service.client.put import Sendable
 from service.client.stored import dead_of
 from service.config.schema import Config
+from service.observe.background import Background
 from tracking.errors import ResultsDown
 from tracking.line import courier_line
 from tracking.operation import ENDS, State, number_of
 from tracking.request import Number, Slug
 
-FIRST_SECONDS = 0.1
-PACE_CAP_SECONDS = 1.0
+PACE_SECONDS = 1.0
+"""How often requests are looked for that ended before anybody listened."""
+
 AT_ONCE = 200
 """Operations asked for per round: a million must not keep Redis busy with our curiosity."""
 
@@ -73,10 +77,22 @@ async def follow(
     """
     pending = {each.id: each for each in requests}
     began, put_at = time.monotonic(), dt.datetime.now(dt.UTC) - CLOCKS_DIFFER
-    look_at, pace = began + FIRST_LOOK_SECONDS, FIRST_SECONDS
-    async with view_of(config) as view:
+    look_at, heard, changed = began + FIRST_LOOK_SECONDS, set[str](), asyncio.Event()
+
+    def hear(read: Read) -> None:
+        heard.update(each.operation for each in read.ends if each.operation in pending)
+        if heard:
+            changed.set()
+
+    async with redis_of(config) as redis, hearing(redis, redis, Background().beside) as ends:
+        book = book_of(config)
+        view = View(redis, book.rules_of, book)
+        ends.listen(await ends.stream.newest(), hear)
         while True:
-            for identity, operation in (await _ended(view, pending)).items():
+            looked_for = [pending[each] for each in heard if each in pending]
+            heard.clear()
+            changed.clear()
+            for identity, operation in (await _ended(view, looked_for or pending.values())).items():
                 yield End(pending.pop(identity), operation)
             now = time.monotonic()
             left = began + patience - now
@@ -88,10 +104,15 @@ async def follow(
                 look_at = now + LOOK_SECONDS
             if not pending or left <= 0:
                 break
-            await asyncio.sleep(min(pace, left))
-            pace = min(PACE_CAP_SECONDS, pace * 1.5)
+            await _changed_within(changed, min(PACE_SECONDS, left))
         async for each in _left(view, pending.values()):
             yield each
+
+
+async def _changed_within(changed: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await changed.wait()
 
 
 async def _known(view: View, requests: Iterable[Sendable]) -> dict[str, dict[str, Any]]:
@@ -100,9 +121,9 @@ async def _known(view: View, requests: Iterable[Sendable]) -> dict[str, dict[str
     return await view.operations(list(about), about)
 
 
-async def _ended(view: View, pending: Mapping[str, Sendable]) -> dict[str, dict[str, Any]]:
+async def _ended(view: View, those: Iterable[Sendable]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    requests = list(pending.values())
+    requests = list(those)
     for begin in range(0, len(requests), AT_ONCE):
         share = await _known(view, requests[begin : begin + AT_ONCE])
         found |= {each: told for each, told in share.items() if told["status"] in ENDS}

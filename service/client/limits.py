@@ -79,7 +79,7 @@ def named_limits(words: Iterable[str]) -> list[str]:
 
 
 def members(found: CourierLimits) -> dict[str, object]:
-    """Tell of a courier's limits as JSON."""
+    """Make the JSON members of a courier's limits."""
     return {
         "slug": found.slug,
         "limits": dict(found.in_force),

@@ -34,8 +34,7 @@ from service.client.catalogue import Catalogue
 from service.client.connections import Collections
 from service.client.door import Door
 from service.client.keys import digest
-from service.client.posted import KnownIds, Refusal, sendables_of
-from service.client.put import Sendable
+from service.client.put import Sendable, job_of
 from service.client.stored import Stored
 from service.results.database import Document, in_thread
 from tracking.account import Account
@@ -57,14 +56,6 @@ class UsedJustNow(Exception):
 
 class TooManyLinks(Exception):
     """The account has LINKS_MOST already: it has to revoke some."""
-
-
-class BadLink(Exception):
-    """A request that no worker would take: `refusal` says why."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.detail)
-        self.refusal = refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +89,8 @@ class Links:
     async def add(
         self, account: Account, request: Mapping[str, Any], title: str | None
     ) -> tuple[Link, str]:
-        """Make one, and tell its secret, this once. Raises BadLink, TooManyLinks."""
-        parcel = self._sendable(account, request)
+        """Make one, and tell its secret, this once. Raises MalformedJob, TooManyLinks."""
+        parcel = job_of(request, self._catalogue, account)
         secret = secrets.token_hex(24)
         now = dt.datetime.now(dt.UTC)
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as MongoDB keeps it
@@ -128,21 +119,13 @@ class Links:
         return bool((await in_thread(self._stores.links.delete_one, wanted)).deleted_count)
 
     async def start(self, secret: str, traceparent: str | None) -> Started:
-        """Put its request. Raises UnknownLink, UsedJustNow, BadLink, SpoolDown."""
+        """Put its request. Raises UnknownLink, UsedJustNow, MalformedJob, SpoolDown."""
         found = await in_thread(_use, self._stores, digest(secret))
         identity = f"link-{found['_id']}.{secrets.token_hex(8)}"
         request = {**found["request"], "id": identity}
-        put = self._sendable(Account(found["account"]), request, traceparent)
+        put = job_of(request, self._catalogue, Account(found["account"]), traceparent)
         [spooled] = await self._door.take([put])
         return Started(put, spooled)
-
-    def _sendable(
-        self, account: Account, request: Mapping[str, Any], traceparent: str | None = None
-    ) -> Sendable:
-        good, refused = sendables_of([request], self._catalogue, KnownIds(), traceparent, account)
-        if refused:
-            raise BadLink(refused[0])
-        return good[0]
 
 
 def _insert(links: Collection[Document], document: Document) -> None:

@@ -41,21 +41,21 @@ __all__ = [
     "Look",
     "ParcelNow",
     "Place",
+    "RequestStatus",
     "RunningCall",
-    "Standing",
     "Tubes",
     "UnknownCode",
     "kept_by",
     "line_members",
-    "lines_of",
     "live_workers",
     "looked_at",
     "looking",
     "members",
     "operation_of",
+    "overview",
     "parcel_of",
     "running",
-    "standing_of",
+    "status_of",
     "stored_tracking",
     "unknown_codes",
     "with_archived",
@@ -99,8 +99,8 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """One request by its id. `operation` None: in the tube, forgotten, or never put.
+class RequestStatus:
+    """The status of one request. `operation` None: in the tube, forgotten, or never put.
 
     `seen` is its courier and `place` where it stands, while it waits; `nobody`: it is not known,
     and no worker lives. `dead` is the newest record of it, where nothing else tells of it.
@@ -141,7 +141,7 @@ async def running(config: Config) -> AsyncIterator[Callable[[], Awaitable[list[R
 
 async def _look(config: Config, view: View, known: Sequence[Slug], producer: Producer) -> Look:
     lines, workers, older, tubes, unknown = await asyncio.gather(
-        lines_of(view, known),
+        overview(view, known),
         view.workers(),
         older_workers(view.redis),
         asyncio.to_thread(lambda: list(producer.tubes())),
@@ -159,7 +159,7 @@ def older_than_this(workers: Iterable[str]) -> list[str]:
     ]
 
 
-async def lines_of(view: View, known: Sequence[Slug]) -> Lines:
+async def overview(view: View, known: Sequence[Slug]) -> Lines:
     """Look at all lines; `known` are all couriers. Raises LimitsDown."""
     configured = set(map(courier_line, known))
     views, memory = await asyncio.gather(view.lines(configured), view.memory())
@@ -223,9 +223,9 @@ def members(view: LineSnapshot) -> dict[str, Any]:
 
 
 def kept_by(place: Place | None, seen: LineSnapshot) -> LineSnapshot:
-    """Tell of a courier what keeps the request that stands there, if any does.
+    """Say what blocks this request, which may differ from what blocks its line.
 
-    That may be another thing than what binds the courier just now: a quota, for those far behind.
+    For those far behind that is a quota, say.
     """
     if place is None or place.state is not State.WAITING:
         return seen
@@ -254,32 +254,32 @@ async def parcel_of(config: Config, slug: Slug, number: Number) -> ParcelNow:
         return ParcelNow(place, seen[slug], operations)
 
 
-async def operation_of(config: Config, identity: str) -> Standing:
+async def operation_of(config: Config, identity: str) -> RequestStatus:
     """Find one request by its id: in Redis, then in the archive, then among the dead ones.
 
     Raises LimitsDown, ResultsDown.
     """
     async with view_of(config) as view:
-        standing = await standing_of(view, identity)
-    if standing.operation is not None:
-        return standing
+        status = await status_of(view, identity)
+    if status.operation is not None:
+        return status
     archived, dead = await asyncio.to_thread(kept_operation, config, identity)
     unknown = archived is None and dead is None
-    return Standing(archived, None, None, nobody=standing.nobody and unknown, dead=dead)
+    return RequestStatus(archived, None, None, nobody=status.nobody and unknown, dead=dead)
 
 
-async def standing_of(view: View, identity: str) -> Standing:
+async def status_of(view: View, identity: str) -> RequestStatus:
     """Find one request in Redis by its id, and its place where it waits. Raises LimitsDown."""
     operation = await view.operation(identity)
     if operation is None:
-        return Standing(None, None, None, not await view.workers())
+        return RequestStatus(None, None, None, not await view.workers())
     if operation["status"] != State.WAITING:
-        return Standing(operation, None, None, nobody=False)
+        return RequestStatus(operation, None, None, nobody=False)
     slug, _, number = operation["tracking"].partition(":")
     own = Number(number_of(number, identity))
     place = await view.place(courier_line(Slug(slug)), own, itself=True)
     seen = (await looked_at(view, [Slug(slug)]))[Slug(slug)]
-    return Standing(operation, place, seen, nobody=False)
+    return RequestStatus(operation, place, seen, nobody=False)
 
 
 async def live_workers(config: Config) -> list[LiveWorker] | None:

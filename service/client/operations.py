@@ -16,20 +16,20 @@ from limits.ends import Ends, hearing
 from limits.jobs import Queued
 from limits.server import RunInBackground
 from service.client.connections import book_of, redis_of
-from service.client.known import Known, known_ends, known_of, placed
-from service.client.listeners import Listeners, listening
+from service.client.listeners import Listeners, Progress, listening, watching
+from service.client.operation_view import OperationView, placed, view_of_members, views_of_ends
 from service.client.operators import Operators
-from service.client.progress import Progress, watching
 from service.client.put import Sendable
 from service.client.stored import Stored, open_stored
 from service.config.schema import Config
+from service.observe.log import emit_unexpected
 from service.results.connection import Batches
 from tracking.account import Account
 from tracking.errors import LimitsBroken, LimitsDown, TrackingError
 from tracking.operation import State
 from tracking.request import Number, Slug
 
-__all__ = ["Known", "NotCancelled", "Operations", "Place", "open_operations", "queued"]
+__all__ = ["NotCancelled", "OperationView", "Operations", "Place", "open_operations", "queued"]
 
 SPARE_PART = 10
 """Of the connections one in so many stays free of those that wait."""
@@ -66,15 +66,17 @@ class Operations:
         self._canceller = canceller
         self._reads: Batches[str, dict[str, Any] | None] = Batches(self._read)
 
-    async def find(self, identity: str) -> Known | None:
+    async def find(self, identity: str) -> OperationView | None:
         """Find one by its id. None: still in its tube, long over, or never put."""
         members = await self._reads.submit(identity) or await self.stored.operation(identity)
         if members is None:
             return None
-        found = known_of(identity, members)
+        found = view_of_members(identity, members)
         return await placed(self._view, found)
 
-    async def end_of(self, identity: str, seconds: float, gone: Callable[[], bool]) -> Known | None:
+    async def end_of(
+        self, identity: str, seconds: float, gone: Callable[[], bool]
+    ) -> OperationView | None:
         """Find it as it stands when it ends, or after so many seconds; it need not be known yet.
 
         A waiter who has `gone` is let go within seconds.
@@ -85,7 +87,7 @@ class Operations:
         await self._ends.ended(identity, seconds, gone)
         return await self.find(identity)
 
-    async def note_reply(self, known: Known) -> Known:
+    async def note_reply(self, known: OperationView) -> OperationView:
         """Note the time of the reply that tells its end; gives it with the first such time."""
         if not known.ended:
             return known
@@ -112,7 +114,7 @@ class Operations:
         self._ends.release()
         self.listeners.release()
 
-    async def cancel(self, known: Known) -> Cancelled:
+    async def cancel(self, known: OperationView) -> Cancelled:
         """Cancel it where it waits."""
         if known.slug is None or known.number is None:
             return Cancelled(kept=NotCancelled.ENDED, detail=known.members["status"])
@@ -120,24 +122,24 @@ class Operations:
 
     async def of_parcel(
         self, slug: Slug, number: Number, account: Account | None = None
-    ) -> list[Known]:
+    ) -> list[OperationView]:
         """List those of a parcel, the newest first, or only those of an account.
 
         Those that wait come first.
         """
         found = await self._view.operations_of(slug, number, account)
         listed = await self.stored.operations(slug, number, found, account)
-        return [Known(each["id"], slug, number, each) for each in listed]
+        return [OperationView(each["id"], slug, number, each) for each in listed]
 
     async def _read(self, ids: list[str]) -> Sequence[dict[str, Any] | TrackingError | None]:
         found = await self._view.operations(ids)
         return [found.get(each) for each in ids]
 
 
-def queued(put: Sendable) -> Known:
-    """Tell of a request that is durable, and of which no worker has said anything yet."""
+def queued(put: Sendable) -> OperationView:
+    """View a durable request of which no worker has said anything yet: it is QUEUED."""
     members = {"status": State.QUEUED.value, "startedAt": None, "finishedAt": None, "output": None}
-    return Known(put.id, put.slug, Number(put.number), members)
+    return OperationView(put.id, put.slug, Number(put.number), members)
 
 
 @asynccontextmanager
@@ -148,7 +150,7 @@ async def open_operations(config: Config, beside: RunInBackground) -> AsyncItera
     async with (
         redis_of(config) as redis,
         redis_of(config) as blocking,  # the reader of ends keeps a connection for itself
-        hearing(redis, beside) as ends,
+        hearing(redis, blocking, beside, emit_unexpected) as ends,
         aclosing(Queued(redis)) as queued,
         judging(redis, rules_of, beside, book) as violations,
         open_stored(config) as stored,
@@ -158,9 +160,9 @@ async def open_operations(config: Config, beside: RunInBackground) -> AsyncItera
         made.operators = Operators(config, view, stored.stores)
         made.standings, made.violations = LineSnapshots(redis, rules_of, book), violations
         made.held_most = config.http.connections - config.http.connections // SPARE_PART
-        read = functools.partial(known_ends, view, stored)
+        read = functools.partial(views_of_ends, view, stored)
         async with (
-            listening(blocking, read, beside) as made.listeners,
+            listening(ends, read, beside) as made.listeners,
             watching(view, beside) as made.progress,
         ):
             yield made

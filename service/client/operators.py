@@ -17,7 +17,7 @@ from service.client.catalogue import Catalogue
 from service.client.connections import Collections
 from service.client.dead import Document, Filter, delete_dead, find
 from service.client.limits import CourierLimits, Own, change, limits_of
-from service.client.look import Lines, lines_of
+from service.client.look import Lines, overview
 from service.client.pause import Resumed, pausing, resuming
 from service.client.producer import Producer
 from service.client.resend import NotResent, of_record, resend
@@ -62,7 +62,7 @@ class Operators:
 
     async def lines(self, known: Sequence[Slug]) -> Lines:
         """Look at all lines; `known` are all couriers."""
-        return await lines_of(self._view, known)
+        return await overview(self._view, known)
 
     async def line(self, named: str, couriers: Catalogue) -> LineSnapshot:
         """Look at one line, also at one that waits for a courier which is not configured any more.

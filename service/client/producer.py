@@ -61,7 +61,7 @@ class Producer:
         return [each for each in placed if each is not None]
 
     def serves(self, server: str) -> bool:
-        """Tell whether the configuration still knows this server."""
+        """Whether the configuration still knows this server."""
         return server in self._servers
 
     @contextmanager

@@ -66,9 +66,7 @@ def _keep(
 
 
 def _reading(
-    document: Document,
-    registry: Registry,
-    keep: Callable[[Document, Tracking], None] | None,
+    document: Document, registry: Registry, keep: Callable[[Document, Tracking], None] | None
 ) -> Reading:
     """Read one answer and store what it says; `keep` None changes nothing."""
     told = functools.partial(Reading, document["slug"], document["number"], document["at"])

@@ -11,7 +11,7 @@ import datetime as dt
 import re
 import secrets
 from collections.abc import Mapping
-from enum import Enum, auto
+from enum import IntEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +19,7 @@ import msgspec
 
 from service.client.catalogue import Catalogue, Sign
 from service.client.door import Door
-from service.client.posted import KnownIds, sendables_of
+from service.client.put import MissingField, job_of
 from service.client.stored import Stored
 from service.results import shipments as collection
 from service.results.database import Document, in_thread
@@ -28,7 +28,7 @@ from tracking.account import Account, account_and_id, operation_id
 from tracking.errors import MalformedJob, StoreError
 from tracking.request import Number, Slug
 
-__all__ = ["RETURNING", "Filters", "Position", "Reason", "Refused", "Shipments"]
+__all__ = ["RETURNING", "Code", "Filters", "Position", "ShipmentError", "Shipments"]
 
 RETRACKS_MOST = 3
 """AfterShip's bound."""
@@ -60,27 +60,37 @@ _DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?!\d)")
 _NOW = {"max_age": 0}
 
 
-class Reason(Enum):
-    """Why a shipment is not made or changed."""
+class Code(IntEnum):
+    """AfterShip's codes for why a shipment is not made or changed, or a request not read."""
 
-    EXISTS = auto()
-    ID_TAKEN = auto()
-    UNKNOWN = auto()
-    BAD_SLUG = auto()
-    BAD_NUMBER = auto()
-    BAD_VALUE = auto()
-    MISSING_FIELD = auto()
-    NO_COURIER = auto()
-    ACTIVE = auto()
-    RETRACKED = auto()
+    BAD_JSON = 4001
+    EXISTS = 4003
+    UNKNOWN = 4004
+    BAD_NUMBER = 4005
+    NO_NUMBER = 4007
+    BAD_VALUE = 4008
+    NO_VALUE = 4009
+    BAD_SLUG = 4010
+    MISSING_FIELD = 4011
+    BAD_COURIER = 4012
+    STILL_ACTIVE = 4013
+    BAD_ID = 4015
+    RETRACKED = 4016
 
 
-class Refused(Exception):
-    """What was asked cannot be; `other` is the id of the shipment that is there already."""
+_CODES = {
+    "bad_slug": Code.BAD_SLUG,
+    "unknown_slug": Code.BAD_SLUG,
+    "bad_number": Code.BAD_NUMBER,
+}
 
-    def __init__(self, reason: Reason, detail: str, other: str = "") -> None:
+
+class ShipmentError(Exception):
+    """A shipment cannot be made or changed; `other` is the id of the one that is there already."""
+
+    def __init__(self, code: Code, detail: str, other: str = "") -> None:
         super().__init__(detail)
-        self.reason = reason
+        self.code = code
         self.detail = detail
         self.other = other
 
@@ -99,7 +109,7 @@ class Shipments:
         self._prepared = False
 
     async def find(self, account: Account, identity: str) -> Document:
-        """Find one by its id. Raises Refused: UNKNOWN."""
+        """Find one by its id. Raises ShipmentError: UNKNOWN."""
         return await self._found({"_id": operation_id(account, identity), "account": account})
 
     async def page(
@@ -117,7 +127,7 @@ class Shipments:
     async def create(
         self, account: Account, named: Mapping[str, str], words: Document, traced: str | None
     ) -> Document:
-        """Make one, and have its parcel asked for; it is durable then. Raises Refused.
+        """Make one, and have its parcel asked for; it is durable then. Raises ShipmentError.
 
         `named` has the `number` as it was given, and perhaps `slug` and `id`.
         """
@@ -148,14 +158,14 @@ class Shipments:
         except Exists as error:
             if error.same_id:
                 why = f"The value of id is invalid: another tracking has or had the id {identity}."
-                raise Refused(Reason.ID_TAKEN, why) from error
+                raise ShipmentError(Code.BAD_ID, why) from error
             await self._insist_on_none(account, slug, number)
             why = "Tracking already exists, or was deleted just now: create it again."
-            raise Refused(Reason.EXISTS, why) from error
+            raise ShipmentError(Code.EXISTS, why) from error
         return await self.find(account, identity)
 
     async def update(self, account: Account, identity: str, slug: str, said: Document) -> Document:
-        """Change words of one, None for none; `slug` "" as it is. Raises Refused.
+        """Change words of one, None for none; `slug` "" as it is. Raises ShipmentError.
 
         What its courier is asked with changes by it: then it is asked again.
         """
@@ -180,7 +190,7 @@ class Shipments:
                 return await self.find(account, identity)
 
     async def delete(self, account: Account, identity: str) -> Document:
-        """Delete one; gives it as it was. Raises Refused: UNKNOWN."""
+        """Delete one; gives it as it was. Raises ShipmentError: UNKNOWN."""
         before = await self.find(account, identity)
         await self._change(before, collection.deletion(_now()))
         return before
@@ -188,7 +198,7 @@ class Shipments:
     async def complete(
         self, account: Account, identity: str, reason: str, event: str | None
     ) -> Document:
-        """Note that its parcel has ended, by a reason of ENDS. Raises Refused: UNKNOWN."""
+        """Note that its parcel has ended, by a reason of ENDS. Raises ShipmentError: UNKNOWN."""
         before, now = await self.find(account, identity), _now()
         tag, subtag = ENDS[reason]
         ended = {"reason": reason, "tag": tag, "subtag": subtag, "at": now, "event": event}
@@ -196,15 +206,15 @@ class Shipments:
         return await self.find(account, identity)
 
     async def retrack(self, account: Account, identity: str) -> Document:
-        """Have an ended one asked for again. Raises Refused: UNKNOWN, ACTIVE, RETRACKED."""
+        """Have an ended one asked for again. Raises ShipmentError: UNKNOWN, ACTIVE, RETRACKED."""
         while True:
             before = await self.find(account, identity)
             if before["completed"] is None and (before.get("stored") or {}).get("active", True):
                 why = "Retrack is not allowed. You can only retrack an inactive tracking."
-                raise Refused(Reason.ACTIVE, why)
+                raise ShipmentError(Code.STILL_ACTIVE, why)
             if before["retracks"] >= RETRACKS_MOST:
                 why = f"Retrack is not allowed. You can retrack a tracking {RETRACKS_MOST} times."
-                raise Refused(Reason.RETRACKED, why)
+                raise ShipmentError(Code.RETRACKED, why)
             at = _after(before)
             counted = {"$set": {"completed": None, "updated_at": at}, "$inc": {"retracks": 1}}
             if await self._change(before, counted, as_read=True):
@@ -212,7 +222,7 @@ class Shipments:
         parcel = before["slug"], before["number"]
         try:
             await self._ask(account, identity, parcel, fields_of(before["words"]) | _NOW)
-        except (Refused, StoreError):
+        except (ShipmentError, StoreError):
             await self._change(before, _uncounted(before, at))
             raise
         return await self.find(account, identity)
@@ -222,7 +232,7 @@ class Shipments:
             slug = named.get("slug") or self._likeliest(named["number"])
             return self._catalogue.parcel(slug, named["number"])
         except MalformedJob as error:
-            raise _refused(error.reason, error.detail) from error
+            raise _shipment_error(error) from error
 
     def _likeliest(self, number: str) -> str:
         found = self._catalogue.candidates(number)
@@ -230,14 +240,14 @@ class Shipments:
             return found[0].slug
         why = f"it {found[0].meaning}" if found else "no courier's numbers look like this"
         detail = f"The courier of {number[:100]} cannot be detected: {why}. Name its slug."
-        raise Refused(Reason.NO_COURIER, detail)
+        raise ShipmentError(Code.BAD_COURIER, detail)
 
     async def _insist_on_none(self, account: Account, slug: Slug, number: Number) -> None:
         wanted = {"account": account, "parcel": f"{slug}:{number}", "deleted": False}
         found = await in_thread(self._shipments.find_one, wanted, {"_id": 1})
         if found:
             other = found["_id"].rpartition("/")[2]
-            raise Refused(Reason.EXISTS, f"Tracking already exists: its id is {other}.", other)
+            raise ShipmentError(Code.EXISTS, f"Tracking already exists: its id is {other}.", other)
 
     async def _ask(
         self,
@@ -247,33 +257,34 @@ class Shipments:
         more: Mapping[str, Any],
         traced: str | None = None,
     ) -> None:
-        """Put a request; it is durable then. Raises Refused, SpoolDown."""
+        """Put a request; it is durable then. Raises ShipmentError, SpoolDown."""
         name = account_and_id(asked_as(operation_id(account, identity)))[1] + secrets.token_hex(4)
         payload = {"slug": parcel[0], "number": parcel[1], "id": name, **more}
-        good, refused = sendables_of([payload], self._catalogue, KnownIds(), traced, account)
-        if refused:
-            raise _refused(refused[0].reason, refused[0].detail)
-        await self._door.take(good)
+        try:
+            put = job_of(payload, self._catalogue, account, traced)
+        except MalformedJob as error:
+            raise _shipment_error(error) from error
+        await self._door.take([put])
 
     async def _found(self, wanted: Document) -> Document:
         found: Document | None = await in_thread(collection.find, self._stores, wanted)
         if found is None:
-            raise Refused(Reason.UNKNOWN, "Tracking does not exist.")
+            raise ShipmentError(Code.UNKNOWN, "Tracking does not exist.")
         return found
 
     async def _change(
         self, before: Document, made: Document | list[Document], *, as_read: bool = False
     ) -> bool:
-        """Change one; `as_read`: false where somebody else has changed it since. Raises Refused."""
+        """Change one; `as_read`: false where it was changed meanwhile. Raises ShipmentError."""
         same = ("_id", "retracks", "updated_at") if as_read else ("_id",)
         wanted = {name: before[name] for name in same}
         try:
             done: bool = await in_thread(collection.change, self._shipments, wanted, made)
         except Exists as error:
             why = "Tracking already exists: another one of yours has this slug and number."
-            raise Refused(Reason.EXISTS, why) from error
+            raise ShipmentError(Code.EXISTS, why) from error
         if not (done or as_read):
-            raise Refused(Reason.UNKNOWN, "Tracking does not exist.")
+            raise ShipmentError(Code.UNKNOWN, "Tracking does not exist.")
         return done
 
 
@@ -287,26 +298,22 @@ def _uncounted(before: Document, at: dt.datetime) -> list[Document]:
 def _insist_on_brevity(words: Document) -> None:
     if len(msgspec.json.encode(words)) > WORDS_MOST:
         why = f"The values of a tracking are invalid: say {WORDS_MOST} bytes of JSON at most."
-        raise Refused(Reason.BAD_VALUE, why)
+        raise ShipmentError(Code.BAD_VALUE, why)
 
 
-def _refused(reason: str, detail: str) -> Refused:
+def _shipment_error(error: MalformedJob) -> ShipmentError:
     """Say why a request for its parcel would not be taken."""
-    if reason == "missing_field":
-        name = next((each for each in AFTERSHIP_NAMES if f"`{each}`" in detail), "")
-        named = f": {AFTERSHIP_NAMES[name]}" if name else ""
-        why = f"Missing the required field for this courier. Besides tracking_number, also{named}."
-        return Refused(Reason.MISSING_FIELD, why)
-    reasons = {
-        "bad_slug": Reason.BAD_SLUG,
-        "unknown_slug": Reason.BAD_SLUG,
-        "bad_number": Reason.BAD_NUMBER,
-    }
-    return Refused(reasons.get(reason, Reason.BAD_VALUE), detail)
+    if isinstance(error, MissingField):
+        named = AFTERSHIP_NAMES[error.name]
+        why = (
+            f"Missing the required field for this courier. Besides tracking_number, also: {named}."
+        )
+        return ShipmentError(Code.MISSING_FIELD, why)
+    return ShipmentError(_CODES.get(error.reason, Code.BAD_VALUE), error.detail)
 
 
 def _after(before: Document) -> dt.datetime:
-    """Tell the time of a change: later than the last one, so that no two have the same."""
+    """Give a change its time: later than the last one, so that no two have the same."""
     last: dt.datetime = before["updated_at"]
     return max(_now(), last + dt.timedelta(milliseconds=1))
 

@@ -36,11 +36,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import padding
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    load_pem_public_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 IDEMPOTENCY_KEY = "idempotency-key"
 
@@ -129,7 +125,7 @@ def flaw(signing: Signing, sent: Sent, now: dt.datetime) -> str:
 
 
 def covers(signing: Signing, sent: Sent) -> bool:
-    """Tell whether a signature without a flaw was made of `Idempotency-Key` too."""
+    """Whether a signature without a flaw covers `Idempotency-Key` too."""
     headers = _by_name(sent)
     given = base64.b64decode(headers[_header_of(signing)])
     return IDEMPOTENCY_KEY in headers and _signs(signing, given, sent, headers)

@@ -12,7 +12,7 @@ import msgspec
 from limits.codec import Record, request_of, write_request
 from service.cli.parser import parser
 from service.cli.rows import read_rows
-from service.client.put import MEMBERS, Sendable, sendables
+from service.client.put import MEMBERS, Sendable, jobs_of_rows
 from service.results.document import begun
 from service.tubes.envelope import decode_request
 from service.upkeep.recheck import check_of
@@ -33,7 +33,8 @@ def test_every_field_goes_from_the_command_line_through_redis_to_the_document_an
     options = [f"--field={name.removeprefix(FIELDS_PREFIX)}={text}" for name, text in SAID.items()]
     couriers = SimpleNamespace(resolve=resolve, required_fields=lambda _: ())
 
-    (put,) = sendables(read_rows(parser().parse_args(["put", "usps", "N0001", *options])), couriers)
+    asked = parser().parse_args(["put", "usps", "N0001", *options])
+    (put,) = jobs_of_rows(read_rows(asked), couriers)
     assert isinstance(put, Sendable)
     asked = decode_request(put.body, resolve)
     written = msgspec.json.decode(write_request(asked, "a job"))

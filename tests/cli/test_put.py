@@ -13,7 +13,7 @@ from command_line import Run, bodies
 
 from devstack.kinds import BEANSTALKD
 from devstack.servers import Server, running
-from service.client.put import Row, Sendable, sendables
+from service.client.put import Row, Sendable, jobs_of_rows
 from service.tubes.envelope import decode_request
 from tracking.request import Slug
 
@@ -198,6 +198,6 @@ def test_a_field_that_the_courier_needs_is_missed_before_anything_is_put() -> No
         Row("first", {"slug": "x", "number": "ABCD"}),
         Row("second", {"slug": "x", "number": "ABCD", "tracking_postal_code": "8000"}),
     ]
-    bad, good = sendables(rows, Demanding())
+    bad, good = jobs_of_rows(rows, Demanding())
     assert "--field postal_code=" in str(bad)
     assert isinstance(good, Sendable)

@@ -13,7 +13,7 @@ import pytest
 import redis
 from command_line import Run, bodies
 
-from service.client.saved_lines import write_lines
+from service.client.spool import write_lines
 
 JOBS = [
     {
@@ -103,7 +103,7 @@ def test_a_file_that_is_not_there_is_told(offline: Run) -> None:
 
 
 def test_a_reader_that_takes_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.client.saved_lines.STUCK_MS", 50)
+    monkeypatch.setattr("service.client.spool.STUCK_MS", 50)
     reading, writing = os.pipe()
     try:
         assert not write_lines([b'{"x":"%b"}' % (b"x" * 5_000)] * 100, writing)

@@ -1,8 +1,11 @@
-"""A door of a test's own, with real servers and a real spool."""
+"""A door of a test's own, with real servers and a real spool; how its requests are signed."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import hmac
 import io
 import json
 import time
@@ -17,13 +20,13 @@ from aiohttp.test_utils import TestClient, TestServer
 from described_client import DescribedClient
 
 from devstack.servers import Server
+from service.api.application import application
 from service.api.callers import Callers
-from service.api.serve import application
 from service.client.catalogue import Catalogue
 from service.client.door import Door, Note
 from service.client.keys import PREFIX_CHARACTERS, Key, Keys, Scope, digest, keys_of, make_key
 from service.client.put import Sendable
-from service.client.signatures import Signing
+from service.client.signatures import HmacSecret, Signing
 from service.client.spool import Spool
 from service.config.load import load
 from service.config.schema import Http
@@ -34,13 +37,24 @@ from tracking.account import Account
 from tracking.request import Slug
 
 TIMEOUTS = Timeouts(connect=1.0, reply=1.0)
+
 SOON = 10.0
 
+
 USPS = {"slug": "usps", "number": "9405903699300184125060"}
+
+
 OTHER = {"slug": "ups", "number": "1Z12345E0205271688"}
+
+
 NOWHERE = "127.0.0.1:1"
+
+
 CATALOGUE = Catalogue(load(None, {}, Path("/")).config)
+
+
 LINES = {"Content-Type": "application/x-ndjson"}
+
 
 Client = TestClient[web.Request, web.Application]
 
@@ -160,3 +174,14 @@ async def refused(response: ClientResponse, status: int) -> dict[str, Any]:
 
 def payloads(server: Server) -> list[dict[str, Any]]:
     return [json.loads(body)["payload"] for body in jobs_in(server)]
+
+
+DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
+
+
+SECRET = HmacSecret("ts_secret")
+
+
+def signed_by(secret: HmacSecret, text: str) -> str:
+    digest = hmac.new(secret.secret.encode(), text.encode(), hashlib.sha256).digest()
+    return base64.b64encode(digest).decode()

@@ -14,8 +14,8 @@ from door_ground import Client
 from limits_bench import Worker
 from redis.asyncio import Redis
 
-from limits.events import EndStream, EventId
-from service.client.event_ids import EventIds
+from limits.ends import EndStream, EventId
+from service.client.listeners import EventIds
 
 SOON = 5.0
 STREAM = "tracking:events"

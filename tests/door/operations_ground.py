@@ -21,14 +21,13 @@ from redis.asyncio import Redis
 
 from devstack.servers import Server
 from limits.clock import Clock
-from limits.connect import open_redis
+from limits.connect import RedisAddress, open_redis
 from limits.epoch import Epoch
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
 from limits.rules import Rules
-from limits.server import RedisAddress
+from service.api.application import application
 from service.api.callers import Callers
-from service.api.serve import application
 from service.client.operations import open_operations
 from service.config.load import load
 from service.observe.background import Background

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from aftership_answers import answer_of, refusal_of
+from aftership_ground import answer_of, refusal_of
 from door_ground import CATALOGUE, Client, FixedKeys
 from operations_ground import serving_all
 
@@ -46,12 +46,12 @@ def test_rate_headers_tell_the_limit_of_a_second_what_is_left_and_when_all_of_it
     for _ in range(15):
         allowance.wait(0.0)
 
-    assert rate_headers(allowance.standing(0.1), now=1000.2) == {
+    assert rate_headers(allowance.rate_limit_status(0.1), now=1000.2) == {
         "X-RateLimit-Limit": "10",
         "X-RateLimit-Remaining": "6",
         "X-RateLimit-Reset": "1001",
     }
-    assert allowance.standing(60.0)[:2] == (10, 10)
+    assert allowance.rate_limit_status(60.0)[:2] == (10, 10)
 
 
 def test_every_field_of_requests_has_a_name_in_aftership() -> None:
@@ -66,10 +66,7 @@ def test_what_couriers_want_is_taken_out_of_what_aftership_calls_otherwise() -> 
         "title": "a",
     }
 
-    assert fields_of(words) == {
-        "tracking_postal_code": "8000",
-        "tracking_ship_date": "20260504",
-    }
+    assert fields_of(words) == {"tracking_postal_code": "8000", "tracking_ship_date": "20260504"}
     assert fields_of({"tracking_ship_date": "20260504"}) == {"tracking_ship_date": "20260504"}
 
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from couriers.reading import statuses
-from service.api.aftership.filters import cursor_of, filters_of, page_of, position_of
-from service.api.aftership.rendering import checkpoint, chosen, tracking
-from service.api.aftership.subtags import MESSAGES
-from service.api.problems import Problem
+from service.api.aftership.reading import cursor_of, filters_of, page_of, position_of
+from service.api.aftership.rendering import MESSAGES, checkpoint, chosen, tracking
+from service.api.exchange import Problem
 from service.client.shipments import Position
 from service.results.shipments import conditions
 from tracking.account import MAIN, Account

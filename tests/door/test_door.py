@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import greenstalk
+import pymongo
 import pytest
-from door_ground import Lines, jobs, jobs_in, open_door, until
+from aftership_ground import create
+from door_ground import (
+    USPS,
+    Client,
+    Lines,
+    jobs,
+    jobs_in,
+    open_door,
+    payloads,
+    post,
+    refused,
+    until,
+)
+from limits_bench import Worker
+from operations_ground import in_state
+from redis.asyncio import Redis
 
 from devstack.kinds import BEANSTALKD, Durability
 from devstack.servers import Server, running
+from limits.jobs import KEPT_MS, PENDING_MOST, Queued
 from service.client import door as door_module
 from service.client.door import Door, TooSlow
 from service.client.spool import SPARE_BYTES, Spool
@@ -23,6 +42,7 @@ from service.observe.background import Background
 from service.tubes import put_servers
 from service.tubes.envelope import REQUESTS_TUBE
 from tracking.errors import SpoolDown
+from tracking.operation import State
 
 NOWHERE = "127.0.0.1:1"
 
@@ -62,7 +82,7 @@ async def test_what_a_server_takes_is_not_spooled(path: Path, beanstalkd: Server
     lines = Lines()
     async with open_door(path, beanstalkd, save=lines) as door:
         assert await door.take(jobs(b"1", b"2")) == [False, False]
-        assert await door.standing() == door_module.Standing("", "", 0)
+        assert await door.health() == door_module.DoorHealth("", "", 0)
 
     assert jobs_in(beanstalkd) == [b"1", b"2"]
     assert lines.bodies == []
@@ -85,12 +105,12 @@ async def test_what_no_server_takes_is_in_the_spool_and_on_standard_output(path:
         assert await door.take(jobs(b"1", b"2")) == [True, True]
         assert await door.take(jobs(b"3")) == [True]
 
-        standing = await door.standing()
+        health = await door.health()
 
     assert spooled(path) == lines.bodies == [b"1", b"2", b"3"]
-    assert standing.ready
-    assert standing.spooled == 3
-    assert NOWHERE in standing.tubes
+    assert health.ready
+    assert health.spooled == 3
+    assert NOWHERE in health.tubes
 
 
 async def test_a_server_without_a_binlog_counts_as_none(path: Path) -> None:
@@ -106,7 +126,7 @@ async def test_a_server_in_drain_mode_takes_nothing(path: Path, beanstalkd: Serv
     async with open_door(path, beanstalkd) as door:
         await asyncio.sleep(0)
         assert await door.take(jobs(b"1")) == [True]
-        assert "drain mode" in (await door.standing()).tubes
+        assert "drain mode" in (await door.health()).tubes
 
 
 async def test_a_server_that_hangs_is_waited_for_once(path: Path, beanstalkd: Server) -> None:
@@ -210,10 +230,10 @@ async def test_nothing_is_taken_where_nothing_is_durable(disk: Path) -> None:
         with pytest.raises(SpoolDown, match=r"does not answer.*cannot be opened"):
             await door.take(jobs(b"1"))
 
-        standing = await door.standing()
+        health = await door.health()
 
-    assert not standing.ready
-    assert standing.spooled is None
+    assert not health.ready
+    assert health.spooled is None
 
 
 async def test_a_full_spool_refuses_one_post_and_takes_the_next_that_fits(path: Path) -> None:
@@ -236,11 +256,11 @@ async def test_a_door_without_a_server_is_not_ready_where_the_disk_has_no_room(
 
         with pytest.raises(SpoolDown, match="is full"):
             await door.take(jobs(b"2"))
-        standing = await door.standing()
+        health = await door.health()
 
-    assert not standing.ready
-    assert "is full" in standing.spool
-    assert standing.spooled == 1
+    assert not health.ready
+    assert "is full" in health.spool
+    assert health.spooled == 1
     assert spooled(path) == [b"1"]
 
 
@@ -285,3 +305,106 @@ async def test_a_second_server_takes_what_the_first_cannot(
         assert await door.take(jobs(b"1", b"2")) == [False, False]
 
     assert jobs_in(other) == [b"1", b"2"]
+
+
+SOON = 5.0
+
+
+async def test_what_was_taken_is_queued_until_a_worker_has_it(
+    whole: Client, worker: Worker, redis: Redis
+) -> None:
+    assert (await post(whole, [USPS | {"id": "a"}, USPS | {"id": "b"}])).status == 202
+    await in_state(redis, "b", State.QUEUED)
+
+    queued = await (await whole.get("/v1/operations/a")).json()
+    await worker.granted(USPS["number"], id="a")
+    running = await (await whole.get("/v1/operations/a")).json()
+
+    assert queued == {
+        "id": "a",
+        **USPS,
+        "status": "QUEUED",
+        "startedAt": None,
+        "finishedAt": None,
+        "output": None,
+        "place": None,
+    }
+    assert running["status"] == "RUNNING"
+
+
+async def by_a_link(api: Client) -> None:
+    link = await (await api.post("/v1/links", json=USPS)).json()
+    assert (await api.post("/start/" + link["url"].rpartition("/")[2])).status == 201
+
+
+async def by_aftership(api: Client) -> None:
+    await create(api, tracking_number=USPS["number"], slug="usps")
+
+
+async def by_max_age(api: Client) -> None:
+    path = "/v1/parcels/{slug}/{number}".format(**USPS)
+    assert (await api.get(f"{path}?max_age=0")).status == 202
+
+
+@pytest.mark.parametrize("put", [by_a_link, by_aftership, by_max_age])
+async def test_so_it_is_by_whichever_route_it_was_put(
+    whole: Client, beanstalkd: Server, redis: Redis, put: Callable[[Client], Awaitable[None]]
+) -> None:
+    await put(whole)
+
+    [payload] = payloads(beanstalkd)
+    queued = await in_state(redis, payload["id"], State.QUEUED)
+    assert queued["tracking"] == ":".join(USPS.values())
+
+
+async def test_what_a_worker_has_already_stays_as_it_is(
+    whole: Client, worker: Worker, redis: Redis
+) -> None:
+    await worker.granted(USPS["number"], id="a")
+
+    await post(whole, [USPS | {"id": "a"}, USPS | {"id": "b"}])
+    await in_state(redis, "b", State.QUEUED)
+
+    assert (await in_state(redis, "a", State.RUNNING))["startedAt"]
+
+
+async def test_what_is_queued_cannot_be_cancelled_yet_and_says_so(
+    whole: Client, redis: Redis
+) -> None:
+    await post(whole, USPS | {"id": "a"})
+    await in_state(redis, "a", State.QUEUED)
+
+    problem = await refused(await whole.post("/v1/operations/a/cancel"), 409)
+
+    assert (problem["reason"], "tube" in problem["detail"]) == ("queued", True)
+
+
+async def test_what_no_worker_ever_takes_is_forgotten_after_a_day(redis: Redis) -> None:
+    queued = Queued(redis)
+    queued.note([("a", "usps:N001")])
+
+    await in_state(redis, "a", State.QUEUED)
+
+    assert 0 < await redis.pttl("tracking:status:a") <= KEPT_MS
+
+
+async def test_while_redis_is_away_the_newest_are_kept_and_no_more(redis: Redis) -> None:
+    queued = Queued(redis)
+    queued.note((f"op-{number}", "usps:N001") for number in range(PENDING_MOST + 1))
+
+    await in_state(redis, f"op-{PENDING_MOST}", State.QUEUED)
+
+    assert await redis.dbsize() == PENDING_MOST
+    assert not await redis.exists("tracking:status:op-0")
+
+
+async def test_what_was_not_taken_is_404_with_the_reason(
+    whole: Client, mongo_uri: str, database: str
+) -> None:
+    refusal = {"reason": "too_late", "detail": "no call in time", "at": dt.datetime.now(dt.UTC)}
+    with pymongo.MongoClient[dict[str, Any]](mongo_uri) as client:
+        client[database]["dead"].insert_one({"operations": ["late"], **refusal})
+
+    for path in ("late", "late?wait=0.05"):
+        problem = await refused(await whole.get(f"/v1/operations/{path}"), 404)
+        assert (problem["reason"], problem["detail"]) == ("too_late", "it is dead: no call in time")

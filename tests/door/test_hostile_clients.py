@@ -27,10 +27,11 @@ from door_ground import (
 )
 
 from devstack.servers import free_port
-from service.api import connection as connection_module
 from service.api import requests as requests_module
+from service.api import serve as serve_module
+from service.api.application import application
 from service.api.callers import Callers
-from service.api.serve import application, listening
+from service.api.serve import listening
 from service.client.door import Door
 from service.client.keys import Scope
 from service.client.put import Sendable
@@ -42,7 +43,7 @@ LIVES = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 @pytest.fixture
 def haste(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "HEADER_SECONDS", 0.15)
+    monkeypatch.setattr(serve_module, "HEADER_SECONDS", 0.15)
 
 
 @pytest.fixture
@@ -278,9 +279,7 @@ async def test_a_page_that_calls_the_door_by_a_name_of_its_own_is_refused(alone:
         assert (await alone.get("/livez", headers={"Host": name})).status == 200
 
 
-async def test_a_page_of_another_origin_is_refused_while_no_key_is_asked_for(
-    alone: Client,
-) -> None:
+async def test_a_page_of_another_origin_is_refused_while_no_key_is_asked_for(alone: Client) -> None:
     for origin in ("https://evil.example", "null", "http://localhost"):
         problem = await refused(await alone.post("/livez", headers={"Origin": origin}), 403)
         assert origin in problem["detail"]

@@ -1,10 +1,12 @@
-"""`/openapi.json`: each route stands in it, with the types of what it takes and answers."""
+"""`/openapi.json`: each route with the types of what it takes and answers; `/docs` shows it."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,27 +14,34 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 import pytest
-from aiohttp import web
+from aiohttp import ClientTimeout, web
 from described_client import Described, document_of
-from door_ground import NOWHERE, Client, FixedKeys, refused, serving
-from operations_ground import serving_all
+from door_ground import NOWHERE, USPS, Client, FixedKeys, refused, serving
+from limits_bench import Worker
+from operations_ground import Database, serving_all
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
+from test_parcels_over_http import DOCUMENT
+from yarl import URL
 
 from limits.admin.snapshot import LineSnapshot
 from service.api import lines
 from service.api.callers import Callers
+from service.api.exchange import NOT_IN_THE_DOCUMENT, About, Route
 from service.api.lines import LineNow
 from service.api.openapi import document
-from service.api.routes import NOT_IN_THE_DOCUMENT, About, Route
 from service.client.keys import Scope
 from service.client.statistics import Statistics, members
 from tracking.tally import Tally
 
 OF_AFTERSHIP = "/tracking/"
+
+
 """It documents its own routes."""
 
 
 HIDDEN = (404, 404)
+
+
 """What operators' routes answer without a key, and with another one: they are not to be seen."""
 
 
@@ -172,3 +181,118 @@ def test_two_types_of_one_name_are_refused() -> None:
 
 def test_a_route_that_is_marked_stays_out() -> None:
     assert document([Route("GET", "/tracking/a", nothing, NOT_IN_THE_DOCUMENT)])["paths"] == {}
+
+
+async def test_the_page_for_people_names_no_other_host_and_holds_no_script(alone: Client) -> None:
+    response = await alone.get("/docs")
+    page = await response.text()
+
+    assert (response.status, response.content_type) == (200, "text/html")
+    assert "//" not in page
+    assert re.findall(r"<script[^>]*>[^<]|<style| on\w+=", page) == []
+    rules = response.headers["Content-Security-Policy"].split("; ")
+    assert rules[:3] == ["default-src 'none'", "script-src 'self'", "style-src 'self'"]
+    assert {word for rule in rules for word in rule.split()[1:]} == {"'none'", "'self'", "data:"}
+
+
+async def test_each_file_that_the_page_loads_is_served_as_what_it_is(alone: Client) -> None:
+    page = await (await alone.get("/docs")).text()
+    kinds = {"js": "text/javascript", "css": "text/css"}
+
+    names = re.findall(r'(?:src|href)="(docs/[^"]+)"', page)
+    assert len(names) == 3
+    for name in names:
+        response = await alone.get(f"/{name}")
+        assert (response.status, response.content_type) == (200, kinds[name.rpartition(".")[2]])
+        assert await response.text()
+
+
+async def test_the_page_for_people_shows_the_document_of_its_own_server(alone: Client) -> None:
+    start = await (await alone.get("/docs/start.js")).text()
+    bundle = await (await alone.get("/docs/swagger_bundle.js")).text()
+
+    assert 'url: "openapi.json"' in start
+    assert "//" not in start
+    assert "SwaggerUIBundle" in bundle
+
+
+async def test_of_the_package_behind_the_page_nothing_else_is_served(alone: Client) -> None:
+    for name in ("redoc.js", "__init__.py", "..%2f__init__.py", "%2fetc%2fpasswd", ""):
+        await refused(await alone.get(f"/docs/{name}"), 404)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "http.md"
+
+
+LINES = b'{"slug": "usps", "number": "9405903699300184125060"}\n{"slug": "usps", "number": "A"}\n'
+
+
+KEYED = "$KEY"
+
+
+"""What has a key is typed where there is one: here is none."""
+
+
+def commands(page: str) -> Iterator[tuple[list[str], str]]:
+    """The words of each command, and the status that its comment says; "2" where it says none."""
+    for block in re.findall(r"```sh\n(.+?)```", page, re.DOTALL):
+        text = block.replace("\\\n", " ")
+        for command, comment in re.findall(r"^(curl .+)\n?((?:#.*\n)?)", text, re.MULTILINE):
+            says = re.search(r"# (?:… )?(\d{3})\b", f"{command} {comment}")
+            words = shlex.split(command, comments=True)
+            if not any(KEYED in word for word in words):
+                end = words.index("|") if "|" in words else None
+                yield words[:end], says[1] if says else "2"
+
+
+async def answered(api: Client, words: list[str]) -> tuple[int, str]:
+    """Send what curl would send. Of a stream that does not end the beginning is enough."""
+    method, headers, body, url = "", {}, None, ""
+    options = iter(words[1:])
+    for word in options:
+        match word:
+            case "-s" | "-sN":
+                pass
+            case "-X":
+                method = next(options)
+            case "-H":
+                name, _, value = next(options).partition(": ")
+                headers[name] = value
+            case "-d":
+                body = next(options).encode()
+            case "--data-binary":
+                assert next(options) == "@requests.ndjson"
+                body = LINES
+            case _:
+                assert not url, f"{word} of {words} is not understood"
+                url = word
+    path = URL(re.sub(r"^http://127\.0\.0\.1:808[01]", "", url), encoded=True)
+    method = method or ("GET" if body is None else "POST")
+    patience = ClientTimeout(total=10.0)
+    async with api.request(method, path, data=body, headers=headers, timeout=patience) as reply:
+        return reply.status, "" if "/events" in url else await reply.text()
+
+
+async def test_every_curl_command_is_answered_as_the_page_says(
+    whole: Client, worker: Worker, collections: Database
+) -> None:
+    collections.tracking.insert_one(DOCUMENT)
+    # The operation of the page waits, behind a call that takes the only place.
+    await worker.granted("BUSY")
+    await worker.parked(USPS["number"], id="order-4711")
+    typed = 0
+    secret = link = ""
+    for words, status in commands(PAGE.read_text("utf-8")):
+        # What the page shortens, and what would hold a reply for a minute.
+        line = [
+            word.replace("9f86…", secret).replace("6923…", link).replace("wait=60", "wait=0.1")
+            for word in words
+        ]
+
+        found, text = await answered(whole, line)
+
+        assert str(found).startswith(status), f"{shlex.join(line)}: {text}"
+        typed += 1
+        if made := re.search(r'"id":"(\w+)","url":"[^"]+/start/(\w+)"', text):
+            link, secret = made.groups()
+    assert typed > 20

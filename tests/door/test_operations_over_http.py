@@ -1,8 +1,9 @@
-"""`/v1/operations/{id}`: told, held until the end, cancelled."""
+"""`/v1/operations/{id}`: where a request stands; awaited, cancelled and resent."""
 
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
 import time
 from pathlib import Path
@@ -12,19 +13,26 @@ from urllib.parse import quote
 import pymongo
 import pytest
 from aiohttp import ClientResponse, web
-from door_ground import USPS, Client, FixedKeys, post, refused, serving
+from door_ground import USPS, Client, FixedKeys, jobs_in, post, refused, serving
 from limits_bench import Worker
-from operations_ground import ARCHIVED, serving_all
+from operations_ground import ARCHIVED, in_state, serving_all
 from redis.asyncio import Redis
 
-from devstack.servers import free_port
+from devstack.servers import Server, free_port
 from limits import ends
+from limits.archive import Ended
+from limits.ends import hearing
 from service.api.callers import Callers
 from service.client.keys import Scope
+from service.observe.background import Background
+from service.results.operations import read_ended
+from service.results.operations import told as told_of_archive
 from tracking.call import Verdict
 from tracking.operation import State
 
 SOON = 5.0
+
+
 DELIVERED = {"tag": "Delivered", "subtag": "Delivered_001", "delivered": True, "checkpoints": 3}
 
 
@@ -39,10 +47,10 @@ def held(api: Client, identity: str, seconds: float = 60) -> asyncio.Task[Client
     return asyncio.create_task(api.get(f"/v1/operations/{identity}?wait={seconds:g}"))
 
 
-async def awaited(redis: Redis, identity: str, count: int = 1) -> None:
-    """Wait until the server listens for it, or does so no more."""
-    deadline, name = time.monotonic() + SOON, f"tracking:status:{identity}"
-    while dict(await redis.pubsub_numsub(name))[name] != count:
+async def awaited(redis: Redis, count: int = 1) -> None:
+    """Wait until the server listens for ends, or does so no more."""
+    deadline = time.monotonic() + SOON
+    while sum("b" in each["flags"] for each in await redis.client_list()) != count:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.005)
 
@@ -95,7 +103,7 @@ async def test_an_id_that_is_not_known_is_404(api: Client, redis: Redis, identit
 async def test_a_reply_is_held_until_the_end(api: Client, worker: Worker, redis: Redis) -> None:
     call = await worker.granted("N001", id="a")
     replies = [held(api, "a"), held(api, "a")]
-    await awaited(redis, "a")
+    await awaited(redis)
 
     await worker.finish(call)
 
@@ -111,7 +119,7 @@ async def test_a_key_that_ends_meanwhile_is_not_told_the_end(
     callers = Callers(keys, 1_000.0, always=True)
     async with serving_all(disk / "spool.sqlite", settings, callers=callers) as api:
         reply = asyncio.create_task(api.get("/v1/operations/a?wait=20", headers=header))
-        await awaited(redis, "shop/a")
+        await awaited(redis)
         keys.keys = type(keys.keys)()
 
         await worker.finish(await worker.granted("N001", id="shop/a"))
@@ -123,7 +131,7 @@ async def test_a_reply_is_held_also_for_an_id_that_is_not_known_yet(
     api: Client, worker: Worker, redis: Redis
 ) -> None:
     reply = held(api, "early")
-    await awaited(redis, "early")
+    await awaited(redis)
 
     await worker.finish(await worker.granted("N001", id="early"))
 
@@ -151,7 +159,7 @@ async def test_no_more_replies_are_held_than_leave_connections_for_others(
     await worker.granted("N001", id="a")
     async with serving_all(disk / "spool.sqlite", settings, connections=2) as api:
         replies = [held(api, "a"), held(api, "a")]
-        await awaited(redis, "a")
+        await awaited(redis)
 
         response = await api.get("/v1/operations/a?wait=60")
 
@@ -215,11 +223,11 @@ async def test_a_client_that_has_gone_is_not_waited_for(
         await web.TCPSite(runner, "127.0.0.1", port := free_port()).start()
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /v1/operations/a?wait=60 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        await awaited(redis, "a")
+        await awaited(redis)
 
         writer.close()
 
-        await awaited(redis, "a", count=0)
+        await awaited(redis, count=0)
         await runner.cleanup()
 
 
@@ -229,7 +237,7 @@ async def test_replies_that_are_held_are_given_when_the_process_stops(
     await worker.granted("N001", id="a")
     async with serving_all(disk / "spool.sqlite", settings) as api:
         reply = held(api, "a")
-        await awaited(redis, "a")
+        await awaited(redis)
 
         await asyncio.wait_for(api.server.close(), SOON)
 
@@ -245,9 +253,7 @@ async def test_what_was_forgotten_is_told_without_its_parcel(api: Client, redis:
     assert (forgotten["slug"], forgotten["number"]) == (None, None)
 
 
-async def test_while_redis_is_away_operations_are_503_and_requests_are_taken(
-    disk: Path,
-) -> None:
+async def test_while_redis_is_away_operations_are_503_and_requests_are_taken(disk: Path) -> None:
     async with serving_all(
         disk / "spool.sqlite", {"TRACKER_REDIS__URL": "redis://127.0.0.1:1"}
     ) as api:
@@ -280,3 +286,82 @@ async def test_what_only_the_archive_knows_is_told(
 
     assert (old["status"], old["number"]) == ("SUCCESS", USPS["number"])
     assert old["finishedAt"] == "2026-05-04T08:00:01.700Z"
+
+
+async def test_what_waits_is_cancelled_and_that_twice_is_the_same(
+    api: Client, worker: Worker
+) -> None:
+    await worker.granted("BUSY")
+    await worker.parked("N001", id="a")
+
+    replies = [await (await api.post("/v1/operations/a/cancel")).json() for _ in range(2)]
+
+    assert [each["status"] for each in replies] == ["CANCELLED"] * 2
+    assert replies[0]["output"]["code"] == "cancelled"
+
+
+async def test_a_call_that_runs_or_is_over_is_not_cancelled(api: Client, worker: Worker) -> None:
+    call = await worker.granted("N001", id="a")
+    running = await refused(await api.post("/v1/operations/a/cancel"), 409)
+    await worker.finish(call)
+    ended = await refused(await api.post("/v1/operations/a/cancel"), 409)
+
+    assert (running["reason"], ended["reason"]) == ("running", "ended")
+    assert "SUCCESS" in ended["detail"]
+
+
+async def test_what_has_ended_is_resent_as_a_new_operation(
+    whole: Client, worker: Worker, beanstalkd: Server, redis: Redis
+) -> None:
+    call = await worker.granted(USPS["number"], id="a")
+    early = await refused(await whole.post("/v1/operations/a/resend"), 409)
+    await worker.finish(call)
+
+    traced = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    response = await whole.post("/v1/operations/a/resend", headers=traced)
+
+    taken = await response.json()
+    assert "RUNNING" in early["detail"]
+    assert response.status == 202
+    assert taken == {**USPS, "id": taken["id"], "spooled": False}
+    [job] = [json.loads(body) for body in jobs_in(beanstalkd)]
+    payload = job["payload"]
+    assert payload["id"] == taken["id"] != "a"
+    assert (payload["resend_of"], payload["max_age"]) == ("a", 0)
+    assert job["meta"] == traced
+    await refused(await whole.post("/v1/operations/never/resend"), 404)
+    await in_state(redis, taken["id"], State.QUEUED)
+
+
+async def test_the_first_reply_that_tells_the_end_is_noted_where_that_is_asked_for(
+    api: Client, worker: Worker, redis: Redis
+) -> None:
+    call = await worker.granted("N001", id="a")
+    path = "/v1/operations/a"
+    early = await (await api.get(f"{path}?mark_replied=1")).json()
+    await worker.finish(call)
+    await redis.pexpire("tracking:status:a", 90_000)
+    assert (await api.head(f"{path}?mark_replied=1")).status == 200  # it tells nobody the end
+
+    plain, first, again, later = [
+        (await (await api.get(f"{path}{query}")).json()).get("repliedAt")
+        for query in ("", "?mark_replied=1", "?mark_replied=1&wait=60", "")
+    ]
+
+    assert ("repliedAt" in early, plain) == (False, None)
+    assert dt.datetime.fromisoformat(first).tzinfo == dt.UTC
+    assert first == again == later
+    assert 0 < await redis.pttl("tracking:status:a") <= 90_000
+    await refused(await api.get(f"{path}?mark_replied=2"), 400)
+
+
+async def test_what_is_archived_tells_of_the_reply_too(redis: Redis, worker: Worker) -> None:
+    await worker.finish(await worker.granted("N001", id="a"))
+    async with hearing(redis, redis, Background().beside) as ends:
+        await ends.note_reply("a")
+    text = await redis.get("tracking:status:a")
+
+    document, _ = read_ended(Ended("a", 1, text))
+
+    assert document is not None
+    assert told_of_archive(document)["repliedAt"] == json.loads(text)["repliedAt"]

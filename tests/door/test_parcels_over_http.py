@@ -1,33 +1,58 @@
-"""`/v1/parcels/{slug}/{number}`: told, asked again when too old, with its history."""
+"""`/v1/parcels`: what is stored, asked again, and of others' what nobody reads."""
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from collections.abc import Iterator
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pymongo
 import pytest
+from aftership_ground import AT, answer_of
 from door_ground import USPS, Client, FixedKeys, payloads, refused, until
-from limits_bench import Worker
+from limits_bench import Worker, everything
 from operations_ground import ARCHIVED, serving_all
+from redis.asyncio import Redis
+from service.flow.admission import Admitter
+from service.flow.call_room import CallRoom
+from service.flow.failure_policy import RetryRules
 
 from devstack.servers import Server
 from service.api.callers import Callers
 from service.client.keys import Scope
+from service.config.schema import Recheck
+from service.flow.call import Asker, Spare, Stores
+from service.flow.tracking_work import TrackingWork
+from service.results.connection import Store
+from service.results.database import Names
 from service.results.document import begun, content_of
-from tracking.call import Verdict
+from service.results.trackings import Trackings
+from tracking.account import Account, operation_id
+from tracking.call import Call, Ended, Granted, Verdict
 from tracking.checkpoint import Checkpoint, Tag, Tracking
 from tracking.operation import State
 from tracking.request import Number, Slug, TrackingRequest
 
 SOON = 5.0
+
+
 PATH = f"/v1/parcels/{USPS['slug']}/{USPS['number']}"
+
+
 CHECKED = dt.datetime(2026, 5, 4, 8, 0, 1, 250_000, dt.UTC)
+
+
 FIELDS = {"tracking_postal_code": "8000"}
+
+
 SCAN = Checkpoint("2026-05-04T10:00:00", "left", Tag.IN_TRANSIT, "InTransit_001", city="Zürich")
+
+
 DOCUMENT: dict[str, Any] = {
     **begun(
         TrackingRequest(Slug("usps"), Number(USPS["number"]), USPS["number"], fields=FIELDS),
@@ -41,7 +66,9 @@ DOCUMENT: dict[str, Any] = {
     "last_checked_at": CHECKED,
 }
 
+
 SHOPS = DOCUMENT | {"_id": f"{DOCUMENT['_id']}@shop", "account": "shop"}
+
 
 Parcels = pymongo.collection.Collection[dict[str, Any]]
 
@@ -200,3 +227,132 @@ async def test_an_account_knows_the_parcels_that_it_asked_for(
                 assert (reply.status, await reply.read()) == (404, unknown)
         # It may read, and not put.
         await refused(await api.get(f"{PATH}?max_age=0", headers=shop), 403)
+
+
+RIGHT, WRONG, PLAIN = {"tracking_postal_code": "NE14LP"}, {"tracking_postal_code": "SW1A"}, {}
+
+
+LEFT = Checkpoint("2026-05-04T10:00:00", "left", Tag.IN_TRANSIT, "InTransit_001")
+
+
+ARRIVED = Checkpoint("2026-05-05T10:00:00", "at the neighbour's", Tag.DELIVERED, "Delivered_003")
+
+
+OPEN = Tracking(Tag.IN_TRANSIT, "InTransit_001", (LEFT,))
+
+
+UNLOCKED = Tracking(
+    Tag.DELIVERED,
+    "Delivered_003",
+    (LEFT, ARRIVED),
+    signed_by="J. Doe",
+    proof_of_delivery="https://example.com/signature",
+)
+
+
+SECRETS = ("J. Doe", "signature", "neighbour", "Delivered", "NE14LP")
+
+
+class Flow:
+    """A worker's flow over real stores; its courier tells all to those with the right code."""
+
+    def __init__(self, worker: Worker, store: Store) -> None:
+        self.calls: list[dict[str, str]] = []
+        results = Trackings(store, lambda _: Recheck())
+        counts = SimpleNamespace(count=lambda *_: None)
+        stores = Stores(worker.limiter, results, counts, counts, counts, counts)
+        spare = Spare(CallRoom(5), lambda _: None)
+        self._admitter = Admitter(worker.limiter, results, spare.room)
+        work = TrackingWork(self._track, results, counts, RetryRules(), lambda _: b"")
+        self._asker = Asker(lambda _: work, stores, spare)
+
+    async def _track(self, call: Call) -> Tracking:
+        self.calls.append(dict(call.request.fields))
+        return UNLOCKED if call.request.fields == RIGHT else OPEN
+
+    async def admitted(self, account: str, fields: dict[str, str], name: str = "a") -> object:
+        slug, number = Slug(USPS["slug"]), Number(USPS["number"])
+        identity = operation_id(Account(account), name)
+        max_age = None if name == "a" else 0.0
+        request = TrackingRequest(slug, number, number, identity, max_age=max_age, fields=fields)
+        return await self._admitter.admit(request, f"job of {identity}")
+
+    async def asked(self, account: str, fields: dict[str, str], name: str = "a") -> None:
+        """Have a request of an account carried to its end; one not called `a` asks the courier."""
+        admission = await self.admitted(account, fields, name)
+        if isinstance(admission, Granted):
+            [(outcome, attempt)] = await self._asker.perform([admission.call])
+            await self._asker.keep(admission.call, outcome, attempt)
+        else:
+            assert isinstance(admission, Ended)
+
+
+class Ground(NamedTuple):
+    """An api that several accounts ask, and the flow behind it."""
+
+    flow: Flow
+    api: Client
+    keys: dict[str, str]
+
+    async def told(self, account: str) -> dict[str, str]:
+        """All that an account is told, by route."""
+        header = {"as-api-key": self.keys[account]}
+        listed = await answer_of(await self.api.get(AT, headers=header))
+        [shown] = listed["trackings"]
+        routes = (PATH, f"{PATH}/operations", "/v1/operations/a", f"{AT}/{shown['id']}")
+        replies = {each: await self.api.get(each, headers=header) for each in routes}
+        assert {each: reply.status for each, reply in replies.items()} == dict.fromkeys(routes, 200)
+        whole = {each: await reply.text() for each, reply in replies.items()}
+        return whole | {AT: json.dumps(listed)}
+
+
+@pytest.fixture
+async def store(mongo_uri: str, database: str) -> AsyncIterator[Store]:
+    opened = Store(Names(mongo_uri, database), lambda _: None)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def opened(disk: Path, settings: dict[str, str], worker: Worker, store: Store) -> Any:
+    @asynccontextmanager
+    async def ground(*accounts: str) -> AsyncIterator[Ground]:
+        made = FixedKeys()
+        keys = {each: made.make(each, Scope.READ, Scope.INGEST) for each in accounts}
+        callers = Callers(made, 1_000.0)
+        async with serving_all(disk / "spool.sqlite", settings, callers=callers) as api:
+            for each in accounts:
+                said = {"tracking_number": USPS["number"], "slug": USPS["slug"]}
+                header = {"as-api-key": keys[each]}
+                await answer_of(await api.post(AT, json=said, headers=header), 201)
+            yield Ground(Flow(worker, store), api, keys)
+
+    return ground
+
+
+def reads_it(told: dict[str, str]) -> bool:
+    return "J. Doe" in told[PATH] and "J. Doe" in told[AT]
+
+
+def leaks(told: dict[str, str]) -> list[tuple[str, str]]:
+    return [(each, route) for route, text in told.items() for each in SECRETS if each in text]
+
+
+@pytest.mark.parametrize(("knows", "does_not"), [("main", "shop"), ("shop", "main")])
+async def test_what_a_postal_code_unlocked_is_told_to_those_who_gave_it_alone(
+    opened: Any, redis: Redis, knows: str, does_not: str
+) -> None:
+    asks = {knows: RIGHT, "twin": RIGHT, "other": WRONG, does_not: PLAIN}
+    async with opened(*asks) as ground:
+        for account, fields in asks.items():
+            await ground.flow.asked(account, fields)
+
+        for account, fields in asks.items():
+            told = await ground.told(account)
+            if fields == RIGHT:
+                assert reads_it(told), account
+            else:
+                assert leaks(told) == [], account
+    assert ground.flow.calls == [RIGHT, RIGHT, WRONG, PLAIN]
+    # Operations and events are told from here.
+    assert [each for each in SECRETS[:3] if each in json.dumps(await everything(redis))] == []

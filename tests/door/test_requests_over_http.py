@@ -1,8 +1,12 @@
-"""`POST /v1/requests`: what is taken, and what is put."""
+"""`POST /v1/requests`: what is taken, and what is refused and why."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from door_ground import (
@@ -16,9 +20,14 @@ from door_ground import (
     payloads,
     post,
     refused,
+    serving,
 )
 
 from devstack.servers import Server
+from service.api import exchange
+from service.api import requests as requests_module
+from service.api.exchange import BODY_MOST
+from service.client import door as door_module
 from service.tubes.envelope import decode_request
 
 
@@ -114,3 +123,195 @@ async def test_without_a_server_they_are_taken_and_spooled(alone: Client) -> Non
     ready = await response.json()
     assert (response.status, ready["ready"], ready["spooled"]) == (200, True, 3)
     assert NOWHERE in ready["tubes"]
+
+
+async def test_an_idempotency_key_beside_another_id_or_of_several_is_refused(
+    client: Client, beanstalkd: Server
+) -> None:
+    assert (
+        "differ"
+        in (await refused(await post(client, USPS | {"id": "a"}, Idempotency_Key="b"), 400))[
+            "detail"
+        ]
+    )
+    assert (
+        "one request"
+        in (await refused(await post(client, [USPS], Idempotency_Key="b"), 400))["detail"]
+    )
+    for strange in (["b"], {"b": 1}, 7):
+        body = USPS | {"id": strange}
+        await refused(await post(client, body, Idempotency_Key="b"), 400)
+    assert (await refused(await post(client, USPS, Idempotency_Key="a b"), 422))[
+        "reason"
+    ] == "bad_id"
+    assert jobs_in(beanstalkd) == []
+
+
+async def test_one_bad_request_is_named_by_its_place_and_none_is_taken(
+    client: Client, beanstalkd: Server
+) -> None:
+    bad = [USPS, {"slug": "usp", "number": "94001"}, OTHER, {"slug": "ups"}, "ups"]
+
+    problem = await refused(await post(client, bad), 422)
+
+    assert (problem["index"], problem["reason"]) == (1, "unknown_slug")
+    assert "did you mean" in problem["detail"]
+    assert [(each["index"], each["reason"]) for each in problem["errors"]] == [
+        (1, "unknown_slug"),
+        (3, "bad_number"),
+        (4, "bad_shape"),
+    ]
+    assert jobs_in(beanstalkd) == []
+
+
+async def test_a_bad_request_alone_is_told_without_a_place(client: Client) -> None:
+    problem = await refused(await post(client, {"slug": "usps", "number": "!!"}), 422)
+
+    assert problem["reason"] == "bad_number"
+    assert "index" not in problem
+
+
+async def test_an_input_that_the_courier_requires_is_asked_for_at_once(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CATALOGUE, "required_fields", lambda _: ("tracking_key",), raising=False)
+
+    problem = await refused(await post(client, USPS), 422)
+
+    assert problem["reason"] == "missing_field"
+    assert "usps needs `tracking_key`" in problem["detail"]
+
+
+async def test_an_id_that_another_parcel_has_is_a_conflict(
+    client: Client, beanstalkd: Server
+) -> None:
+    mine = USPS | {"id": "order-7"}
+    await post(client, mine)
+
+    for body in (OTHER | {"id": "order-7"}, [OTHER | {"id": "x"}, USPS | {"id": "x"}]):
+        assert (await refused(await post(client, body), 409))["reason"] == "id_reused"
+    assert (await post(client, mine)).status == 202
+    assert [each["number"] for each in payloads(beanstalkd)] == [USPS["number"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "bad_json"),
+        (b"{", "bad_json"),
+        (b'{"slug":"usps","slug":"ups","number":"94001"}', "bad_json"),
+        (b'{"slug":"usps","number":NaN}', "bad_json"),
+        (b"[" * 100_000, "bad_json"),
+        (b"1" * 5_000, "bad_json"),
+        (b'{"slug":"\xff"}', "bad_utf8"),
+    ],
+    ids=["empty", "cut", "twice", "nan", "deep", "endless", "latin"],
+)
+async def test_what_is_no_json_is_refused(client: Client, body: bytes, reason: str) -> None:
+    assert (await refused(await post(client, body), 400))["reason"] == reason
+
+
+async def test_a_post_is_refused_at_once_where_another_waits_for_seconds(
+    client: Client, beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door_module, "LATE_SECONDS", 0.2)
+    beanstalkd.pause()
+    waits = asyncio.create_task(post(client, USPS))
+    try:
+        deadline = time.monotonic() + 10
+        while (late := await post(client, b"is not read")).status != 503:
+            assert time.monotonic() < deadline
+        assert late.headers["Retry-After"] == "5"
+        assert "wait" in (await refused(late, 503))["detail"]
+    finally:
+        beanstalkd.resume()
+
+    assert (await waits).status == 202
+    assert (await post(client, USPS)).status == 202
+
+
+async def test_only_so_much_is_posted_at_once(
+    client: Client, beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests_module, "IN_HAND_MOST", 100)
+    beanstalkd.pause()
+    try:
+        some = await asyncio.gather(*(post(client, [USPS] * 2) for _ in range(3)))
+    finally:
+        beanstalkd.resume()
+
+    late = [each for each in some if each.status == 503]
+    assert len(late) == 2
+    assert {each.headers["Retry-After"] for each in late} == {"5"}
+    assert (await post(client, [USPS] * 2)).status == 202
+
+
+async def test_what_is_too_much_is_refused(
+    client: Client, beanstalkd: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = b'{"slug":"usps","number":"94001","x":"' + b"x" * BODY_MOST + b'"}'
+
+    assert str(BODY_MOST) in (await refused(await post(client, large), 413))["detail"]
+    assert "1000 at most" in (await refused(await post(client, [USPS] * 1_001), 413))["detail"]
+    await refused(await post(client, []), 422)
+    assert jobs_in(beanstalkd) == []
+    monkeypatch.setattr(requests_module, "REQUESTS_MOST", 3)
+    assert (await post(client, [USPS] * 3)).status == 202
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+        {"Content-Type": "application/json; charset=latin-1"},
+        {"Content-Encoding": "gzip"},
+        {"Content-Encoding": "deflate"},
+    ],
+    ids=lambda headers: next(iter(headers.values())),
+)
+async def test_only_plain_json_is_read(client: Client, headers: dict[str, str]) -> None:
+    assert "send" in (await refused(await post(client, USPS, **headers), 415))["detail"]
+
+
+async def test_a_body_that_does_not_come_ends_its_request(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "BODY_SECONDS", 0.05)
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.sleep(5)
+
+    response = await client.post(
+        "/v1/requests", data=slowly(), headers={"Content-Type": "application/json"}
+    )
+
+    await refused(response, 408)
+
+
+async def test_where_nothing_is_durable_the_client_is_told_when_to_come_again(disk: Path) -> None:
+    async with serving(disk / "nowhere" / "spool.sqlite", NOWHERE) as client:
+        response = await post(client, [USPS | {"id": "a"}, OTHER | {"id": "b"}])
+
+        problem = await refused(response, 503)
+        assert int(response.headers["Retry-After"]) > 0
+        assert problem["ids"] == ["a", "b"]
+        await refused(await client.get("/readyz"), 503)
+        assert (await client.get("/livez")).status == 200
+
+
+async def test_what_is_not_there_and_what_goes_wrong_are_problems_too(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await refused(await client.get("/nothing"), 404)
+    response = await client.put("/v1/requests")
+    await refused(response, 405)
+    assert response.headers["Allow"] == "POST"
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("secret words")
+
+    monkeypatch.setattr(requests_module, "jobs_of_posted", broken)
+    problem = await refused(await post(client, USPS), 500)
+    assert "secret" not in str(problem)

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from portion import examples
 
 from service.client.catalogue import Catalogue
-from service.client.posted import KnownIds, PostedRequest, read_posted, sendables_of
-from service.client.put import Sendable
-from service.client.saved_lines import saved_in
+from service.client.put import PostedRequest, SeenIds, Sendable, jobs_of_posted, read_posted
+from service.client.spool import saved_in
 from service.config.load import load
 from service.tubes.envelope import BODY_MOST, decode_request
 from tracking.errors import MalformedJob
@@ -65,7 +64,7 @@ def test_what_is_posted_becomes_jobs_that_workers_read_or_refusals(body: bytes) 
         return
     posted = read if isinstance(read, list) else [read]
 
-    good, refused = sendables_of(posted, CATALOGUE, KnownIds())
+    good, refused = jobs_of_posted(posted, CATALOGUE, SeenIds())
 
     assert sorted([each.row for each in good] + [each.index for each in refused]) == list(
         range(len(posted))
@@ -78,7 +77,7 @@ def test_what_is_posted_becomes_jobs_that_workers_read_or_refusals(body: bytes) 
 
 
 def check(posted: Any) -> None:
-    good, refused = sendables_of([posted], CATALOGUE, KnownIds())
+    good, refused = jobs_of_posted([posted], CATALOGUE, SeenIds())
 
     if DESCRIBED.is_valid(posted):
         assert good or refused[0].reason in OF_THE_COURIER

@@ -171,7 +171,7 @@ async def test_people_see_all_and_may_pause_and_forget_while_redis_is_full(
     cleared, _ = await forgetter.clear_outputs({"usps:N001": forgot.at_us})
     assert (forgot.ended, cleared) == (1, {"usps:N001": 1})
     assert (await waiting_of(redis))[0] == 2
-    ends = Ends(redis)
+    ends = Ends(redis, redis)
     await ends.note_reply("op-1")
     assert (await view.operations(["op-1"]))["op-1"]["repliedAt"]
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from limits_bench import FAST, Hire, Worker, state
 from redis.asyncio import Redis
+from service.client.known import known_of, placed
 
 from limits import keys
 from limits.admin.cancel import Cancelled, Canceller, NotCancelled
@@ -17,7 +18,6 @@ from limits.admin.snapshot import LineSnapshots
 from limits.admin.view import View
 from limits.admin.violations import Violations
 from limits.limiter import Policy
-from service.client.known import known_of, placed
 from tracking.account import Account
 from tracking.line import TRACKING, Line
 from tracking.operation import State, anonymous_in

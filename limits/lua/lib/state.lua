@@ -167,7 +167,6 @@ do
     call('SET', STATUS .. id, written(operation, verdict.state, verdict))
     redis.pcall('ZADD', TO_ARCHIVE, now_ms, id) -- who archives tells of a key of another type
     tell_of_end(id, verdict.state)
-    redis.pcall('PUBLISH', STATUS .. id, '') -- a user without channels may not: who waits looks, too
     if not operation.anonymous and (was == 'WAITING' or was == 'RUNNING') then
       count_open(operation, -1)
     end

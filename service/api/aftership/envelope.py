@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from enum import IntEnum
 from http import HTTPStatus
 from types import MappingProxyType
 
@@ -17,31 +16,13 @@ import msgspec
 from aiohttp import web
 
 from service.api.callers import Callers
-from service.api.problems import Problem
-from service.api.routes import JSON
+from service.api.exchange import JSON, Problem
+from service.client.shipments import Code
 
 PREFIX = "/tracking/"
 """What is asked below this path is answered in the envelope."""
 
 BELOW = f"{PREFIX}{{version}}"
-
-
-class Code(IntEnum):
-    """AfterShip's codes for what is wrong."""
-
-    BAD_JSON = 4001
-    EXISTS = 4003
-    UNKNOWN = 4004
-    BAD_NUMBER = 4005
-    NO_NUMBER = 4007
-    BAD_VALUE = 4008
-    NO_VALUE = 4009
-    BAD_SLUG = 4010
-    MISSING_FIELD = 4011
-    BAD_COURIER = 4012
-    STILL_ACTIVE = 4013
-    BAD_ID = 4015
-    RETRACKED = 4016
 
 
 _TYPES: Mapping[int, str] = MappingProxyType(
@@ -88,7 +69,7 @@ class Envelope:
     ) -> web.Response:
         body = msgspec.json.encode({"meta": meta, "data": data})
         response = web.Response(status=status, body=body, content_type=JSON)
-        if allowed := self._callers.standing(request):
+        if allowed := self._callers.rate_limit_status(request):
             response.headers.update(rate_headers(allowed, time.time()))
         return response
 

@@ -6,36 +6,30 @@ import contextlib
 import datetime as dt
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from types import MappingProxyType
 from typing import Any
 
 from aiohttp import web
 
-from service.api.aftership import filters, rendering
-from service.api.aftership.envelope import BELOW, Code, Envelope, refusal
-from service.api.aftership.reading import read, version_of
-from service.api.aftership.words import Complete, Create, Update, words_of
+from service.api.aftership.envelope import BELOW, Envelope, refusal
+from service.api.aftership.reading import (
+    Complete,
+    Create,
+    Update,
+    cursor_of,
+    fields_of,
+    filters_of,
+    page_of,
+    read,
+    version_of,
+    words_of,
+)
+from service.api.aftership.rendering import chosen, tracking
 from service.api.callers import Callers
-from service.api.routes import NOT_IN_THE_DOCUMENT, Route
+from service.api.exchange import NOT_IN_THE_DOCUMENT, Route
 from service.client.catalogue import Catalogue
 from service.client.keys import Scope
-from service.client.shipments import Position, Reason, Refused, Shipments
+from service.client.shipments import Code, Position, ShipmentError, Shipments
 from tracking.account import Account
-
-CODES: Mapping[Reason, Code] = MappingProxyType(
-    {
-        Reason.EXISTS: Code.EXISTS,
-        Reason.ID_TAKEN: Code.BAD_ID,
-        Reason.UNKNOWN: Code.UNKNOWN,
-        Reason.BAD_SLUG: Code.BAD_SLUG,
-        Reason.BAD_NUMBER: Code.BAD_NUMBER,
-        Reason.BAD_VALUE: Code.BAD_VALUE,
-        Reason.MISSING_FIELD: Code.MISSING_FIELD,
-        Reason.NO_COURIER: Code.BAD_COURIER,
-        Reason.ACTIVE: Code.STILL_ACTIVE,
-        Reason.RETRACKED: Code.RETRACKED,
-    }
-)
 
 
 class TrackingRoutes:
@@ -79,28 +73,28 @@ class TrackingRoutes:
         """List shipments, the newest first. Raises Problem, StoreError."""
         account = self._account(request, Scope.READ)
         query = request.query
-        wanted = filters.filters_of(query, account, self._catalogue.registry.resolve)
-        asked, fields = filters.page_of(query, account), filters.fields_of(query)
+        wanted = filters_of(query, account, self._catalogue.registry.resolve)
+        asked, fields = page_of(query, account), fields_of(query)
         found, more = await self._shipments.page(wanted, asked.most, asked.after)
         total = await self._shipments.count(wanted)
         last = Position(found[-1]["created_at"], found[-1]["_id"]) if more else None
         pagination = {
             "total": total,
-            "next_cursor": filters.cursor_of(last) if last else "",
+            "next_cursor": cursor_of(last) if last else "",
             "has_next_page": more,
         }
-        shown = [rendering.chosen(self._shown(request, each), fields) for each in found]
+        shown = [chosen(self._shown(request, each), fields) for each in found]
         return self._envelope.answered(request, {"pagination": pagination, "trackings": shown})
 
     async def look(self, request: web.Request) -> web.Response:
-        """Tell of one. Raises Problem, StoreError."""
+        """Show one shipment. Raises Problem, StoreError."""
         account = self._account(request, Scope.READ)
         if request.query.get("lang"):
             why = "The value of lang is invalid: messages are not translated here, leave it out."
             raise refusal(Code.BAD_VALUE, why)
         with _refusing():
             found = await self._shipments.find(account, request.match_info["id"])
-        shown = rendering.chosen(self._shown(request, found), filters.fields_of(request.query))
+        shown = chosen(self._shown(request, found), fields_of(request.query))
         return self._envelope.answered(request, shown)
 
     async def update(self, request: web.Request) -> web.Response:
@@ -146,7 +140,7 @@ class TrackingRoutes:
         return self._envelope.answered(request, self._shown(request, shipment), status)
 
     def _shown(self, request: web.Request, shipment: Mapping[str, Any]) -> dict[str, Any]:
-        return rendering.tracking(shipment, version_of(request), dt.datetime.now(dt.UTC))
+        return tracking(shipment, version_of(request), dt.datetime.now(dt.UTC))
 
 
 @contextlib.contextmanager
@@ -154,8 +148,8 @@ def _refusing() -> Iterator[None]:
     """Turn what cannot be done into a Problem with AfterShip's code."""
     try:
         yield
-    except Refused as error:
-        problem = refusal(CODES[error.reason], error.detail)
+    except ShipmentError as error:
+        problem = refusal(error.code, error.detail)
         if error.other:
             problem.more["data"] = {"id": error.other}
         raise problem from error

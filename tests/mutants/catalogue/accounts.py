@@ -6,7 +6,7 @@ from mutants.mutant import Mutant
 
 APART = "limits/test_accounts.py"
 DOCUMENTS = "results/test_document.py"
-UNLOCKED = "door/test_unlocked_over_http.py"
+UNLOCKED = "door/test_parcels_over_http.py"
 
 MUTANTS = (
     Mutant(

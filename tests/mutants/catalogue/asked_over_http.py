@@ -7,33 +7,33 @@ from mutants.mutant import Mutant
 ENDS = "limits/test_ends.py"
 OPERATIONS = "door/test_operations_over_http.py"
 EVENTS = "door/test_events_over_http.py"
-LISTENERS = "door/test_listeners.py"
+LISTENERS = "door/test_events_over_http.py"
 LINKS = "door/test_secret_links.py"
 PARCELS = "door/test_parcels_over_http.py"
 OPERATORS = "door/test_operators.py"
-SIGNATURES = "door/test_signed_requests.py"
-HELD = "door/test_held_replies.py"
+SIGNATURES = "door/test_signatures.py"
+HELD = "door/test_application.py"
 HOSTILE = "door/test_hostile_clients.py"
-SIGNED = "door/test_signed_requests.py"
-SHIPMENTS = "door/test_aftership_lists.py"
+SIGNED = "door/test_signatures.py"
+SHIPMENTS = "door/test_aftership_trackings.py"
 LET_GO = "results/test_shipments.py"
 
 MUTANTS = (
     Mutant(
-        name="what ended before the subscription is not looked at",
+        name="what ended before the reader began is not looked at",
         breaks="F20",
         where="limits/ends.py",
-        old="                    self._doubtful.add(key)\n",
-        new="",
-        tests=(f"{ENDS}::test_what_ended_before_the_subscription_is_read",),
+        old="            self._at = at\n            self._doubt(*self._waiters)\n",
+        new="            self._at = at\n",
+        tests=(f"{ENDS}::test_what_ended_before_the_reader_began_is_read",),
     ),
     Mutant(
-        name="a new connection is not told what is awaited",
+        name="where ends may be lost nobody who waits is looked for",
         breaks="F20",
         where="limits/ends.py",
-        old="self._changed = set(self._awaited)",
-        new="self._changed = set()",
-        tests=(f"{ENDS}::test_what_ends_while_the_connection_is_cut_is_read_over_the_next_one",),
+        old="        if read.lost:\n            self._doubt(*self._waiters)\n",
+        new="",
+        tests=(f"{ENDS}::test_where_ends_may_be_lost_all_who_wait_are_looked_for",),
     ),
     Mutant(
         name="main asks for the operations of others by their whole ids",
@@ -80,7 +80,7 @@ MUTANTS = (
     Mutant(
         name="the id of a heartbeat moves when another account's operation ends",
         breaks="F18",
-        where="service/client/event_ids.py",
+        where="service/client/listeners.py",
         old="nonce = os.urandom(_NONCE_BYTES)",
         new="nonce = bytes(_NONCE_BYTES)",
         tests=(f"{EVENTS}::test_what_a_client_reads_tells_nothing_of_others_ends",),
@@ -134,7 +134,7 @@ MUTANTS = (
     Mutant(
         name="nobody notices that ends are lost",
         breaks="F20",
-        where="limits/events.py",
+        where="limits/ends.py",
         old="return ends[1:] if ends and ends[0].at == at else None",
         new="return [each for each in ends if each.at != at]",
         tests=(f"{EVENTS}::test_who_may_miss_ends_hears_that_first",),
@@ -174,10 +174,10 @@ MUTANTS = (
     Mutant(
         name="digits in a query are a time, of Unix",
         breaks="I1",
-        where="service/api/reading.py",
+        where="service/api/exchange.py",
         old="for name in _times(kind).intersection(given):",
         new="for name in ():",
-        tests=("door/test_dead_over_http.py::test_what_is_no_time_deletes_and_kicks_nothing",),
+        tests=("door/test_operators.py::test_what_is_no_time_deletes_and_kicks_nothing",),
     ),
     Mutant(
         name="a packed body is unpacked before anybody is asked for a key",
@@ -218,7 +218,7 @@ MUTANTS = (
     Mutant(
         name="a large body is taken for headers that do not end",
         breaks="I1",
-        where="service/api/connection.py",
+        where="service/api/serve.py",
         old="if self._current_request is None and not self._messages:",
         new="if self._loop:",
         tests=(f"{HOSTILE}::test_nor_is_a_large_body_taken_for_headers_that_do_not_end",),

@@ -7,7 +7,7 @@ from mutants.mutant import Mutant
 PUTS = "tubes/test_put_servers.py"
 DOOR = "door/test_door.py"
 POSTS = "door/test_requests_over_http.py"
-REFUSED = "door/test_refused_posts.py"
+REFUSED = "door/test_requests_over_http.py"
 
 MUTANTS = (
     Mutant(
@@ -73,7 +73,7 @@ MUTANTS = (
     Mutant(
         name="a client may say what is the door's own to say",
         breaks="I1",
-        where="service/client/posted.py",
+        where="service/client/put.py",
         old="if name in _KEPT and value is not None",
         new="if value is not None",
         tests=(f"{POSTS}::test_every_member_of_a_payload_reaches_the_job_and_no_other",),
@@ -81,8 +81,8 @@ MUTANTS = (
     Mutant(
         name="a member that no worker would read is put",
         breaks="I1",
-        where="service/client/posted.py",
-        old="            check_options(kept)\n",
+        where="service/client/put.py",
+        old="            check_options(members)\n",
         new="            pass\n",
         tests=("fuzz/test_fuzz_posts.py::test_so_it_is_with_whatever_stands_in_a_request",),
     ),
@@ -92,7 +92,7 @@ MUTANTS = (
         where="service/client/keys.py",
         old="if key is None or not hmac.compare_digest(digest(text), key.sha256):",
         new="if key is None:",
-        tests=("door/test_callers.py::test_with_a_key_every_request_needs_one",),
+        tests=("door/test_api_keys.py::test_with_a_key_every_request_needs_one",),
     ),
     Mutant(
         name="a key is good for everything",
@@ -100,7 +100,7 @@ MUTANTS = (
         where="service/api/callers.py",
         old="if scope not in key.scopes:",
         new="if scope in {}:",
-        tests=("door/test_callers.py::test_a_key_without_the_scope_takes_nothing",),
+        tests=("door/test_api_keys.py::test_a_key_without_the_scope_takes_nothing",),
     ),
     Mutant(
         name="the ids of two accounts meet",
@@ -108,7 +108,7 @@ MUTANTS = (
         where="service/tubes/payload.py",
         old="return identity and operation_id(name, identity)",
         new="return name and identity",
-        tests=("door/test_callers.py::test_an_accounts_ids_are_its_own",),
+        tests=("door/test_api_keys.py::test_an_accounts_ids_are_its_own",),
     ),
     Mutant(
         name="the spool takes the room that deletions need",

@@ -47,9 +47,7 @@ MUTANTS = (
         where="service/api/serve.py",
         old="_either(stopped, background.unfit)",
         new="_either(stopped)",
-        tests=(
-            "door/test_background_of_doors.py::test_what_keeps_ending_ends_the_process_in_good_order",
-        ),
+        tests=("door/test_application.py::test_what_keeps_ending_ends_the_process_in_good_order",),
     ),
     Mutant(
         name="a defect over one batch of writes keeps the next waiting",

@@ -266,7 +266,6 @@ COMMANDS: dict[str, Command] = {
     "INFO": _info,
     "WAIT": lambda s, _: int(s.replicated),
     "PING": lambda _, __: Status("PONG"),
-    "PUBLISH": lambda _, __: 0,
     "KEYS": _keys,
     "DEL": lambda s, a: sum(s.drop(key) for key in a if s.find(key) is not None),
     "UNLINK": lambda s, a: sum(s.drop(key) for key in a if s.find(key) is not None),

@@ -1,4 +1,4 @@
-"""An operation as it is known: what Redis or the archive tells of it."""
+"""An operation as Redis or the archive shows it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from limits.admin.view import Place, View
-from limits.events import End
+from limits.ends import End
 from service.client.stored import Stored
 from tracking.errors import ResultsDown
 from tracking.line import courier_line
@@ -17,8 +17,8 @@ from tracking.request import Number, Slug
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """An operation under its id; `members` are as limits/admin/operations.py reads them.
+class OperationView:
+    """An operation under its id, as Redis knows it: its `members` as in `limits.admin.operations`.
 
     `slug` and `number` are None of one whose parcel was forgotten; `place` is known while it waits.
     """
@@ -35,16 +35,16 @@ class Known:
         return self.members["status"] in ENDS
 
 
-def known_of(identity: str, members: Mapping[str, Any]) -> Known:
-    """Read to which parcel the operation `identity` belongs."""
+def view_of_members(identity: str, members: Mapping[str, Any]) -> OperationView:
+    """Make the view of the operation `identity`, with the parcel that its members name."""
     slug, _, number = (members.get("tracking") or "").partition(":")
     if not slug:
-        return Known(identity, None, None, members)
-    return Known(identity, Slug(slug), Number(number), members)
+        return OperationView(identity, None, None, members)
+    return OperationView(identity, Slug(slug), Number(number), members)
 
 
-async def placed(view: View, known: Known) -> Known:
-    """Find its place, where it waits. Raises LimitsDown."""
+async def placed(view: View, known: OperationView) -> OperationView:
+    """Add the place of an operation that waits. Raises LimitsDown."""
     if known.members["status"] != State.WAITING or known.slug is None or known.number is None:
         return known
     number = Number(number_of(known.number, known.id))
@@ -52,14 +52,14 @@ async def placed(view: View, known: Known) -> Known:
     return replace(known, place=place)
 
 
-async def known_ends(view: View, stored: Stored, ends: Sequence[End]) -> Sequence[Known]:
-    """Tell of operations that ended, as much as is known of each. Raises LimitsDown."""
+async def views_of_ends(view: View, stored: Stored, ends: Sequence[End]) -> Sequence[OperationView]:
+    """View operations that ended, with as much as is known of each. Raises LimitsDown."""
     found = await view.operations([each.operation for each in ends])
     over = [each.operation for each in ends if not _tells_of(found.get(each.operation), each)]
     if over:
         with contextlib.suppress(ResultsDown):
             found |= await stored.archived(over)
-    return [_known_end(each, found.get(each.operation)) for each in ends]
+    return [_view_of_end(each, found.get(each.operation)) for each in ends]
 
 
 def _tells_of(members: Mapping[str, Any] | None, end: End) -> bool:
@@ -67,7 +67,7 @@ def _tells_of(members: Mapping[str, Any] | None, end: End) -> bool:
     return members is not None and members["status"] == end.state
 
 
-def _known_end(end: End, members: Mapping[str, Any] | None) -> Known:
+def _view_of_end(end: End, members: Mapping[str, Any] | None) -> OperationView:
     if members is None or not _tells_of(members, end):
         members = {"status": end.state, "finishedAt": None, "output": None}
-    return known_of(end.operation, members)
+    return view_of_members(end.operation, members)

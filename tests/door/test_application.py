@@ -21,7 +21,7 @@ from operations_ground import serving_all
 from redis.asyncio import Redis
 
 from devstack.servers import free_port
-from limits import violations
+from limits.admin import violations
 from limits.admin.violations import Violations
 from limits.ends import Ends
 from limits.rules import Rules

@@ -25,8 +25,8 @@ from limits.ends import hearing
 from service.api.callers import Callers
 from service.client.keys import Scope
 from service.observe.background import Background
+from service.results.operations import operation_in as told_of_archive
 from service.results.operations import read_ended
-from service.results.operations import told as told_of_archive
 from tracking.call import Verdict
 from tracking.operation import State
 

@@ -18,16 +18,15 @@ from door_ground import USPS, Client, FixedKeys, payloads, refused, until
 from limits_bench import Worker, everything
 from operations_ground import ARCHIVED, serving_all
 from redis.asyncio import Redis
-from service.flow.admission import Admitter
-from service.flow.call_room import CallRoom
-from service.flow.failure_policy import RetryRules
 
 from devstack.servers import Server
 from service.api.callers import Callers
 from service.client.keys import Scope
 from service.config.schema import Recheck
-from service.flow.call import Asker, Spare, Stores
-from service.flow.tracking_work import TrackingWork
+from service.flow.call import CallRunner, Stores
+from service.flow.handle import Admitter
+from service.flow.tasks import CallSlots, Tasks
+from service.flow.tracking_work import RetryRules, TrackingWork
 from service.results.connection import Store
 from service.results.database import Names
 from service.results.document import begun, content_of
@@ -260,11 +259,11 @@ class Flow:
         self.calls: list[dict[str, str]] = []
         results = Trackings(store, lambda _: Recheck())
         counts = SimpleNamespace(count=lambda *_: None)
-        stores = Stores(worker.limiter, results, counts, counts, counts, counts)
-        spare = Spare(CallRoom(5), lambda _: None)
-        self._admitter = Admitter(worker.limiter, results, spare.room)
+        stores = Stores(worker.limiter, results, *[counts] * 5)
+        slots = CallSlots(5, results)
+        self._admitter = Admitter(worker.limiter, results, slots)
         work = TrackingWork(self._track, results, counts, RetryRules(), lambda _: b"")
-        self._asker = Asker(lambda _: work, stores, spare)
+        self._runner = CallRunner(lambda _: work, stores, Tasks(), slots)
 
     async def _track(self, call: Call) -> Tracking:
         self.calls.append(dict(call.request.fields))
@@ -281,8 +280,7 @@ class Flow:
         """Have a request of an account carried to its end; one not called `a` asks the courier."""
         admission = await self.admitted(account, fields, name)
         if isinstance(admission, Granted):
-            [(outcome, attempt)] = await self._asker.perform([admission.call])
-            await self._asker.keep(admission.call, outcome, attempt)
+            await self._runner.run([admission.call])
         else:
             assert isinstance(admission, Ended)
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from limits.events import NO_EVENT, EndStream, EventId, parse_event_id
 from limits_bench import ANSWERED, DEAD, KEYS, NO_PLACES, Worker, forget, status
 from redis.asyncio import Redis
 
 from limits.admin.forget import Forgetter
 from limits.archive import BRIEF_MS, DAY_MS, REPORTS_MS, WORKS_MS, Archived, Ended, ToArchive
+from limits.ends import NO_EVENT, EndStream, EventId, parse_event_id
 from limits.keys import ARCHIVE_LOCKS, EVENTS, TO_ARCHIVE
 from tracking.call import Attempt
 from tracking.request import Origin

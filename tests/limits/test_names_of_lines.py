@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from limits_bench import FAST, Hire, Worker, state
 from redis.asyncio import Redis
-from service.client.known import known_of, placed
 
 from limits import keys
 from limits.admin.cancel import Cancelled, Canceller, NotCancelled
@@ -18,6 +17,7 @@ from limits.admin.snapshot import LineSnapshots
 from limits.admin.view import View
 from limits.admin.violations import Violations
 from limits.limiter import Policy
+from service.client.operation_view import placed, view_of_members
 from tracking.account import Account
 from tracking.line import TRACKING, Line
 from tracking.operation import State, anonymous_in
@@ -48,7 +48,7 @@ async def test_an_operation_of_it_is_found_by_its_id_and_has_a_place(
 ) -> None:
     await worker.parked("N001", slug=OF_SHOP, id="acme/op-1")
 
-    found = known_of("acme/op-1", await view.operation("acme/op-1") or {})
+    found = view_of_members("acme/op-1", await view.operation("acme/op-1") or {})
     assert (found.slug, found.number) == (SHOP, "N001")
     place = (await placed(view, found)).place
 

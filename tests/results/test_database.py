@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from pymongo import MongoClient
-from store_parcels import FIRST, days, delivered, stored
+from store_parcels import FIRST, days, delivered, prepared, stored
 
 from devstack.kinds import MONGODB, Durability
 from devstack.servers import running
 from service.results.connection import Store
-from service.results.database import KEEP_DAYS_INDEX, Names
+from service.results.database import KEEP_DAYS_INDEX
 
 DEADLINE_SECONDS = 20.0
 DAY_SECONDS = 86_400
@@ -34,13 +34,6 @@ def quick() -> Iterator[str]:
         if not server.ours:
             pytest.skip("a mongod that was running before looks once a minute")
         yield server.url
-
-
-async def prepared(mongo_uri: str, keep_days: int, database: str = "bucket") -> None:
-    """What a worker that starts with this setting does."""
-    store = Store(Names(mongo_uri, database, results_keep_days=keep_days))
-    await store.prepare()
-    await store.close()
 
 
 def looked_twice(client: MongoClient[Any]) -> None:

@@ -341,7 +341,7 @@ class Marks:
         self._look_at = float("-inf")
 
     def left_of(self, writes: Sequence[W]) -> list[W]:
-        """Those whose calls were granted since their parcel was forgotten. Raises PyMongoError."""
+        """Select writes that were granted after their parcel's mark. Raises PyMongoError."""
         marks = self.of(id_of(each.call.request) for each in writes)
         return [
             each
@@ -350,7 +350,7 @@ class Marks:
         ]
 
     def of(self, names: Iterable[str]) -> Mapping[str, int]:
-        """`at_us` of those among these `_id`s that were forgotten. Raises PyMongoError."""
+        """Look up `at_us` of those of these parcels that have a mark. Raises PyMongoError."""
         now = time.monotonic()
         if now >= self._look_at:
             self._any = self._forgotten.find_one({}, {"_id": 1}) is not None

@@ -1,4 +1,4 @@
-"""What is counted for people: how much happened on each day, and codes that mean nothing here.
+"""Statistics for people: the figures of each day, and counts of unknown status codes.
 
 The collection `statistics` is kept for ever:
 
@@ -21,7 +21,7 @@ member       is
 `_id`        `"ups:ZZ"`
 slug, code   whose code, and the code as the courier gave it, its first 64 bytes
 count        answers that held it, over all workers
-first_seen   when it was first told, and `last_seen`; it is forgotten 90 days after the latter
+first_seen   when it was first given, and `last_seen`; it is forgotten 90 days after the latter
 ============ ===================================================================================
 
 No number is kept: the log names one. Counts of the last seconds before a kill are lost, and a write

@@ -165,7 +165,7 @@ def _is_confirmed(errors: Sequence[TrackingError | None]) -> bool:
 
 
 class _Unstorable(Exception):
-    """What BSON or MongoDB cannot hold, or cannot be merged with what somebody else put there."""
+    """An answer that BSON cannot hold, or a document with which nothing can be merged."""
 
 
 class BulkWriter:

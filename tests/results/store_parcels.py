@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.config.schema import Recheck
-from service.results.connection import Marks
-from service.results.database import Collections, Document
+from service.results.connection import Marks, Store
+from service.results.database import Collections, Document, Names
 from service.results.document import Answer, Failure
 from service.results.merge import merge
 from service.results.trackings import BulkWriter, Trackings
@@ -105,6 +105,13 @@ def times(document: Document) -> list[str]:
 
 
 JOURNEY = on_its_way(FIRST, SECOND)
+
+
+async def prepared(mongo_uri: str, keep_days: int, database: str = "bucket") -> None:
+    """What a worker that starts with this setting does."""
+    store = Store(Names(mongo_uri, database, results_keep_days=keep_days))
+    await store.prepare()
+    await store.close()
 
 
 async def answered(trackings: Trackings, of: Call, tracking: Tracking = JOURNEY) -> Call:

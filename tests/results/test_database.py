@@ -1,4 +1,4 @@
-"""`[results] keep_days`: MongoDB deletes parcels that ended so long ago, and no others."""
+"""The indexes of the database, and `[results] keep_days`, by which MongoDB deletes what ended."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from typing import Any
 
 import pytest
 from pymongo import MongoClient
-from store_parcels import FIRST, START, call, days, delivered, failure, hours, stored
+from store_parcels import FIRST, days, delivered, prepared, stored
 
 from devstack.kinds import MONGODB, Durability
 from devstack.servers import running
 from service.results.connection import Store
-from service.results.database import KEEP_DAYS_INDEX, Names
-from service.results.merge import merge
-from tracking.errors import CourierDown, InvalidNumber
+from service.results.database import KEEP_DAYS_INDEX
 
 DEADLINE_SECONDS = 20.0
 DAY_SECONDS = 86_400
@@ -36,13 +34,6 @@ def quick() -> Iterator[str]:
         if not server.ours:
             pytest.skip("a mongod that was running before looks once a minute")
         yield server.url
-
-
-async def prepared(mongo_uri: str, keep_days: int, database: str = "bucket") -> None:
-    """What a worker that starts with this setting does."""
-    store = Store(Names(mongo_uri, database, results_keep_days=keep_days))
-    await store.prepare()
-    await store.close()
 
 
 def looked_twice(client: MongoClient[Any]) -> None:
@@ -112,18 +103,22 @@ async def test_a_start_that_changes_nothing_changes_no_index(
     assert first[0][KEEP_DAYS_INDEX]["expireAfterSeconds"] == 30 * DAY_SECONDS
 
 
-def test_a_number_that_turns_out_impossible_ends_then() -> None:
-    """Its last change may be long ago: counted from there, it would go before anybody saw why."""
-    refused = failure(call(days(40)), InvalidNumber("not ours"), final=True)
+async def test_the_index_of_before_goes(store: Store) -> None:
+    store.tracking.create_index("next_check_at", partialFilterExpression={"active": True})
 
-    document = merge(stored(), refused).document
+    await store.prepare()
 
-    assert (document["active"], document["updated_at"]) == (False, START + days(40))
-    again = failure(call(days(41)), InvalidNumber("not ours"), final=True)
-    assert merge(document, again).document["updated_at"] == START + days(40)
+    assert "next_check_at_1" not in store.tracking.index_information()
 
 
-def test_another_failure_is_no_change_of_the_parcel() -> None:
-    down = failure(call(hours(9)), CourierDown("?"), final=True)
+async def test_preparing_twice_changes_nothing(store: Store) -> None:
+    def indexes() -> dict[str, Any]:
+        collections = (store.tracking, store.past, store.dead)
+        return {each.name: each.index_information() for each in collections}
 
-    assert merge(stored(), down).document["updated_at"] == START
+    await store.prepare()
+    before = indexes()
+    await store.prepare()
+
+    assert indexes() == before
+    assert "active_1_slug_1_next_check_at_1" in before["tracking"]

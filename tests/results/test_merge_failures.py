@@ -175,3 +175,20 @@ def test_excerpts_are_cut_and_always_storable() -> None:
     excerpt = merge(None, Answer(call(), JOURNEY, noted)).document["attempts"][0]["excerpt"]
 
     assert excerpt == "?" + "é" * 511
+
+
+def test_a_number_that_turns_out_impossible_ends_then() -> None:
+    """Its last change may be long ago: counted from there, it would go before anybody saw why."""
+    refused = failure(call(days(40)), InvalidNumber("not ours"), final=True)
+
+    document = merge(stored(), refused).document
+
+    assert (document["active"], document["updated_at"]) == (False, START + days(40))
+    again = failure(call(days(41)), InvalidNumber("not ours"), final=True)
+    assert merge(document, again).document["updated_at"] == START + days(40)
+
+
+def test_another_failure_is_no_change_of_the_parcel() -> None:
+    down = failure(call(hours(9)), CourierDown("?"), final=True)
+
+    assert merge(stored(), down).document["updated_at"] == START

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from store_parcels import (
     FIRST,
     NAME,
@@ -94,24 +92,3 @@ async def test_checks_are_put_off_only_if_nobody_has_planned_others(
 
     found = [find_tracking(store.tracking, Slug("usps"), Number(name[5:])) for name in names]
     assert [each and each["next_check_at"] for each in found] == [START + days(2), START + days(3)]
-
-
-async def test_the_index_of_before_goes(store: Store) -> None:
-    store.tracking.create_index("next_check_at", partialFilterExpression={"active": True})
-
-    await store.prepare()
-
-    assert "next_check_at_1" not in store.tracking.index_information()
-
-
-async def test_preparing_twice_changes_nothing(store: Store) -> None:
-    def indexes() -> dict[str, Any]:
-        collections = (store.tracking, store.past, store.dead)
-        return {each.name: each.index_information() for each in collections}
-
-    await store.prepare()
-    before = indexes()
-    await store.prepare()
-
-    assert indexes() == before
-    assert "active_1_slug_1_next_check_at_1" in before["tracking"]

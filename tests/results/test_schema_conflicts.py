@@ -9,6 +9,7 @@ import pytest
 from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import ConnectionFailure, OperationFailure
+from store_parcels import prepared
 
 from service.preflight.judgement import Refused
 from service.results.connection import Store
@@ -29,13 +30,6 @@ def bucket(store: Store, database: str) -> Database[Any]:
 def look(bucket: Database[Any], **names: Any) -> list[Conflict]:
     called = Names("", bucket.name, **names)
     return schema_conflicts(Collections(bucket.client, called), called)
-
-
-async def prepared(mongo_uri: str, bucket: Database[Any], keep_days: int) -> None:
-    """What a worker that starts with this setting does."""
-    store = Store(Names(mongo_uri, bucket.name, results_keep_days=keep_days))
-    await store.prepare()
-    await store.close()
 
 
 def do_what_it_says(bucket: Database[Any], fix: str) -> None:
@@ -67,7 +61,7 @@ async def test_an_index_that_is_in_the_way_is_named_with_the_command_that_drops_
     assert told.sure
 
     do_what_it_says(bucket, told.fix)
-    await prepared(mongo_uri, bucket, 7)
+    await prepared(mongo_uri, 7, bucket.name)
     assert look(bucket, results_keep_days=7) == []
 
 
@@ -106,7 +100,7 @@ async def test_an_index_that_does_the_same_under_another_name_is_used(
 async def test_what_the_worker_made_itself_is_in_nobodys_way(
     mongo_uri: str, bucket: Database[Any], days: int
 ) -> None:
-    await prepared(mongo_uri, bucket, days)
+    await prepared(mongo_uri, days, bucket.name)
     bucket["tracking"].create_index([("slug", 1), ("tracking_number", 1)], unique=True)
     bucket["tracking"].create_index([("signed_by", 1)])
 
@@ -116,7 +110,7 @@ async def test_what_the_worker_made_itself_is_in_nobodys_way(
 async def test_one_document_for_each_number_is_not_enough_where_several_accounts_ask(
     mongo_uri: str, bucket: Database[Any]
 ) -> None:
-    await prepared(mongo_uri, bucket, 0)
+    await prepared(mongo_uri, 0, bucket.name)
     apart = bucket["tracking"].create_index(["slug", "tracking_number"], unique=True)
     bucket["tracking"].create_index(["slug", "tracking_number", "account"], unique=True)
     bucket["accounts"].insert_one({"_id": "shop"})

@@ -112,6 +112,8 @@ is read before all others."""
 _WITH_BODY = frozenset({b"RESERVED", b"OK"})
 """Replies whose last value is the length of a body that follows."""
 
+_INSTANCE = re.compile(rb"^id: (\S+)", re.MULTILINE)
+
 _INSERTED = re.compile(rb"INSERTED (\d+)\r\n")
 
 
@@ -284,10 +286,11 @@ class Client(asyncio.Protocol):
     ) -> Any:
         """Make of a reply what the one who asked is given."""
         if command.verb is Verb.STATS and not self.instance:
-            stats = read_stats(body)
             # Job ids start from 1 when a server restarts without its binlog; this is another.
-            self.instance = stats["id"]
-            self._stats_bytes = sum(len(name) + len(": 0\n") for name in stats)
+            (instance,) = _INSTANCE.findall(body)
+            # As greenstalk reads it: an id of digits alone is a number.
+            self.instance = str(int(instance)) if instance.isdigit() else instance.decode()
+            self._stats_bytes = len(re.sub(rb": .*", b": 0", body))
         return body
 
     def _resolve(self, command: PendingCommand, answer: Any) -> None:
@@ -399,10 +402,3 @@ def next_reply(data: bytes, at: int) -> tuple[bytes, list[bytes], bytes, int] | 
     if len(data) < after + 2:
         return None
     return word, values, data[begin:after], after + 2
-
-
-def read_stats(body: bytes) -> dict[str, str]:
-    """Read what `stats` answers."""
-    stats = dict(line.split(": ", 1) for line in body.decode().splitlines() if ": " in line)
-    # As greenstalk reads them: an id of digits alone is a number.
-    return {name: str(int(text)) if text.isdecimal() else text for name, text in stats.items()}

@@ -344,19 +344,22 @@ class ReplyWait:
     def begin(self, seconds: float, least: int) -> None:
         """Bear `seconds` of silence from now on, and wait for `least` bytes in one go."""
         self._silent_at = self._loop.time() + seconds
-        if not self._silence or self._silence.when() > self._silent_at:
-            self._cancel(self._silence)
+        if self._together:
+            self._together.cancel()
+        if self._silence and self._silence.when() > self._silent_at:
+            self._silence.cancel()
+            self._silence = None
+        if not self._silence:
             self._silence = self._loop.call_at(self._silent_at, self._look)
-        self._cancel(self._together)
-        self._together = None
         self._set_least(least)
         if least > 1:
             self._together = self._loop.call_later(TOGETHER_SECONDS, self._set_least, 1)
 
     def end(self) -> None:
         """Wait no more; what comes all the same is read as it comes."""
-        self._cancel(self._silence)
-        self._cancel(self._together)
+        for timer in (self._silence, self._together):
+            if timer:
+                timer.cancel()
         self._silence = self._together = None
         self._set_least(1)
 
@@ -366,11 +369,6 @@ class ReplyWait:
             self._silence = self._loop.call_at(self._silent_at, self._look)
         else:
             self._late(TimeoutError("timed out"))
-
-    @staticmethod
-    def _cancel(timer: asyncio.TimerHandle | None) -> None:
-        if timer:
-            timer.cancel()
 
     def _set_least(self, least: int) -> None:
         if least != self._least:

@@ -120,7 +120,7 @@ class Reserver:
         self.pool = Pool(source, self._settled, room.give_soon, self.wake)
         self._touches = Touches()
         self._woken = asyncio.Event()
-        self._visits: list[asyncio.Future[None]] = []
+        self._alone = asyncio.Lock()
         self._waiting: tuple[ReservingClient, asyncio.Future[ReservedJob | None]] | None = None
         self._more = False
         self._batch = BATCH_FIRST
@@ -139,13 +139,9 @@ class Reserver:
         self._woken.set()
 
     async def stop(self) -> None:
-        """Take no more jobs; returns after the task has gone once through everything it does."""
+        """Take no more jobs; whatever was asked for has come when this returns."""
         self._taking = False
-        if self._task and not self._task.done():
-            visit = asyncio.get_running_loop().create_future()
-            self._visits.append(visit)
-            self.wake()
-            await visit
+        await self._go_through()
 
     async def close(self) -> None:
         """End now, whatever the server does; what is held goes to others."""
@@ -153,12 +149,17 @@ class Reserver:
             self._task.cancel()
             await asyncio.wait([self._task])
         self.pool.drop_all()
-        self._answer(self._visits)
 
     async def _run(self) -> None:
         while True:
+            await self._go_through()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._idle_seconds()):
+                    await self._woken.wait()
+
+    async def _go_through(self) -> None:
+        async with self._alone:
             self._woken.clear()
-            visits, self._visits = self._visits, []
             try:
                 await self._turn()
             except Exception as error:  # noqa: BLE001 - a defect must not end the task
@@ -167,17 +168,6 @@ class Reserver:
                 self.pool.drop_all()
                 self._waiting = None
                 self._look_at = time.monotonic() + POLL_MOST
-            finally:
-                self._answer(visits)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._idle_seconds()):
-                    await self._woken.wait()
-
-    @staticmethod
-    def _answer(visits: Sequence[asyncio.Future[None]]) -> None:
-        for visit in visits:
-            if not visit.done():
-                visit.set_result(None)
 
     def _idle_seconds(self) -> float | None:
         """Seconds until there is something to do unasked."""
@@ -224,7 +214,7 @@ class Reserver:
     async def _take_ready(self) -> bool:
         """Take a batch of what is ready; False: there is more, or no room for more just now.
 
-        One in each turn: a pause is heeded, and what is due is touched, before the next.
+        One in each turn: a stop is heeded, and what is due is touched, before the next.
         """
         client = await self.pool.fullest()
         if client is None:

@@ -112,6 +112,8 @@ is read before all others."""
 _WITH_BODY = frozenset({b"RESERVED", b"OK"})
 """Replies whose last value is the length of a body that follows."""
 
+_INSTANCE = re.compile(rb"^id: (\S+)", re.MULTILINE)
+
 _INSERTED = re.compile(rb"INSERTED (\d+)\r\n")
 
 
@@ -284,10 +286,11 @@ class Client(asyncio.Protocol):
     ) -> Any:
         """Make of a reply what the one who asked is given."""
         if command.verb is Verb.STATS and not self.instance:
-            stats = read_stats(body)
             # Job ids start from 1 when a server restarts without its binlog; this is another.
-            self.instance = stats["id"]
-            self._stats_bytes = sum(len(name) + len(": 0\n") for name in stats)
+            (instance,) = _INSTANCE.findall(body)
+            # As greenstalk reads it: an id of digits alone is a number.
+            self.instance = str(int(instance)) if instance.isdigit() else instance.decode()
+            self._stats_bytes = len(re.sub(rb": .*", b": 0", body))
         return body
 
     def _resolve(self, command: PendingCommand, answer: Any) -> None:
@@ -341,19 +344,22 @@ class ReplyWait:
     def begin(self, seconds: float, least: int) -> None:
         """Bear `seconds` of silence from now on, and wait for `least` bytes in one go."""
         self._silent_at = self._loop.time() + seconds
-        if not self._silence or self._silence.when() > self._silent_at:
-            self._cancel(self._silence)
+        if self._together:
+            self._together.cancel()
+        if self._silence and self._silence.when() > self._silent_at:
+            self._silence.cancel()
+            self._silence = None
+        if not self._silence:
             self._silence = self._loop.call_at(self._silent_at, self._look)
-        self._cancel(self._together)
-        self._together = None
         self._set_least(least)
         if least > 1:
             self._together = self._loop.call_later(TOGETHER_SECONDS, self._set_least, 1)
 
     def end(self) -> None:
         """Wait no more; what comes all the same is read as it comes."""
-        self._cancel(self._silence)
-        self._cancel(self._together)
+        for timer in (self._silence, self._together):
+            if timer:
+                timer.cancel()
         self._silence = self._together = None
         self._set_least(1)
 
@@ -363,11 +369,6 @@ class ReplyWait:
             self._silence = self._loop.call_at(self._silent_at, self._look)
         else:
             self._late(TimeoutError("timed out"))
-
-    @staticmethod
-    def _cancel(timer: asyncio.TimerHandle | None) -> None:
-        if timer:
-            timer.cancel()
 
     def _set_least(self, least: int) -> None:
         if least != self._least:
@@ -399,10 +400,3 @@ def next_reply(data: bytes, at: int) -> tuple[bytes, list[bytes], bytes, int] | 
     if len(data) < after + 2:
         return None
     return word, values, data[begin:after], after + 2
-
-
-def read_stats(body: bytes) -> dict[str, str]:
-    """Read what `stats` answers."""
-    stats = dict(line.split(": ", 1) for line in body.decode().splitlines() if ": " in line)
-    # As greenstalk reads them: an id of digits alone is a number.
-    return {name: str(int(text)) if text.isdecimal() else text for name, text in stats.items()}

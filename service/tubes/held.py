@@ -421,11 +421,6 @@ class FairBudget:
             del self._queue[claimant]
             self._wake()
 
-    def resize(self, most: int) -> None:
-        """Allow `most` from now on; what is held beyond that is not taken away."""
-        self._most = most
-        self._wake()
-
     def _wake(self) -> None:
         for claimant in self._queue:
             claimant.wake()

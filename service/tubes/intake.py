@@ -20,7 +20,6 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
@@ -52,14 +51,6 @@ BACKOFF_FIRST, BACKOFF_MOST = 0.05, 5.0
 """Seconds before connecting again: doubled each time, and half of it by chance."""
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """State of a server. `error` is None while it is connected, else says what is wrong."""
-
-    name: str
-    error: str | None
-
-
 class Intake:
     """Take jobs from all servers. `on_jobs` is called on the event loop, with one or more.
 
@@ -82,34 +73,21 @@ class Intake:
         return self._room.taken
 
     @property
-    def servers(self) -> list[Server]:
-        """How each server does."""
-        return [Server(each.source.server, each.error) for each in self._reservers]
+    def errors(self) -> list[str | None]:
+        """Of each server what is wrong with it, None while it is connected."""
+        return [each.pool.error for each in self._reservers]
 
     def start(self) -> None:
         """Begin to take jobs, from each server as soon as it answers."""
         for reserver in self._reservers:
             reserver.start()
 
-    def pause(self) -> None:
-        """Take no more jobs for now; a few that are on their way may still come."""
-        self._switch(taking=False)
-
-    def resume(self) -> None:
-        """Take jobs again after `pause`."""
-        self._switch(taking=True)
-
-    def resize(self, room: int) -> None:
-        """Hold up to `room` jobs from now on."""
-        self._room.resize(room)
-
     async def stop(self) -> None:
         """Take no more jobs. None is handed over after this has returned.
 
         What is held stays held and is touched until it is settled; then call `close`.
         """
-        self._switch(taking=False)
-        await asyncio.gather(*(each.round_trip() for each in self._reservers))
+        await asyncio.gather(*(each.stop() for each in self._reservers))
 
     async def all_answered(self) -> None:
         """Return when deletes that nobody waited for are done, or cannot be any more.
@@ -117,7 +95,7 @@ class Intake:
         Of a server that is silent only as long as a reply may take; one that is slow may take any
         time.
         """
-        await asyncio.gather(*(each.all_answered() for each in self._reservers))
+        await asyncio.gather(*(each.pool.all_answered() for each in self._reservers))
 
     async def close(self) -> None:
         """End all connections; every job that is still held goes to others at once."""
@@ -125,30 +103,24 @@ class Intake:
             await reserver.close()
         await asyncio.sleep(0)  # asyncio closes the sockets in its next turn
 
-    def _switch(self, *, taking: bool) -> None:
-        for reserver in self._reservers:
-            reserver.taking = taking
-            reserver.wake()
-
 
 class Reserver:
     """Task that reserves jobs from one tube of one server, and touches them.
 
-    To change `taking`, set it, then `wake`; what is held is touched anyhow. `deliver` is called
-    with jobs that were reserved.
+    `deliver` is called with jobs that were reserved. What is held is touched also after `stop`.
     """
 
     def __init__(
         self, source: Source, room: FairBudget, deliver: Callable[[list[ReservedJob]], None]
     ) -> None:
-        self.source = source
-        self.taking = False
+        self._source = source
+        self._taking = False
         self._room = room
         self._deliver = deliver
-        self._pool = Pool(source, self._settled, room.give_soon, self.wake)
+        self.pool = Pool(source, self._settled, room.give_soon, self.wake)
         self._touches = Touches()
         self._woken = asyncio.Event()
-        self._visits: list[asyncio.Future[None]] = []
+        self._alone = asyncio.Lock()
         self._waiting: tuple[ReservingClient, asyncio.Future[ReservedJob | None]] | None = None
         self._more = False
         self._batch = BATCH_FIRST
@@ -157,63 +129,45 @@ class Reserver:
         self._look_at: float | None = None
         self._task: asyncio.Task[None] | None = None
 
-    @property
-    def error(self) -> str | None:
-        """None while connected, else what is wrong, in words."""
-        return self._pool.error
-
     def start(self) -> None:
         """Begin to take jobs."""
-        self.taking = True
+        self._taking = True
         self._task = asyncio.create_task(self._run())
 
     def wake(self) -> None:
         """Look at everything again."""
         self._woken.set()
 
-    async def round_trip(self) -> None:
-        """Return after the task has gone once through everything it does."""
-        if self._task and not self._task.done():
-            visit = asyncio.get_running_loop().create_future()
-            self._visits.append(visit)
-            self.wake()
-            await visit
-
-    async def all_answered(self) -> None:
-        """Return when the server has answered all that it was asked so far, or is away."""
-        await self._pool.all_answered()
+    async def stop(self) -> None:
+        """Take no more jobs; whatever was asked for has come when this returns."""
+        self._taking = False
+        await self._go_through()
 
     async def close(self) -> None:
         """End now, whatever the server does; what is held goes to others."""
         if self._task:
             self._task.cancel()
             await asyncio.wait([self._task])
-        self._pool.drop_all()
-        self._answer(self._visits)
+        self.pool.drop_all()
 
     async def _run(self) -> None:
         while True:
-            self._woken.clear()
-            visits, self._visits = self._visits, []
-            try:
-                await self._turn()
-            except Exception as error:  # noqa: BLE001 - a defect must not end the task
-                # It would hold its jobs untouched, and nobody would know.
-                emit_unexpected(error, server=self.source.server)
-                self._pool.drop_all()
-                self._waiting = None
-                self._look_at = time.monotonic() + POLL_MOST
-            finally:
-                self._answer(visits)
+            await self._go_through()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._idle_seconds()):
                     await self._woken.wait()
 
-    @staticmethod
-    def _answer(visits: Sequence[asyncio.Future[None]]) -> None:
-        for visit in visits:
-            if not visit.done():
-                visit.set_result(None)
+    async def _go_through(self) -> None:
+        async with self._alone:
+            self._woken.clear()
+            try:
+                await self._turn()
+            except Exception as error:  # noqa: BLE001 - a defect must not end the task
+                # It would hold its jobs untouched, and nobody would know.
+                emit_unexpected(error, server=self._source.server)
+                self.pool.drop_all()
+                self._waiting = None
+                self._look_at = time.monotonic() + POLL_MOST
 
     def _idle_seconds(self) -> float | None:
         """Seconds until there is something to do unasked."""
@@ -245,24 +199,24 @@ class Reserver:
     async def _take(self) -> None:
         """Take what is ready and has room; then leave one connection waiting for more."""
         self._look_at = None
-        if not self.taking:
+        if not self._taking:
             self._stop_waiting()
             self._room.leave(self)
         elif not self._waiting and (not self._more or await self._take_ready()):
-            client = await self._pool.idle()
+            client = await self.pool.idle()
             if client:
                 self._begin_wait(client)
-            elif self._pool:
+            elif self.pool:
                 await self._poll()
             else:
-                self._look_at = self._pool.open_at
+                self._look_at = self.pool.open_at
 
     async def _take_ready(self) -> bool:
         """Take a batch of what is ready; False: there is more, or no room for more just now.
 
-        One in each turn: a pause is heeded, and what is due is touched, before the next.
+        One in each turn: a stop is heeded, and what is due is touched, before the next.
         """
-        client = await self._pool.fullest()
+        client = await self.pool.fullest()
         if client is None:
             return True
         share = self._room.take(self, min(self._batch, HELD_MOST - len(client.held)))
@@ -283,7 +237,7 @@ class Reserver:
 
     def _hand_over(self, found: list[ReservedJob]) -> None:
         if found:
-            self._pool.answered()
+            self.pool.answered()
             self._pause = POLL_LEAST
             self._touches.add(found, time.monotonic())
             self._deliver(found)
@@ -301,7 +255,7 @@ class Reserver:
         client, waits = self._waiting
         self._waiting = None
         found = waits.result()
-        self._pool.answered()
+        self.pool.answered()
         if found is None:
             return
         self._more, self._batch = True, BATCH_FIRST
@@ -317,15 +271,15 @@ class Reserver:
         if self._waiting:
             client, _ = self._waiting
             self._waiting = None
-            self._pool.drop(client)
+            self.pool.drop(client)
 
     def _drop_ended(self) -> None:
-        if self._pool.drop_ended():
+        if self.pool.drop_ended():
             self._touches.forget_ended()
             if self._waiting and self._waiting[0].down:
                 self._waiting = None
             self._look_at = time.monotonic()
-            if not self._pool:
+            if not self.pool:
                 self._room.leave(self)  # a place kept for a server that is away is lost to others
 
     async def _poll(self) -> None:

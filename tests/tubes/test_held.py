@@ -279,18 +279,6 @@ def test_who_leaves_holds_nobody_up() -> None:
     assert budget.take(third, 1) == 1
 
 
-def test_growing_wakes_and_shrinking_takes_nothing_away() -> None:
-    budget, claimant = FairBudget(1), Claimant()
-    budget.take(claimant, 2)
-    budget.take(claimant, 1)
-
-    budget.resize(3)
-    assert (claimant.woken, budget.take(claimant, 5)) == (1, 2)
-    budget.resize(1)
-
-    assert (budget.taken, budget.take(claimant, 1)) == (3, 0)
-
-
 @given(st.integers(1, 5), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=60))
 def test_no_order_of_events_leaves_room_unused_while_somebody_wants_it(
     most: int, events: list[tuple[int, int]]

@@ -1,4 +1,4 @@
-"""Intake: jobs on their way from a tube to the event loop, until it pauses, stops or closes."""
+"""Intake: jobs on their way from a tube to the event loop, until it stops or closes."""
 
 from __future__ import annotations
 
@@ -97,22 +97,6 @@ async def test_a_job_whose_call_runs_makes_room_for_another_and_stays_reserved(
     await second.delete()
     await hands.have(4)
     assert (reserved(producer), ready(producer)) == (2, 1)
-
-
-async def test_room_can_grow_and_shrink(begin: Begin, source: Source, producer: Producer) -> None:
-    for _ in range(20):
-        producer.put(b"")
-    intake, hands = begin(source, room=2)
-    await hands.have(2)
-
-    intake.resize(5)
-    await hands.have(5)
-    intake.resize(1)
-    await asyncio.gather(*(job.delete() for job in hands.jobs))
-
-    await hands.have(6)
-    await until(lambda: intake.held == 1)
-    assert (reserved(producer), len(hands.jobs)) == (1, 6)
 
 
 async def test_a_server_without_jobs_keeps_no_room_from_the_others(
@@ -240,39 +224,37 @@ async def test_a_defect_lets_go_of_the_jobs_and_they_are_taken_again(
     assert [taken.id for taken in hands.jobs] == [job, job]
 
 
-async def test_a_pause_takes_nothing_and_its_end_takes_everything(
+async def test_a_stop_ends_the_wait_for_a_job(
     begin: Begin, source: Source, producer: Producer
 ) -> None:
     intake, hands = begin(source)
     await until(lambda: count(producer, "current-waiting") == 1)
-    intake.pause()
+    await intake.stop()
     await until(lambda: count(producer, "current-waiting") == 0)
     producer.put(b"")
     await asyncio.sleep(0.1)
 
     assert (hands.jobs, ready(producer), intake.held) == ([], 1, 0)
 
-    intake.resume()
-    await hands.have(1)
 
-
-async def test_a_pause_ends_the_taking_of_what_is_ready_with_the_batch_under_way(
+async def test_a_stop_ends_the_taking_of_what_is_ready_with_the_batch_under_way(
     begin: Begin, source: Source, producer: Producer
 ) -> None:
     for _ in range(50):
         producer.put(b"")
     intake, hands = begin(source, room=100)
+    stopping: list[asyncio.Task[None]] = []
 
-    def pause_after_the_second() -> None:
+    def stop_after_the_second() -> None:
         if len(hands.batches) == 2:
-            intake.pause()
+            stopping.append(asyncio.create_task(intake.stop()))
 
-    hands.then = pause_after_the_second
-    await hands.have(5)
-    await intake.stop()  # returns when whatever was asked for has come
+    hands.then = stop_after_the_second
+    await hands.have(21)
+    await asyncio.gather(*stopping)
 
-    assert hands.batches == [1, 4]
-    assert (reserved(producer), ready(producer)) == (5, 45)
+    assert hands.batches == [1, 4, 16], "the third was asked for in the turn that began the stop"
+    assert (reserved(producer), ready(producer)) == (21, 29)
 
 
 async def test_nothing_comes_after_a_stop_and_what_is_held_can_be_settled(

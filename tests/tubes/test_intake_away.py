@@ -12,7 +12,6 @@ from tubes_hands import SOON, Begin, Producer, count, ready, reserved, until
 from devstack.servers import Server, free_port
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.held import Source
-from service.tubes.intake import Server as ServerState
 
 
 def client(server: Server) -> Producer:
@@ -30,7 +29,7 @@ async def test_handles_die_with_a_killed_server_and_its_jobs_come_again_after_it
 
     beanstalkd.kill()
     await until(lambda: all(job.lost for job in before))
-    await until(lambda: intake.servers[0].error is not None)
+    await until(lambda: intake.errors[0] is not None)
     beanstalkd.start()
     after = (await hands.have(10))[5:]
 
@@ -40,7 +39,7 @@ async def test_handles_die_with_a_killed_server_and_its_jobs_come_again_after_it
         assert reserved(producer) == 5  # deleting over a dead handle deleted nothing
         await asyncio.gather(*(job.delete() for job in after))
         assert (reserved(producer), ready(producer)) == (0, 0)
-    assert intake.servers == [ServerState(source.server, None)]
+    assert intake.errors == [None]
 
 
 async def test_a_job_can_be_settled_while_its_server_is_down(
@@ -111,8 +110,8 @@ async def test_a_worker_starts_with_one_server_and_takes_the_other_when_it_comes
     intake, hands = begin(source, late)
     producer.put(b"here")
     await hands.have(1)
-    await until(lambda: "refused" in (intake.servers[1].error or ""))
-    assert intake.servers[0].error is None
+    await until(lambda: "refused" in (intake.errors[1] or ""))
+    assert intake.errors[0] is None
 
     other.start()
     with client(other) as second:
@@ -120,7 +119,7 @@ async def test_a_worker_starts_with_one_server_and_takes_the_other_when_it_comes
         jobs = await hands.have(2)
 
     assert jobs[1].body == b"there"
-    await until(lambda: intake.servers[1].error is None)
+    await until(lambda: intake.errors[1] is None)
 
 
 async def test_one_servers_death_disturbs_no_job_of_another(
@@ -146,7 +145,7 @@ async def test_a_dead_server_keeps_no_room_from_the_others(
     begin: Begin, source: Source, producer: Producer, other: Server
 ) -> None:
     intake, hands = begin(source, replace(source, server=other.url), room=1)
-    await until(lambda: intake.servers[1].error is None)
+    await until(lambda: intake.errors[1] is None)
     for _ in range(3):
         producer.put(b"here")
     await hands.have(1)
@@ -155,7 +154,7 @@ async def test_a_dead_server_keeps_no_room_from_the_others(
         # Its thread has found no room and is the first that is to get some.
         await until(lambda: count(second, "cmd-release") == 1)
         other.kill()
-    await until(lambda: intake.servers[1].error is not None)
+    await until(lambda: intake.errors[1] is not None)
 
     for number in range(3):
         jobs = await hands.have(number + 1)
@@ -186,7 +185,7 @@ async def test_room_taken_by_lost_jobs_comes_back_with_their_settling(
 async def test_an_address_where_nobody_listens_is_no_fault(begin: Begin, source: Source) -> None:
     intake, _ = begin(replace(source, server=f"127.0.0.1:{free_port()}"))
 
-    await until(lambda: "refused" in (intake.servers[0].error or ""))
+    await until(lambda: "refused" in (intake.errors[0] or ""))
     await intake.stop()
 
 

@@ -6,8 +6,8 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,23 +29,15 @@ from tracking.request import Number, Origin, Slug, TrackingRequest
 USPS = Slug("usps")
 
 
-class Putters:
-    """Makes putters with little patience and closes them with the test."""
-
-    def __init__(self) -> None:
-        self.made: list[Putter] = []
-
-    def __call__(self, *servers: str) -> Putter:
-        self.made.append(Putter(servers, Timeouts(connect=1.0, reply=0.5)))
-        return self.made[-1]
+Putters = Callable[..., Putter]
 
 
 @pytest.fixture
 async def putter_for() -> AsyncIterator[Putters]:
-    putters = Putters()
-    yield putters
-    for putter in putters.made:
-        putter.close()
+    """Makes putters with little patience and closes them with the test."""
+    timeouts = Timeouts(connect=1.0, reply=0.5)
+    with ExitStack() as stack:
+        yield lambda *servers: stack.enter_context(closing(Putter(servers, timeouts)))
 
 
 def jobs_in(tube: str, server: Server) -> list[bytes]:
@@ -265,6 +257,16 @@ async def put(servers: PutServers, count: int = 3) -> list[str]:
     return [each.server for each in await servers.put(TUBE, [b"x"] * count, PutOptions())]
 
 
+def talking_to(server: Server) -> Producer:
+    return greenstalk.Client((server.host, server.port), encoding=None)
+
+
+def end_by_a_failed_write(limited: Server, somebody: Producer) -> None:
+    end_binlog(limited)
+    with pytest.raises(greenstalk.BuriedError):
+        somebody.put(b"the write that fails")
+
+
 async def test_what_the_binlog_holds_is_put(limited: Server) -> None:
     with durable(limited) as servers:
         assert await put(servers) == await put(servers) == [limited.url] * 3
@@ -281,12 +283,10 @@ async def test_a_server_without_a_binlog_takes_none(other: Server) -> None:
 async def test_an_acknowledged_job_is_not_put_once_the_binlog_has_ended(
     limited: Server,
 ) -> None:
-    with durable(limited) as servers, greenstalk.Client((limited.host, limited.port)) as somebody:
+    with durable(limited) as servers, talking_to(limited) as somebody:
         await put(servers)
-        end_binlog(limited)
-        with pytest.raises(greenstalk.BuriedError):
-            somebody.put("the write that fails")
-        somebody.put("taken, and kept in memory only")
+        end_by_a_failed_write(limited, somebody)
+        somebody.put(b"taken, and kept in memory only")
 
         with pytest.raises(NotPut, match="stopped writing its binlog"):
             await put(servers)
@@ -299,11 +299,9 @@ async def test_a_server_that_lost_its_binlog_is_used_again_only_after_its_restar
 ) -> None:
     monkeypatch.setattr(put_servers, "AVOIDED", AGAIN)
     server = PutServer(limited.url, Timeouts(connect=1.0, reply=1.0), durable=True)
-    with closing(server), greenstalk.Client((limited.host, limited.port)) as somebody:
+    with closing(server), talking_to(limited) as somebody:
         await server.put(TUBE, [b"x"], PutOptions())
-        end_binlog(limited)
-        with pytest.raises(greenstalk.BuriedError):
-            somebody.put("the write that fails")
+        end_by_a_failed_write(limited, somebody)
         assert await server.put(TUBE, [b"x"], PutOptions()) == [None]
 
         await asyncio.sleep(2 * AGAIN)

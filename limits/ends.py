@@ -34,7 +34,7 @@ from limits.admin.operations import iso
 from limits.connect import shared_secret
 from limits.failure import redis_asked
 from limits.server import REPLACE, RunInBackground
-from tracking.errors import LimitsBroken, LimitsDown
+from tracking.errors import LimitsBroken, LimitsDown, StoreError
 from tracking.operation import ENDS, State
 
 BLOCK_SECONDS = 2.0
@@ -286,13 +286,19 @@ class Ends:
             self._look_all_at = loop.time() + LOOK_SECONDS
         self._to_look.clear()
         doubtful, self._doubtful = list(self._doubtful & self._waiters.keys()), set()
-        for begin in range(0, len(doubtful), AT_ONCE):
-            some = doubtful[begin : begin + AT_ONCE]
-            with redis_asked():
-                found = await self._redis.mget([keys.status(each) for each in some])
-            for operation, text in zip(some, found, strict=True):
-                if text and json.loads(text).get("status") in ENDS:
-                    self._resolve(operation)
+        try:
+            for begin in range(0, len(doubtful), AT_ONCE):
+                await self._look_for(doubtful[begin : begin + AT_ONCE])
+        except StoreError:
+            self._doubt(*doubtful)
+            raise
+
+    async def _look_for(self, operations: Sequence[str]) -> None:
+        with redis_asked():
+            found = await self._redis.mget([keys.status(each) for each in operations])
+        for operation, text in zip(operations, found, strict=True):
+            if text and json.loads(text).get("status") in ENDS:
+                self._resolve(operation)
 
     def _begin(self, at: EventId) -> None:
         """Read from here on, unless something is read already."""

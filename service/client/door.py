@@ -224,7 +224,7 @@ class Door:
             put = [each.id for each, taken in zip(found, placed, strict=True) if taken]
             self._put |= dict.fromkeys(put)
             await self._let_go()
-            # A request that no server takes holds nothing up that stands behind it.
+            # Skip what every server refuses: it is tried again in the next round.
             self._after = found[-1].id if put else 0
             return len(put)
 

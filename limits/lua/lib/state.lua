@@ -153,7 +153,7 @@ do
 
   local expires = false
 
-  -- For those who hear of all ends: limits/events.py. What else is to be known stands in the status.
+  -- For those who hear of all ends: limits/ends.py. What else is to be known stands in the status.
   local function tell_of_end(id, state)
     redis.pcall('XADD', EVENTS, 'MAXLEN', '~', EVENTS_MOST, '*', state, id)
     if expires then return end

@@ -24,7 +24,8 @@ takes_over  a job that comes back gets a new call   it waits until that lease ha
             worker ends
 operations  a request is an operation: it has a     only the record of its number carries it: an
             state under its id; its end enters      id means nothing, no state and no end is
-            the archive, the stream and counters    written
+            the archive, the stream and counters    written; that a job which comes back has
+                                                    ended is for its work to know
 counted     what happens enters the statistics;     it enters none; parcels have neither
             parcels have a history and may be
             forgotten

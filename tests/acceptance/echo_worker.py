@@ -98,20 +98,24 @@ class Echo:
 
     def __init__(self, site: str, uri: str, database: str) -> None:
         self._site = urlsplit(site)
-        self._stores: pymongo.MongoClient[dict[str, Any]] | None = None
-        self._uri, self._database = uri, database
+        stores: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(uri)
+        self._echoes = stores[database]["echoes"]
 
     async def perform(self, calls: Sequence[Call]) -> Sequence[Outcome]:
-        numbers = BETWEEN.join(call.request.number for call in calls)
+        # A job may come back after its end, of which nobody but this store knows.
+        known = await asyncio.to_thread(self._answered, [_name(call) for call in calls])
+        numbers = [call.request.number for call in calls if _name(call) not in known]
         try:
-            status = await self._ask(calls[0], f"/feed/{calls[0].line}/{numbers}")
+            status = b"answered before"
+            if numbers:
+                status = await self._ask(calls[0], f"/feed/{calls[0].line}/{BETWEEN.join(numbers)}")
         except NotStarted as error:
             return [error for _ in calls]
         except OSError as broken:
             return [CourierDown(f"no answer ({network_reason(broken)})") for _ in calls]
         if b" 5" in status or not status:
             return [CourierDown("it is down") for _ in calls]
-        return [Done("answered", {}, "", call.request.number) for call in calls]
+        return [Done("answered", {}, "", None) for _ in calls]
 
     async def _ask(self, call: Call, path: str) -> bytes:
         """Send one request, at the instant of the permit; the line with the answer's status."""
@@ -128,13 +132,14 @@ class Echo:
 
     async def store(self, call: Call, done: Done, attempt: Attempt) -> None:
         """Count how often a number was answered."""
+        assert done.outcome == attempt.outcome
         counted = {"$inc": {"times": 1}, "$set": {"at": attempt.at}}
-        await asyncio.to_thread(self._update, f"{call.line}:{done.content}", counted)
+        await asyncio.to_thread(self._update, _name(call), counted)
 
     async def fail(self, call: Call, error: CourierError, attempt: Attempt, *, final: bool) -> None:
         """Write down why a number was not answered."""
         failed = {"$set": {"error": error.code, "at": attempt.at, "final": final}}
-        await asyncio.to_thread(self._update, f"{call.line}:{call.request.number}", failed)
+        await asyncio.to_thread(self._update, _name(call), failed)
 
     def decide(self, error: CourierError, call: Call, now: float) -> Decision:
         assert now >= call.waiting_since
@@ -145,9 +150,16 @@ class Echo:
         return DeadLetter(call.id, error.code, error.message, b"{}", at=at)
 
     def _update(self, name: str, update: dict[str, Any]) -> None:
-        if self._stores is None:
-            self._stores = pymongo.MongoClient(self._uri)
-        self._stores[self._database]["echoes"].update_one({"_id": name}, update, upsert=True)
+        self._echoes.update_one({"_id": name}, update, upsert=True)
+
+    def _answered(self, names: list[str]) -> set[str]:
+        found = self._echoes.find({"_id": {"$in": names}, "times": {"$gte": 1}})
+        return {each["_id"] for each in found}
+
+
+def _name(call: Call) -> str:
+    """Name the document of a call's number."""
+    return f"{call.line}:{call.request.number}"
 
 
 def read_echo(job: Job) -> TrackingRequest | None:

@@ -167,4 +167,31 @@ MUTANTS = (
         new="        if known is None:\n",
         tests=(KNOWN + "test_rules_are_those_of_the_line_now_and_the_same_object_while_they_stay",),
     ),
+    Mutant(
+        name="a drain job of a line that is no courier's goes to nobody",
+        breaks="I7",
+        where="service/tubes/envelope.py",
+        old="    if line is not None and knows(Line(name)):\n",
+        new="    if False:\n",
+        tests=(KNOWN + "test_a_drain_job_of_a_line_is_read_where_the_line_is_known",),
+    ),
+    Mutant(
+        name="a line that comes while a worker runs is known to nobody",
+        breaks="I7",
+        where="service/wiring/lines.py",
+        old="return [line for _, lines in self._kinds for line in lines.known()]",
+        new="return self._couriers.known()",
+        tests=(
+            KNOWN + "test_lines_are_those_of_every_kind_and_each_has_its_kind",
+            "acceptance/test_second_kind.py::test_lines_come_and_go_while_a_worker_runs",
+        ),
+    ),
+    Mutant(
+        name="what is no operation stays in the mirror for ever",
+        breaks="I1",
+        where="service/wiring/lines.py",
+        old="        if self._lines.rules_of(line_of(request)).kind.operations:\n",
+        new="        if request:\n",
+        tests=(KNOWN + "test_what_is_no_operation_is_not_mirrored",),
+    ),
 )

@@ -28,7 +28,7 @@ from service.observe.collector import calm_the_collector
 from service.observe.events import Event
 from service.observe.log import emit
 from service.ports import Work
-from service.preflight.judgement import Refused
+from service.preflight.judgement import UnsafeServer
 from service.preflight.survey import watch
 from service.results.code_counts import CodeCounts
 from service.results.dead import Dead
@@ -224,7 +224,7 @@ async def _run(config: Config, beat: Beat) -> int:
             return 0
         try:
             worker = starting.result()
-        except Refused as error:
+        except UnsafeServer as error:
             for each in error.findings:
                 emit(Event.REFUSED_START, server=each.server, error=each.what, fix=each.fix)
             return REFUSED

@@ -9,7 +9,7 @@ import msgspec
 
 from limits.rules import AHEAD_SECONDS, LATE_SECONDS, Rules, answer_keep_seconds
 from tracking.account import Account, number_and_account, own_number
-from tracking.call import Attempt, Call, Full, Refused, Reused, Setback, TooLate, Verdict
+from tracking.call import Attempt, Call, Full, IdConflict, NotAdmitted, Setback, TooLate, Verdict
 from tracking.line import Line, slug_of
 from tracking.operation import anonymous_id
 from tracking.permit import Permit
@@ -69,11 +69,11 @@ _read_ids = msgspec.json.Decoder(Ids).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def read_refusal(told: list[Any]) -> Refused | None:
+def read_refusal(told: list[Any]) -> NotAdmitted | None:
     """Read why admit.lua did not take a request; None where it says something else."""
     match told:
         case ["reused", parcel]:
-            return Reused(parcel)
+            return IdConflict(parcel)
         case ["full", waiting]:
             return Full(int(waiting))
         case ["too_late", starts_us]:

@@ -46,7 +46,7 @@ from tracking.call import (
     Parked,
     Setback,
     Swept,
-    Turn,
+    TakeResult,
     Verdict,
 )
 from tracking.errors import LimitsBroken, LimitsDown, NotStarted, ResultsDown
@@ -162,11 +162,11 @@ class Limiter:
             return refused
         raise LimitsDown(f"Redis changes its epoch faster than we can follow: {reply!r}")
 
-    async def take(self, base: str, line: Line, room: int, *, claims: bool = False) -> Turn:
+    async def take(self, base: str, line: Line, room: int, *, claims: bool = False) -> TakeResult:
         """Take up to `room` waiting requests of `line` (lua/take.lua)."""
-        return await self._turn("take", line, (base, room, int(claims)))
+        return await self._take_result("take", line, (base, room, int(claims)))
 
-    async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:
+    async def finish(self, call: Call, verdict: Verdict, room: int) -> TakeResult:
         """End the call with all its operations, then take (lua/finish.lua)."""
         written = codec.write_verdict(verdict, call.granted_us // 1000, call.request.fields)
         number = own_number(call.request.number, call.account)
@@ -174,9 +174,9 @@ class Limiter:
         while more:
             asked = time.monotonic()
             _, more, *rest = await self._run("finish", call.line, args)
-        return await self._read_turn(call.line, rest, asked)
+        return await self._read_result(call.line, rest, asked)
 
-    async def retry(self, call: Call, setback: Setback, room: int) -> Turn:
+    async def retry(self, call: Call, setback: Setback, room: int) -> TakeResult:
         """Give the slot back, repeat the call later, and stop the line if need be (lua/retry.lua).
 
         The start stays spent, unless the courier was not asked at all.
@@ -185,15 +185,15 @@ class Limiter:
         mark = self._policy.mark_of(call.line) if setback.of_credentials else ""
         written = codec.write_setback(setback, mark, unsent=unsent)
         args = (call.id, written, self._after(call), room)
-        return await self._turn("retry", call.line, args)
+        return await self._take_result("retry", call.line, args)
 
-    async def hand_back(self, call: Call, room: int) -> Turn:
+    async def hand_back(self, call: Call, room: int) -> TakeResult:
         """Hand the requests back to the head of their list (lua/hand_back.lua).
 
         The start stays spent unless it is certain that nothing was sent.
         """
         args = (call.id, int(not call.permit.started), self._after(call), room)
-        return await self._turn("hand_back", call.line, args)
+        return await self._take_result("hand_back", call.line, args)
 
     async def sweep(self, lines: Sequence[Line], removed: Sequence[Line] = ()) -> Sequence[Swept]:
         """Put right what vanished workers left (lua/survey.lua, lua/inspect.lua, lua/sweep.lua).
@@ -254,12 +254,14 @@ class Limiter:
         self._written.pop(line, None)
         return Swept(line, cleared=cleared == 1)
 
-    async def _turn(self, script: str, line: Line, args: tuple[str | bytes | int, ...]) -> Turn:
+    async def _take_result(
+        self, script: str, line: Line, args: tuple[str | bytes | int, ...]
+    ) -> TakeResult:
         asked = time.monotonic()
         _, *rest = await self._run(script, line, args)
-        return await self._read_turn(line, rest, asked)
+        return await self._read_result(line, rest, asked)
 
-    async def _read_turn(self, line: Line, rest: list[Any], asked: float) -> Turn:
+    async def _read_result(self, line: Line, rest: list[Any], asked: float) -> TakeResult:
         grants, why, ask, put = rest
         ask_again = self._clock.monotonic(int(ask)) if int(ask) else None
         if why in _UNKNOWN:
@@ -268,7 +270,9 @@ class Limiter:
                 ask_again = ask_again and time.monotonic()
         full = why == "full" and ask_again is not None
         groups = self._groups(line, grants, asked)
-        return Turn(groups, ask_again, put_drain=put == 1, full=full, used_up=why == "used_up")
+        return TakeResult(
+            groups, ask_again, put_drain=put == 1, full=full, used_up=why == "used_up"
+        )
 
     def _groups(self, line: Line, grants: list[Any], asked: float) -> tuple[tuple[Call, ...], ...]:
         """Read calls, each with its riders behind it: they are under one permit."""

@@ -14,7 +14,7 @@ from tracking.call import (
     Decision,
     Setback,
     Swept,
-    Turn,
+    TakeResult,
     Verdict,
 )
 from tracking.checkpoint import Tracking
@@ -107,23 +107,23 @@ class Limits(Protocol):
         `full`: this process has no slot for a call; the request waits where it would be granted.
         """
 
-    async def take(self, base: str, line: Line, room: int, *, claims: bool = False) -> Turn:
+    async def take(self, base: str, line: Line, room: int, *, claims: bool = False) -> TakeResult:
         """Grant calls to up to `room` requests of `line` that wait and are due.
 
         `claims`: a job of the tube `wait_list` had this process drain. Room 0 hands the line over;
         NO_ROOM grants nothing and keeps the duty to ask. The same holds for the room of each step.
         """
 
-    async def finish(self, call: Call, verdict: Verdict, room: int) -> Turn:
+    async def finish(self, call: Call, verdict: Verdict, room: int) -> TakeResult:
         """End the call and its operations, then `take` for this worker with the freed slot."""
 
-    async def retry(self, call: Call, setback: Setback, room: int) -> Turn:
+    async def retry(self, call: Call, setback: Setback, room: int) -> TakeResult:
         """Give the slot back and repeat the call; its line may stop for a while.
 
-        Where it was the last attempt of its request the turn says so, and nothing is done.
+        Where it was the last attempt of its request the result says so, and nothing is done.
         """
 
-    async def hand_back(self, call: Call, room: int) -> Turn:
+    async def hand_back(self, call: Call, room: int) -> TakeResult:
         """Put the requests of a call back to the head of their list.
 
         The start stays spent, unless the permit says that certainly nothing was sent.

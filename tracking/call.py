@@ -81,7 +81,7 @@ class Full:
 
 
 @dataclass(frozen=True, slots=True)
-class Reused:
+class IdConflict:
     """The request's id is that of a request for another parcel; it was not taken.
 
     `parcel` is `<slug>:<number>` of the one that has the id, "" where it was forgotten.
@@ -125,10 +125,10 @@ class TooLate:
     starts_at: float
 
 
-Refused = Full | Reused | TooLate
+NotAdmitted = Full | IdConflict | TooLate
 """A request that was not taken, and never will be."""
 
-Admission = Granted | Parked | Ended | Refused | Dying | Held
+Admission = Granted | Parked | Ended | NotAdmitted | Dying | Held
 
 Asked = Admission | NoMemory
 """What comes of asking once; not before an Admission is a request carried on."""
@@ -201,7 +201,7 @@ class Swept:
     cleared: bool = False
 
 
-class Turn(NamedTuple):
+class TakeResult(NamedTuple):
     """What came of asking for waiting requests of one line.
 
     `groups` of calls are each under one permit, and carried out in one go.

@@ -33,7 +33,7 @@ from service.ports import (
     Results,
     Work,
 )
-from tracking.call import Attempt, Call, Refuse, Repeat, Setback, Turn, Verdict
+from tracking.call import Attempt, Call, Refuse, Repeat, Setback, TakeResult, Verdict
 from tracking.errors import (
     CourierDown,
     CourierError,
@@ -112,10 +112,10 @@ class CallRunner:
         left, waits = list(calls), False
         try:
             for call, outcome, attempt in await self._perform(calls):
-                turn = await self._end(call, outcome, attempt)
+                result = await self._end(call, outcome, attempt)
                 left.remove(call)
-                await self.apply(call.line, turn)
-                waits = turn.waits
+                await self.apply(call.line, result)
+                waits = result.waits
         except asyncio.CancelledError:
             if not left:
                 raise
@@ -125,19 +125,19 @@ class CallRunner:
             return True
         return waits
 
-    async def apply(self, line: Line, turn: Turn) -> None:
-        """Start the calls of a turn, give back the other slots, schedule the line's next take.
+    async def apply(self, line: Line, result: TakeResult) -> None:
+        """Start the calls of a result, give back the other slots, schedule the line's next take.
 
-        Puts a drain job where the turn says so. Never waits for the calls.
+        Puts a drain job where the result says so. Never waits for the calls.
         """
-        for calls in turn.groups:
+        for calls in result.groups:
             self._slots.transfer(self._tasks.start(self.run(calls)))
         self._slots.give_back()
-        if turn.full:
+        if result.full:
             self._slots.waiting.add(line)
-        if turn.ask_again is not None:
-            self.schedule(line, turn.ask_again)
-        if turn.put_drain:
+        if result.ask_again is not None:
+            self.schedule(line, result.ask_again)
+        if result.put_drain:
             try:
                 await self._drains.put_drain(line)
             except TubesDown:
@@ -181,7 +181,7 @@ class CallRunner:
         # Unsent calls go to the head of their list: the last one first, so that the first leads.
         return kept if calls[0].permit.started else kept[::-1]
 
-    async def _end(self, call: Call, outcome: Outcome, attempt: Attempt) -> Turn:
+    async def _end(self, call: Call, outcome: Outcome, attempt: Attempt) -> TakeResult:
         """Make the outcome of a call durable, then end the call. Returns what follows it."""
         if isinstance(outcome, NotStarted):
             return await self._hand_back(call, outcome)
@@ -201,12 +201,12 @@ class CallRunner:
             if isinstance(down, _Overdue) or not self._results.is_available:
                 return await self._hand_back(call, down)
             return await self._fail(call, GivenUp("results_down", down.message), None)
-        turn = await self._finish(call, Verdict(State.SUCCESS, outcome.output, attempt=attempt))
+        result = await self._finish(call, Verdict(State.SUCCESS, outcome.output, attempt=attempt))
         tag, requests = outcome.tag, call.requests
         emit(Event.ANSWERED, **_names(call), tag=tag, ms=attempt.ms, requests=requests)
-        return turn
+        return result
 
-    async def _fail(self, call: Call, error: CourierError, attempt: Attempt | None) -> Turn:
+    async def _fail(self, call: Call, error: CourierError, attempt: Attempt | None) -> TakeResult:
         """Note a failed call, then finish or repeat it, or record it as dead, as is decided.
 
         `attempt`: None where MongoDB, which is there, takes no note of it.
@@ -220,9 +220,9 @@ class CallRunner:
         if isinstance(decision, Repeat):
             if made:
                 await self._note(call, error, made, final=False)
-            turn = await self._repeat(call, replace(decision.setback, attempt=made), error)
-            if not turn.used_up:
-                return turn
+            result = await self._repeat(call, replace(decision.setback, attempt=made), error)
+            if not result.used_up:
+                return result
         if attempt:
             await self._note(call, error, attempt, final=True)
         if isinstance(decision, Refuse):
@@ -249,18 +249,18 @@ class CallRunner:
         except TimeoutError as error:
             raise _Overdue("MongoDB has not confirmed it by the call's deadline") from error
 
-    async def _repeat(self, call: Call, setback: Setback, error: CourierError) -> Turn:
+    async def _repeat(self, call: Call, setback: Setback, error: CourierError) -> TakeResult:
         """Have a failed call repeated later; `used_up`: that was its request's last attempt."""
         room = self._slots.reserve_for_next()
-        turn = await _in_redis(call, lambda: self._limits.retry(call, setback, room))
-        if turn.used_up:
-            return turn
+        result = await _in_redis(call, lambda: self._limits.retry(call, setback, room))
+        if result.used_up:
+            return result
         if setback.patience is not None:
             emit(_PAUSES[setback.why], **_names(call), **_said(error))
         else:
             delay = {"attempts": call.attempts, "delay_ms": round(setback.delay * 1000)}
             emit(Event.RETRIED, **_names(call), **_said(error), **delay)
-        return turn._replace(waits=True)
+        return result._replace(waits=True)
 
     async def _die(
         self,
@@ -268,7 +268,7 @@ class CallRunner:
         error: CourierError,
         setback: Setback | None = None,
         made: Attempt | None = None,
-    ) -> Turn:
+    ) -> TakeResult:
         """Record a call as dead and end its operations: the worker's last word about it."""
         letter = self._work_of(call.line).letter(call, error)
         await keep_trying(lambda: self._dead.record([letter]))
@@ -276,20 +276,20 @@ class CallRunner:
         verdict = _error_verdict(error, made, answered=False)
         return await self._finish(call, verdict._replace(setback=setback))
 
-    async def _hand_back(self, call: Call, why: Exception | None = None) -> Turn:
+    async def _hand_back(self, call: Call, why: Exception | None = None) -> TakeResult:
         """Put the request of a call back to the head of its list. None: this worker stops."""
         room = self._slots.reserve_for_next() if why else 0
-        turn = await _in_redis(call, lambda: self._limits.hand_back(call, room))
+        result = await _in_redis(call, lambda: self._limits.hand_back(call, room))
         emit(Event.HANDED_BACK, **_names(call), **({"why": str(why)} if why else {}))
-        return turn._replace(waits=True)
+        return result._replace(waits=True)
 
-    async def _finish(self, call: Call, verdict: Verdict) -> Turn:
+    async def _finish(self, call: Call, verdict: Verdict) -> TakeResult:
         """Give the call's slot at its courier back, and end its operations."""
         room = self._slots.reserve_for_next()
         return await _in_redis(call, lambda: self._limits.finish(call, verdict, room))
 
 
-async def _in_redis(call: Call, step: Callable[[], Awaitable[Turn]]) -> Turn:
+async def _in_redis(call: Call, step: Callable[[], Awaitable[TakeResult]]) -> TakeResult:
     """End a call in Redis. Over a broken key that is tried until the call's time is over.
 
     Then LimitsBroken is raised, and the sweeper finds the call once its lease has ended.

@@ -27,7 +27,7 @@ from service.flow.call import CallRunner
 from service.flow.tasks import CallSlots, keep_trying
 from service.observe.log import emit_unexpected
 from service.ports import Job, Limits
-from tracking.call import NO_ROOM, Turn
+from tracking.call import NO_ROOM, TakeResult
 from tracking.errors import AWAY
 from tracking.line import Line
 
@@ -89,8 +89,8 @@ class Drainer:
         """Begin to drain `line`, because `job` of the tube `wait_list` says so; settles the job."""
         # A full process keeps the job: to refuse it would send it round without end.
         room = self._slots.reserve(FEWEST_IN_ONE_TAKE)
-        turn = await self._take(line, room, claims=True)
-        await self._go_on(line, turn, job)
+        result = await self._take(line, room, claims=True)
+        await self._go_on(line, result, job)
 
     async def retry_later(self, line: Line, job: Job) -> None:
         """Schedule `line` again after a defect came up over it. One drain job of it is kept."""
@@ -126,8 +126,8 @@ class Drainer:
         self._heap.clear()
         for line in lines:
             try:
-                turn = await self._limits.take(next(self._limits.ids), line, 0)
-                await self._go_on(line, turn)
+                result = await self._limits.take(next(self._limits.ids), line, 0)
+                await self._go_on(line, result)
             except AWAY:
                 return  # the jobs go back with their connections
             except Exception as error:  # noqa: BLE001 - the other lines are to be handed over too
@@ -171,29 +171,31 @@ class Drainer:
         if room == NO_ROOM and self._slots.waiting.add(line):
             self.schedule(line, now + UNREPORTED_SECONDS)
             return
-        turn = await self._take(line, room)
+        result = await self._take(line, room)
         if room > 0:
-            self._brought[line] = max(1, len(turn.groups))
-        if turn.ask_again is None:
+            self._brought[line] = max(1, len(result.groups))
+        if result.ask_again is None:
             self._since.pop(line, None)
             self._brought.pop(line, None)
-        if room and not turn.full:  # handed over it goes on waiting: its job may come back
+        if room and not result.full:  # handed over it goes on waiting: its job may come back
             self._slots.waiting.leave(line)
-        await self._go_on(line, turn)
+        await self._go_on(line, result)
 
-    async def _take(self, line: Line, room: int, *, claims: bool = False) -> Turn:
+    async def _take(self, line: Line, room: int, *, claims: bool = False) -> TakeResult:
         # One id for all tries: calls that were granted in a lost reply are granted again.
         base = next(self._limits.ids)
         return await keep_trying(lambda: self._limits.take(base, line, room, claims=claims))
 
-    async def _go_on(self, line: Line, turn: Turn, job: Job | None = None) -> None:
-        """Apply a turn; keep the line's drain job while we drain the line, else let go of it."""
+    async def _go_on(self, line: Line, result: TakeResult, job: Job | None = None) -> None:
+        """Apply a result; keep the line's drain job while we drain the line, else let go of it."""
         jobs = [each for each in (self._jobs.pop(line, None), job) if each is not None]
-        if turn.ask_again is not None and jobs:
+        if result.ask_again is not None and jobs:
             self._jobs[line] = jobs.pop(0)
         # To release the drain job at hand does the same as to put another.
-        handed = jobs.pop(0) if turn.put_drain and jobs else None
-        await self._runner.apply(line, turn._replace(put_drain=turn.put_drain and handed is None))
+        handed = jobs.pop(0) if result.put_drain and jobs else None
+        await self._runner.apply(
+            line, result._replace(put_drain=result.put_drain and handed is None)
+        )
         if handed is not None:
             await handed.release()
         for other in jobs:

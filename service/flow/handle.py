@@ -33,12 +33,12 @@ from tracking.call import (
     Full,
     Granted,
     Held,
+    IdConflict,
     NoMemory,
+    NotAdmitted,
     Parked,
-    Refused,
-    Reused,
+    TakeResult,
     TooLate,
-    Turn,
 )
 from tracking.errors import LimitsBroken, LimitsDown, MalformedJob, TubesDown
 from tracking.line import line_of
@@ -48,7 +48,7 @@ from tracking.request import Origin, TrackingRequest
 Decode = Callable[[Job], Awaitable[TrackingRequest]]
 """Reads a job. Raises MalformedJob, or TubesDown when the job is not ours any more."""
 
-Settled = Granted | Parked | Ended | Refused | Dying
+Settled = Granted | Parked | Ended | NotAdmitted | Dying
 """What an admission says after which the job goes."""
 
 LEFT_AFTER_SECONDS = 1.0
@@ -112,11 +112,11 @@ class Handler:
                 await self._copy(request, job, admission.at_us)
                 emit(Event.PARKED, **_names(request, job), why=why)
                 if put_drain:
-                    await self._runner.apply(line_of(request), Turn(put_drain=True))
+                    await self._runner.apply(line_of(request), TakeResult(put_drain=True))
             case Ended(state, why):
-                event = Event.CANCELLED if state is State.CANCELLED else Event.REUSED
+                event = Event.CANCELLED if state is State.CANCELLED else Event.SERVED_FRESH
                 emit(event, **_names(request, job), **({"why": why} if why else {}))
-            case Full() | Reused() | TooLate():
+            case Full() | IdConflict() | TooLate():
                 await self._refuse(job, request, admission)
             case Dying(call):
                 await self._copy(request, job, call.granted_us)
@@ -140,13 +140,13 @@ class Handler:
             wait = min(2 * wait, HELD_MOST)
         return admission
 
-    async def _refuse(self, job: Job, request: TrackingRequest, why: Refused) -> None:
+    async def _refuse(self, job: Job, request: TrackingRequest, why: NotAdmitted) -> None:
         """Record a request that was not taken; its job may go then."""
         letter = letter_of_refused(job, request, why)
         await keep_trying(lambda: self._dead.record([letter]))
         names = _names(request, job)
         match why:
-            case Reused(parcel):
+            case IdConflict(parcel):
                 emit(Event.ID_REUSED, **names, parcel=parcel)
             case TooLate():
                 emit(Event.TOO_LATE, **names, detail=letter.detail)
@@ -290,14 +290,14 @@ def letter_of_defect(job: Job, error: Exception) -> DeadLetter:
     return DeadLetter(job.key, "defect", detail, job.body, server=job.server, job=job.id)
 
 
-def letter_of_refused(job: Job, request: TrackingRequest, why: Refused) -> DeadLetter:
+def letter_of_refused(job: Job, request: TrackingRequest, why: NotAdmitted) -> DeadLetter:
     """The record of a request that was not taken: too many wait, say, or its id is another's."""
     slug, number = request.slug, request.number
     match why:
         case Full(waiting):
             reason = "wait_list_full"
             detail = f"{waiting} wait for {slug} already (limits.max_waiting); kick it later"
-        case Reused(parcel):
+        case IdConflict(parcel):
             reason = "id_reused"
             other = parcel.replace(":", " ", 1) or "a parcel that was forgotten"
             first = f"its id {request.id} is that of a request for {other}, and this one is for"

@@ -144,7 +144,7 @@ def _line_of_log(event: Event) -> _Count:
 _TOLD: Mapping[Event, _Count] = {
     Event.CALLED: _called,
     Event.ANSWERED: _answered,
-    Event.REUSED: _fresh,
+    Event.SERVED_FRESH: _fresh,
     Event.CANCELLED: _ended("cancelled"),
     Event.REFUSED: _ended("refused"),
     Event.DEAD: _dead(told_as="error"),

@@ -19,7 +19,7 @@ class Event(StrEnum):
 
     CALLED = "courier was asked"
     ANSWERED = "request answered"
-    REUSED = "request answered by a fresh result"
+    SERVED_FRESH = "request answered by a fresh result"
     CANCELLED = "request cancelled"
     PARKED = "request waits"
     RETRIED = "request will be tried again"
@@ -85,7 +85,7 @@ LEVELS: Mapping[Event, Level] = MappingProxyType(
     {
         Event.CALLED: "debug",
         Event.ANSWERED: "info",
-        Event.REUSED: "info",
+        Event.SERVED_FRESH: "info",
         Event.CANCELLED: "info",
         Event.PARKED: "debug",
         Event.RETRIED: "warning",
@@ -148,7 +148,7 @@ MEANINGS: Mapping[Event, str] = MappingProxyType(
     {
         Event.CALLED: "A call is over, well or not (`outcome`); what follows from it comes next.",
         Event.ANSWERED: "The courier answered and the answer is stored; all its requests ended.",
-        Event.REUSED: "A stored answer was fresh enough; the courier was not asked.",
+        Event.SERVED_FRESH: "A stored answer was fresh enough; the courier was not asked.",
         Event.CANCELLED: "Cancelled, expired or superseded before a call was made.",
         Event.PARKED: "A limit is reached; the request waits in Redis for its turn.",
         Event.RETRIED: "The call failed in a way that may pass; it is repeated after `delay_ms`.",

@@ -78,7 +78,7 @@ class Finding:
         return f"{self.server} {self.what}. {self.fix}".rstrip()
 
 
-class Refused(TrackingError):
+class UnsafeServer(TrackingError):
     """A server can lose acknowledged work or cannot be worked with. Nothing may be started."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
@@ -242,7 +242,7 @@ def judge_conflicts(found: Iterable[Conflict]) -> Iterator[Finding]:
 
 
 def allowed(findings: Iterable[Finding], *, permitted: bool) -> list[Finding]:
-    """Turn what is only permitted by `allow_loss` of the server's section into warnings."""
+    """TakeResult what is only permitted by `allow_loss` of the server's section into warnings."""
     if not permitted:
         return list(findings)
     return [
@@ -254,9 +254,9 @@ def allowed(findings: Iterable[Finding], *, permitted: bool) -> list[Finding]:
 
 
 def insist(findings: Sequence[Finding]) -> None:
-    """Raise Refused when a worker must not start on these findings."""
+    """Raise UnsafeServer when a worker must not start on these findings."""
     if refused := [each for each in findings if each.refused]:
-        raise Refused(refused)
+        raise UnsafeServer(refused)
 
 
 def _setting(name: str, found: str | None, wanted: str) -> Finding:

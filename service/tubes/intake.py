@@ -161,7 +161,7 @@ class Reserver:
         async with self._alone:
             self._woken.clear()
             try:
-                await self._turn()
+                await self._take_result()
             except Exception as error:  # noqa: BLE001 - a defect must not end the task
                 # It would hold its jobs untouched, and nobody would know.
                 emit_unexpected(error, server=self._source.server)
@@ -175,7 +175,7 @@ class Reserver:
         first = min((moment for moment in moments if moment is not None), default=None)
         return None if first is None else min(max(0.0, first - time.monotonic()), SLEEP_MOST)
 
-    async def _turn(self) -> None:
+    async def _take_result(self) -> None:
         with suppress(TubesDown):  # the connection that failed has closed itself
             await self._end_wait()
         self._drop_ended()

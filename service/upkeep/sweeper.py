@@ -13,7 +13,7 @@ from service.flow.call import CallRunner
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from service.ports import Limits, Lines
-from tracking.call import Swept, Turn
+from tracking.call import Swept, TakeResult
 from tracking.errors import AWAY, LimitsBroken
 
 PERIOD_SECONDS = 5.0
@@ -70,6 +70,6 @@ class Sweeper:
                 await self._runner.give_up(call)
             except LimitsBroken as error:  # the other calls of the line may end all the same
                 emit_unexpected(error, slug=swept.line, number=call.request.number)
-        await self._runner.apply(swept.line, Turn(put_drain=swept.put_drain))
+        await self._runner.apply(swept.line, TakeResult(put_drain=swept.put_drain))
         if swept.error is not None and not isinstance(swept.error, AWAY):
             emit_unexpected(swept.error, slug=swept.line)

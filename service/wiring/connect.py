@@ -38,7 +38,7 @@ from service.config.schema import Config
 from service.flow.tasks import keep_trying
 from service.observe.events import Event
 from service.observe.log import emit
-from service.preflight.judgement import Finding, Grade, Refused, insist
+from service.preflight.judgement import Finding, Grade, UnsafeServer, insist
 from service.preflight.survey import Look, survey, vet_redis
 from service.results.connection import Store
 from service.results.database import names_of
@@ -74,7 +74,7 @@ class Parts:
 async def connect(config: Config, closing: AsyncExitStack, others: Works = ()) -> Parts:
     """Wait for every server that a worker cannot do without; `closing` ends the connections.
 
-    `others`: what it does besides asking couriers. Raises Refused: nobody should try again then.
+    `others`: what it does besides asking couriers. UnsafeServer: do not try again.
     """
     registry = Registry(courier_settings(config).values())
     lines = AllLines(CourierLines(config, registry), others)
@@ -196,7 +196,7 @@ def _limiter(config: Config, redis: Redis, policy: Policy, book: RuleBook, vet: 
 
 
 async def _prepared(store: Store) -> None:
-    """Make the indexes. Raises ResultsDown; Refused where to try again is no use."""
+    """Make the indexes. Raises ResultsDown; UnsafeServer where to try again is no use."""
     try:
         await store.prepare()
     except ResultsDown as error:
@@ -204,7 +204,7 @@ async def _prepared(store: Store) -> None:
             raise
         what = f"makes no index that the worker needs: {error.message.removeprefix('MongoDB ')}"
         fix = error.fix or "Change that in MongoDB, then start the worker again."
-        raise Refused([Finding("MongoDB", Grade.UNFIT, what, fix)]) from error
+        raise UnsafeServer([Finding("MongoDB", Grade.UNFIT, what, fix)]) from error
 
 
 def _lost(loss: Loss) -> None:
@@ -223,7 +223,7 @@ def _store(config: Config) -> Store:
         return Store(names_of(config), functools.partial(_notice, "mongodb", mongodb_down))
     except ResultsDown as down:
         what = down.message.removeprefix("MongoDB ")
-        raise Refused([Finding("MongoDB", Grade.UNFIT, what, down.fix)]) from down
+        raise UnsafeServer([Finding("MongoDB", Grade.UNFIT, what, down.fix)]) from down
 
 
 def _notice(

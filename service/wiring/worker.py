@@ -28,7 +28,7 @@ from service.observe.collector import calm_the_collector
 from service.observe.events import Event
 from service.observe.log import emit
 from service.ports import Job, Work
-from service.preflight.judgement import Refused
+from service.preflight.judgement import UnsafeServer
 from service.preflight.survey import watch
 from service.results.dead import Dead
 from service.results.operations import Mirror
@@ -242,7 +242,7 @@ async def _run(config: Config, beat: Beat, others: Works) -> int:
             return 0
         try:
             worker = starting.result()
-        except Refused as error:
+        except UnsafeServer as error:
             for each in error.findings:
                 emit(Event.REFUSED_START, server=each.server, error=each.what, fix=each.fix)
             return REFUSED

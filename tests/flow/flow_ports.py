@@ -20,7 +20,7 @@ from service.flow.receive import Receiver
 from service.flow.tasks import CallSlots, Tasks
 from service.flow.tracking_work import RetryRules, TrackingWork
 from service.upkeep.sweeper import Sweeper
-from tracking.call import Admission, Call, DeadLetter, Ended, Setback, Swept, Turn, Verdict
+from tracking.call import Admission, Call, DeadLetter, Ended, Setback, Swept, TakeResult, Verdict
 from tracking.checkpoint import Tag, Tracking
 from tracking.errors import StoreError
 from tracking.line import line_of
@@ -30,7 +30,7 @@ from tracking.request import Number, Slug, TrackingRequest
 USPS = Slug("usps")
 REQUEST = TrackingRequest(USPS, Number("N001"), "N001")
 TRACKING = Tracking(Tag.IN_TRANSIT, "InTransit_003", ())
-NOTHING_MORE = Turn()
+NOTHING_MORE = TakeResult()
 ENDED = Ended(State.SUCCESS)
 
 
@@ -69,7 +69,7 @@ class Limits:
     admission: Admission
     max_age: float = 30.0
     remembers_seconds: float = 30.0
-    turn: Turn = NOTHING_MORE
+    result: TakeResult = NOTHING_MORE
     swept: tuple[Swept, ...] = ()
     busy: frozenset[str] = frozenset()
     rooms: list[int] = field(default_factory=list)
@@ -85,24 +85,24 @@ class Limits:
         self.journal.note("admit without room" if full else "admit")
         return self.admission
 
-    async def take(self, base: str, *_: object, **__: object) -> Turn:
+    async def take(self, base: str, *_: object, **__: object) -> TakeResult:
         self.names.append(base)
         self.journal.note("take")
-        return self.turn
+        return self.result
 
-    async def finish(self, _: Call, verdict: Verdict, room: int) -> Turn:
+    async def finish(self, _: Call, verdict: Verdict, room: int) -> TakeResult:
         self.verdicts.append(verdict)
         return self._ended("finish", room)
 
-    async def retry(self, _: Call, setback: Setback, room: int) -> Turn:
+    async def retry(self, _: Call, setback: Setback, room: int) -> TakeResult:
         self.setbacks.append(setback)
         return self._ended("retry", room)._replace(used_up=self.used_up)
 
-    async def hand_back(self, call: Call, room: int) -> Turn:
+    async def hand_back(self, call: Call, room: int) -> TakeResult:
         self.handed_back.append(call.id)
         return self._ended("hand back", room)
 
-    def _ended(self, how: str, room: int) -> Turn:
+    def _ended(self, how: str, room: int) -> TakeResult:
         self.journal.note(how)
         self.rooms.append(room)
         return NOTHING_MORE

@@ -13,7 +13,7 @@ from service.flow import call as call_module
 from service.flow import receive
 from service.flow.tasks import keep_trying
 from tracking import errors
-from tracking.call import Granted, Swept, Turn
+from tracking.call import Granted, Swept, TakeResult
 from tracking.errors import AWAY, LimitsBroken, LimitsDown, StoreError
 from tracking.line import Line
 from tracking.request import Origin
@@ -199,7 +199,7 @@ async def test_the_lines_behind_a_broken_one_are_handed_over_too() -> None:
     scene = Scene()
     for line in (USPS, Line("ups")):
         scene.drainer.schedule(line, time.monotonic() + 3600)
-    scene.limits.turn = Turn()
+    scene.limits.result = TakeResult()
     scene.journal.fail("take", BROKEN)
 
     await scene.drainer.hand_over()

@@ -15,7 +15,7 @@ from flow_ports import Job, Journal, call, slots_for
 from service.flow import drain
 from service.flow.drain import FEWEST_IN_ONE_TAKE, Drainer
 from service.flow.tasks import CallSlots
-from tracking.call import NO_ROOM, Turn
+from tracking.call import NO_ROOM, TakeResult
 from tracking.request import Slug
 
 USPS, SLOW = Slug("usps"), Slug("slow")
@@ -35,33 +35,33 @@ class Takes:
     asked: list[tuple[Slug, int]] = field(default_factory=list)
     answer: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def take(self, _: str, slug: Slug, room: int, **__: object) -> Turn:
+    async def take(self, _: str, slug: Slug, room: int, **__: object) -> TakeResult:
         self.asked.append((slug, room))
         if slug in self.broken:
             self.broken.discard(slug)
             raise KeyError(slug)
         if slug in self.held:
             await self.answer.wait()
-            return Turn()
+            return TakeResult()
         if room == NO_ROOM:
-            return Turn(ask_again=time.monotonic() + 30.0, full=True)
+            return TakeResult(ask_again=time.monotonic() + 30.0, full=True)
         groups = tuple((call(id=f"c{n}"),) for n in range(self.bring(room)))
-        return Turn(groups, ask_again=time.monotonic())
+        return TakeResult(groups, ask_again=time.monotonic())
 
 
 @dataclass
 class Nobody:
-    """Does what a turn says; its calls are over at once."""
+    """Does what a result says; its calls are over at once."""
 
     slots: CallSlots
     schedule: Callable[[Slug, float], None] = lambda *_: None
 
-    async def apply(self, slug: Slug, turn: Turn) -> None:
+    async def apply(self, slug: Slug, result: TakeResult) -> None:
         self.slots.give_back()
-        if turn.full:
+        if result.full:
             self.slots.waiting.add(slug)
-        if turn.ask_again is not None:
-            self.schedule(slug, turn.ask_again)
+        if result.ask_again is not None:
+            self.schedule(slug, result.ask_again)
 
 
 @asynccontextmanager

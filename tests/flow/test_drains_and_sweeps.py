@@ -10,7 +10,7 @@ from flow_ports import USPS, Job, Scene, away, call
 
 from service.flow import drain, handle, receive
 from service.upkeep import sweeper
-from tracking.call import Swept, Turn
+from tracking.call import Swept, TakeResult
 from tracking.errors import LimitsDown, MalformedJob, UnknownLine
 from tracking.line import Line
 from tracking.request import Slug
@@ -35,7 +35,7 @@ async def test_a_drain_job_goes_once_somebody_was_asked_who_waits() -> None:
 
 async def test_a_drain_job_is_kept_while_its_slug_is_drained() -> None:
     scene = Scene()
-    scene.limits.turn = Turn(ask_again=time.monotonic() + 60.0)
+    scene.limits.result = TakeResult(ask_again=time.monotonic() + 60.0)
 
     scene.receiver.on_drains([Job(scene.journal)])
 
@@ -45,7 +45,7 @@ async def test_a_drain_job_is_kept_while_its_slug_is_drained() -> None:
 
 async def test_a_full_process_hands_its_drain_job_to_others() -> None:
     scene = Scene()
-    scene.limits.turn = Turn(put_drain=True)
+    scene.limits.result = TakeResult(put_drain=True)
 
     scene.receiver.on_drains([Job(scene.journal)])
 
@@ -110,7 +110,7 @@ async def test_a_line_over_which_a_defect_comes_up_is_asked_for_again_and_keeps_
 async def test_calls_that_were_taken_are_all_asked_for() -> None:
     scene = Scene()
 
-    await scene.runner.apply(USPS, Turn(groups=((call(id="c1"),), (call(id="c2"),))))
+    await scene.runner.apply(USPS, TakeResult(groups=((call(id="c1"),), (call(id="c2"),))))
 
     assert sorted(await scene.all_ended()) == ["ask"] * 2 + ["finish"] * 2 + ["save"] * 2
 

@@ -10,7 +10,7 @@ from flow_ports import ENDED, REQUEST, TRACKING, Job, Journal, Permit, Scene, aw
 
 from service.flow import handle, tasks
 from service.flow.handle import letter_of_refused
-from tracking.call import Admission, Call, Dying, Ended, Full, Granted, Parked, Reused, TooLate
+from tracking.call import Admission, Call, Dying, Ended, Full, Granted, IdConflict, Parked, TooLate
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, LimitsDown, MalformedJob, NotStarted, ResultsDown
 from tracking.operation import State
@@ -61,7 +61,7 @@ async def test_a_full_process_admits_without_asking_for_a_call() -> None:
         Parked("rate"),
         Ended(State.SUCCESS),
         Full(9),
-        Reused("usps:N002"),
+        IdConflict("usps:N002"),
         TooLate(1_800_000_000.0),
         Granted(call()),
         Dying(call(deaths=11)),
@@ -195,7 +195,7 @@ async def test_a_request_that_finds_the_list_full_is_recorded_first() -> None:
 
 
 async def test_a_request_with_the_id_of_another_parcel_is_recorded_first() -> None:
-    steps = await Scene(Reused("usps:N002")).handle()
+    steps = await Scene(IdConflict("usps:N002")).handle()
 
     assert steps == ["available", "admit", "record 1", "delete"]
 
@@ -203,7 +203,7 @@ async def test_a_request_with_the_id_of_another_parcel_is_recorded_first() -> No
 async def test_its_record_names_both_parcels() -> None:
     request = REQUEST._replace(id="order-1042")
 
-    letter = letter_of_refused(Job(Journal()), request, Reused("dhl:N002"))
+    letter = letter_of_refused(Job(Journal()), request, IdConflict("dhl:N002"))
 
     assert (letter.reason, letter.id) == ("id_reused", "key-of-the-job")
     assert all(each in letter.detail for each in ("order-1042", "dhl N002", "usps N001"))

@@ -16,7 +16,7 @@ from flow_ports import TRACKING, USPS, Job, Permit, Scene, away, call, slots_for
 from service.flow import call as call_module
 from service.flow import tasks
 from service.flow.tracking_work import DAY_SECONDS
-from tracking.call import NO_ROOM, Call, Granted, Swept, Turn
+from tracking.call import NO_ROOM, Call, Granted, Swept, TakeResult
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, InvalidNumber, NotStarted, RateLimited, ResultsDown
 
@@ -178,7 +178,7 @@ async def test_the_sweep_goes_on_and_finds_the_dying_again_when_they_can_be_reco
 async def test_a_drain_job_is_kept_by_the_first_who_comes_with_it() -> None:
     scene = Scene()
     scene.results.is_available = False
-    scene.limits.turn = Turn(ask_again=time.monotonic() + 30.0, full=True)
+    scene.limits.result = TakeResult(ask_again=time.monotonic() + 30.0, full=True)
 
     scene.receiver.on_drains([Job(scene.journal)])
 

@@ -8,7 +8,7 @@ from limits_bench import FAST, KEYS, Worker, asked
 from redis.asyncio import Redis
 
 from limits.rules import Rules
-from tracking.call import Call, Parked, Turn
+from tracking.call import Call, Parked, TakeResult
 
 THREE = replace(FAST, together=3)
 """Three numbers, at most, go with one call."""
@@ -41,7 +41,7 @@ def numbers_of(group: tuple[Call, ...]) -> list[str]:
     return [each.request.number for each in group]
 
 
-def groups_in(turn: Turn) -> list[list[str]]:
+def groups_in(turn: TakeResult) -> list[list[str]]:
     return [numbers_of(group) for group in turn.groups]
 
 

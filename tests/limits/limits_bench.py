@@ -26,7 +26,7 @@ from limits.keys import LineKeys, of_line
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
 from limits.rules import Rules
-from tracking.call import Admission, Call, Ended, Granted, Parked, Setback, Turn, Verdict
+from tracking.call import Admission, Call, Ended, Granted, Parked, Setback, TakeResult, Verdict
 from tracking.errors import ResultsDown
 from tracking.line import TRACKING, Brake
 from tracking.operation import State
@@ -114,7 +114,7 @@ class Worker:
         assert isinstance(admission, Ended), admission
         return admission.state
 
-    async def take(self, room: int = 10, *, claims: bool = False) -> Turn:
+    async def take(self, room: int = 10, *, claims: bool = False) -> TakeResult:
         return await self.limiter.take(next(self.limiter.ids), USPS, room, claims=claims)
 
     async def taken(self) -> Call:
@@ -122,10 +122,10 @@ class Worker:
         (call,) = (await self.take(1)).calls
         return call
 
-    async def finish(self, call: Call, verdict: Verdict = ANSWERED, room: int = 0) -> Turn:
+    async def finish(self, call: Call, verdict: Verdict = ANSWERED, room: int = 0) -> TakeResult:
         return await self.limiter.finish(call, verdict, room)
 
-    async def repeat(self, call: Call, seconds: float = 60.0) -> Turn:
+    async def repeat(self, call: Call, seconds: float = 60.0) -> TakeResult:
         """Have a call made again later, which is held against nobody."""
         return await self.limiter.retry(call, again_in(seconds), 0)
 

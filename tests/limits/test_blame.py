@@ -18,10 +18,10 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
-from tracking.call import Call, Turn
+from tracking.call import Call, TakeResult
 
 
-async def fail(worker: Worker, call: Call, **more: Any) -> Turn:
+async def fail(worker: Worker, call: Call, **more: Any) -> TakeResult:
     """As the policy has it: charged where others are answered."""
     setback = failed("courier_down", **({"charged": True, "spares": True} | more))
     return await worker.limiter.retry(call, setback, 0)
@@ -139,7 +139,7 @@ async def test_the_last_attempt_changes_nothing_until_its_call_is_recorded_as_de
 
     turns = [await fail(worker, last, attempts=1) for _ in range(2)]
 
-    assert turns == [Turn(used_up=True)] * 2
+    assert turns == [TakeResult(used_up=True)] * 2
     assert await everything(redis) == before
     await worker.finish(last, DEAD)
     assert (await state(redis, "op-1"), await counted(redis, "ERROR")) == ("ERROR", (1,))

@@ -21,7 +21,7 @@ from limits_bench import (
 from redis.asyncio import Redis
 
 from limits.rules import Rules
-from tracking.call import Turn
+from tracking.call import TakeResult
 
 ONE = replace(FAST, concurrent=1)
 
@@ -52,16 +52,16 @@ async def test_a_drain_job_that_never_came_is_put_again_within_seconds(
 
 
 async def test_a_process_that_comes_with_the_drain_job_has_the_duty(crowd: Worker) -> None:
-    turn = await crowd.take(claims=True)
+    result = await crowd.take(claims=True)
 
-    assert turn.ask_again is not None
-    assert time.monotonic() < turn.ask_again <= time.monotonic() + 31.0
+    assert result.ask_again is not None
+    assert time.monotonic() < result.ask_again <= time.monotonic() + 31.0
 
 
 async def test_a_process_that_comes_without_it_leaves_the_duty_to_the_tube(crowd: Worker) -> None:
-    turn = await crowd.take()
+    result = await crowd.take()
 
-    assert turn == Turn()
+    assert result == TakeResult()
 
 
 async def test_a_second_drainer_is_told_that_another_asks_already(
@@ -92,17 +92,17 @@ async def test_who_knows_an_earlier_instant_takes_the_duty_over(hire: Hire, redi
     await first.take(claims=True)
     await redis.rpush(KEYS.wait_list, "N002", "N003")
 
-    turn = await second.take()
+    result = await second.take()
 
-    assert len(turn.calls) == 1
-    assert turn.ask_again is not None
-    assert turn.ask_again < time.monotonic() + 3.0
+    assert len(result.calls) == 1
+    assert result.ask_again is not None
+    assert result.ask_again < time.monotonic() + 3.0
 
 
 async def test_a_process_without_room_hands_its_duty_to_the_tube(crowd: Worker) -> None:
     await crowd.take(claims=True)
 
-    assert await crowd.take(0) == Turn(put_drain=True)
+    assert await crowd.take(0) == TakeResult(put_drain=True)
 
 
 async def test_a_process_without_room_leaves_the_duty_of_another_alone(
@@ -111,7 +111,7 @@ async def test_a_process_without_room_leaves_the_duty_of_another_alone(
     other = await hire(ONE)
     await other.take(claims=True)
 
-    assert await crowd.take(0) == Turn()
+    assert await crowd.take(0) == TakeResult()
 
 
 async def test_a_process_that_has_no_room_for_all_keeps_the_duty(
@@ -119,12 +119,12 @@ async def test_a_process_that_has_no_room_for_all_keeps_the_duty(
 ) -> None:
     roomy = await hire()
 
-    turn = await roomy.take(1, claims=True)
+    result = await roomy.take(1, claims=True)
 
-    assert (len(turn.calls), turn.put_drain) == (1, False)
-    assert turn.ask_again is not None
+    assert (len(result.calls), result.put_drain) == (1, False)
+    assert result.ask_again is not None
     assert await redis.llen(KEYS.wait_list) == 1
-    assert await crowd.take(0) == Turn()
+    assert await crowd.take(0) == TakeResult()
 
 
 async def test_the_duty_of_a_process_that_vanished_ends_soon_after_its_instant(
@@ -234,11 +234,11 @@ async def test_nothing_is_decided_by_the_flag(crowd: Worker, redis: Redis) -> No
 async def test_a_retry_wakes_the_process_that_made_it_when_it_is_due(
     worker: Worker, redis: Redis
 ) -> None:
-    turn = await worker.limiter.retry(await worker.granted(), again_in(0.2), 5)
-    assert turn.ask_again is not None
+    result = await worker.limiter.retry(await worker.granted(), again_in(0.2), 5)
+    assert result.ask_again is not None
 
     async def asked_in_time() -> bool:
-        return time.monotonic() >= (turn.ask_again or 0.0)
+        return time.monotonic() >= (result.ask_again or 0.0)
 
     await until(asked_in_time)
     assert [call.request.number for call in (await worker.take()).calls] == ["N001"]
@@ -263,6 +263,6 @@ async def test_a_finish_leaves_the_duty_where_it_is(crowd: Worker, hire: Hire) -
     await other.take(claims=True)
     call = await crowd.granted("N100", slug="dpd-uk")
 
-    turn = await crowd.limiter.finish(call, ANSWERED, 5)
+    result = await crowd.limiter.finish(call, ANSWERED, 5)
 
-    assert turn == Turn()
+    assert result == TakeResult()

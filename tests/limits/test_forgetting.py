@@ -33,7 +33,7 @@ from redis.asyncio import Redis
 from limits import keys
 from limits.admin.forget import MARK_SECONDS, Forgetter
 from limits.rules import Rules
-from tracking.call import Call, Ended, Granted, Parked, Reused, Verdict
+from tracking.call import Call, Ended, Granted, IdConflict, Parked, Verdict
 from tracking.operation import State
 
 MARK = KEYS.forgotten + hashlib.sha1(b"usps:N001", usedforsecurity=False).hexdigest()
@@ -345,7 +345,7 @@ async def test_the_id_of_a_forgotten_parcel_stays_that_of_one_parcel(
     found = await forget(forgetter)
     await forgetter.clear_outputs({"usps:N001": found.at_us})
 
-    assert await worker.admit("N002", id="op-1") == Reused("")
+    assert await worker.admit("N002", id="op-1") == IdConflict("")
     assert (await worker.raw("cancel", "N002", "op-1"))[1:] == ["elsewhere", ""]
     assert await worker.ended("N001", id="op-1") is State.SUCCESS
     assert "N001" not in str(await status(redis, "op-1"))

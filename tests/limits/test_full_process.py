@@ -9,7 +9,7 @@ from limits_bench import KEYS, Hire, Worker, asked
 from redis.asyncio import Redis
 
 from limits.codec import write_request
-from tracking.call import NO_ROOM, Turn
+from tracking.call import NO_ROOM, TakeResult
 
 
 async def test_admit_parks_for_a_process_that_is_full(worker: Worker, redis: Redis) -> None:
@@ -68,10 +68,10 @@ async def test_a_full_process_keeps_the_duty_until_it_asks_again(hire: Hire, red
     full, sweeping = await hire(), await hire()
     await redis.rpush(KEYS.wait_list, "N001")
 
-    turn = await full.take(NO_ROOM, claims=True)
+    result = await full.take(NO_ROOM, claims=True)
 
-    assert (turn.calls, turn.full, turn.put_drain) == ((), True, False)
-    assert turn.ask_again == pytest.approx(time.monotonic() + 30, abs=1)
+    assert (result.calls, result.full, result.put_drain) == ((), True, False)
+    assert result.ask_again == pytest.approx(time.monotonic() + 30, abs=1)
     assert await redis.pttl(KEYS.wait_drainer) > 30_000
     _, _, _, put, _ = await sweeping.raw("sweep", "s")
     assert put == 0
@@ -85,11 +85,11 @@ async def test_who_has_room_takes_the_duty_over_from_a_full_process(
     await redis.rpush(KEYS.wait_list, "N001", "N002")
     await full.take(NO_ROOM, claims=True)
 
-    turn = await roomy.finish(call, room=1)
+    result = await roomy.finish(call, room=1)
 
-    assert len(turn.calls) == 1
-    assert turn.ask_again is not None
-    assert await full.take(NO_ROOM) == Turn()
+    assert len(result.calls) == 1
+    assert result.ask_again is not None
+    assert await full.take(NO_ROOM) == TakeResult()
 
 
 async def test_a_take_whose_room_is_all_that_may_start_asks_again_when_the_next_may(

@@ -21,15 +21,15 @@ from limits_bench import (
 from redis.asyncio import Redis
 
 from limits.rules import Rules
-from tracking.call import Full, Granted, Turn
+from tracking.call import Full, Granted, TakeResult
 from tracking.request import Origin
 
 ONE = replace(FAST, concurrent=1)
 AUTOMATIC = Origin.AUTOMATIC
 
 
-def numbers(turn: Turn) -> list[str]:
-    return [str(call.request.number) for call in turn.calls]
+def numbers(result: TakeResult) -> list[str]:
+    return [str(call.request.number) for call in result.calls]
 
 
 async def test_who_came_first_is_called_first(busy: Worker, free: Worker) -> None:
@@ -69,9 +69,9 @@ async def test_a_call_handed_back_is_next_again(busy: Worker, free: Worker) -> N
     await busy.parked("N002")
     (first,) = (await free.take(1)).calls
 
-    turn = await free.limiter.hand_back(first, 2)
+    result = await free.limiter.hand_back(first, 2)
 
-    assert numbers(turn) == ["N001", "N002"]
+    assert numbers(result) == ["N001", "N002"]
 
 
 async def test_one_in_four_is_automatic_while_both_wait(busy: Worker, free: Worker) -> None:
@@ -190,9 +190,9 @@ async def test_a_number_pushed_by_hand_that_waits_already_never_runs_twice_at_on
     await redis.lpush(KEYS.wait_list, "N001")
 
     (call,) = (await free.take()).calls
-    turn = await free.finish(call, ANSWERED, 5)
+    result = await free.finish(call, ANSWERED, 5)
 
-    assert (call.operations, turn.calls) == (("op-1",), ())
+    assert (call.operations, result.calls) == (("op-1",), ())
     assert await redis.exists(KEYS.wait_list, KEYS.wait_requests) == 0
 
 
@@ -203,9 +203,9 @@ async def test_a_number_pushed_by_hand_and_asked_for_as_well_is_called_once(
     await busy.parked("N001", id="op-1")
 
     call, *others = (await free.take(1)).calls
-    turn = await free.finish(call, ANSWERED, 5)
+    result = await free.finish(call, ANSWERED, 5)
 
-    assert (others, turn.calls) == ([], ())
+    assert (others, result.calls) == ([], ())
     assert call.operations == ("op-1",)
     assert await counted(redis, "SUCCESS") == (2,)
     assert await redis.exists(KEYS.wait_list, KEYS.wait_requests) == 0

@@ -22,7 +22,7 @@ from devstack.judge import SECOND_NS, most_in_flight, most_starts_in_any_second,
 from devstack.judge import Call as Arrival
 from limits.keys import of_line
 from limits.rules import Rules
-from tracking.call import Call, Turn
+from tracking.call import Call, TakeResult
 from tracking.request import Slug
 
 SLUGS = (Slug("usps"), Slug("dpd-uk"))
@@ -56,14 +56,14 @@ class Crowd:
 
     async def ask(self, worker: Worker, slug: Slug) -> None:
         while True:
-            turn = await worker.limiter.take(next(worker.limiter.ids), slug, 10, claims=True)
-            self.go_on(worker, turn)
+            result = await worker.limiter.take(next(worker.limiter.ids), slug, 10, claims=True)
+            self.go_on(worker, result)
             # Who has no duty would be called by the tube; here it looks in from time to time.
-            wait = 0.5 if turn.ask_again is None else turn.ask_again - time.monotonic()
+            wait = 0.5 if result.ask_again is None else result.ask_again - time.monotonic()
             await asyncio.sleep(max(wait, 0.0))
 
-    def go_on(self, worker: Worker, turn: Turn) -> None:
-        for call in turn.calls:
+    def go_on(self, worker: Worker, result: TakeResult) -> None:
+        for call in result.calls:
             self.calls.create_task(self.make(worker, call))
 
     async def make(self, worker: Worker, call: Call) -> None:
@@ -72,13 +72,13 @@ class Crowd:
         call.permit.after_send()
         await asyncio.sleep(self.drawn.uniform(*self.seconds))
         ended_ns = time.monotonic_ns()
-        turn = await worker.finish(call, ANSWERED, 10)
+        result = await worker.finish(call, ANSWERED, 10)
         request = call.request
         self.sent.append(Arrival(request.slug, request.number, arrived_ns, ended_ns))
         self.left -= 1
         if not self.left:
             self.done.set()
-        self.go_on(worker, turn)
+        self.go_on(worker, result)
 
     def of(self, slug: Slug) -> list[Arrival]:
         return [arrival for arrival in self.sent if arrival.slug == slug]

@@ -28,7 +28,7 @@ from redis.asyncio import Redis
 
 from limits.admin.view import View
 from limits.rules import Rules
-from tracking.call import Full, Granted, Parked, Reused, TooLate
+from tracking.call import Full, Granted, IdConflict, Parked, TooLate
 from tracking.operation import ENDS, TRANSITIONS, State, anonymous_in
 from tracking.request import Slug
 
@@ -52,7 +52,7 @@ async def test_an_id_that_is_known_for_one_parcel_is_refused_for_another(
         await worker.raw("cancel", "N001", "order-1042", NO_PLACES)
     held = await look(redis)
 
-    assert await worker.admit(number, id="order-1042", slug=Slug(slug)) == Reused("usps:N001")
+    assert await worker.admit(number, id="order-1042", slug=Slug(slug)) == IdConflict("usps:N001")
 
     before, after = await since(redis, held)
     assert but_for_counts(after) == but_for_counts(before)

@@ -27,7 +27,7 @@ from limits_bench import (
 from redis.asyncio import Redis
 
 from limits import keys
-from tracking.call import Call, Full, Parked, Reused
+from tracking.call import Call, Full, IdConflict, Parked
 from tracking.request import Slug
 from tracking.tally import BOUNDS_MS, MORE, Histogram, Tally, tally_of
 
@@ -188,7 +188,7 @@ async def test_what_is_refused_is_counted_outside_the_operations(hire: Hire, red
 
     assert isinstance(await worker.admit("N003", id="op-3"), Full)
     assert isinstance(await worker.admit("N002", id="op-4"), Full)
-    assert isinstance(await worker.admit("N002", id="op-1"), Reused)
+    assert isinstance(await worker.admit("N002", id="op-1"), IdConflict)
 
     found = await tallied(redis)
     assert found.counts == {"full": 2, "id_reused": 1}

@@ -37,7 +37,7 @@ TOLD: list[tuple[Event, dict[str, Any], dict[Key, int]]] = [
         },
     ),
     (
-        Event.REUSED,
+        Event.SERVED_FRESH,
         SLUG,
         {
             ("tracker_requests_total", "usps", "fresh"): 1,
@@ -109,7 +109,7 @@ def test_events_are_counted_that_the_log_does_not_write() -> None:
     counts = Counts()
     emit = emitter("error", lines("json", out=-1), counts.of_events())
 
-    emit(Event.REUSED, slug="usps")
+    emit(Event.SERVED_FRESH, slug="usps")
 
     assert counts.sums[("tracker_requests_total", "usps", "fresh")] == 1
 

@@ -27,7 +27,7 @@ from service.preflight.judgement import (
     Grade,
     MongodbFacts,
     RedisFacts,
-    Refused,
+    UnsafeServer,
     allowed,
     insist,
     judge_beanstalkd,
@@ -217,14 +217,14 @@ def test_a_mongodb_that_forgets_is_refused(change: dict[str, Any], grade: Grade)
 
 def test_what_can_lose_work_is_refused_unless_it_is_allowed() -> None:
     findings = list(judge_redis(dataclasses.replace(REDIS, appendonly="no")))
-    with pytest.raises(Refused, match="appendonly no"):
+    with pytest.raises(UnsafeServer, match="appendonly no"):
         insist(allowed(findings, permitted=False))
     insist(allowed(findings, permitted=True))
 
 
 def test_a_cluster_is_refused_even_where_loss_is_allowed() -> None:
     findings = list(judge_redis(dataclasses.replace(REDIS, cluster=True)))
-    with pytest.raises(Refused, match="hash slots"):
+    with pytest.raises(UnsafeServer, match="hash slots"):
         insist(allowed(findings, permitted=True))
 
 

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from service.config.schema import Config, Mongodb
-from service.preflight.judgement import Refused
+from service.preflight.judgement import UnsafeServer
 from service.wiring.connect import connect
 
 
@@ -15,7 +15,7 @@ async def test_a_mongodb_uri_that_the_driver_refuses_is_refused_with_the_setting
     config = Config(mongodb=Mongodb(uri="mongodb://h/?tls=true&ssl=false"))
 
     async with contextlib.AsyncExitStack() as closing:
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(UnsafeServer) as caught:
             await connect(config, closing)
 
     told = "MongoDB cannot be asked at its address (Can not specify conflicting values"

@@ -11,7 +11,7 @@ from pymongo.database import Database
 from pymongo.errors import ConnectionFailure, OperationFailure
 from store_parcels import prepared
 
-from service.preflight.judgement import Refused
+from service.preflight.judgement import UnsafeServer
 from service.results.connection import Store
 from service.results.database import Collections, Names
 from service.results.failure import mongodb_down
@@ -188,8 +188,8 @@ class Prepares:
 @pytest.mark.parametrize(
     ("said", "leads_to"),
     [
-        (OperationFailure("Index already exists with a different name: x", 85), Refused),
-        (OperationFailure("not authorized on bucket", 13), Refused),
+        (OperationFailure("Index already exists with a different name: x", 85), UnsafeServer),
+        (OperationFailure("not authorized on bucket", 13), UnsafeServer),
         (OperationFailure("operation was interrupted", 11601), ResultsDown),
         (ConnectionFailure("connection closed"), ResultsDown),
     ],

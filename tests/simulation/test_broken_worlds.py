@@ -18,7 +18,7 @@ from limits.script_file import load
 from service.flow.call import CallRunner
 from service.flow.handle import Handler
 from service.ports import Job
-from tracking.call import Call, Turn, Verdict
+from tracking.call import Call, TakeResult, Verdict
 
 MOST_TRIED = 60
 """Seeds. A fault that the breakage needs may be off in many of them."""
@@ -43,10 +43,10 @@ class StoresNothing(CallRunner):
 class NeverFinishes(CallRunner):
     """Keeps every slot until its lease ends."""
 
-    async def _finish(self, call: Call, verdict: Verdict) -> Turn:
+    async def _finish(self, call: Call, verdict: Verdict) -> TakeResult:
         assert call.id
         assert verdict.state
-        return Turn()
+        return TakeResult()
 
 
 def with_part(name: str, part: type) -> Breakage:

@@ -243,8 +243,8 @@ MUTANTS = (
         name="a last attempt is neither repeated nor recorded as dead",
         breaks="I1 I9",
         where="service/flow/call.py",
-        old="            if not turn.used_up:\n",
-        new="            if turn:\n",
+        old="            if not result.used_up:\n",
+        new="            if result:\n",
         tests=(FAILED + "test_the_last_attempt_is_followed_by_death_and_stops_the_line_too",),
     ),
     Mutant(

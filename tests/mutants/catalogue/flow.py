@@ -157,8 +157,8 @@ MUTANTS = (
         name="who stops with an outcome in hand that cannot be stored lets go of it",
         breaks="I4",
         where="service/flow/call.py",
-        old="                turn = await self._end(",
-        new="                ended += 1\n                turn = await self._end(",
+        old="                result = await self._end(",
+        new="                ended += 1\n                result = await self._end(",
         tests=(AWAY + "test_who_stops_with_an_outcome_that_is_not_stored_hands_the_request_back",),
     ),
     Mutant(

@@ -20,7 +20,7 @@ from limits.script_file import ALONE, BATCH, load
 from service.flow.tracking_work import Die, Repeat, RetryRules, decide
 from simulated.keyspace import Hash, Keyspace
 from simulated.scripting import Scripting
-from tracking.call import Call, Granted, Parked, Turn, Verdict
+from tracking.call import Call, Granted, Parked, TakeResult, Verdict
 from tracking.errors import CourierError
 from tracking.line import courier_line
 from tracking.operation import State
@@ -182,9 +182,9 @@ class Clockwork:
         decision = decide(error, call, BEGAN + self.now, self._retry, self._draw)
         assert isinstance(decision, Die | Repeat)
         if isinstance(decision, Repeat):
-            turn = await self._limiter.retry(call, decision.setback, 20)
-            if not turn.used_up:
-                self._go_on(turn)
+            result = await self._limiter.retry(call, decision.setback, 20)
+            if not result.used_up:
+                self._go_on(result)
                 return
         verdict = Verdict(State.ERROR, {}, answered=False, setback=decision.setback)
         await self._die(call, error.code, verdict)
@@ -193,12 +193,12 @@ class Clockwork:
         self.dead[str(call.request.number)] = self.now, why
         self._go_on(await self._limiter.finish(call, verdict, 20))
 
-    def _go_on(self, turn: Turn) -> None:
-        for call in turn.calls:
+    def _go_on(self, result: TakeResult) -> None:
+        for call in result.calls:
             self._call(call)
-        if turn.ask_again is not None:
+        if result.ask_again is not None:
             # The clock of a limiter that never saw Redis' is Redis' own.
-            self._ask = max(self.now, min(self._ask, turn.ask_again - BEGAN))
+            self._ask = max(self.now, min(self._ask, result.ask_again - BEGAN))
             self._at(self._ask, "ask")
 
     def _call(self, call: Call) -> None:

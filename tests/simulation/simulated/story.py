@@ -23,7 +23,7 @@ from tracking.request import Number, Slug, TrackingRequest
 REPAIRS = {
     Event.SWEPT: "sweeper repaired",
     Event.HANDED_BACK: "handed back",
-    Event.REUSED: "answered by a fresh result",
+    Event.SERVED_FRESH: "answered by a fresh result",
     Event.DEAD: "recorded as dead",
     Event.PAUSED: "courier paused",
     Event.AUTH_FAILED: "courier paused",

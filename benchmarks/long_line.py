@@ -23,9 +23,9 @@ from limits.admin.cancel import Canceller
 from limits.admin.forget import Forgetter
 from limits.admin.view import View
 from limits.clock import Clock
-from limits.codec import write_rules
 from limits.connect import open_redis
 from limits.epoch import Epoch
+from limits.keys import write_rules
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
 from limits.rules import NOBODY, Rules

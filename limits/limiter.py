@@ -24,12 +24,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from limits import codec, keys
+from limits import keys
 from limits.clock import Clock
 from limits.epoch import Epoch
-from limits.permit import CallPermit
+from limits.permit import CallPermit, Reports, encode_reports
 from limits.pipeline import Pipeline
-from limits.reports import Reports, encode
 from limits.rules import Revisions, Rules, RulesOf, answer_keep_seconds
 from limits.scatter import Scatter
 from limits.server import MEMORY_FIX
@@ -136,8 +135,8 @@ class Limiter:
     ) -> Asked:
         """Ask for a call (lua/admit.lua). `answer`: stored, and fresh enough; `full`: no room."""
         line, asked = line_of(request), time.monotonic()
-        fresh = codec.write_verdict(answer, answer.observed_ms or 0) if answer else b""
-        args = (call_id, codec.write_request(request, job_key, full=full), fresh)
+        fresh = keys.write_verdict(answer, answer.observed_ms or 0) if answer else b""
+        args = (call_id, keys.write_request(request, job_key, full=full), fresh)
         reply = await self._run("admit", line, args)
         if reply[1] in _UNKNOWN:
             await self._learn(reply[1])
@@ -158,7 +157,7 @@ class Limiter:
                 return Held()
             case ["no_memory"]:
                 return NoMemory(MEMORY_FIX)
-        if refused := codec.read_refusal(reply[1:]):
+        if refused := keys.read_refusal(reply[1:]):
             return refused
         raise LimitsDown(f"Redis changes its epoch faster than we can follow: {reply!r}")
 
@@ -168,7 +167,7 @@ class Limiter:
 
     async def finish(self, call: Call, verdict: Verdict, room: int) -> TakeResult:
         """End the call with all its operations, then take (lua/finish.lua)."""
-        written = codec.write_verdict(verdict, call.granted_us // 1000, call.request.fields)
+        written = keys.write_verdict(verdict, call.granted_us // 1000, call.request.fields)
         number = own_number(call.request.number, call.account)
         args, more = (call.id, written, number, self._after(call), room), 1
         while more:
@@ -183,7 +182,7 @@ class Limiter:
         """
         unsent = setback.firm and not call.permit.started
         mark = self._policy.mark_of(call.line) if setback.of_credentials else ""
-        written = codec.write_setback(setback, mark, unsent=unsent)
+        written = keys.write_setback(setback, mark, unsent=unsent)
         args = (call.id, written, self._after(call), room)
         return await self._take_result("retry", call.line, args)
 
@@ -278,9 +277,9 @@ class Limiter:
         """Read calls, each with its riders behind it: they are under one permit."""
         groups: list[tuple[Call, ...]] = []
         for grant in grants:
-            if codec.rides(grant):
+            if keys.rides(grant):
                 rules, permit = self._rules_of(line), groups[-1][0].permit
-                groups[-1] += (codec.read_call(line, rules, grant, permit),)
+                groups[-1] += (keys.read_call(line, rules, grant, permit),)
             else:
                 groups.append((self._call(line, grant, asked),))
         return tuple(groups)
@@ -289,7 +288,7 @@ class Limiter:
         reports = self._reports.take(line)
         try:
             reply = await self._pipeline.run(
-                script, [keys.wait_list(line)], (self._rules(line), encode(reports), *args)
+                script, [keys.wait_list(line)], (self._rules(line), encode_reports(reports), *args)
             )
         except LimitsDown:
             self._reports.put_back(line, reports)
@@ -344,7 +343,7 @@ class Limiter:
             starts = self._starts[line] = _Starts(line, self, self._reports, self._scatter)
         deadline = asked + rules.call_timeout_seconds
         permit = CallPermit(grant[0], int(grant[1]), deadline, self._clock, starts)
-        return codec.read_call(line, rules, grant, permit)
+        return keys.read_call(line, rules, grant, permit)
 
     def _rules(self, line: Line) -> bytes:
         rules, epoch, revisions = self._rules_of(line), self._epoch.name, self._policy.revisions
@@ -363,7 +362,7 @@ class Limiter:
             written = self._written[line] = (
                 rules,
                 (epoch, revision),
-                codec.write_rules(rules, common),
+                keys.write_rules(rules, common),
             )
         return written[2]
 

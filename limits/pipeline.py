@@ -4,6 +4,11 @@ A caller awaits one step and reads as one step. All steps become few scripts, of
 lines they are; those of no line go beside them in the same pipeline. They travel by hash.
 When Redis has forgotten them (restart, SCRIPT FLUSH) they are loaded and sent again: a refused
 script has done nothing.
+
+Where there are replicas, most servers must have what Redis did: a failover would lose what only the
+primary has. Of n servers, the primary among them, n // 2 replicas make the majority with it: then
+no other primary can have one beside it. A worker learns from the epoch how many are to confirm a
+step (epoch.py); people's steps ask.
 """
 
 from __future__ import annotations
@@ -12,18 +17,19 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline as Pipe
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoPermissionError, NoScriptError, RedisError, ResponseError
 
 from limits.clock import LEAP_SECONDS, MICRO, Clock
-from limits.failure import redis_down, takes_no_writes
+from limits.failure import Unconfirmed, redis_down, takes_no_writes
 from limits.keys import EPOCH, LEAP
-from limits.replicas import confirmations, executed
 from limits.script_file import ALONE, BATCH, Script, load
 from tracking.errors import LimitsDown
 
@@ -43,6 +49,10 @@ Redis works on one pipeline while this process reads the replies of the other.""
 
 Notice = Callable[[Exception | None], None]
 Value = str | bytes | int
+
+LEAST = "min-replicas-to-write"
+CONFIRM_MS = 1_000
+"""How long Redis waits for a replica: it answers in milliseconds, or is cut off or frozen."""
 
 
 @dataclass(slots=True)
@@ -315,3 +325,38 @@ def _fail(group: Sequence[_Step], error: Exception) -> None:
             down = redis_down(error)
             down.__cause__ = error
             step.reply.set_exception(down)
+
+
+async def confirmations(redis: Redis) -> int:
+    """Ask how many replicas are to confirm what is done here; 0 where it may work without any."""
+    try:
+        told = await redis.info("replication")
+    except NoPermissionError:
+        return 0
+    if "min_slaves_good_slaves" not in told:
+        return 0
+    wanted = 1
+    with suppress(ResponseError):  # not allowed to this user, or not offered by this provider
+        wanted = int((await redis.config_get(LEAST)).get(LEAST) or wanted)
+    return max(wanted, (int(told["connected_slaves"]) + 1) // 2)
+
+
+async def executed(pipeline: Pipe, *, confirmed: int) -> list[Any]:
+    """Execute a pipeline, and wait until so many replicas have what it did.
+
+    Refusals are among the replies; where too few have it, each of them is Unconfirmed.
+    """
+    if confirmed:
+        pipeline.execute_command("WAIT", confirmed, CONFIRM_MS)
+    replies: list[Any] = await pipeline.execute(raise_on_error=False)
+    # The reply to WAIT is an error where Redis was demoted while it waited.
+    if confirmed and not (isinstance(waited := replies.pop(), int) and waited >= confirmed):
+        return [Unconfirmed() for _ in replies]
+    return replies
+
+
+async def done(pipeline: Pipe, *, confirmed: int) -> None:
+    """Do the same, and raise the first refusal."""
+    for reply in await executed(pipeline, confirmed=confirmed):
+        if isinstance(reply, Exception):
+            raise reply

@@ -21,7 +21,7 @@ from limits.admin.cancel import NOWHERE, places_of
 from limits.admin.line_scripts import LineScripts
 from limits.archive import BRIEF_MS
 from limits.failure import redis_asked
-from limits.replicas import confirmations, done
+from limits.pipeline import confirmations, done
 from limits.rules import RulesOf
 from limits.server import RENAME, REPLACE
 from tracking.account import own_number

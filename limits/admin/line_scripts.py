@@ -9,8 +9,8 @@ from redis.asyncio import Redis
 
 from limits import keys
 from limits.clock import Clock
-from limits.codec import write_rules
 from limits.failure import redis_asked
+from limits.keys import write_rules
 from limits.pipeline import Pipeline, Value
 from limits.rules import NOBODY, Revisions, RulesOf
 from tracking.errors import StoreError

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from limits import keys
 from limits.admin.line_scripts import LineScripts
 from limits.failure import redis_asked
-from limits.replicas import confirmations, done
+from limits.pipeline import confirmations, done
 from limits.rules import RulesOf
 from limits.server import HOLD
 from tracking.line import Line

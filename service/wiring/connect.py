@@ -28,8 +28,7 @@ from limits.epoch import Epoch, Loss, Vet
 from limits.failure import redis_down
 from limits.jobs import Defects
 from limits.limiter import Limiter, Policy
-from limits.pipeline import Pipeline
-from limits.replicas import confirmations
+from limits.pipeline import Pipeline, confirmations
 from limits.workers import WorkerInfo, is_known
 from service import VERSION
 from service.config.call_budget import kept_below

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import msgspec
 
-from limits.codec import Record, request_of, write_request
+from limits.keys import Record, request_of, write_request
 from service.cli.parser import parser
 from service.cli.rows import read_rows
 from service.client.put import MEMBERS, Sendable, jobs_of_rows

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from portion import examples
 
-from limits.codec import write_request
+from limits.keys import write_request
 from service.tubes import envelope
 from service.tubes.envelope import (
     BODY_MOST,

@@ -12,7 +12,7 @@ from typing import Any
 from limits_bench import KEYS, Worker, asked, redis_us, verdict
 from redis.asyncio import Redis
 
-from limits.codec import write_request
+from limits.keys import write_request
 
 SENT_LATE_US = 1_000
 """A call leaves so long after its instant."""

@@ -20,9 +20,8 @@ from redis.asyncio import Redis
 
 from limits.admin.forget import Forgetter, Forgotten
 from limits.clock import Clock
-from limits.codec import write_request, write_rules, write_setback
 from limits.epoch import Epoch
-from limits.keys import LineKeys, of_line
+from limits.keys import LineKeys, of_line, write_request, write_rules, write_setback
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
 from limits.rules import Rules

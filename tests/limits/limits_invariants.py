@@ -11,8 +11,7 @@ from typing import Any
 from limits_bench import KEYS, asked
 from redis import Redis
 
-from limits.codec import write_setback
-from limits.keys import ACCOUNTS, EVENTS, MEASURED, TO_ARCHIVE
+from limits.keys import ACCOUNTS, EVENTS, MEASURED, TO_ARCHIVE, write_setback
 from limits.rules import Rules
 from tracking.account import MAIN, account_and_id, number_and_account
 from tracking.call import Setback

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 from limits_bench import KEYS
 from redis import Redis
 
-from limits.codec import write_rules
+from limits.keys import write_rules
 from limits.rules import Rules
 from limits.script_file import BATCH, load
 

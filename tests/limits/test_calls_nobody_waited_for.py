@@ -9,7 +9,7 @@ import pytest
 from limits_bench import ANSWERED, KEYS, USPS, Hire, Worker, redis_us, sent
 from redis.asyncio import Redis
 
-from limits.codec import write_verdict
+from limits.keys import write_verdict
 from limits.rules import Rules
 from tracking.call import Call
 

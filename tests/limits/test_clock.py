@@ -10,9 +10,8 @@ import pytest
 from limits_bench import FAST, KEYS, USPS, Hire, Worker, redis_us
 from redis.asyncio import Redis
 
-from limits.clock import LEAP_SECONDS, SETTLE_SECONDS, Clock
+from limits.clock import LEAP_SECONDS, SETTLE_SECONDS, Clock, Instants
 from limits.epoch import Loss
-from limits.instants import Instants
 from limits.keys import EPOCH, LEAP
 
 AHEAD = 1_000_000.0

@@ -8,7 +8,7 @@ import pytest
 from limits_bench import KEYS, Hire, Worker, asked
 from redis.asyncio import Redis
 
-from limits.codec import write_request
+from limits.keys import write_request
 from tracking.call import NO_ROOM, TakeResult
 
 

@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 
 from limits import keys
 from limits.admin.pause import Pauses
-from limits.codec import write_rules
+from limits.keys import write_rules
 from limits.limiter import Policy
 from limits.rules import NOBODY, Rules
 from tracking.errors import LimitsBroken

@@ -13,8 +13,7 @@ from limits_bench import FAST, KEYS, USPS, Hire, Worker, asked, the_lease_ends, 
 from redis.asyncio import Redis
 
 from limits import keys
-from limits.codec import write_request, write_rules
-from limits.keys import of_line
+from limits.keys import of_line, write_request, write_rules
 from limits.limiter import Limiter
 from limits.rules import Rules
 from tracking.call import Granted, Swept

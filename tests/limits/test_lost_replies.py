@@ -32,7 +32,7 @@ from limits_bench import (
 )
 from redis.asyncio import Redis
 
-from limits.codec import write_request
+from limits.keys import write_request
 from limits.limiter import Policy
 from limits.rules import Rules
 

@@ -12,7 +12,7 @@ from limits_bench import KEYS, USPS, Hire, sent, until
 from redis.asyncio import Redis
 
 from devstack.stack import Stack
-from limits.reports import Reports
+from limits.permit import Reports
 from tracking.errors import LimitsDown
 from tracking.request import Slug
 

@@ -19,13 +19,13 @@ from devstack.kinds import HOST, REDIS
 from devstack.sentinels import PASSWORD, SERVICE, Watched, cut_off
 from devstack.sentinels import watched as running_watched
 from devstack.servers import Server, running
-from limits import connect, replicas
+from limits import connect, pipeline
 from limits.admin.cancel import Canceller
 from limits.admin.forget import Forgetter
 from limits.admin.pause import Pauses
 from limits.connect import open_redis, shared_secret, watched_priorities
 from limits.epoch import Loss
-from limits.replicas import confirmations
+from limits.pipeline import confirmations
 from limits.server import RedisAddress
 from service.config.address import host_and_port
 from service.flow.tasks import keep_trying
@@ -95,7 +95,7 @@ async def test_a_request_is_parked_when_a_replica_has_it(
     replica = watched.other(watched.primary())
     replica.pause()
     # A frozen replica does not confirm later either; one that follows may take longer.
-    monkeypatch.setattr(replicas, "CONFIRM_MS", 50)
+    monkeypatch.setattr(pipeline, "CONFIRM_MS", 50)
 
     with pytest.raises(LimitsDown, match="too few replicas that confirm"):
         await worker.admit("N001", "job-1")
@@ -137,7 +137,7 @@ async def test_what_a_person_does_counts_when_a_replica_has_it(
     await worker.granted("BUSY")
     await worker.parked("N001")
     # Only now: on a busy machine a replica that follows may take longer.
-    monkeypatch.setattr(replicas, "CONFIRM_MS", 50)
+    monkeypatch.setattr(pipeline, "CONFIRM_MS", 50)
     client = open_redis(address_of(watched))
     number, rules_of = Number("N001"), lambda _: worker.rules
     steps: Sequence[Callable[[], Awaitable[object]]] = [

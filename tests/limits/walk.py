@@ -29,8 +29,7 @@ from limits_invariants import (
 from sender import Reply, Sender, Step, written
 from walk_answers import said_in, verdict_by
 
-from limits.codec import write_request
-from limits.keys import WORKERS
+from limits.keys import WORKERS, write_request
 from tracking.account import MAIN
 from tracking.call import NO_ROOM
 from tracking.operation import number_of

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from limits_bench import verdict
 
-from limits.codec import Record
+from limits.keys import Record
 from tracking.account import number_and_account
 
 

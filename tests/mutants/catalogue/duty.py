@@ -154,7 +154,7 @@ MUTANTS = (
     Mutant(
         name="a step counts when too few replicas have it",
         breaks="I1",
-        where="limits/replicas.py",
+        where="limits/pipeline.py",
         old=" and waited >= confirmed):",
         new=" and waited):",
         tests=("limits/test_takeovers.py::test_a_step_waits_for_as_many_replicas_as_it_should",),

@@ -308,7 +308,7 @@ MUTANTS = (
     Mutant(
         name="what no replica has counts all the same",
         breaks="I1",
-        where="limits/replicas.py",
+        where="limits/pipeline.py",
         old="(isinstance(waited := replies.pop(), int) and waited >= confirmed)",
         new="isinstance(replies.pop(), int)",
         tests=("limits/test_sentinels.py::test_a_request_is_parked_when_a_replica_has_it",),

@@ -127,7 +127,7 @@ MUTANTS = (
     Mutant(
         name="a call names operations that are none",
         breaks="I8",
-        where="limits/codec.py",
+        where="limits/keys.py",
         old="if rules.kind.operations and not",
         new="if not",
         tests=(KINDS + "test_an_id_names_nothing_where_there_are_no_operations",),

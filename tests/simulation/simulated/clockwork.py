@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from limits.clock import Clock
-from limits.codec import write_rules
-from limits.keys import EPOCH, of_line
+from limits.keys import EPOCH, of_line, write_rules
 from limits.limiter import Limiter, Policy
 from limits.rules import Rules
 from limits.script_file import ALONE, BATCH, load

@@ -53,7 +53,7 @@ MUTANTS = (
         where="service/tubes/held.py",
         old="            for job in self.held.values():\n                job.lost = True\n",
         new="",
-        tests=("tubes/test_connection.py::test_a_jobs_handle_dies_with_its_connection",),
+        tests=("tubes/test_beanstalkd_connection.py::test_a_jobs_handle_dies_with_its_connection",),
     ),
     Mutant(
         name="a job may be settled twice",

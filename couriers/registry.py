@@ -1,4 +1,4 @@
-"""Which courier a slug means, and what is set for it.
+"""Registry of couriers: which module a slug means, what a module promises, and what is set for it.
 
 Importing it loads every courier's module, but no HTTP client: to look a courier up takes none.
 """
@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from couriers.courier import Courier
 from couriers.http.settings import CourierSettings, OtherWay
+from couriers.reading import numbers
 from couriers.slugs import ALIASES, FEEDS, SLUGS
 from tracking.checkpoint import Tracking
 from tracking.errors import MalformedJob, MissingField
@@ -22,6 +22,48 @@ from tracking.request import Slug, TrackingRequest
 
 if TYPE_CHECKING:
     from couriers.http.fetch import Fetch
+
+
+class Courier(Protocol):
+    """A courier module. The module itself is the value in the registry.
+
+    NAME              as people write it
+    BASE_URL          default of `base_url`; TOKEN_URL likewise, "" where there is none
+    ASKS              the addresses it asks, for the documentation (Markdown, as the next two)
+    AUTH              how it identifies itself
+    QUOTA             what the courier allows, and who says so
+    CREDENTIALS       names of the keys it needs, () where none; a module that can be asked in a
+                      second way, with other keys, has an OTHER_WAY too (couriers.http.settings)
+    CREDENTIALS_FROM  where a person gets them, for `doctor`
+    REQUIRED_FIELDS   names out of tracking.request.FIELDS that a request must carry
+    PATTERNS          forms of its numbers, the most usual first; a hint, never a refusal
+    VERIFIED          against what the module was checked, and that no live site was among it
+    """
+
+    NAME: str
+    BASE_URL: str
+    TOKEN_URL: str
+    ASKS: str
+    AUTH: str
+    QUOTA: str
+    CREDENTIALS: tuple[str, ...]
+    CREDENTIALS_FROM: str
+    REQUIRED_FIELDS: tuple[str, ...]
+    PATTERNS: tuple[numbers.NumberForm, ...]
+    VERIFIED: str
+
+    async def track(self, fetch: Fetch, request: TrackingRequest) -> Tracking:
+        """Ask the courier. Raises CourierError (the closed set of tracking.errors), NotStarted.
+
+        The first HTTP request spends the permit; `fetch` asks for leave before each further one.
+        Never retries by itself.
+        """
+
+    def parse(self, status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
+        """Read an answer. Pure, so that kept bodies can be read again after a fix.
+
+        Returns a Tracking (Pending without checkpoints for "not known yet") or raises CourierError.
+        """
 
 
 def _module(name: str) -> Courier:

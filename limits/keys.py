@@ -76,12 +76,29 @@ from typing import Any, NamedTuple
 import msgspec
 
 from limits.rules import AHEAD_SECONDS, LATE_SECONDS, Rules, answer_keep_seconds
-from tracking.account import Account, number_and_account, own_number
-from tracking.call import Attempt, Call, Full, IdConflict, NotAdmitted, Setback, TooLate, Verdict
+from tracking.call import (
+    Attempt,
+    Call,
+    Full,
+    IdConflict,
+    NotAdmitted,
+    Permit,
+    Setback,
+    TooLate,
+    Verdict,
+)
 from tracking.line import Line, slug_of
 from tracking.operation import anonymous_id
-from tracking.permit import Permit
-from tracking.request import NO_FIELDS, Number, Origin, TrackingRequest, account_of
+from tracking.request import (
+    NO_FIELDS,
+    Account,
+    Number,
+    Origin,
+    TrackingRequest,
+    account_of,
+    number_and_account,
+    own_number,
+)
 
 EPOCH = "tracking:epoch"
 SERVER = "tracking:server"

@@ -33,7 +33,6 @@ from limits.rules import Revisions, Rules, RulesOf, answer_keep_seconds
 from limits.scatter import Scatter
 from limits.server import MEMORY_FIX
 from limits.workers import LIVES_SECONDS, WorkerInfo, is_gone, registration
-from tracking.account import own_number
 from tracking.call import (
     Asked,
     Call,
@@ -51,7 +50,7 @@ from tracking.call import (
 from tracking.errors import LimitsBroken, LimitsDown, NotStarted, ResultsDown
 from tracking.line import Kind, Line, kind_of, line_of
 from tracking.operation import State
-from tracking.request import TrackingRequest
+from tracking.request import TrackingRequest, own_number
 
 AGAIN_SECONDS = 0.1
 """How soon a call in mid-way asks again while Redis is silent."""

@@ -44,7 +44,7 @@ class Starts(Protocol):
 
 
 class CallPermit:
-    """One call's permit (see tracking.permit.Permit). Single use, until `again` renews it."""
+    """One call's permit (see tracking.call.Permit). Single use, until `again` renews it."""
 
     __slots__ = (
         "_at",

@@ -50,7 +50,7 @@ from devstack.servers import Server, running
 from devstack.site.remote import CourierSite
 from devstack.stack import Stack
 from service.observe import log
-from service.observe.writer import lines
+from service.observe.log import lines
 from service.results.connection import Store
 from service.results.database import Names
 

@@ -97,3 +97,18 @@ def is_active(tag: Tag, subtag: str) -> bool:
 
 NOT_FOUND_YET = Tracking(tag=Tag.PENDING, subtag="Pending_001")
 """The courier does not know the number (yet): an answer, not an error."""
+
+
+def output_of(tracking: Tracking) -> dict[str, object]:
+    """The `output` of an operation that ended in SUCCESS; the rest is in the stored document."""
+    return summary(tracking.tag, tracking.subtag, len(tracking.checkpoints))
+
+
+def summary(tag: Tag, subtag: str, checkpoints: int) -> dict[str, object]:
+    """The same of an answer of which only this much is at hand; `checkpoints` is their number."""
+    return {
+        "tag": str(tag),
+        "subtag": subtag,
+        "delivered": tag is Tag.DELIVERED,
+        "checkpoints": checkpoints,
+    }

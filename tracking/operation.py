@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from tracking.account import Account, account_and_id, operation_id, own_number
-from tracking.request import Origin, TrackingRequest
+from tracking.request import (
+    Account,
+    Origin,
+    TrackingRequest,
+    account_and_id,
+    operation_id,
+    own_number,
+)
 
 _RECHECK = "recheck-"
 _RECHECK_ID = re.compile(f"{_RECHECK}[0-9a-f]{{32}}")

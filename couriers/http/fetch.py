@@ -21,6 +21,7 @@ from couriers.http.session import Gate, courier_down
 from couriers.http.settings import CourierSettings, Grant
 from couriers.http.tokens import Token, TokenCache, account_key, read_token
 from couriers.reading.answer import Answer
+from tracking.call import Permit
 from tracking.checkpoint import Tracking
 from tracking.errors import (
     CourierDown,
@@ -30,7 +31,6 @@ from tracking.errors import (
     Unread,
     UnreadableAnswer,
 )
-from tracking.permit import Permit
 
 BODY_BYTES = 1024 * 1024
 _CHUNK_BYTES = 64 * 1024

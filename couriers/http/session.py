@@ -14,9 +14,9 @@ import aiohttp
 from aiohttp.client_middlewares import ClientHandlerType
 from aiohttp.connector import Connection
 
+from tracking.call import Permit
 from tracking.errors import CourierDown, NotStarted
 from tracking.network import network_reason
-from tracking.permit import Permit
 
 _TCP_INFO: int | None = getattr(socket, "TCP_INFO", None)
 _LAST_DATA_RECEIVED = 52

@@ -17,8 +17,8 @@ from limits.admin.running import registered_workers
 from limits.failure import redis_asked
 from limits.rules import RulesOf
 from limits.workers import FORM
-from tracking.account import Account
 from tracking.line import Line, kind_of
+from tracking.request import Account
 
 
 async def accounts_in(redis: Redis) -> list[Account]:

@@ -17,10 +17,9 @@ from limits.admin.line_scripts import LineScripts
 from limits.admin.snapshot import waiting
 from limits.failure import redis_asked
 from limits.rules import RulesOf
-from tracking.account import Account, own_number
 from tracking.line import Line, courier_line, kind_of, slug_of
 from tracking.operation import number_of
-from tracking.request import Number, Origin, Slug
+from tracking.request import Account, Number, Origin, Slug, own_number
 
 READ_AT_ONCE = 1_000
 """Records of one HSCAN: Redis is busy with them for about a millisecond."""

@@ -14,10 +14,9 @@ from typing import Any
 from redis.asyncio import Redis
 
 from limits import keys
-from tracking.account import MAIN, Account, account_and_id, own_number
 from tracking.line import courier_line
 from tracking.operation import State, anonymous_id, anonymous_in
-from tracking.request import Number, Slug
+from tracking.request import MAIN, Account, Number, Slug, account_and_id, own_number
 
 Operation = dict[str, Any]
 """`status`, `startedAt`, `finishedAt`, `output`, `tracking`; and `resend_of` of a repeated one,

@@ -12,10 +12,9 @@ from limits.admin.running import LiveWorker, live_workers
 from limits.admin.snapshot import LineSnapshots, seconds_until
 from limits.failure import redis_asked
 from limits.server import Memory, memory_in
-from tracking.account import MAIN, Account
 from tracking.line import Line
 from tracking.operation import State
-from tracking.request import Number, Slug
+from tracking.request import MAIN, Account, Number, Slug
 
 
 @dataclass(frozen=True, slots=True)

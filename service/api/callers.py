@@ -15,7 +15,7 @@ from service.client.audit import Operator, Via
 from service.client.keyring import Keyring
 from service.client.keys import PREFIX_CHARACTERS, Key, Scope
 from service.client.signatures import IDEMPOTENCY_KEY, Sent, covers, flaw
-from tracking.account import MAIN, Account
+from tracking.request import MAIN, Account
 
 BURST_SECONDS = 2.0
 """What a key did not use is kept for so long."""

@@ -17,8 +17,8 @@ from service.client.catalogue import Catalogue
 from service.client.dead import shown
 from service.client.keys import Scope
 from service.client.operators import Acted, Filter, Operators, behind, read_behind
-from tracking.account import NAME, Account
 from tracking.errors import MalformedJob
+from tracking.request import NAME, Account
 
 RECORDS_MOST = 500
 """Of one kick or deletion."""

@@ -28,8 +28,8 @@ from service.client.keys import Scope
 from service.client.listeners import EventId, EventIds, Kind, Listener, Told
 from service.client.operation_view import OperationView
 from service.client.operations import Operations, Place
-from tracking.account import Account, account_and_id
 from tracking.errors import StoreError
+from tracking.request import Account, account_and_id
 
 EVENTS = "text/event-stream"
 

@@ -24,8 +24,8 @@ from service.client.links import (
 )
 from service.client.put import PostedLink
 from service.config.schema import Http
-from tracking.account import account_and_id
 from tracking.errors import MalformedJob
+from tracking.request import account_and_id
 
 # What holds a secret is kept nowhere on its way, and told to no other site.
 _SECRET = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}

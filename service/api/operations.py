@@ -31,8 +31,8 @@ from service.client.door import Door
 from service.client.keys import Scope
 from service.client.operations import NotCancelled, Operations, OperationView, Place
 from service.client.resend import NotEnded, ended_one, renewed
-from tracking.account import Account, account_and_id, operation_id
 from tracking.operation import State
+from tracking.request import Account, account_and_id, operation_id
 
 WAIT_MOST = 60.0
 """Seconds that a reply is held: proxies give up after a minute, too."""

@@ -22,11 +22,10 @@ from service.client.keys import Scope
 from service.client.operations import Operations, OperationView, queued
 from service.client.put import Sendable, job_of
 from service.client.stored import fields_in, shown
-from tracking.account import Account, account_and_id
 from tracking.checkpoint import Tag
 from tracking.errors import MalformedJob
 from tracking.operation import State
-from tracking.request import Number, Slug
+from tracking.request import Account, Number, Slug, account_and_id
 
 Instant = Annotated[datetime, Meta(tz=True)]
 

@@ -30,8 +30,8 @@ from service.client.catalogue import Catalogue
 from service.client.door import Door
 from service.client.keys import Scope
 from service.client.put import ID_REUSED, PostedRequest, Refusal, SeenIds, Sendable, jobs_of_posted
-from tracking.account import Account, account_and_id, operation_id
 from tracking.errors import SpoolDown
+from tracking.request import Account, account_and_id, operation_id
 
 REQUESTS_MOST = 1_000
 """Requests of one POST."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from service.cli.arguments import Exit, UsageError
 from service.cli.parser import parse
-from service.config.problems import ConfigError
+from service.config.check import ConfigError
 from service.observe.redact import printable
 from tracking.errors import MalformedJob, StoreError
 

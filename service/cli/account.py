@@ -26,7 +26,7 @@ from service.cli.arguments import (
 )
 from service.cli.output import agreed, moment, note, say, say_json, span, table
 from service.client import accounts, connections, keys, signatures
-from tracking.account import MAIN
+from tracking.request import MAIN
 
 SCOPES = ("ingest", "read", "admin")
 

@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import TypeAlias, TypeVar
 
 from service import REFUSED
-from tracking.account import Account, parse_account
+from tracking.request import Account, parse_account
 
 WIDTH = 79
 """Of a description: argparse wraps none beside an epilog that is to stay as it is."""

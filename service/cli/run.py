@@ -15,8 +15,8 @@ from service.cli import settings
 from service.cli.arguments import Exit, Options, Parser, UsageError, add_end_with
 from service.cli.demo import performance
 from service.client import spool
-from service.config import address, load, per_slug
-from service.observe import counts, log, metrics, writer
+from service.config import address, domain, load
+from service.observe import counts, log, metrics
 from service.supervisor import lifeline, parent
 from tracking.errors import ResultsDown
 
@@ -45,12 +45,12 @@ def run_run(options: Options) -> int:
         command=[*command, "run", "--child"],
         archiver=[*command, "run", "--archiver"],
         processes=config.worker.processes,
-        silence=per_slug.silence_seconds(config),
+        silence=domain.silence_seconds(config),
         grace=config.worker.grace_seconds,
         installation=settings.installation(options),
     )
     counted = counts.Counts()
-    emit = writer.emitter(config.log.level, settings.log_lines(setting), counted.of_events())
+    emit = log.emitter(config.log.level, settings.log_lines(setting), counted.of_events())
     made = parent.Parent(plan, emit, counted)
     if config.metrics.listen:
         # By name, so that who wants no metrics does not wait for the library.

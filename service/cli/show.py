@@ -21,11 +21,10 @@ from service.cli.arguments import (
 from service.cli.output import moment, say, say_json, span, table
 from service.client import catalogue, dead, look
 from service.config import schema
-from tracking.account import MAIN
 from tracking.errors import LimitsBroken, LimitsDown
 from tracking.line import slug_of
 from tracking.operation import State
-from tracking.request import FIELDS_PREFIX
+from tracking.request import FIELDS_PREFIX, MAIN
 
 LISTED_MOST = 20
 """Requests that are listed for people."""

@@ -23,7 +23,7 @@ from service.client.signatures import HmacSecret, Signing, kind_of, make_secret
 from service.results.database import Document
 from service.results.schema_conflicts import of_one_account
 from service.results.shipments import delete_of_account
-from tracking.account import MAIN, Account
+from tracking.request import MAIN, Account
 
 
 class NotDone(Exception):

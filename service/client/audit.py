@@ -28,8 +28,8 @@ from pymongo.collection import Collection
 from service.client.connections import collections_of
 from service.config.schema import Config
 from service.results.database import Document
-from tracking.account import MAIN, Account
 from tracking.errors import ResultsDown
+from tracking.request import MAIN, Account
 
 __all__ = ["Document", "Operator", "Via", "recorded", "recorded_where_possible"]
 

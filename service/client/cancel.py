@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from limits.admin.cancel import CancelFilter, Cancelled, Canceller, CancelTarget, NotCancelled
 from service.client.connections import redis_of
 from service.client.look import operation_of
-from service.config.handover import rules_for
+from service.config.domain import rules_for
 from service.config.schema import Config
 from tracking.request import Number, Slug
 

@@ -7,7 +7,7 @@ from functools import cache
 from couriers.detection import Candidate, Sign, detect
 from couriers.http.settings import environment_name
 from couriers.registry import Registry, wanted_credentials
-from service.config.handover import courier_settings
+from service.config.domain import courier_settings
 from service.config.schema import Config
 from tracking.request import Number, Slug, parse_number
 

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from limits.admin.view import View
 from limits.connect import open_redis
-from service.config.handover import redis_address, rules_for
+from service.config.domain import redis_address, rules_for
 from service.config.schema import Config
 from service.results.database import Collections, names_of, open_client
 from service.results.failure import mongodb_down

@@ -18,7 +18,7 @@ from limits.admin.forget import MARK_SECONDS, Forgetter
 from service.client.connections import Collections, collections_of, redis_of
 from service.client.dead import delete_dead
 from service.client.producer import Producer
-from service.config.handover import rules_for
+from service.config.domain import rules_for
 from service.config.schema import Config
 from service.results.dead import Filter, find
 from service.results.forgetting import SEEN_SECONDS, Parcel, clear, mark

@@ -15,7 +15,7 @@ from enum import StrEnum
 import msgspec
 
 from service.client.signatures import Signing
-from tracking.account import Account
+from tracking.request import Account
 
 PREFIX_CHARACTERS = 15
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from limits.admin.line_scripts import newest_revision
 from limits.admin.pause import Pauses
 from service.client.connections import Collections, book_of, collections_of, redis_of
-from service.config.handover import rules_for
+from service.config.domain import rules_for
 from service.config.schema import Config
 from service.results.rulebook import (
     SETTABLE,

@@ -37,7 +37,7 @@ from service.client.keys import digest
 from service.client.put import Sendable, job_of
 from service.client.stored import Stored
 from service.results.database import Document, in_thread
-from tracking.account import Account
+from tracking.request import Account
 
 APART_SECONDS = 1
 """A link starts at most one check in so many."""

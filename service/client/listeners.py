@@ -45,9 +45,9 @@ from limits.ends import NO_EVENT, End, Ends, EventId, Read
 from limits.server import RunInBackground
 from service.client.operation_view import OperationView, placed, view_of_members
 from service.observe.log import emit_unexpected
-from tracking.account import Account, account_and_id
 from tracking.errors import LimitsBroken, LimitsDown
 from tracking.operation import State
+from tracking.request import Account, account_and_id
 
 __all__ = ["EventId", "EventIds", "Kind", "Listener", "Listeners", "Progress", "Told", "listening"]
 

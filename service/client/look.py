@@ -25,11 +25,10 @@ from service.preflight.judgement import judge_memory
 from service.results.database import Document
 from service.results.queries import find_tracking
 from service.results.statistics import listed_codes
-from tracking.account import Account
 from tracking.errors import LimitsBroken, LimitsDown, ResultsDown
 from tracking.line import courier_line, kind_of
 from tracking.operation import ENDS, State, number_of
-from tracking.request import Number, Slug
+from tracking.request import Account, Number, Slug
 
 __all__ = [
     "BY_HAND",

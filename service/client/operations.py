@@ -24,10 +24,9 @@ from service.client.stored import Stored, open_stored
 from service.config.schema import Config
 from service.observe.log import emit_unexpected
 from service.results.connection import Batches
-from tracking.account import Account
 from tracking.errors import LimitsBroken, LimitsDown, TrackingError
 from tracking.operation import State
-from tracking.request import Number, Slug
+from tracking.request import Account, Number, Slug
 
 __all__ = ["NotCancelled", "OperationView", "Operations", "Place", "open_operations", "queued"]
 

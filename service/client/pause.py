@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 
 from limits.admin.pause import Pauses, Resumed
 from service.client.connections import redis_of
-from service.config.handover import rules_for
+from service.config.domain import rules_for
 from service.config.schema import Config
 from service.results.database import Document
 from tracking.line import courier_line

@@ -30,9 +30,19 @@ from service.tubes.payload import (
     read_json,
     traceparent_of,
 )
-from tracking.account import MAIN, Account, account_and_id, operation_id
 from tracking.errors import MalformedJob
-from tracking.request import FIELDS, FIELDS_PREFIX, SLUG, SLUG_MOST, Origin, Slug
+from tracking.request import (
+    FIELDS,
+    FIELDS_PREFIX,
+    MAIN,
+    SLUG,
+    SLUG_MOST,
+    Account,
+    Origin,
+    Slug,
+    account_and_id,
+    operation_id,
+)
 
 MEMBERS = ("slug", "number", "id", "origin", "max_age", "expires_in", *FIELDS)
 """What a producer may say of a request."""

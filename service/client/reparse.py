@@ -19,11 +19,10 @@ from dataclasses import dataclass
 
 from pymongo.collection import Collection
 
-from couriers.courier import Courier
-from couriers.registry import Registry
+from couriers.registry import Courier, Registry
 from service.client.catalogue import Catalogue
 from service.client.connections import collections_of
-from service.config.per_slug import recheck_for
+from service.config.domain import recheck_for
 from service.config.schema import Config
 from service.results.connection import Marks
 from service.results.database import Document

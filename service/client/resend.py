@@ -27,9 +27,16 @@ from service.results.document import body_in, fields_in
 from service.results.queries import find_tracking
 from service.tubes.envelope import REQUESTS_TUBE, encode_request
 from service.tubes.payload import traceparent_of
-from tracking.account import MAIN, Account, account_and_id, operation_id
 from tracking.operation import ENDS
-from tracking.request import Number, Slug, TrackingRequest
+from tracking.request import (
+    MAIN,
+    Account,
+    Number,
+    Slug,
+    TrackingRequest,
+    account_and_id,
+    operation_id,
+)
 
 ID_MOST = 128
 

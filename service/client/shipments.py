@@ -24,9 +24,8 @@ from service.client.stored import Stored
 from service.results import shipments as collection
 from service.results.database import Document, in_thread
 from service.results.shipments import RETURNING, Exists, Filters, Position, asked_as
-from tracking.account import Account, account_and_id, operation_id
 from tracking.errors import MalformedJob, StoreError
-from tracking.request import Number, Slug
+from tracking.request import Account, Number, Slug, account_and_id, operation_id
 
 __all__ = ["RETURNING", "Code", "Filters", "Position", "ShipmentError", "Shipments"]
 

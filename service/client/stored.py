@@ -13,8 +13,7 @@ from service.results.dead import newest_records
 from service.results.document import fields_in, parcel_in
 from service.results.operations import find_operation, find_operations, operation_in, operations_of
 from service.results.queries import find_tracking
-from tracking.account import MAIN, Account
-from tracking.request import Number, Slug
+from tracking.request import MAIN, Account, Number, Slug
 
 __all__ = [
     "PRIVATE",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv6Address, ip_address
+from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from couriers.http.redaction import MASK
+from service.config.paths import SECRET_TEXT, Path, is_credential
+from service.config.schema import Config
 
 _USERINFO = re.compile(r"(://[^/?#]*?:)(.*)(@)")
 _PASSWORD_OPTION = re.compile(r"([?&]password=)([^&#]*)", re.IGNORECASE)
@@ -135,3 +138,25 @@ def _split(url: str, wanted: str) -> SplitResult:
         fix = "Write the host as HOST or HOST:PORT, IPv6 as [::1]:PORT, ports from 1 to 65535."
         raise BadAddress(wanted, fix) from None
     return split
+
+
+SHORTEST = 4
+"""Shorter "secrets" are words of everyday text; taking them out would make a log unreadable."""
+
+
+def secrets_of(config: Config) -> frozenset[str]:
+    """Every text that must not appear anywhere: credentials, and passwords in addresses."""
+    found = set(passwords_of(config.redis.url) | passwords_of(config.mongodb.uri))
+    found.add(config.redis.sentinel_password)
+    for courier in config.couriers.values():
+        found.update(courier.credentials.values())
+    return frozenset(text for text in found if len(text) >= SHORTEST)
+
+
+def masked_value(path: Path, value: Any) -> Any:
+    """Mask what must not be shown of a value."""
+    if path in SECRET_TEXT:
+        return masked(str(value))
+    if is_credential(path):
+        return MASK if value else ""
+    return value

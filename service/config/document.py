@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
 
-from service.config.paths import Path, expected, is_table, kind_at
-from service.config.problems import Problem
-from service.config.spelling import example
+from service.config.check import Problem
+from service.config.paths import Path, example, expected, is_table, kind_at
 from service.config.toml_source import lines_of
 
 SLIPS_MOST = 20

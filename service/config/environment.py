@@ -22,9 +22,19 @@ from typing import Any
 
 import msgspec
 
-from service.config.paths import Path, expected, is_secret, is_text, kind_at, values
-from service.config.problems import ConfigError, Problem, shown
-from service.config.spelling import PREFIX, example, path_of, variable
+from service.config.check import ConfigError, Problem, shown
+from service.config.paths import (
+    PREFIX,
+    Path,
+    example,
+    expected,
+    is_secret,
+    is_text,
+    kind_at,
+    path_of,
+    values,
+    variable,
+)
 
 WHICH_FILE = "TRACKER_CONFIG"
 FROM_FILE = "_FILE"

@@ -33,9 +33,8 @@ from dataclasses import dataclass
 from service.observe.events import Event
 from service.observe.log import emit
 from service.ports import CodeCounts, Done, Outcome, Results
-from tracking.account import MAIN
 from tracking.call import Attempt, Call, DeadLetter, Decision, Die, Refuse, Repeat, Setback
-from tracking.checkpoint import Tracking
+from tracking.checkpoint import Tracking, output_of
 from tracking.errors import (
     AuthFailed,
     CourierDown,
@@ -50,8 +49,7 @@ from tracking.errors import (
     UnstorableAnswer,
 )
 from tracking.line import TRACKING
-from tracking.request import TrackingRequest
-from tracking.summary import output_of
+from tracking.request import MAIN, TrackingRequest
 
 DAY_SECONDS = 86_400.0
 

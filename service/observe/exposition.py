@@ -24,8 +24,8 @@ from prometheus_client.registry import Collector
 from service import VERSION
 from service.observe.counts import NOTHING_YET, SUM_US, Counts, Key
 from service.observe.events import Event
+from service.observe.log import Emit
 from service.observe.metrics import BOUNDS_US, BUILD, METRICS, By, Kind, Metric
-from service.observe.writer import Emit
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 

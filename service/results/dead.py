@@ -17,8 +17,8 @@ from service.results.database import Document, Refusal, log_refused
 from service.results.document import body_in, clean, text_of
 from service.results.forgetting import Written, withdraw
 from service.results.refused import insert_each
-from tracking.account import MAIN, NAME, Account
 from tracking.call import DeadLetter
+from tracking.request import MAIN, NAME, Account
 
 MAX_BODY_BYTES = 4_096
 """More than any request needs that is written in ASCII."""

@@ -29,11 +29,10 @@ from bson import Int64
 from service.config.schema import Recheck
 from service.results.database import Document
 from service.results.recheck_policy import ParcelAge, next_check
-from tracking.account import MAIN, Account
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Checkpoint, Tag, Tracking, is_active
 from tracking.errors import CourierError
-from tracking.request import TrackingRequest
+from tracking.request import MAIN, Account, TrackingRequest
 
 MAX_ATTEMPTS = 10
 MAX_EXCERPT_BYTES = 1024

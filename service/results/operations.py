@@ -61,9 +61,8 @@ from service.results.database import Collections, Document, Refusal, log_refused
 from service.results.failure import faults_of
 from service.results.forgetting import withdraw, written
 from service.results.refused import insert_each
-from tracking.account import MAIN, Account, account_and_id
 from tracking.operation import ENDS, State, anonymous_in, id_of
-from tracking.request import Origin, TrackingRequest
+from tracking.request import MAIN, Account, Origin, TrackingRequest, account_and_id
 
 OPEN: Document = {"finished_at": None}
 """Asks for open ones, of which the index on `finished_at` has nothing but the null."""

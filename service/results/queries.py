@@ -10,8 +10,7 @@ from pymongo.collection import Collection
 
 from service.results.database import EPOCH, Document, Refusal, change_each
 from service.results.document import document_id
-from tracking.account import MAIN, Account
-from tracking.request import Number, Slug
+from tracking.request import MAIN, Account, Number, Slug
 
 
 def find_tracking(

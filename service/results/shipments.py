@@ -35,8 +35,7 @@ from pymongo.errors import DuplicateKeyError
 
 from service.results.database import Collections, Document
 from service.results.document import document_id, parcel_in
-from tracking.account import MAIN, NAME, Account, account_and_id, operation_id
-from tracking.request import Origin
+from tracking.request import MAIN, NAME, Account, Origin, account_and_id, operation_id
 
 RETURNING = ("Exception_010", "Exception_011")
 """Subtags of a parcel that goes back to its sender, and of one that came back."""

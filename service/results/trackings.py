@@ -31,7 +31,7 @@ from service.results.merge import Merged, in_order, merge
 from service.results.queries import end_checks
 from service.results.unreadable import UnreadAnswer, keep_unread
 from tracking.call import Attempt, Call, Verdict
-from tracking.checkpoint import Tag, Tracking
+from tracking.checkpoint import Tag, Tracking, summary
 from tracking.errors import (
     CourierError,
     ResultsDown,
@@ -41,7 +41,6 @@ from tracking.errors import (
 )
 from tracking.operation import State
 from tracking.request import Origin, TrackingRequest, account_of
-from tracking.summary import summary
 
 CLOCKS_APART = 5.0
 """Seconds that Redis' clock may be ahead of this machine's. An answer from further ahead has an age

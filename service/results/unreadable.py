@@ -41,12 +41,11 @@ from service.results.document import (
     whose,
 )
 from service.results.failure import faults_of
-from tracking.account import MAIN
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Tracking
 from tracking.errors import NotStarted, Unread
 from tracking.line import line_of
-from tracking.request import Number, Slug, TrackingRequest
+from tracking.request import MAIN, Number, Slug, TrackingRequest
 
 MAX_TEXT_BYTES = 1024
 """Bytes of a message, and of a header's value."""

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from service import REFUSED, VERSION
 from service.observe.counts import Counts
 from service.observe.events import Event
-from service.observe.writer import Emit
+from service.observe.log import Emit
 from service.supervisor.child import Child, start
 from service.supervisor.pulse import Pulse, answer, open_door
 

@@ -46,10 +46,9 @@ from service.tubes.payload import (
     slug_named,
     text_of,
 )
-from tracking.account import MAIN, account_and_id
 from tracking.errors import MalformedJob, UnknownLine
 from tracking.line import TRACKING, Line, courier_line, slug_of
-from tracking.request import Origin, TrackingRequest
+from tracking.request import MAIN, Origin, TrackingRequest, account_and_id
 
 REQUESTS_TUBE: Final = "requests_flow"
 DRAINS_TUBE: Final = "wait_list"

@@ -15,7 +15,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from tracking.account import operation_id, parse_account
 from tracking.errors import MalformedJob
 from tracking.request import (
     FIELDS,
@@ -25,6 +24,8 @@ from tracking.request import (
     Origin,
     Slug,
     TrackingRequest,
+    operation_id,
+    parse_account,
     parse_number,
     parse_slug,
 )

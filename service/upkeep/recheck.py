@@ -36,10 +36,9 @@ from service.results.queries import (
 from service.results.shipments import no_longer_followed
 from service.tubes.envelope import decode_request, encode_request
 from service.tubes.put_servers import Putter
-from tracking.account import MAIN, parse_account
 from tracking.errors import AWAY, LimitsBroken, MalformedJob
 from tracking.operation import recheck_id
-from tracking.request import FIELDS, Origin, Slug, TrackingRequest
+from tracking.request import FIELDS, MAIN, Origin, Slug, TrackingRequest, parse_account
 
 PERIOD_SECONDS = 30.0
 

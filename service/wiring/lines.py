@@ -17,7 +17,7 @@ from couriers.http.settings import CourierSettings
 from couriers.registry import Registry
 from limits.admin.pause import Pauses
 from limits.rules import Rules, RulesOf
-from service.config.handover import rules_for
+from service.config.domain import rules_for
 from service.config.schema import Config
 from service.observe.events import Event
 from service.observe.log import emit

@@ -15,8 +15,7 @@ from typing import Literal, Protocol
 from couriers.registry import Registry
 from limits.archive import ToArchive
 from limits.connect import open_redis
-from service.config.handover import courier_settings, redis_address
-from service.config.per_slug import silence_seconds
+from service.config.domain import courier_settings, redis_address, silence_seconds
 from service.config.schema import Config
 from service.observe.background import Background
 from service.results.connection import Store

@@ -10,12 +10,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import aiohttp
 from msgspec import structs
 
-from couriers.tracker import Tracker
+from couriers.http.fetch import Fetch
+from couriers.http.tokens import TokenCache
+from couriers.registry import Registry
 from service import REFUSED
 from service.config.call_budget import CallBudget, call_budget, raise_open_files
-from service.config.per_slug import recheck_for, silence_seconds
+from service.config.domain import recheck_for, silence_seconds
 from service.config.schema import Config
 from service.flow.call import CallRunner, Stores, WorkOf
 from service.flow.drain import Drainer
@@ -46,6 +49,8 @@ from service.wiring.connect import Parts, connect, warn_of
 from service.wiring.failpoints import FailPoints
 from service.wiring.lines import LINES_MOST, AllLines, MirrorOfOperations, Works
 from service.wiring.process import UNFIT, Beat, asked_or_unfit, keep_beating, on_signals
+from tracking.call import Call
+from tracking.checkpoint import Tracking
 from tracking.line import TRACKING, Line
 from tracking.request import Slug, TrackingRequest
 
@@ -67,6 +72,22 @@ for what comes before and after."""
 
 LAST_COUNTS_SECONDS = 1.0
 """For counts, which are for people: those of the last seconds may be missing."""
+
+
+class Tracker:
+    """Asks couriers, with the tokens that all calls of a process share. One per process."""
+
+    def __init__(self, registry: Registry, http: aiohttp.ClientSession) -> None:
+        self._registry = registry
+        self._http = http
+        self._tokens = TokenCache()
+
+    def track(self, call: Call) -> Awaitable[Tracking]:
+        """Spend the call's permit at its courier. Raises as `Registry.track`, now or awaited."""
+        request = call.request
+        settings = self._registry.settings(request.slug)
+        fetch = Fetch(self._http, settings, call.permit, self._tokens, request.traceparent)
+        return self._registry.track(fetch, request)
 
 
 @dataclass(frozen=True, slots=True)

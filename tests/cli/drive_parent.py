@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from service.observe.counts import Counts
-from service.observe.writer import emitter, lines
+from service.observe.log import emitter, lines
 from service.supervisor.parent import Parent, Plan
 
 processes, silence, grace, how, notes, installation, *archiver = sys.argv[1:]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from service.config.handover import courier_settings, rules_for
+from service.config.address import masked_value, secrets_of
+from service.config.domain import courier_settings, recheck_for, rules_for, silence_seconds
 from service.config.load import load
-from service.config.per_slug import recheck_for, silence_seconds
 from service.config.schema import Config, Limits, Recheck, SlugLimits, SlugRecheck
-from service.config.secret import masked_value, secrets_of
 from tracking.request import Slug
 
 TEXT = """

@@ -23,7 +23,7 @@ FetchFor = Callable[..., Fetch]
 
 
 class RecordingPermit:
-    """Keeps the promises of tracking.permit.Permit, and the order in which it was called."""
+    """Keeps the promises of tracking.call.Permit, and the order in which it was called."""
 
     def __init__(self, seconds: float = 5.0) -> None:
         self.deadline = time.monotonic() + seconds

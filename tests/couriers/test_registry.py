@@ -16,12 +16,10 @@ from loopback import Courier as AnyCourier
 from loopback import RecordingPermit
 
 from couriers import json_feed, usps
-from couriers.courier import Courier
 from couriers.http.settings import CourierSettings, environment_name
 from couriers.reading.numbers import NumberForm
-from couriers.registry import COURIERS, MODULES, Registry
+from couriers.registry import COURIERS, MODULES, Courier, Registry, Tracker
 from couriers.slugs import ALIASES, FEEDS, SLUGS
-from couriers.tracker import Tracker
 from tracking.call import Call
 from tracking.errors import MalformedJob, MissingField
 from tracking.line import line_of

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from couriers import dpd_uk, hong_kong_post, json_feed, usps
-from couriers.courier import Courier
+from couriers.registry import Courier
 from devstack.site.found import SHAPES
 from devstack.site.shapes.reply import Asked, Reply
 from tracking.checkpoint import Tag

@@ -16,9 +16,12 @@ ROOT = Path(__file__).resolve().parents[2]
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
-from couriers.courier import Courier  # noqa: E402 - found by the path above
 from couriers.reading.numbers import NumberForm  # noqa: E402 - as above
-from couriers.registry import COURIERS, MODULES  # noqa: E402 - as above
+from couriers.registry import (  # noqa: E402 - as above
+    COURIERS,
+    MODULES,
+    Courier,
+)
 from tracking.request import FIELDS  # noqa: E402 - as above
 
 EVERY: dict[str, Courier] = {**COURIERS, **MODULES}

@@ -33,8 +33,7 @@ from service.config.schema import Http
 from service.tubes.blocking import Timeouts
 from service.tubes.envelope import REQUESTS_TUBE
 from service.tubes.put_servers import PutServers
-from tracking.account import Account
-from tracking.request import Slug
+from tracking.request import Account, Slug
 
 TIMEOUTS = Timeouts(connect=1.0, reply=1.0)
 

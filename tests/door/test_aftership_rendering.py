@@ -14,8 +14,8 @@ from service.api.aftership.rendering import MESSAGES, checkpoint, chosen, tracki
 from service.api.exchange import Problem
 from service.client.shipments import Position
 from service.results.shipments import conditions
-from tracking.account import MAIN, Account
 from tracking.checkpoint import Tag
+from tracking.request import MAIN, Account
 
 MADE = dt.datetime(2026, 5, 4, 8, 0, 1, 250_000, dt.UTC)
 NOW = MADE + dt.timedelta(days=30)

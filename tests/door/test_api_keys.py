@@ -47,8 +47,8 @@ from service.config.schema import Config
 from service.observe.background import Background
 from service.observe.events import Event
 from service.tubes.envelope import decode_request
-from tracking.account import MAIN, Account
 from tracking.errors import ResultsDown
+from tracking.request import MAIN, Account
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from service.client.listeners import Listener, Listeners, Progress
 from service.config.load import load
 from service.observe import background
 from service.observe.background import ENDS_MOST
-from tracking.account import MAIN, Account
+from tracking.request import MAIN, Account
 
 SHOP = Account("shop")
 

@@ -27,9 +27,9 @@ from service.client.keys import Scope
 from service.client.listeners import Kind, Listener, Told, listening
 from service.client.operation_view import OperationView
 from service.observe.background import Background
-from tracking.account import MAIN
 from tracking.call import Verdict
 from tracking.operation import State
+from tracking.request import MAIN
 
 DELIVERED = {"tag": "Delivered", "subtag": "Delivered_001", "delivered": True, "checkpoints": 3}
 

@@ -31,11 +31,10 @@ from service.results.connection import Store
 from service.results.database import Names
 from service.results.document import begun, content_of
 from service.results.trackings import Trackings
-from tracking.account import Account, operation_id
 from tracking.call import Call, Ended, Granted, Verdict
 from tracking.checkpoint import Checkpoint, Tag, Tracking
 from tracking.operation import State
-from tracking.request import Number, Slug, TrackingRequest
+from tracking.request import Account, Number, Slug, TrackingRequest, operation_id
 
 SOON = 5.0
 

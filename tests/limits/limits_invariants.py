@@ -13,10 +13,9 @@ from redis import Redis
 
 from limits.keys import ACCOUNTS, EVENTS, MEASURED, TO_ARCHIVE, write_setback
 from limits.rules import Rules
-from tracking.account import MAIN, account_and_id, number_and_account
 from tracking.call import Setback
 from tracking.line import TRACKING
-from tracking.request import TrackingRequest
+from tracking.request import MAIN, TrackingRequest, account_and_id, number_and_account
 
 ENDS = ("SUCCESS", "ERROR", "CANCELLED")
 DAY_MS = 86_400_000

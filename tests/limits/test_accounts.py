@@ -32,10 +32,9 @@ from limits.admin.view import View
 from limits.keys import FORM, WORKERS
 from limits.workers import WorkerInfo, registration
 from service.flow.tracking_work import letter_of
-from tracking.account import account_and_id, number_and_account
 from tracking.call import Call
 from tracking.operation import State
-from tracking.request import Number
+from tracking.request import Number, account_and_id, number_and_account
 
 POSTAL = "tracking_postal_code"
 MINE, THEIRS = {POSTAL: "8000"}, {POSTAL: "1010"}

@@ -18,10 +18,9 @@ from limits.admin.view import View
 from limits.admin.violations import Violations
 from limits.limiter import Policy
 from service.client.operation_view import placed, view_of_members
-from tracking.account import Account
 from tracking.line import TRACKING, Line
 from tracking.operation import State, anonymous_in
-from tracking.request import Number, Slug
+from tracking.request import Account, Number, Slug
 
 SHOP = Line("~shop")
 HOOKS = TRACKING._replace(name="hooks", form=re.compile("~[a-z]+"))

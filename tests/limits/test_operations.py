@@ -30,10 +30,9 @@ from redis.asyncio import Redis
 
 from limits.admin.forget import Forgetter
 from limits.admin.view import View
-from tracking.account import MAIN
 from tracking.call import Parked, Verdict
 from tracking.operation import State
-from tracking.request import Number, Origin
+from tracking.request import MAIN, Number, Origin
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 

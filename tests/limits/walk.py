@@ -30,10 +30,9 @@ from sender import Reply, Sender, Step, written
 from walk_answers import said_in, verdict_by
 
 from limits.keys import WORKERS, write_request
-from tracking.account import MAIN
 from tracking.call import NO_ROOM
 from tracking.operation import number_of
-from tracking.request import Origin
+from tracking.request import MAIN, Origin
 
 NUMBERS = st.sampled_from(["N001", "N002", "N003", "N004", "N005"])
 NAMES = st.sampled_from(

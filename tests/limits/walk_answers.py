@@ -9,7 +9,7 @@ import msgspec
 from limits_bench import verdict
 
 from limits.keys import Record
-from tracking.account import number_and_account
+from tracking.request import number_and_account
 
 
 def verdict_by(said: dict[str, Any], observed: int, *, answered: bool) -> bytes:

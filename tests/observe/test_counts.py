@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from service.observe import exposition
 from service.observe.counts import Counts, Key
 from service.observe.events import LEVELS, Event
+from service.observe.log import emitter, lines
 from service.observe.metrics import METRICS, By
-from service.observe.writer import emitter, lines
 
 SLUG = {"slug": "usps"}
 

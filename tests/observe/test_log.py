@@ -17,10 +17,18 @@ from hypothesis import strategies as st
 
 from service.observe import log
 from service.observe.events import LEVELS, MEANINGS, Event
+from service.observe.log import (
+    BURST,
+    KEYS_MOST,
+    WINDOW_SECONDS,
+    Throttle,
+    emitter,
+    json_line,
+    lines,
+    pretty_line,
+)
 from service.observe.output import LINE_MOST
 from service.observe.redact import FIELD_MOST, cleaner
-from service.observe.throttle import BURST, KEYS_MOST, WINDOW_SECONDS, Throttle
-from service.observe.writer import emitter, json_line, lines, pretty_line
 
 DOCS = Path(__file__).parents[2] / "docs" / "logs.md"
 PATIENCE = 10.0

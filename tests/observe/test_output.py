@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from service.observe.events import Event
+from service.observe.log import emitter, lines
 from service.observe.output import LINE_MOST, Output
-from service.observe.writer import emitter, lines
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 10.0

@@ -28,10 +28,9 @@ from service.results.forgetting import Parcel, clear
 from service.results.merge import merge
 from service.results.queries import find_tracking, followed_by_several
 from service.results.trackings import Trackings
-from tracking.account import MAIN, Account
 from tracking.call import Call
 from tracking.checkpoint import Tracking
-from tracking.request import Origin
+from tracking.request import MAIN, Account, Origin
 
 SHOP, OTHER = Account("shop"), Account("other")
 MINE, THEIRS = {"tracking_postal_code": "8000"}, {"tracking_postal_code": "1010"}

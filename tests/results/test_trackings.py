@@ -29,11 +29,10 @@ from service.results import connection
 from service.results.connection import Store
 from service.results.trackings import Trackings
 from tracking.call import Call, Verdict
-from tracking.checkpoint import NOT_FOUND_YET, Tracking
+from tracking.checkpoint import NOT_FOUND_YET, Tracking, output_of
 from tracking.errors import CourierDown, UnreadableAnswer, UnstorableAnswer
 from tracking.operation import State
 from tracking.request import Origin
-from tracking.summary import output_of
 
 ARRIVED = delivered(scan("2026-02-27T08:00:00"), scan("2026-02-28T08:00:00"))
 

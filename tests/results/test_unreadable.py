@@ -24,9 +24,9 @@ from service.results.connection import Store
 from service.results.database import Names
 from service.results.trackings import Trackings
 from service.results.unreadable import answer_in, delete_read, kept_answers, unread_of
-from tracking.account import Account
 from tracking.call import Call
 from tracking.errors import CourierDown, Unread, UnreadableAnswer
+from tracking.request import Account
 
 HEADERS = {"content-type": "application/json"}
 

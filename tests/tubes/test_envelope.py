@@ -22,10 +22,18 @@ from service.tubes.envelope import (
     needs_age,
 )
 from service.tubes.payload import request_from
-from tracking.account import MAIN, Account, account_and_id, operation_id
 from tracking.errors import MalformedJob, UnknownLine
 from tracking.line import Line
-from tracking.request import FIELDS, Origin, Slug, TrackingRequest
+from tracking.request import (
+    FIELDS,
+    MAIN,
+    Account,
+    Origin,
+    Slug,
+    TrackingRequest,
+    account_and_id,
+    operation_id,
+)
 
 
 def test_the_bare_request_of_the_contract_is_read() -> None:

@@ -19,8 +19,8 @@ from msgspec import UNSET, Meta, UnsetType
 from service.api.aftership.envelope import refusal
 from service.api.exchange import Problem, body_of, insist_on_json, json_of
 from service.client.shipments import Code, Filters, Position
-from tracking.account import Account, account_and_id, operation_id
 from tracking.checkpoint import Tag
+from tracking.request import Account, account_and_id, operation_id
 
 VERSIONS = ("2026-07", "2026-01", "2025-07")
 """The newest first."""

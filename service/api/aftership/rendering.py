@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from service.client.shipments import RETURNING
-from tracking.account import account_and_id
 from tracking.checkpoint import Tag
+from tracking.request import account_and_id
 
 FIRST_WITH_OBJECTS = "2026-01"
 """Since then a promised date is an object, and a checkpoint's postal code is called so."""

@@ -29,7 +29,7 @@ from service.api.exchange import NOT_IN_THE_DOCUMENT, Route
 from service.client.catalogue import Catalogue
 from service.client.keys import Scope
 from service.client.shipments import Code, Position, ShipmentError, Shipments
-from tracking.account import Account
+from tracking.request import Account
 
 
 class TrackingRoutes:

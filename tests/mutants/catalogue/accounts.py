@@ -12,7 +12,7 @@ MUTANTS = (
     Mutant(
         name="accounts share the record of a number",
         breaks="F18",
-        where="tracking/account.py",
+        where="tracking/request.py",
         old='return number if account == MAIN else f"{number}@{account}"',
         new="return number",
         tests=(

@@ -18,11 +18,10 @@ from simulated.exchange import Port
 from simulated.plan import REFUSED_DOCUMENT
 from simulated.trace import Trace
 from tracking.call import Attempt, Call, DeadLetter, Verdict
-from tracking.checkpoint import Tag, Tracking
+from tracking.checkpoint import Tag, Tracking, summary
 from tracking.errors import CourierError, UnstorableAnswer
 from tracking.operation import State
 from tracking.request import TrackingRequest
-from tracking.summary import summary
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from limits.script_file import load
-from service.config.handover import rules_for
+from service.config.domain import rules_for
 from simulated.chance import Chance
 from simulated.courier import Couriers
 from simulated.crew import Workers, ports

@@ -26,9 +26,9 @@ from service.client.door import open_door
 from service.client.keyring import Keyring
 from service.client.operations import open_operations
 from service.config.address import host_and_port, is_loopback
+from service.config.machine import calm_the_collector, give_large_blocks_back
 from service.config.schema import Config
 from service.observe.background import Background
-from service.observe.collector import calm_the_collector, give_large_blocks_back
 from service.observe.events import Event
 from service.observe.log import emit, emit_unexpected
 from tracking.errors import ResultsDown

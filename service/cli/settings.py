@@ -16,8 +16,8 @@ from service.cli.arguments import Exit, Options, Parser, add_actions, add_json
 from service.cli.output import say, say_json, table
 from service.config import paths
 from service.config.address import masked_value, secrets_of
-from service.config.call_budget import call_budget
 from service.config.load import Loaded, load, which_file
+from service.config.machine import call_budget
 from service.config.schema import Config, Courier
 from service.observe.log import Lines, lines
 

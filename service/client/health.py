@@ -23,10 +23,10 @@ from service.client.catalogue import Catalogue
 from service.client.connections import collections_of, redis_of
 from service.client.look import older_than_this
 from service.config.address import masked_value
-from service.config.call_budget import call_budget
 from service.config.document import read
 from service.config.domain import limits_for
 from service.config.load import Loaded
+from service.config.machine import call_budget
 from service.config.paths import values
 from service.config.schema import Config, Worker
 from service.preflight.judgement import Finding, Grade

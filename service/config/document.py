@@ -1,4 +1,8 @@
-"""config.toml, read as far as it is TOML: one slip must not hide what else is wrong."""
+"""The text of config.toml: what it says, and on which line each value stands.
+
+The TOML parser of Python does not tell lines, and stops at the first slip; here the others are read
+all the same.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,58 @@ from pathlib import Path as File
 from typing import Any
 
 from service.config.check import Problem
-from service.config.paths import Path, example, expected, is_table, kind_at
-from service.config.toml_source import lines_of
+from service.config.paths import Path, example, expected, is_table, kind_at, values
+
+
+def lines_of(text: str) -> dict[Path, int]:
+    """Find the line, from 1, on which each value and each header of a valid TOML text begins."""
+    found: dict[Path, int] = {}
+    table: Path = ()
+    for number, statement in _statements(text):
+        parsed = tomllib.loads(statement)
+        if statement.lstrip().startswith("["):
+            table = _innermost(parsed)
+            found[table] = number
+        else:
+            found.update({(*table, *path): number for path, _ in values(parsed)})
+    return found
+
+
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """Split into headers and assignments, each with its first line.
+
+    The smallest run of lines that parses by itself is one statement: an open list or text does not.
+    """
+    pending = ""
+    first = 0
+    for number, line in enumerate(text.splitlines(keepends=True), start=1):
+        if not pending:
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            first = number
+        pending += line
+        if _is_toml(pending):
+            yield first, pending
+            pending = ""
+
+
+def _is_toml(text: str) -> bool:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
+
+
+def _innermost(parsed: dict[str, Any]) -> Path:
+    """Find the path of the one table that a header opens."""
+    path: Path = ()
+    inner: Any = parsed
+    while isinstance(inner, dict) and inner:
+        ((name, inner),) = inner.items()
+        path = (*path, name)
+    return path
+
 
 SLIPS_MOST = 20
 """A file with more of them is something else than a configuration."""

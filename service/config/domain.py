@@ -1,4 +1,4 @@
-"""Conversion of the configuration into the types of `limits` and `couriers`, for one courier each."""
+"""Conversion of the configuration into the types of `limits` and `couriers`, for one courier."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline, confirmations
 from limits.workers import WorkerInfo, is_known
 from service import VERSION
-from service.config.call_budget import kept_below
 from service.config.domain import courier_settings, redis_address
+from service.config.machine import kept_below
 from service.config.schema import Config
 from service.flow.tasks import keep_trying
 from service.observe.events import Event

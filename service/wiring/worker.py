@@ -17,8 +17,8 @@ from couriers.http.fetch import Fetch
 from couriers.http.tokens import TokenCache
 from couriers.registry import Registry
 from service import REFUSED
-from service.config.call_budget import CallBudget, call_budget, raise_open_files
 from service.config.domain import recheck_for, silence_seconds
+from service.config.machine import CallBudget, call_budget, calm_the_collector, raise_open_files
 from service.config.schema import Config
 from service.flow.call import CallRunner, Stores, WorkOf
 from service.flow.drain import Drainer
@@ -27,7 +27,6 @@ from service.flow.receive import Receiver
 from service.flow.tasks import CallSlots, Tasks
 from service.flow.tracking_work import RetryRules, TrackingWork
 from service.observe.background import Background
-from service.observe.collector import calm_the_collector
 from service.observe.events import Event
 from service.observe.log import emit
 from service.ports import Job, Work

@@ -13,8 +13,8 @@ import redis
 from command_line import Run
 
 from service.client.health import Grade, archive_finding, findings_here
-from service.config.call_budget import call_budget
 from service.config.load import load
+from service.config.machine import call_budget
 from service.config.schema import Config, Limits, SlugLimits, Worker
 from tracking.request import Slug
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from service.config import call_budget
-from service.config.call_budget import CALL_BYTES, kept_below, least, memory_bytes
+from service.config import machine
+from service.config.machine import CALL_BYTES, kept_below, least, memory_bytes
 from service.config.schema import Worker
 
 GIB = 2**30
@@ -45,7 +45,7 @@ def in_a_process(soft: int, hard: int) -> list[int]:
     """Calls before and after the limit is raised, and the soft limit then."""
     program = (
         "import resource\n"
-        "from service.config.call_budget import call_budget, raise_open_files\n"
+        "from service.config.machine import call_budget, raise_open_files\n"
         "from service.config.schema import Worker\n"
         "before = call_budget(Worker()).calls\n"
         "raise_open_files(Worker())\n"
@@ -100,9 +100,9 @@ def test_the_limit_of_a_cgroup_counts_for_the_memory(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     (tmp_path / "own").write_text(own + "\n")
-    monkeypatch.setattr(call_budget, "OWN_CGROUPS", tmp_path / "nothing")
+    monkeypatch.setattr(machine, "OWN_CGROUPS", tmp_path / "nothing")
     physical = memory_bytes()
-    monkeypatch.setattr(call_budget, "OWN_CGROUPS", tmp_path / "own")
-    monkeypatch.setattr(call_budget, "CGROUPS", tmp_path)
+    monkeypatch.setattr(machine, "OWN_CGROUPS", tmp_path / "own")
+    monkeypatch.setattr(machine, "CGROUPS", tmp_path)
 
     assert memory_bytes() == (expected or physical)

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 CODE = """
 import sys
-from service.observe.collector import give_large_blocks_back
+from service.config.machine import give_large_blocks_back
 
 def resident():
     with open("/proc/self/status") as file:

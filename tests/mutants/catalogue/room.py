@@ -246,7 +246,7 @@ MUTANTS = (
     Mutant(
         name="calls may take all open files",
         breaks="I2",
-        where="service/config/call_budget.py",
+        where="service/config/machine.py",
         old="CallBudget(files // 2,",
         new="CallBudget(files,",
         tests=("config/test_call_budget.py::test_a_low_hard_limit_lowers_the_calls",),

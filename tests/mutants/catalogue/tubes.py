@@ -17,7 +17,9 @@ MUTANTS = (
         where="service/tubes/held.py",
         old="PARTS = 3\n",
         new="PARTS = 0.5\n",
-        tests=("tubes/test_held_touches.py::test_a_touched_job_is_due_again_within_half_of_its_ttr",),
+        tests=(
+            "tubes/test_held_touches.py::test_a_touched_job_is_due_again_within_half_of_its_ttr",
+        ),
     ),
     Mutant(
         name="a settled job is kept until its next touch was due",

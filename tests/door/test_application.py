@@ -15,9 +15,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 from door_ground import USPS, Client, FixedKeys, post, refused
-from events_ground import hearing
 from limits_bench import Worker
-from operations_ground import serving_all
+from operations_ground import hearing, serving_all
 from redis.asyncio import Redis
 
 from devstack.servers import free_port

@@ -10,9 +10,19 @@ from typing import Any
 
 import pytest
 from door_ground import Client, FixedKeys, refused
-from events_ground import SOON, STREAM, add, all_of, end, hearing, opened, sealed
 from limits_bench import Worker, until
-from operations_ground import ARCHIVED, serving_all
+from operations_ground import (
+    ARCHIVED,
+    SOON,
+    STREAM,
+    add,
+    all_of,
+    end,
+    hearing,
+    opened,
+    sealed,
+    serving_all,
+)
 from pymongo import MongoClient
 from redis.asyncio import Redis
 

@@ -186,6 +186,17 @@ class Walk(Sender):
         args = (self.new("t"), room, claims)
         self.ask(Step("take", args, self.hold_all), sent=sent, worker=worker)
 
+    @rule(numbers=st.lists(NUMBERS, min_size=2, unique=True), most=TOGETHER, sent=SENT)
+    def some_who_wait_are_called_together(self, numbers: list[str], most: int, sent: int) -> None:
+        """As many as the rules say, with no failure before: else one number alone would try."""
+        self.answer_together(most)
+        for number in numbers:
+            self.somebody_asks_a_full_process(number, None, 1)
+        self.flush()
+        self.redis.delete(KEYS.calls_paused, KEYS.calls_brake)
+        self.a_second_goes_by()
+        self.take(1, 0, sent, "w1")
+
     def any_call(self, pick: int) -> tuple[str, str, int]:
         """One of the calls that live, or one that never was: which rules apply must not depend on
         Redis' clock, or a walk could not be repeated."""

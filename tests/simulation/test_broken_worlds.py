@@ -91,7 +91,7 @@ BROKEN: dict[str, tuple[str, Any]] = {
     ),
     "the sweeper finds no lost call": (
         "I7",
-        lambda: with_script("elseif not call('ZSCORE', LEASES, id) then", "elseif false then"),
+        lambda: with_script("not leased[lead] and record_in(", "false and record_in("),
     ),
     "an end is counted twice": (
         "I8",

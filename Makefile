@@ -40,7 +40,7 @@ bench: $(READY) ## measure it; QUICK=1: small, in a few minutes
 WALKS ?= 1000
 WORKERS ?= 3
 JUDGED := tests/limits/test_random_walk.py tests/limits/test_paced_permits.py \
-  tests/acceptance/test_limits_at_the_courier.py tests/cli/test_run.py
+  tests/acceptance/test_limits_at_the_courier.py tests/console/test_run.py
 COURIERS ?= 5
 chaos: $(READY) ## break workers and servers by a fresh plan, then judge (SEED=1 MINUTES=3 WORKERS=3)
 	@$(if $(SHORT),,FRESH=1 TIMES=1 WALKS=$(WALKS) $(BIN)/python -m pytest -q $(JUDGED))

@@ -14,7 +14,7 @@ def start() -> int:
         needed = ".".join(map(str, OLDEST))
         return _impossible(f"this is Python {sys.version.split()[0]}, {needed} or newer is needed")
     try:
-        from service.cli import main  # noqa: PLC0415 - older Pythons could not read it
+        from service.console import main  # noqa: PLC0415 - older Pythons could not read it
 
         # A verb is imported when it is chosen, so what it lacks shows in there.
         return main(sys.argv[1:])

@@ -19,7 +19,7 @@ from limits.admin.cancel import CancelFilter
 from limits.admin.statistics import TEN_MINUTES, Tallies
 from limits.archive import DAY_MS, Archived, ToArchive
 from limits.limiter import INSPECTED_AT_ONCE, SURVEYED_AT_ONCE
-from service.upkeep.archiver import TOGETHER_MOST
+from service.worker.upkeep.archiver import TOGETHER_MOST
 from tracking.line import courier_line
 from tracking.request import Number, Origin, Slug
 from tracking.tally import BOUNDS_MS

@@ -51,8 +51,8 @@ from devstack.site.remote import CourierSite
 from devstack.stack import Stack
 from service.observe import log
 from service.observe.log import lines
-from service.results.connection import Store
-from service.results.database import Names
+from service.worker.results.connection import Store
+from service.worker.results.database import Names
 
 LOG_PATIENCE = 10.0
 LONGEST = ("acceptance", "reliability", "simulation", "cli")

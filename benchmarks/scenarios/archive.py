@@ -13,9 +13,9 @@ from benchmarks.rig import DATABASE, Rig, open_rig
 from benchmarks.table import Column, Table, Value
 from limits.archive import ToArchive
 from limits.keys import STATUS, TO_ARCHIVE
-from service.results.connection import Store
-from service.results.database import Names
-from service.upkeep.archiver import Archiver
+from service.worker.results.connection import Store
+from service.worker.results.database import Names
+from service.worker.upkeep.archiver import Archiver
 
 RATE = (
     Column("operations", "operations"),

@@ -11,10 +11,10 @@ from benchmarks.plan import Plan, Scenario
 from benchmarks.rig import DATABASE, Rig, open_rig, slugs
 from benchmarks.table import Column, Table, Value
 from benchmarks.tube import REQUESTS
-from service.results.connection import Store
-from service.results.database import Document, Names
-from service.tubes.put_servers import Putter
-from service.upkeep.recheck import Recheck
+from service.worker.results.connection import Store
+from service.worker.results.database import Document, Names
+from service.worker.tubes.put_servers import Putter
+from service.worker.upkeep.recheck import Recheck
 from tracking.request import Slug
 
 COLUMNS = (

@@ -21,12 +21,12 @@ from urllib.parse import urlsplit
 import pymongo
 
 from limits.rules import Rules
-from service.cli.settings import HOME, log_lines
 from service.config.load import load
+from service.console.settings import HOME, log_lines
 from service.observe import log
 from service.ports import Done, Job, Outcome
-from service.wiring.lines import LineWork
-from service.wiring.worker import run
+from service.worker.wiring.lines import LineWork
+from service.worker.wiring.worker import run
 from tracking.call import Attempt, Call, DeadLetter, Decision, Repeat, Setback
 from tracking.errors import CourierDown, CourierError, NotStarted
 from tracking.line import TRACKING, Kind, Line

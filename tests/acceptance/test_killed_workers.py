@@ -14,7 +14,7 @@ import pytest
 from plant import SHORT, Plant
 from running_worker import RunningWorker, until
 
-from service.wiring.failpoints import FailPoint
+from service.worker.wiring.failpoints import FailPoint
 from tracking.tally import tally_of
 
 BURST_SECONDS = 2.6

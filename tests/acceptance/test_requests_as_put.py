@@ -15,10 +15,10 @@ from urllib.parse import parse_qs, urlsplit
 from plant import Plant
 from running_worker import until
 
-from service.results.connection import Store
-from service.results.database import Names
-from service.tubes.put_servers import Putter
-from service.upkeep.recheck import Recheck
+from service.worker.results.connection import Store
+from service.worker.results.database import Names
+from service.worker.tubes.put_servers import Putter
+from service.worker.upkeep.recheck import Recheck
 from tracking.request import Slug
 
 NOT_FOUND = b'{"error":{"message":"Your reference number could not be found"}}'

@@ -17,7 +17,7 @@ from couriers.http.fetch import Fetch
 from couriers.http.session import Gate
 from couriers.http.settings import CourierSettings, Grant
 from couriers.http.tokens import TokenCache
-from service.flow.tasks import Deadlines
+from service.worker.flow.tasks import Deadlines
 from tracking.errors import CourierDown, NotStarted
 from tracking.request import Slug
 

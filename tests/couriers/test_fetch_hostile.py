@@ -13,7 +13,7 @@ from loopback import OK, Courier, FetchFor, RecordingPermit, Wire, request_of
 
 from couriers.http.fetch import BODY_BYTES
 from couriers.json_feed import parse
-from service.flow.tasks import Deadlines
+from service.worker.flow.tasks import Deadlines
 from tracking.errors import AuthFailed, CourierDown, InvalidNumber, RequestRefused, UnreadableAnswer
 
 NUMBER = "N0001"

@@ -11,7 +11,7 @@ from loopback import Courier, FetchFor, RecordingPermit
 
 from couriers.http.settings import Grant
 from couriers.http.tokens import Token, TokenCache
-from service.flow.tasks import Deadlines
+from service.worker.flow.tasks import Deadlines
 from tracking.errors import (
     AuthFailed,
     CourierDown,

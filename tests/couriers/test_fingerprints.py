@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from couriers.http.settings import CourierSettings
-from service.wiring.lines import fingerprint_of, is_of
+from service.worker.wiring.lines import fingerprint_of, is_of
 from tracking.request import Slug
 
 SETTINGS = CourierSettings(

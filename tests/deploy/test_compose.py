@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from devstack.kinds import REDIS, Durability
-from service.cli.parser import parser
 from service.config.address import is_loopback
+from service.console.parser import parser
 
 ROOT = Path(__file__).parents[2]
 Fill = Callable[[dict[str, str]], dict[str, Any]]

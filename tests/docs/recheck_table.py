@@ -16,7 +16,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from service.config.schema import Config  # noqa: E402 - found by the path above
-from service.results.recheck_policy import SLOWER, hours_of  # noqa: E402 - as above
+from service.worker.results.recheck_policy import SLOWER, hours_of  # noqa: E402 - as above
 from tracking.checkpoint import Tag  # noqa: E402 - as above
 
 BEGIN, END = "<!-- table of re-checks -->\n", "<!-- end of the table -->\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from service.config.paths import is_table, kind_at
-from service.tubes import envelope
+from service.worker.tubes import envelope
 from tracking.errors import CourierError, InvalidNumber
 
 ROOT = Path(__file__).parents[2]

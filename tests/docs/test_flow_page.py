@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from limits import keys
-from service.wiring.failpoints import FailPoint
+from service.worker.wiring.failpoints import FailPoint
 from tracking.operation import TRANSITIONS, State
 
 ROOT = Path(__file__).parents[2]

@@ -20,19 +20,19 @@ from aiohttp.test_utils import TestClient, TestServer
 from described_client import DescribedClient
 
 from devstack.servers import Server
-from service.api.application import application
-from service.api.callers import Callers
-from service.client.catalogue import Catalogue
-from service.client.door import Door, Note
-from service.client.keys import PREFIX_CHARACTERS, Key, Keys, Scope, digest, keys_of, make_key
-from service.client.put import Sendable
-from service.client.signatures import HmacSecret, Signing
-from service.client.spool import Spool
 from service.config.load import load
 from service.config.schema import Http
-from service.tubes.blocking import Timeouts
-from service.tubes.envelope import REQUESTS_TUBE
-from service.tubes.put_servers import PutServers
+from service.http.application import application
+from service.http.backend.door import Door, Note
+from service.http.callers import Callers
+from service.operator.catalogue import Catalogue
+from service.operator.keys import PREFIX_CHARACTERS, Key, Keys, Scope, digest, keys_of, make_key
+from service.operator.put import Sendable
+from service.operator.signatures import HmacSecret, Signing
+from service.operator.spool import Spool
+from service.worker.tubes.blocking import Timeouts
+from service.worker.tubes.envelope import REQUESTS_TUBE
+from service.worker.tubes.put_servers import PutServers
 from tracking.request import Account, Slug
 
 TIMEOUTS = Timeouts(connect=1.0, reply=1.0)

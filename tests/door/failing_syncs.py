@@ -10,7 +10,7 @@ import errno
 import sys
 from pathlib import Path
 
-from service.client.spool import Spool
+from service.operator.spool import Spool
 from tracking.errors import SpoolDown
 
 FSYNC, FDATASYNC = 74, 75  # on x86_64

@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from service.client.spool import Spool
+from service.operator.spool import Spool
 from tracking.errors import SpoolDown
 
 BODY = b"x" * 300

@@ -29,11 +29,11 @@ from limits.epoch import Epoch
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
 from limits.rules import Rules
-from service.api.application import application
-from service.api.callers import Callers
-from service.client.listeners import EventIds
-from service.client.operations import open_operations
 from service.config.load import load
+from service.http.application import application
+from service.http.backend.listeners import EventIds
+from service.http.backend.operations import open_operations
+from service.http.callers import Callers
 from service.observe.background import Background
 from tracking.operation import State
 

@@ -15,15 +15,15 @@ from door_ground import CATALOGUE, Client, FixedKeys
 from operations_ground import serving_all
 
 from couriers.reading import statuses
-from service.api.aftership.couriers import detected, named, shown
-from service.api.aftership.envelope import rate_headers, type_of
-from service.api.aftership.reading import cursor_of, filters_of, page_of, position_of
-from service.api.aftership.rendering import MESSAGES, checkpoint, chosen, tracking
-from service.api.callers import Allowance, Callers
-from service.api.exchange import Problem
-from service.client.keys import Scope
-from service.client.shipments import AFTERSHIP_NAMES, Position, fields_of
-from service.results.shipments import conditions
+from service.http.aftership.couriers import detected, named, shown
+from service.http.aftership.envelope import rate_headers, type_of
+from service.http.aftership.reading import cursor_of, filters_of, page_of, position_of
+from service.http.aftership.rendering import MESSAGES, checkpoint, chosen, tracking
+from service.http.backend.shipments import AFTERSHIP_NAMES, Position, fields_of
+from service.http.callers import Allowance, Callers
+from service.http.exchange import Problem
+from service.operator.keys import Scope
+from service.worker.results.shipments import conditions
 from tracking.checkpoint import Tag
 from tracking.request import FIELDS, MAIN, Account, Slug
 

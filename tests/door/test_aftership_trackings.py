@@ -13,12 +13,12 @@ from door_ground import CATALOGUE, NOWHERE, OTHER, Client, FixedKeys, payloads
 from operations_ground import serving_all
 
 from devstack.servers import Server
-from service.api.callers import Callers
-from service.client import connections
-from service.client.door import Door
-from service.client.keys import Scope
-from service.results import shipments
-from service.results.shipments import Exists
+from service.http.backend.door import Door
+from service.http.callers import Callers
+from service.operator import connections
+from service.operator.keys import Scope
+from service.worker.results import shipments
+from service.worker.results.shipments import Exists
 from tracking.errors import SpoolDown
 
 

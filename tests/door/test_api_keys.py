@@ -25,10 +25,15 @@ from door_ground import (
 )
 
 from devstack.servers import Server
-from service.api.callers import BURST_SECONDS, Allowance, Callers
-from service.client import accounts, connections
-from service.client import keyring as keyring_module
-from service.client.accounts import (
+from service.config.load import load
+from service.config.schema import Config
+from service.http.backend import keyring as keyring_module
+from service.http.backend.keyring import Keyring, KeysDown
+from service.http.callers import BURST_SECONDS, Allowance, Callers
+from service.observe.background import Background
+from service.observe.events import Event
+from service.operator import accounts, connections
+from service.operator.accounts import (
     NotDone,
     add_account,
     add_key,
@@ -36,17 +41,12 @@ from service.client.accounts import (
     revoke_key,
     rotate_key,
 )
-from service.client.accounts import (
+from service.operator.accounts import (
     keys as kept_keys,
 )
-from service.client.connections import collections_of
-from service.client.keyring import Keyring, KeysDown
-from service.client.keys import PREFIX_CHARACTERS, Keys, Scope, make_key
-from service.config.load import load
-from service.config.schema import Config
-from service.observe.background import Background
-from service.observe.events import Event
-from service.tubes.envelope import decode_request
+from service.operator.connections import collections_of
+from service.operator.keys import PREFIX_CHARACTERS, Keys, Scope, make_key
+from service.worker.tubes.envelope import decode_request
 from tracking.errors import ResultsDown
 from tracking.request import MAIN, Account
 

@@ -24,20 +24,20 @@ from limits.admin import violations
 from limits.admin.violations import Violations
 from limits.ends import Ends
 from limits.rules import Rules
-from service.api import serve as module
-from service.api.callers import Callers
-from service.api.exchange import Problem
-from service.api.operations import OperationRoutes
-from service.client import figures as line_figures
-from service.client import listeners
-from service.client.door import Door
-from service.client.figures import figures_of_violations
-from service.client.keyring import Keyring
-from service.client.keys import Scope
-from service.client.listeners import Listener, Listeners, Progress
 from service.config.load import load
+from service.http import serve as module
+from service.http.backend import figures as line_figures
+from service.http.backend import listeners
+from service.http.backend.door import Door
+from service.http.backend.figures import figures_of_violations
+from service.http.backend.keyring import Keyring
+from service.http.backend.listeners import Listener, Listeners, Progress
+from service.http.callers import Callers
+from service.http.exchange import Problem
+from service.http.operations import OperationRoutes
 from service.observe import background
 from service.observe.background import ENDS_MOST
+from service.operator.keys import Scope
 from tracking.request import MAIN, Account
 
 SHOP = Account("shop")

@@ -35,12 +35,12 @@ from redis.asyncio import Redis
 from devstack.kinds import BEANSTALKD, Durability
 from devstack.servers import Server, running
 from limits.jobs import PENDING_MOST, QUEUED_KEPT_MS, Queued
-from service.client import door as door_module
-from service.client.door import Door, TooSlow
-from service.client.spool import SPARE_BYTES, Spool
+from service.http.backend import door as door_module
+from service.http.backend.door import Door, TooSlow
 from service.observe.background import Background
-from service.tubes import put_servers
-from service.tubes.envelope import REQUESTS_TUBE
+from service.operator.spool import SPARE_BYTES, Spool
+from service.worker.tubes import put_servers
+from service.worker.tubes.envelope import REQUESTS_TUBE
 from tracking.errors import SpoolDown
 from tracking.operation import State
 

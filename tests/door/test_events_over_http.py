@@ -30,13 +30,13 @@ from devstack.stack import Stack
 from limits import ends
 from limits.ends import NO_EVENT, End, EventId, parse_event_id
 from limits.ends import hearing as hearing_ends
-from service.api import events as api_events
-from service.api.callers import Callers
-from service.client import listeners
-from service.client.keys import Scope
-from service.client.listeners import Kind, Listener, Told, listening
-from service.client.operation_view import OperationView
+from service.http import events as api_events
+from service.http.backend import listeners
+from service.http.backend.listeners import Kind, Listener, Told, listening
+from service.http.backend.operation_view import OperationView
+from service.http.callers import Callers
 from service.observe.background import Background
+from service.operator.keys import Scope
 from tracking.call import Verdict
 from tracking.operation import State
 from tracking.request import MAIN

@@ -27,14 +27,14 @@ from door_ground import (
 )
 
 from devstack.servers import free_port
-from service.api import requests as requests_module
-from service.api import serve as serve_module
-from service.api.application import application
-from service.api.callers import Callers
-from service.api.serve import listening
-from service.client.door import Door
-from service.client.keys import Scope
-from service.client.put import Sendable
+from service.http import requests as requests_module
+from service.http import serve as serve_module
+from service.http.application import application
+from service.http.backend.door import Door
+from service.http.callers import Callers
+from service.http.serve import listening
+from service.operator.keys import Scope
+from service.operator.put import Sendable
 
 MOST = 3
 POST = b"POST /v1/requests HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"

@@ -24,13 +24,13 @@ from test_parcels_over_http import DOCUMENT
 from yarl import URL
 
 from limits.admin.snapshot import LineSnapshot
-from service.api import lines
-from service.api.callers import Callers
-from service.api.exchange import NOT_IN_THE_DOCUMENT, About, Route
-from service.api.lines import LineNow
-from service.api.openapi import document
-from service.client.keys import Scope
-from service.client.statistics import Statistics, members
+from service.http import lines
+from service.http.callers import Callers
+from service.http.exchange import NOT_IN_THE_DOCUMENT, About, Route
+from service.http.lines import LineNow
+from service.http.openapi import document
+from service.operator.keys import Scope
+from service.operator.statistics import Statistics, members
 from tracking.tally import Tally
 
 OF_AFTERSHIP = "/tracking/"

@@ -22,11 +22,11 @@ from devstack.servers import Server, free_port
 from limits import ends
 from limits.archive import Ended
 from limits.ends import hearing
-from service.api.callers import Callers
-from service.client.keys import Scope
+from service.http.callers import Callers
 from service.observe.background import Background
-from service.results.operations import operation_in as told_of_archive
-from service.results.operations import read_ended
+from service.operator.keys import Scope
+from service.worker.results.operations import operation_in as told_of_archive
+from service.worker.results.operations import read_ended
 from tracking.call import Verdict
 from tracking.operation import State
 

@@ -13,11 +13,11 @@ from operations_ground import Database, acts, record_dead, serving_all
 from redis.asyncio import Redis
 
 from devstack.servers import Server
-from service.api import dead as dead_routes
-from service.api.callers import Callers
-from service.client import operators
-from service.client.audit import Operator, recorded
-from service.client.keys import Scope
+from service.http import dead as dead_routes
+from service.http.backend import operators
+from service.http.callers import Callers
+from service.operator.audit import Operator, recorded
+from service.operator.keys import Scope
 from tracking.operation import State
 
 EVERY_ROUTE = (

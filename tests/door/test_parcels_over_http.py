@@ -20,17 +20,17 @@ from operations_ground import ARCHIVED, serving_all
 from redis.asyncio import Redis
 
 from devstack.servers import Server
-from service.api.callers import Callers
-from service.client.keys import Scope
 from service.config.schema import Recheck
-from service.flow.call import CallRunner, Stores
-from service.flow.handle import Admitter
-from service.flow.tasks import CallSlots, Tasks
-from service.flow.tracking_work import RetryRules, TrackingWork
-from service.results.connection import Store
-from service.results.database import Names
-from service.results.document import begun, content_of
-from service.results.trackings import Trackings
+from service.http.callers import Callers
+from service.operator.keys import Scope
+from service.worker.flow.call import CallRunner, Stores
+from service.worker.flow.handle import Admitter
+from service.worker.flow.tasks import CallSlots, Tasks
+from service.worker.flow.tracking_work import RetryRules, TrackingWork
+from service.worker.results.connection import Store
+from service.worker.results.database import Names
+from service.worker.results.document import begun, content_of
+from service.worker.results.trackings import Trackings
 from tracking.call import Call, Ended, Granted, Verdict
 from tracking.checkpoint import Checkpoint, Tag, Tracking
 from tracking.operation import State

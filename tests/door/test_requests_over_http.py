@@ -24,11 +24,11 @@ from door_ground import (
 )
 
 from devstack.servers import Server
-from service.api import exchange
-from service.api import requests as requests_module
-from service.api.exchange import BODY_MOST
-from service.client import door as door_module
-from service.tubes.envelope import decode_request
+from service.http import exchange
+from service.http import requests as requests_module
+from service.http.backend import door as door_module
+from service.http.exchange import BODY_MOST
+from service.worker.tubes.envelope import decode_request
 
 
 async def test_a_request_is_taken_with_the_id_under_which_it_is_put(

@@ -17,9 +17,9 @@ from door_ground import USPS, Client, FixedKeys, payloads, refused
 from operations_ground import Database, serving_all
 
 from devstack.servers import Server
-from service.api.callers import Callers
-from service.client import links
-from service.client.keys import Scope, digest
+from service.http.backend import links
+from service.http.callers import Callers
+from service.operator.keys import Scope, digest
 
 FIELDS = {"tracking_postal_code": "90210", "max_age": 0.0}
 

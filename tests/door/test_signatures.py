@@ -28,10 +28,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from operations_ground import serving_all
 
-from service.api.callers import Callers
-from service.api.exchange import Problem
-from service.client.keys import Scope
-from service.client.signatures import (
+from service.http.callers import Callers
+from service.http.exchange import Problem
+from service.operator.keys import Scope
+from service.operator.signatures import (
     DATE_SECONDS,
     HmacSecret,
     NoPublicKey,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from service.client.spool import Spool, unfit
+from service.operator.spool import Spool, unfit
 from tracking.errors import SpoolDown
 
 HERE = Path(__file__).parent
@@ -81,7 +81,7 @@ def test_what_was_confirmed_is_there_after_a_kill(path: Path) -> None:
     code = """
 import sys, itertools
 from pathlib import Path
-from service.client.spool import Spool
+from service.operator.spool import Spool
 spool = Spool(Path(sys.argv[1]), 64)
 for number in itertools.count():
     spool.add([b"%d" % number] * 3)
@@ -236,7 +236,7 @@ def test_a_door_that_was_killed_holds_nobody_up(spool: Spool, path: Path) -> Non
     code = """
 import sys, time
 from pathlib import Path
-from service.client.spool import Spool
+from service.operator.spool import Spool
 with Spool(Path(sys.argv[1]), 64).alone() as alone:
     print(alone, flush=True)
     time.sleep(60)

@@ -15,7 +15,7 @@ import pytest
 from devstack import package
 from devstack.command import run_to_end
 from devstack.servers import Server
-from service.tubes.envelope import decode_request
+from service.worker.tubes.envelope import decode_request
 from tracking.request import Origin, Slug
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -15,7 +15,7 @@ import pytest
 from pymongo.collection import Collection
 
 from devstack.command import run_to_end
-from service.results.database import Names, indexes_for, make_indexes
+from service.worker.results.database import Names, indexes_for, make_indexes
 
 READER = Path(__file__).parents[2] / "examples" / "read_changes.py"
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)

@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from service.flow.call import CallRunner, Stores
-from service.flow.drain import Drainer
-from service.flow.handle import Handler
-from service.flow.receive import Receiver
-from service.flow.tasks import CallSlots, Tasks
-from service.flow.tracking_work import RetryRules, TrackingWork
-from service.upkeep.sweeper import Sweeper
+from service.worker.flow.call import CallRunner, Stores
+from service.worker.flow.drain import Drainer
+from service.worker.flow.handle import Handler
+from service.worker.flow.receive import Receiver
+from service.worker.flow.tasks import CallSlots, Tasks
+from service.worker.flow.tracking_work import RetryRules, TrackingWork
+from service.worker.upkeep.sweeper import Sweeper
 from tracking.call import Admission, Call, DeadLetter, Ended, Setback, Swept, TakeResult, Verdict
 from tracking.checkpoint import Tag, Tracking
 from tracking.errors import StoreError

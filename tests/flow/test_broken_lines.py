@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from flow_ports import REQUEST, USPS, Job, Scene, call
 
-from service.flow import call as call_module
-from service.flow import receive
-from service.flow.tasks import keep_trying
+from service.worker.flow import call as call_module
+from service.worker.flow import receive
+from service.worker.flow.tasks import keep_trying
 from tracking import errors
 from tracking.call import Granted, Swept, TakeResult
 from tracking.errors import AWAY, LimitsBroken, LimitsDown, StoreError

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from flow_ports import slots_for
 
-from service.flow.tasks import CallSlots
+from service.worker.flow.tasks import CallSlots
 from tracking.call import NO_ROOM
 from tracking.request import Slug
 

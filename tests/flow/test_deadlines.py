@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from service.flow.tasks import Deadlines
+from service.worker.flow.tasks import Deadlines
 
 
 async def after(seconds: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from flow_ports import REQUEST, Job, Scene
 
-from service.flow import receive
+from service.worker.flow import receive
 from tracking.errors import LimitsDown
 from tracking.request import Origin, TrackingRequest
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import pytest
 from flow_ports import Job, Journal, call, slots_for
 
-from service.flow import drain
-from service.flow.drain import FEWEST_IN_ONE_TAKE, Drainer
-from service.flow.tasks import CallSlots
+from service.worker.flow import drain
+from service.worker.flow.drain import FEWEST_IN_ONE_TAKE, Drainer
+from service.worker.flow.tasks import CallSlots
 from tracking.call import NO_ROOM, TakeResult
 from tracking.request import Slug
 

@@ -8,8 +8,8 @@ import time
 import pytest
 from flow_ports import USPS, Job, Scene, away, call
 
-from service.flow import drain, handle, receive
-from service.upkeep import sweeper
+from service.worker.flow import drain, handle, receive
+from service.worker.upkeep import sweeper
 from tracking.call import Swept, TakeResult
 from tracking.errors import LimitsDown, MalformedJob, UnknownLine
 from tracking.line import Line

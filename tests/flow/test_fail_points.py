@@ -10,7 +10,7 @@ from unittest.mock import AsyncMock
 import pytest
 from flow_ports import Job, Journal
 
-from service.wiring.failpoints import FailPoint, FailPoints
+from service.worker.wiring.failpoints import FailPoint, FailPoints
 from tracking.call import Parked, Swept
 from tracking.line import Line
 

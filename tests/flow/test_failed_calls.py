@@ -13,7 +13,8 @@ from flow_ports import Scene, call
 
 from couriers.http.settings import CourierSettings, credentials
 from couriers.registry import COURIERS
-from service.flow.tracking_work import (
+from service.observe.redact import cleaner
+from service.worker.flow.tracking_work import (
     UNREADABLE_FACTOR,
     Decision,
     Die,
@@ -23,7 +24,6 @@ from service.flow.tracking_work import (
     decide,
     delay,
 )
-from service.observe.redact import cleaner
 from tracking.call import Ended, Granted, Setback
 from tracking.checkpoint import Tracking
 from tracking.errors import (

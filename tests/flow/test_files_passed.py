@@ -27,15 +27,15 @@ from aiohttp.test_utils import unused_port
 from couriers.registry import COURIERS
 from devstack.servers import Server
 from devstack.site.remote import CourierSite
-from service.api.callers import Callers
-from service.api.serve import application, listening
-from service.client.catalogue import Catalogue
-from service.client.door import open_door
-from service.client.keyring import Keyring
 from service.config.load import load
 from service.config.schema import Config
-from service.wiring.connect import connect
-from service.wiring.worker import assemble
+from service.http.backend.door import open_door
+from service.http.backend.keyring import Keyring
+from service.http.callers import Callers
+from service.http.serve import application, listening
+from service.operator.catalogue import Catalogue
+from service.worker.wiring.connect import connect
+from service.worker.wiring.worker import assemble
 from tracking.request import Slug
 
 MOST_OF_A_REQUEST = 38
@@ -97,7 +97,7 @@ def config(
 
 @contextlib.asynccontextmanager
 async def working(config: Config) -> AsyncIterator[None]:
-    """A worker, as `service.wiring.worker` starts it."""
+    """A worker, as `service.worker.wiring.worker` starts it."""
     async with contextlib.AsyncExitStack() as closing:
         worker = assemble(config, await connect(config, closing))
         closing.push_async_callback(worker.requests.close)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from flow_ports import Job, Scene, call
 
-from service.flow import handle
+from service.worker.flow import handle
 from tracking.call import Granted, NoMemory
 
 FULL = NoMemory("Raise it.")

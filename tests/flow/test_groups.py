@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pytest
 from flow_ports import REQUEST, Permit, Scene, call
 
-from service.flow.call import CallRunner
 from service.ports import Done, Outcome
+from service.worker.flow.call import CallRunner
 from tracking.call import Attempt, Call, DeadLetter, Decision, Repeat, Setback
 from tracking.errors import CourierDown, CourierError, NotStarted
 from tracking.request import Number

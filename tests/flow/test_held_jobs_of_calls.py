@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from flow_ports import ENDED, Job, Scene
 
-from service.flow import handle
+from service.worker.flow import handle
 from tracking.call import Held
 
 

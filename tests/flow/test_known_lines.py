@@ -14,9 +14,9 @@ from couriers.http.settings import CourierSettings
 from couriers.registry import Registry
 from limits.rules import Rules
 from service.config.schema import Config
-from service.results.rulebook import Changes, RuleBook
-from service.tubes.envelope import decode_drain, encode_drain
-from service.wiring.lines import AllLines, CourierLines, LineWork, MirrorOfOperations
+from service.worker.results.rulebook import Changes, RuleBook
+from service.worker.tubes.envelope import decode_drain, encode_drain
+from service.worker.wiring.lines import AllLines, CourierLines, LineWork, MirrorOfOperations
 from tracking.errors import UnknownLine
 from tracking.line import TRACKING, Line
 from tracking.request import Slug

@@ -8,8 +8,8 @@ import time
 import pytest
 from flow_ports import ENDED, REQUEST, TRACKING, Job, Journal, Permit, Scene, away, call
 
-from service.flow import handle, tasks
-from service.flow.handle import letter_of_refused
+from service.worker.flow import handle, tasks
+from service.worker.flow.handle import letter_of_refused
 from tracking.call import Admission, Call, Dying, Ended, Full, Granted, IdConflict, Parked, TooLate
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, LimitsDown, MalformedJob, NotStarted, ResultsDown

@@ -13,9 +13,9 @@ from typing import NoReturn
 import pytest
 from flow_ports import TRACKING, USPS, Job, Permit, Scene, away, call, slots_for
 
-from service.flow import call as call_module
-from service.flow import tasks
-from service.flow.tracking_work import DAY_SECONDS
+from service.worker.flow import call as call_module
+from service.worker.flow import tasks
+from service.worker.flow.tracking_work import DAY_SECONDS
 from tracking.call import NO_ROOM, Call, Granted, Swept, TakeResult
 from tracking.checkpoint import Tracking
 from tracking.errors import CourierDown, InvalidNumber, NotStarted, RateLimited, ResultsDown

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from service.flow import tracking_work
-from service.flow.tracking_work import RetryRules, TrackingWork
 from service.ports import Done
+from service.worker.flow import tracking_work
+from service.worker.flow.tracking_work import RetryRules, TrackingWork
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Tag, Tracking
 from tracking.line import line_of

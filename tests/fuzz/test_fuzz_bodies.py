@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from portion import examples
 
 from limits.keys import write_request
-from service.tubes import envelope
-from service.tubes.envelope import (
+from service.worker.tubes import envelope
+from service.worker.tubes.envelope import (
     BODY_MOST,
     decode_drain,
     decode_request,

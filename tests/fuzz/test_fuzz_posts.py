@@ -14,11 +14,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from portion import examples
 
-from service.client.catalogue import Catalogue
-from service.client.put import PostedRequest, SeenIds, Sendable, jobs_of_posted, read_posted
-from service.client.spool import saved_in
 from service.config.load import load
-from service.tubes.envelope import BODY_MOST, decode_request
+from service.operator.catalogue import Catalogue
+from service.operator.put import PostedRequest, SeenIds, Sendable, jobs_of_posted, read_posted
+from service.operator.spool import saved_in
+from service.worker.tubes.envelope import BODY_MOST, decode_request
 from tracking.errors import MalformedJob
 from tracking.request import FIELDS
 

@@ -28,11 +28,11 @@ from portion import examples
 from schemathesis import Case, GenerationMode
 
 from devstack.servers import Server
-from service.api.aftership.couriers import Detect
-from service.api.aftership.reading import Complete, Create, Update
-from service.api.exchange import About, Parameter, Route
-from service.api.openapi import document
-from service.api.operations import WAIT_MOST
+from service.http.aftership.couriers import Detect
+from service.http.aftership.reading import Complete, Create, Update
+from service.http.exchange import About, Parameter, Route
+from service.http.openapi import document
+from service.http.operations import WAIT_MOST
 
 pytestmark = pytest.mark.portion
 

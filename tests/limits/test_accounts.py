@@ -31,7 +31,7 @@ from limits.admin.forget import Forgetter
 from limits.admin.view import View
 from limits.keys import FORM, WORKERS
 from limits.workers import WorkerInfo, registration
-from service.flow.tracking_work import letter_of
+from service.worker.flow.tracking_work import letter_of
 from tracking.call import Call
 from tracking.operation import State
 from tracking.request import Number, account_and_id, number_and_account

@@ -11,7 +11,7 @@ from couriers.registry import Registry
 from limits.admin.pause import Pauses
 from limits.limiter import Policy
 from service.config.schema import Config
-from service.wiring.lines import CourierLines, resume_where_changed
+from service.worker.wiring.lines import CourierLines, resume_where_changed
 from tracking.line import Line
 
 

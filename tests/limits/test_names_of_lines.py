@@ -17,7 +17,7 @@ from limits.admin.snapshot import LineSnapshots
 from limits.admin.view import View
 from limits.admin.violations import Violations
 from limits.limiter import Policy
-from service.client.operation_view import placed, view_of_members
+from service.http.backend.operation_view import placed, view_of_members
 from tracking.line import TRACKING, Line
 from tracking.operation import State, anonymous_in
 from tracking.request import Account, Number, Slug

@@ -28,9 +28,9 @@ from limits.epoch import Loss
 from limits.pipeline import confirmations
 from limits.server import RedisAddress
 from service.config.address import host_and_port
-from service.flow.tasks import keep_trying
-from service.preflight.judgement import Grade, judge_redis
-from service.preflight.probe import read_redis
+from service.worker.flow.tasks import keep_trying
+from service.worker.preflight.judgement import Grade, judge_redis
+from service.worker.preflight.probe import read_redis
 from tracking.call import Call, Granted, Parked
 from tracking.errors import LimitsDown
 from tracking.line import courier_line

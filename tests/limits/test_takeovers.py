@@ -20,7 +20,7 @@ from devstack.servers import running, start_server
 from limits.epoch import Loss
 from limits.keys import EPOCH, SERVER
 from limits.server import RedisAddress
-from service.flow.tasks import keep_trying
+from service.worker.flow.tasks import keep_trying
 from tracking.call import Granted, Parked
 from tracking.errors import LimitsDown
 

@@ -11,8 +11,8 @@ import pytest
 
 from service.observe import background as module
 from service.observe.background import ENDS_MOST, Background
-from service.wiring import worker as worker_module
-from service.wiring.process import UNFIT
+from service.worker.wiring import worker as worker_module
+from service.worker.wiring.process import UNFIT
 
 Written = Callable[[], list[dict[str, Any]]]
 

@@ -12,8 +12,8 @@ from devstack.sentinels import PASSWORD, SERVICE, Watched
 from devstack.servers import Server
 from service.config.schema import Beanstalkd, Config, Mongodb
 from service.config.schema import Redis as RedisSection
-from service.flow.tasks import keep_trying
-from service.wiring.connect import connect
+from service.worker.flow.tasks import keep_trying
+from service.worker.wiring.connect import connect
 from tracking.call import Granted, Parked
 from tracking.errors import LimitsDown
 from tracking.request import Number, Slug, TrackingRequest

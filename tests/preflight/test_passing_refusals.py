@@ -12,7 +12,7 @@ from devstack.kinds import REDIS
 from devstack.servers import Server, running
 from service.config.schema import Beanstalkd, Config, Mongodb
 from service.config.schema import Redis as RedisSection
-from service.wiring.connect import connect
+from service.worker.wiring.connect import connect
 
 PATIENCE = 10.0
 

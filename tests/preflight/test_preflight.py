@@ -21,7 +21,7 @@ from limits.connect import open_redis
 from limits.server import Memory, RedisAddress
 from service.config.schema import Beanstalkd, Config, Mongodb
 from service.config.schema import Redis as RedisSection
-from service.preflight.judgement import (
+from service.worker.preflight.judgement import (
     BeanstalkdFacts,
     Finding,
     Grade,
@@ -34,8 +34,8 @@ from service.preflight.judgement import (
     judge_mongodb,
     judge_redis,
 )
-from service.preflight.probe import read_beanstalkd, read_redis
-from service.preflight.survey import survey, vet_redis, watch
+from service.worker.preflight.probe import read_beanstalkd, read_redis
+from service.worker.preflight.survey import survey, vet_redis, watch
 from tracking.errors import LimitsDown
 
 TUBES = BeanstalkdFacts("h:1", "1.12", binlog=True, jobs=5, records=7, draining=False)
@@ -338,7 +338,7 @@ async def test_a_redis_that_does_not_tell_its_settings_is_left_to_doctor(redis_u
 async def test_what_a_server_loses_while_workers_run_is_told_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("service.preflight.survey.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("service.worker.preflight.survey.LOOK_SECONDS", 0.01)
     told: list[str] = []
     first, again = asyncio.Event(), asyncio.Event()
 

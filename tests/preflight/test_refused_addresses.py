@@ -7,8 +7,8 @@ import contextlib
 import pytest
 
 from service.config.schema import Config, Mongodb
-from service.preflight.judgement import UnsafeServer
-from service.wiring.connect import connect
+from service.worker.preflight.judgement import UnsafeServer
+from service.worker.wiring.connect import connect
 
 
 async def test_a_mongodb_uri_that_the_driver_refuses_is_refused_with_the_setting() -> None:

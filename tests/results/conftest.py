@@ -22,10 +22,10 @@ from store_parcels import recheck_of
 
 from devstack.members import Members
 from devstack.members import members as running_members
-from service.results import connection
-from service.results.connection import Store
-from service.results.database import Names
-from service.results.trackings import Trackings
+from service.worker.results import connection
+from service.worker.results.connection import Store
+from service.worker.results.database import Names
+from service.worker.results.trackings import Trackings
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.config.schema import Recheck
-from service.results.connection import Marks, Store
-from service.results.database import Collections, Document, Names
-from service.results.document import Answer, Failure
-from service.results.merge import merge
-from service.results.trackings import BulkWriter, Trackings
+from service.worker.results.connection import Marks, Store
+from service.worker.results.database import Collections, Document, Names
+from service.worker.results.document import Answer, Failure
+from service.worker.results.merge import merge
+from service.worker.results.trackings import BulkWriter, Trackings
 from tracking.call import Attempt, Call
 from tracking.checkpoint import Checkpoint, Tag, Tracking
 from tracking.errors import CourierDown, CourierError

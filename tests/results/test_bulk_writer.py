@@ -28,11 +28,11 @@ from store_parcels import (
 )
 
 from devstack.members import Members
-from service.flow.tasks import keep_trying
-from service.results.connection import LOOK_SECONDS, Store
-from service.results.dead import Dead
-from service.results.refused import insert_each
-from service.results.trackings import Trackings
+from service.worker.flow.tasks import keep_trying
+from service.worker.results.connection import LOOK_SECONDS, Store
+from service.worker.results.dead import Dead
+from service.worker.results.refused import insert_each
+from service.worker.results.trackings import Trackings
 from tracking.call import DeadLetter
 from tracking.errors import CourierDown, ResultsDown
 from tracking.request import Origin

@@ -6,9 +6,9 @@ import datetime as dt
 
 import pytest
 
-from service.results.connection import Store
-from service.results.database import CODE_KEEP_DAYS
-from service.results.statistics import MAX_CODE_BYTES, CodeCounts, add_codes, listed_codes
+from service.worker.results.connection import Store
+from service.worker.results.database import CODE_KEEP_DAYS
+from service.worker.results.statistics import MAX_CODE_BYTES, CodeCounts, add_codes, listed_codes
 from tracking.errors import ResultsDown
 
 BEFORE = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)

@@ -19,8 +19,8 @@ from store_parcels import (
 )
 
 from devstack.stack import Stack
-from service.results.connection import BATCH_SIZE, Batches, Store
-from service.results.trackings import Trackings
+from service.worker.results.connection import BATCH_SIZE, Batches, Store
+from service.worker.results.trackings import Trackings
 from tracking.call import Call
 from tracking.checkpoint import Tracking
 from tracking.errors import ResultsDown, TrackingError, UnreadableAnswer

@@ -15,8 +15,8 @@ from store_parcels import FIRST, days, delivered, prepared, stored
 
 from devstack.kinds import MONGODB, Durability
 from devstack.servers import running
-from service.results.connection import Store
-from service.results.database import KEEP_DAYS_INDEX
+from service.worker.results.connection import Store
+from service.worker.results.database import KEEP_DAYS_INDEX
 
 DEADLINE_SECONDS = 20.0
 DAY_SECONDS = 86_400

@@ -13,9 +13,17 @@ from pymongo.collection import Collection
 from store_parcels import START, hours
 
 from devstack.stack import Stack
-from service.results.connection import Store
-from service.results.database import Names, indexes_for, make_indexes
-from service.results.dead import MAX_BODY_BYTES, Dead, Filter, count_by_reason, delete, find, record
+from service.worker.results.connection import Store
+from service.worker.results.database import Names, indexes_for, make_indexes
+from service.worker.results.dead import (
+    MAX_BODY_BYTES,
+    Dead,
+    Filter,
+    count_by_reason,
+    delete,
+    find,
+    record,
+)
 from tracking.call import DeadLetter
 from tracking.errors import ResultsDown
 

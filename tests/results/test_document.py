@@ -22,12 +22,12 @@ from store_parcels import (
     stored,
 )
 
-from service.results.connection import Store
-from service.results.database import Document
-from service.results.forgetting import Parcel, clear
-from service.results.merge import merge
-from service.results.queries import find_tracking, followed_by_several
-from service.results.trackings import Trackings
+from service.worker.results.connection import Store
+from service.worker.results.database import Document
+from service.worker.results.forgetting import Parcel, clear
+from service.worker.results.merge import merge
+from service.worker.results.queries import find_tracking, followed_by_several
+from service.worker.results.trackings import Trackings
 from tracking.call import Call
 from tracking.checkpoint import Tracking
 from tracking.request import MAIN, Account, Origin

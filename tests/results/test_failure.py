@@ -22,10 +22,10 @@ from store_parcels import answered, call, on_its_way, recheck_of, scan
 
 from devstack.kinds import MONGODB, Durability
 from devstack.servers import Server, running
-from service.results.connection import LOOK_SECONDS, Store
-from service.results.database import Names
-from service.results.failure import DUPLICATE_KEY, faults_in, mongodb_down, refuses_writes
-from service.results.trackings import Trackings
+from service.worker.results.connection import LOOK_SECONDS, Store
+from service.worker.results.database import Names
+from service.worker.results.failure import DUPLICATE_KEY, faults_in, mongodb_down, refuses_writes
+from service.worker.results.trackings import Trackings
 from tracking.errors import ResultsDown
 
 RAW = {"ok": 0.0, "errmsg": "no space", "code": 14031}

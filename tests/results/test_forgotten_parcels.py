@@ -20,12 +20,12 @@ from store_parcels import (
     writer_on,
 )
 
-from service.flow.tracking_work import letter_of
-from service.results.connection import Marks, Store
-from service.results.dead import Dead, Filter, find
-from service.results.forgetting import Parcel, clear, mark
-from service.results.trackings import Trackings
-from service.results.unreadable import answer_in, kept_answers
+from service.worker.flow.tracking_work import letter_of
+from service.worker.results.connection import Marks, Store
+from service.worker.results.dead import Dead, Filter, find
+from service.worker.results.forgetting import Parcel, clear, mark
+from service.worker.results.trackings import Trackings
+from service.worker.results.unreadable import answer_in, kept_answers
 from tracking.errors import CourierDown, Unread, UnreadableAnswer
 from tracking.request import Origin
 

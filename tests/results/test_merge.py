@@ -26,8 +26,8 @@ from store_parcels import (
 )
 
 from service.config.schema import Recheck
-from service.results.document import LASTING
-from service.results.merge import in_order, merge
+from service.worker.results.document import LASTING
+from service.worker.results.merge import in_order, merge
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import MissingField
 from tracking.request import Origin

@@ -20,8 +20,8 @@ from store_parcels import (
 )
 
 from service.config.schema import Recheck
-from service.results.document import Answer
-from service.results.merge import merge
+from service.worker.results.document import Answer
+from service.worker.results.merge import merge
 from tracking.errors import CourierDown, InvalidNumber, WorkersVanished
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from service.results.connection import Store
-from service.results.database import Document, Names
-from service.results.dead import by_operations
-from service.results.forgetting import Parcel, clear, mark
-from service.results.operations import (
+from service.worker.results.connection import Store
+from service.worker.results.database import Document, Names
+from service.worker.results.dead import by_operations
+from service.worker.results.forgetting import Parcel, clear, mark
+from service.worker.results.operations import (
     Mirror,
     by_id,
     by_parcel,
@@ -22,7 +22,7 @@ from service.results.operations import (
     open_operations,
     operations_of,
 )
-from service.results.retention import kinds, purge_some
+from service.worker.results.retention import kinds, purge_some
 from tracking.request import Number, Slug, TrackingRequest
 
 USPS, NUMBER = Slug("usps"), Number("9405903699300184125060")

@@ -15,15 +15,15 @@ from store_parcels import (
     on_its_way,
 )
 
-from service.results.connection import Store
-from service.results.queries import (
+from service.worker.results.connection import Store
+from service.worker.results.queries import (
     due_for_check,
     due_slugs,
     find_tracking,
     put_off_checks,
     slugs_with_due,
 )
-from service.results.trackings import Trackings
+from service.worker.results.trackings import Trackings
 from tracking.checkpoint import Tracking
 from tracking.request import Number, Slug
 

@@ -6,7 +6,7 @@ import pytest
 from store_parcels import DEFAULTS, NAME, START, days, hours
 
 from service.config.schema import Recheck
-from service.results.recheck_policy import ParcelAge, next_check
+from service.worker.results.recheck_policy import ParcelAge, next_check
 from tracking.checkpoint import Tag
 
 HOUR_OF = {

@@ -21,16 +21,16 @@ from store_parcels import (
 )
 
 from service.observe.events import Event
-from service.results import database as database_module
-from service.results.connection import Store
-from service.results.database import Document, Names
-from service.results.dead import Dead
-from service.results.forgetting import Parcel, clear, mark
-from service.results.queries import end_checks, put_off_checks
-from service.results.refused import counted, insert_each, try_again
-from service.results.retention import BATCH_SIZE, kinds, purge_some
-from service.results.statistics import add_codes, listed_codes, read_days, save_days
-from service.results.trackings import Trackings
+from service.worker.results import database as database_module
+from service.worker.results.connection import Store
+from service.worker.results.database import Document, Names
+from service.worker.results.dead import Dead
+from service.worker.results.forgetting import Parcel, clear, mark
+from service.worker.results.queries import end_checks, put_off_checks
+from service.worker.results.refused import counted, insert_each, try_again
+from service.worker.results.retention import BATCH_SIZE, kinds, purge_some
+from service.worker.results.statistics import add_codes, listed_codes, read_days, save_days
+from service.worker.results.trackings import Trackings
 from tracking.call import DeadLetter
 from tracking.errors import UnstorableAnswer
 from tracking.tally import Day, Histogram, Tally

@@ -11,12 +11,12 @@ from pymongo.database import Database
 from pymongo.errors import ConnectionFailure, OperationFailure
 from store_parcels import prepared
 
-from service.preflight.judgement import UnsafeServer
-from service.results.connection import Store
-from service.results.database import Collections, Names
-from service.results.failure import mongodb_down
-from service.results.schema_conflicts import Conflict, schema_conflicts
-from service.wiring.connect import _prepared
+from service.worker.preflight.judgement import UnsafeServer
+from service.worker.results.connection import Store
+from service.worker.results.database import Collections, Names
+from service.worker.results.failure import mongodb_down
+from service.worker.results.schema_conflicts import Conflict, schema_conflicts
+from service.worker.wiring.connect import _prepared
 from tracking.errors import ResultsDown
 
 Keys = list[tuple[str, int]]

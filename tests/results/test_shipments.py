@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from service.results.connection import Store
-from service.results.shipments import no_longer_followed
+from service.worker.results.connection import Store
+from service.worker.results.shipments import no_longer_followed
 
 NUMBER = "9405903699300184125060"
 PARCEL = f"usps:{NUMBER}"

@@ -25,9 +25,9 @@ from store_parcels import (
 from store_parcels import scan as scanned
 
 from service.config.schema import Recheck
-from service.results import connection
-from service.results.connection import Store
-from service.results.trackings import Trackings
+from service.worker.results import connection
+from service.worker.results.connection import Store
+from service.worker.results.trackings import Trackings
 from tracking.call import Call, Verdict
 from tracking.checkpoint import NOT_FOUND_YET, Tracking, output_of
 from tracking.errors import CourierDown, UnreadableAnswer, UnstorableAnswer

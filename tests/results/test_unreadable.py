@@ -20,10 +20,10 @@ from store_parcels import (
     writer_on,
 )
 
-from service.results.connection import Store
-from service.results.database import Names
-from service.results.trackings import Trackings
-from service.results.unreadable import answer_in, delete_read, kept_answers, unread_of
+from service.worker.results.connection import Store
+from service.worker.results.database import Names
+from service.worker.results.trackings import Trackings
+from service.worker.results.unreadable import answer_in, delete_read, kept_answers, unread_of
 from tracking.call import Call
 from tracking.errors import CourierDown, Unread, UnreadableAnswer
 from tracking.request import Account

@@ -15,9 +15,9 @@ from simulated.scripting import Scripting
 from simulated.world import Breakage
 
 from limits.script_file import load
-from service.flow.call import CallRunner
-from service.flow.handle import Handler
 from service.ports import Job
+from service.worker.flow.call import CallRunner
+from service.worker.flow.handle import Handler
 from tracking.call import Call, TakeResult, Verdict
 
 MOST_TRIED = 60

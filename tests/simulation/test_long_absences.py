@@ -10,7 +10,7 @@ from simulated.plan import Plan, SlugPlan, plan_for
 from simulated.scripting import Scripting
 from simulated.world import World
 
-from service.tubes.envelope import DRAINS_TUBE
+from service.worker.tubes.envelope import DRAINS_TUBE
 
 AWAY, BACK = 5.0, 305.0
 FOUND_OUT = AWAY + 3.0

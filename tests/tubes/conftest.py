@@ -20,9 +20,9 @@ from tubes_hands import Begin, Producer
 
 from devstack.kinds import BEANSTALKD
 from devstack.servers import Server, running
-from service.tubes.blocking import Timeouts
-from service.tubes.envelope import REQUESTS_TUBE
-from service.tubes.held import Source
+from service.worker.tubes.blocking import Timeouts
+from service.worker.tubes.envelope import REQUESTS_TUBE
+from service.worker.tubes.held import Source
 
 TIMEOUTS = Timeouts(connect=1.0, reply=1.0)
 

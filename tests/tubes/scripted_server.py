@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from service.tubes.blocking import Timeouts
-from service.tubes.held import ReservedJob, ReservingClient, Source
+from service.worker.tubes.blocking import Timeouts
+from service.worker.tubes.held import ReservedJob, ReservingClient, Source
 
 HASTE = Timeouts(connect=1.0, reply=0.3)
 STATS = b"---\nid: 0123abcd\n"

@@ -14,11 +14,11 @@ import pytest
 from scripted_server import HASTE, NOW, ONE, THREE, Settled, hung_up, opened, reserved, scripted
 
 from devstack.servers import Server
-from service.tubes import connection
-from service.tubes.blocking import Timeouts
-from service.tubes.connection import AHEAD_MOST, TOGETHER_SECONDS, Client, Reply, Verb
-from service.tubes.held import USUAL, YOUNG, ReservingClient, Touches
-from service.tubes.put_servers import PutClient, PutOptions
+from service.worker.tubes import connection
+from service.worker.tubes.blocking import Timeouts
+from service.worker.tubes.connection import AHEAD_MOST, TOGETHER_SECONDS, Client, Reply, Verb
+from service.worker.tubes.held import USUAL, YOUNG, ReservingClient, Touches
+from service.worker.tubes.put_servers import PutClient, PutOptions
 from tracking.errors import TubesDown
 
 

@@ -10,7 +10,7 @@ from scripted_server import opened
 
 from devstack.servers import Server
 from devstack.stack import Stack
-from service.tubes.blocking import BlockingClient, beanstalkd_down
+from service.worker.tubes.blocking import BlockingClient, beanstalkd_down
 from tracking.errors import TubesDown
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tubes_bodies import COURIERS, NOW, NUMBER, OPTIONAL, body, decode, request, resolve
 
-from service.flow.handle import letter_of_malformed
-from service.tubes.envelope import (
+from service.worker.flow.handle import letter_of_malformed
+from service.worker.tubes.envelope import (
     REQUESTS_TUBE,
     decode_drain,
     decode_request,
@@ -21,7 +21,7 @@ from service.tubes.envelope import (
     encode_request,
     needs_age,
 )
-from service.tubes.payload import request_from
+from service.worker.tubes.payload import request_from
 from tracking.errors import MalformedJob, UnknownLine
 from tracking.line import Line
 from tracking.request import (

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tubes_hands import Begin, Hands, Producer, count, ready, reserved, until
 
 from devstack.servers import Server
-from service.tubes import held
-from service.tubes.held import FairBudget, ReservedJob, Source
-from service.tubes.intake import Intake
+from service.worker.tubes import held
+from service.worker.tubes.held import FairBudget, ReservedJob, Source
+from service.worker.tubes.intake import Intake
 from tracking.errors import TubesDown
 
 

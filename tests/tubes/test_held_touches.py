@@ -14,12 +14,12 @@ from scripted_server import NOW, STATS, opened
 from tubes_hands import SOON, Begin, Producer, count, reserved, until
 
 from devstack.servers import Server
-from service.tubes import held
-from service.tubes.blocking import Timeouts
-from service.tubes.connection import Verb
-from service.tubes.envelope import REQUESTS_TUBE
-from service.tubes.held import YOUNG, ReservedJob, ReservingClient, Source, Touches
-from service.tubes.intake import WAIT_SECONDS
+from service.worker.tubes import held
+from service.worker.tubes.blocking import Timeouts
+from service.worker.tubes.connection import Verb
+from service.worker.tubes.envelope import REQUESTS_TUBE
+from service.worker.tubes.held import YOUNG, ReservedJob, ReservingClient, Source, Touches
+from service.worker.tubes.intake import WAIT_SECONDS
 
 ANSWERS = {
     b"watch t\r\n": b"WATCHING 2\r\n",

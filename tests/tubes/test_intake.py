@@ -9,9 +9,9 @@ import pytest
 from tubes_hands import Begin, Producer, count, ready, reserved, until
 
 from devstack.servers import Server
-from service.tubes.envelope import REQUESTS_TUBE
-from service.tubes.held import ReservedJob, Source, Touches
-from service.tubes.intake import Intake
+from service.worker.tubes.envelope import REQUESTS_TUBE
+from service.worker.tubes.held import ReservedJob, Source, Touches
+from service.worker.tubes.intake import Intake
 
 
 async def test_a_job_wakes_an_idle_worker(begin: Begin, source: Source, producer: Producer) -> None:

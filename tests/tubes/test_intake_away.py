@@ -10,8 +10,8 @@ import greenstalk
 from tubes_hands import SOON, Begin, Producer, count, ready, reserved, until
 
 from devstack.servers import Server, free_port
-from service.tubes.envelope import REQUESTS_TUBE
-from service.tubes.held import Source
+from service.worker.tubes.envelope import REQUESTS_TUBE
+from service.worker.tubes.held import Source
 
 
 def client(server: Server) -> Producer:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tubes_bodies import NUMBER, OPTIONAL, body, decode, request, resolve
 
-from service.tubes.envelope import BODY_MOST, DRAINS_TUBE, decode_drain
-from service.tubes.payload import read_strictly
+from service.worker.tubes.envelope import BODY_MOST, DRAINS_TUBE, decode_drain
+from service.worker.tubes.payload import read_strictly
 from tracking.errors import MalformedJob
 
 DEEP = b"[" * 100_000

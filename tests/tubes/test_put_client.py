@@ -14,10 +14,10 @@ import pytest
 from scripted_server import HASTE, serving
 
 from devstack.servers import Server
-from service.tubes import connection
-from service.tubes.blocking import Timeouts
-from service.tubes.connection import TOGETHER_SECONDS
-from service.tubes.put_servers import ENOUGH, PutClient, PutOptions, PutRefused
+from service.worker.tubes import connection
+from service.worker.tubes.blocking import Timeouts
+from service.worker.tubes.connection import TOGETHER_SECONDS
+from service.worker.tubes.put_servers import ENOUGH, PutClient, PutOptions, PutRefused
 from tracking.errors import TubesDown
 
 

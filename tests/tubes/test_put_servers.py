@@ -19,10 +19,17 @@ from tubes_hands import SOON, Producer
 from devstack.failing import end_binlog, failing_beanstalkd
 from devstack.kinds import BEANSTALKD, Durability
 from devstack.servers import Server, free_port, running
-from service.tubes import put_servers
-from service.tubes.blocking import Timeouts
-from service.tubes.envelope import DRAINS_TUBE, decode_request
-from service.tubes.put_servers import RECHECK, NotPut, PutOptions, PutServer, PutServers, Putter
+from service.worker.tubes import put_servers
+from service.worker.tubes.blocking import Timeouts
+from service.worker.tubes.envelope import DRAINS_TUBE, decode_request
+from service.worker.tubes.put_servers import (
+    RECHECK,
+    NotPut,
+    PutOptions,
+    PutServer,
+    PutServers,
+    Putter,
+)
 from tracking.errors import TubesDown
 from tracking.request import Number, Origin, Slug, TrackingRequest
 

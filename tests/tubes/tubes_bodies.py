@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from service.tubes.envelope import REQUESTS_TUBE, decode_request
+from service.worker.tubes.envelope import REQUESTS_TUBE, decode_request
 from tracking.errors import MalformedJob
 from tracking.request import FIELDS, Slug, TrackingRequest
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import greenstalk
 
-from service.tubes.held import ReservedJob
-from service.tubes.intake import Intake
+from service.worker.tubes.held import ReservedJob
+from service.worker.tubes.intake import Intake
 
 SOON = 8.0
 """Seconds; nothing here takes one, on a machine that is not busy. Less than an idle wait lasts."""

@@ -7,9 +7,9 @@ import pytest
 from redis.asyncio import Redis
 
 from devstack.servers import Server
-from service.results.connection import Store
-from service.tubes.envelope import REQUESTS_TUBE
-from service.tubes.put_servers import Putter
+from service.worker.results.connection import Store
+from service.worker.tubes.envelope import REQUESTS_TUBE
+from service.worker.tubes.put_servers import Putter
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ from redis.asyncio import Redis
 from limits.archive import BRIEF_MS, DAY_MS, ToArchive
 from limits.keys import ARCHIVE_LOCKS, STATUS, TO_ARCHIVE
 from service.observe.events import Event
-from service.results import database as database_module
-from service.results.connection import Store
-from service.results.database import Document, Names
-from service.results.forgetting import Parcel, clear, mark
-from service.results.refused import try_again
-from service.upkeep import archiver
-from service.upkeep.archiver import TOGETHER_MOST, Archiver
+from service.worker.results import database as database_module
+from service.worker.results.connection import Store
+from service.worker.results.database import Document, Names
+from service.worker.results.forgetting import Parcel, clear, mark
+from service.worker.results.refused import try_again
+from service.worker.upkeep import archiver
+from service.worker.upkeep.archiver import TOGETHER_MOST, Archiver
 from tracking.errors import LimitsDown, ResultsDown
 
 ADMITTED_MS = 1_772_366_400_000

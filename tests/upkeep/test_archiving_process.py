@@ -11,8 +11,8 @@ import pytest
 from service.config.schema import Config
 from service.observe import background
 from service.observe.background import ENDS_MOST
-from service.wiring import process as module
-from service.wiring.process import UNFIT
+from service.worker.wiring import process as module
+from service.worker.wiring.process import UNFIT
 
 SOON = 10.0
 Written = Callable[[], list[dict[str, Any]]]

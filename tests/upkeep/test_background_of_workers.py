@@ -12,8 +12,8 @@ import pytest
 
 from service.config.schema import Config
 from service.observe import background
-from service.wiring import worker as module
-from service.wiring.worker import assemble
+from service.worker.wiring import worker as module
+from service.worker.wiring.worker import assemble
 from tracking.request import Slug
 
 TASKS = {

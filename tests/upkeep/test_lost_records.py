@@ -8,11 +8,11 @@ import greenstalk
 import pytest
 
 from devstack.servers import Server
-from service.results.connection import Store
-from service.results.database import Names
-from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
-from service.upkeep import lost_records
-from service.upkeep.lost_records import LostRecords
+from service.worker.results.connection import Store
+from service.worker.results.database import Names
+from service.worker.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
+from service.worker.upkeep import lost_records
+from service.worker.upkeep.lost_records import LostRecords
 from tracking.request import Slug
 
 EMPTY, LONG = b"", b"x" * 5000

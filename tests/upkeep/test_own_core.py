@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from service.upkeep import own_core
-from service.upkeep.own_core import OwnCore, Spent, should_stay
+from service.worker.upkeep import own_core
+from service.worker.upkeep.own_core import OwnCore, Spent, should_stay
 
 SOON = 10.0
 ALLOWED = os.sched_getaffinity(0)

@@ -8,12 +8,12 @@ import greenstalk
 import pytest
 
 from devstack.servers import Server
-from service.results import retention
-from service.results.connection import Store
-from service.results.database import Document, Names, indexes_for, make_indexes
-from service.results.retention import Kind, count_old, kinds, purge_some
-from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
-from service.upkeep.purge import Purge, old_jobs
+from service.worker.results import retention
+from service.worker.results.connection import Store
+from service.worker.results.database import Document, Names, indexes_for, make_indexes
+from service.worker.results.retention import Kind, count_old, kinds, purge_some
+from service.worker.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE
+from service.worker.upkeep.purge import Purge, old_jobs
 
 NOW = dt.datetime.now(dt.UTC)
 NAMES = Names("", operations_keep_days=90, dead_keep_days=30, results_keep_days=60, excerpt_days=30)

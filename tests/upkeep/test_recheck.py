@@ -14,13 +14,13 @@ from pymongo import monitoring
 
 from devstack.servers import Server
 from service.observe.events import Event
-from service.results import database as database_module
-from service.results.connection import Store
-from service.results.database import Document, Names
-from service.tubes.envelope import REQUESTS_TUBE
-from service.tubes.put_servers import Putter
-from service.upkeep import recheck
-from service.upkeep.recheck import PUT_OFF, Recheck
+from service.worker.results import database as database_module
+from service.worker.results.connection import Store
+from service.worker.results.database import Document, Names
+from service.worker.tubes.envelope import REQUESTS_TUBE
+from service.worker.tubes.put_servers import Putter
+from service.worker.upkeep import recheck
+from service.worker.upkeep.recheck import PUT_OFF, Recheck
 from tracking.errors import LimitsBroken, TubesDown
 from tracking.request import Slug
 

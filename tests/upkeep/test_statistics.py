@@ -10,11 +10,11 @@ from redis.asyncio import Redis
 
 from limits import keys
 from limits.admin.statistics import DAY, Tallies
-from service.results.connection import Store
-from service.results.database import Names
-from service.results.statistics import read_days, save_days
-from service.upkeep import tallies as upkeep
-from service.upkeep.tallies import Tallying
+from service.worker.results.connection import Store
+from service.worker.results.database import Names
+from service.worker.results.statistics import read_days, save_days
+from service.worker.upkeep import tallies as upkeep
+from service.worker.upkeep.tallies import Tallying
 from tracking.errors import LimitsDown, ResultsDown
 from tracking.tally import Day, tally_of
 

@@ -11,8 +11,8 @@ from unittest.mock import AsyncMock, MagicMock
 import pytest
 
 from service.config.schema import Config
-from service.wiring import worker as module
-from service.wiring.worker import Worker, assemble
+from service.worker.wiring import worker as module
+from service.worker.wiring.worker import Worker, assemble
 from tracking.request import Slug
 
 GRACE = 0.5

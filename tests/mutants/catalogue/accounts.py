@@ -79,7 +79,7 @@ MUTANTS = (
     Mutant(
         name="all accounts share one document of a parcel",
         breaks="F18",
-        where="service/results/document.py",
+        where="service/worker/results/document.py",
         old='return parcel if account == MAIN else f"{parcel}@{account}"',
         new="return parcel",
         tests=(
@@ -90,7 +90,7 @@ MUTANTS = (
     Mutant(
         name="an account's parcel is checked again for main",
         breaks="F18",
-        where="service/upkeep/recheck.py",
+        where="service/worker/upkeep/recheck.py",
         old='parse_account(document.get("account", MAIN))',
         new="MAIN",
         tests=(

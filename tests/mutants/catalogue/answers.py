@@ -30,7 +30,7 @@ MUTANTS = (
     Mutant(
         name="an answer that Redis has forgotten is looked up for nobody who relies on the default",
         breaks="I8",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old="self._limits.max_age if request.max_age is None",
         new="0.0 if request.max_age is None",
         tests=(ORDER + "test_an_answer_that_redis_does_not_remember_is_looked_up_in_mongodb",),

@@ -32,7 +32,7 @@ MUTANTS = (
     Mutant(
         name="a batch is reported before it is stored",
         breaks="I1",
-        where="service/upkeep/archiver.py",
+        where="service/worker/upkeep/archiver.py",
         old="        archive = partial(",
         new="        self._reported = [Archived(each, DAY_MS) for each in given]\n"
         "        archive = partial(",
@@ -41,7 +41,7 @@ MUTANTS = (
     Mutant(
         name="nobody archives",
         breaks="I8",
-        where="service/supervisor/parent.py",
+        where="service/worker/supervisor/parent.py",
         old="        if math.isinf(self._archiver.start_at) and self._any_works():\n",
         new="        if self._stop_by is not None:\n",
         tests=("cli/test_parent.py::test_a_killed_archiver_is_started_again",),
@@ -49,7 +49,7 @@ MUTANTS = (
     Mutant(
         name="a job goes before what waits is mirrored",
         breaks="I1",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old="        if mirror := self._mirror:\n",
         new="        if mirror := self._mirror:\n            job.delete()\n",
         tests=(STEPS + "test_what_waits_is_mirrored_before_its_job_goes_however_often_that_takes",),
@@ -57,7 +57,7 @@ MUTANTS = (
     Mutant(
         name="what waits again after its call is not mirrored",
         breaks="I1",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old="                if await self._runner.run([call]):\n"
         "                    await self._copy(request, job, call.granted_us)\n",
         new="                await self._runner.run([call])\n",
@@ -66,7 +66,7 @@ MUTANTS = (
     Mutant(
         name="an open operation is there for one that ended",
         breaks="I8",
-        where="service/results/operations.py",
+        where="service/worker/results/operations.py",
         old='    wanted["state"] = {"$ne": State.WAITING.value}\n',
         new="",
         tests=(MIRROR + "test_nobody_takes_an_open_one_for_one_that_ended",),
@@ -74,7 +74,7 @@ MUTANTS = (
     Mutant(
         name="the end of a request closes what came while its call ran",
         breaks="I1",
-        where="service/results/operations.py",
+        where="service/worker/results/operations.py",
         old='"admitted_at": {"$gte": first["admitted_at"], "$lte": last},',
         new='"admitted_at": {"$gte": first["admitted_at"]},',
         tests=(MIRROR + "test_requests_without_an_id_go_with_the_operation_that_they_joined",),
@@ -82,7 +82,7 @@ MUTANTS = (
     Mutant(
         name="what waits in Redis is put once more",
         breaks="I8",
-        where="service/client/mirrored.py",
+        where="service/operator/mirrored.py",
         old='left = [each for each in documents if each["_id"] not in known]',
         new="left = list(documents)",
         tests=(RECOVER + "test_what_redis_knows_is_left_as_it_is",),

@@ -216,7 +216,7 @@ MUTANTS = (
     Mutant(
         name="an outage is charged to the numbers that were asked for",
         breaks="I9",
-        where="service/flow/tracking_work.py",
+        where="service/worker/flow/tracking_work.py",
         old="spares=TRACKING.spares and not isinstance(",
         new="spares=False and not isinstance(",
         tests=(
@@ -226,7 +226,7 @@ MUTANTS = (
     Mutant(
         name="being asked to slow down is charged as an attempt",
         breaks="I9",
-        where="service/flow/tracking_work.py",
+        where="service/worker/flow/tracking_work.py",
         old="charged=not firm,",
         new="charged=True,",
         tests=(FAILED + "test_what_no_number_can_be_blamed_for_is_charged_to_none",),
@@ -242,7 +242,7 @@ MUTANTS = (
     Mutant(
         name="a last attempt is neither repeated nor recorded as dead",
         breaks="I1 I9",
-        where="service/flow/call.py",
+        where="service/worker/flow/call.py",
         old="            if not result.used_up:\n",
         new="            if result:\n",
         tests=(FAILED + "test_the_last_attempt_is_followed_by_death_and_stops_the_line_too",),
@@ -250,7 +250,7 @@ MUTANTS = (
     Mutant(
         name="a number that fails alone is asked without end",
         breaks="I9",
-        where="service/flow/tracking_work.py",
+        where="service/worker/flow/tracking_work.py",
         old="failing >= rules.give_up_days * DAY_SECONDS",
         new="failing < 0",
         tests=(FAILED + "test_what_has_failed_for_7_days_is_dead_whosever_fault_it_is",),
@@ -339,7 +339,7 @@ MUTANTS = (
     Mutant(
         name="a restart with the same credentials ends their pause",
         breaks="I3",
-        where="service/wiring/lines.py",
+        where="service/worker/wiring/lines.py",
         old="        if not lines.is_marked(line, mark):\n",
         new="        if mark:\n",
         tests=("limits/test_changed_credentials.py::test_the_same_credentials_end_no_pause",),

@@ -12,7 +12,7 @@ MUTANTS = (
     Mutant(
         name="a drain job goes before anybody who waits was asked for",
         breaks="I7 F2",
-        where="service/flow/drain.py",
+        where="service/worker/flow/drain.py",
         old="        # A full process keeps the job: ",
         new="        await job.delete()\n        # A full process keeps the job: ",
         tests=(DUTY + "test_a_drain_job_goes_once_somebody_was_asked_who_waits",),
@@ -20,7 +20,7 @@ MUTANTS = (
     Mutant(
         name="a drain job goes although its slug is still drained by its holder",
         breaks="I7 F8",
-        where="service/flow/drain.py",
+        where="service/worker/flow/drain.py",
         old="        if result.ask_again is not None and jobs:",
         new="        if result.ask_again is None and jobs:",
         tests=(DUTY + "test_a_drain_job_is_kept_while_its_slug_is_drained",),
@@ -28,7 +28,7 @@ MUTANTS = (
     Mutant(
         name="nobody looks again when the next one is due",
         breaks="I7 F7",
-        where="service/flow/call.py",
+        where="service/worker/flow/call.py",
         old="            self.schedule(line, result.ask_again)\n",
         new="            pass\n",
         tests=(DUTY + "test_a_drain_job_is_kept_while_its_slug_is_drained",),
@@ -36,7 +36,7 @@ MUTANTS = (
     Mutant(
         name="of the calls that were taken only one is asked for",
         breaks="I1",
-        where="service/flow/call.py",
+        where="service/worker/flow/call.py",
         old="        for calls in result.groups:\n",
         new="        for calls in result.groups[:1]:\n",
         tests=(DUTY + "test_calls_that_were_taken_are_all_asked_for",),
@@ -44,7 +44,7 @@ MUTANTS = (
     Mutant(
         name="an api in which a background task keeps ending goes on as if nothing were",
         breaks="I7",
-        where="service/api/serve.py",
+        where="service/http/serve.py",
         old="_either(stopped, background.unfit)",
         new="_either(stopped)",
         tests=("door/test_application.py::test_what_keeps_ending_ends_the_process_in_good_order",),
@@ -52,7 +52,7 @@ MUTANTS = (
     Mutant(
         name="a defect over one batch of writes keeps the next waiting",
         breaks="I7",
-        where="service/results/connection.py",
+        where="service/worker/results/connection.py",
         old="        except Exception as error:  # noqa: BLE001 - a defect",
         new="        except ZeroDivisionError as error:  # noqa: BLE001 - a defect",
         tests=(
@@ -62,7 +62,7 @@ MUTANTS = (
     Mutant(
         name="a job over which we stumble is kept",
         breaks="I7",
-        where="service/flow/receive.py",
+        where="service/worker/flow/receive.py",
         old="    await job.release()\n",
         new="",
         tests=("flow/test_defects_over_a_job.py::test_it_goes_back",),
@@ -70,7 +70,7 @@ MUTANTS = (
     Mutant(
         name="a job over which we stumble is never given up",
         breaks="I9",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old="            if not await self._defects.add(job.key):\n",
         new="            if await self._defects.add(job.key) or True:\n",
         tests=(
@@ -88,7 +88,7 @@ MUTANTS = (
     Mutant(
         name="the sweep forgets the requests that are dying",
         breaks="I1 I9",
-        where="service/upkeep/sweeper.py",
+        where="service/worker/upkeep/sweeper.py",
         old="                await self._runner.give_up(call)\n",
         new="                pass\n",
         tests=(DUTY + "test_the_sweep_records_the_dying_and_asks_for_a_drainer",),
@@ -96,7 +96,7 @@ MUTANTS = (
     Mutant(
         name="a process that stands still is left alone",
         breaks="I2 I4",
-        where="service/supervisor/parent.py",
+        where="service/worker/supervisor/parent.py",
         old="            elif (silent := now - child.last_beat) >= self._patience(child):",
         new="            elif (silent := now - child.last_beat) >= 1e9:",
         tests=(PARENT + "test_a_stopped_child_is_killed_after_the_silence_and_replaced",),
@@ -104,7 +104,7 @@ MUTANTS = (
     Mutant(
         name="one process that is refused stops those that work",
         breaks="I7",
-        where="service/supervisor/parent.py",
+        where="service/worker/supervisor/parent.py",
         old="return not self._any_works() and all(slot.refused for slot in self._workers)\n",
         new="return any(slot.refused for slot in self._workers)\n",
         tests=(
@@ -114,7 +114,7 @@ MUTANTS = (
     Mutant(
         name="a beanstalkd without a binlog is good enough",
         breaks="I1",
-        where="service/preflight/judgement.py",
+        where="service/worker/preflight/judgement.py",
         old="    if not facts.binlog:\n",
         new="    if facts.binlog is None:\n",
         tests=(PREFLIGHT + "test_a_beanstalkd_that_forgets_is_refused",),
@@ -122,7 +122,7 @@ MUTANTS = (
     Mutant(
         name="a Redis that may forget what it acknowledged is good enough",
         breaks="I1",
-        where="service/preflight/judgement.py",
+        where="service/worker/preflight/judgement.py",
         old='    return Finding("Redis", Grade.LOSES, f"has {name} {found}", fix)',
         new='    return Finding("Redis", Grade.UNSURE, f"has {name} {found}", fix)',
         tests=(PREFLIGHT + "test_a_redis_that_forgets_or_cannot_work_is_refused",),
@@ -138,7 +138,7 @@ MUTANTS = (
     Mutant(
         name="one replica of many confirms what a failover may lose",
         breaks="I1",
-        where="service/preflight/judgement.py",
+        where="service/worker/preflight/judgement.py",
         old="    most_of_all = max(1, (facts.replicas + 1) // 2)\n",
         new="    most_of_all = 1\n",
         tests=(PREFLIGHT + "test_so_many_replicas_must_confirm_that_most_servers_have_it",),
@@ -146,7 +146,7 @@ MUTANTS = (
     Mutant(
         name="a replica that Sentinels prefer is good enough",
         breaks="I1",
-        where="service/preflight/judgement.py",
+        where="service/worker/preflight/judgement.py",
         old="    if facts.priorities and len(found) > 1:\n",
         new="    if False:\n",
         tests=(PREFLIGHT + "test_servers_of_different_priority_are_refused",),

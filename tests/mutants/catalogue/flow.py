@@ -14,7 +14,7 @@ MUTANTS = (
     Mutant(
         name="a job is deleted before its courier is asked",
         breaks="I1 F1",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old="            case Granted(call):\n",
         new="            case Granted(call):\n                await job.delete()\n",
         tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
@@ -23,7 +23,7 @@ MUTANTS = (
     Mutant(
         name="a worker deletes a job before its call has ended",
         breaks="I1 F1",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old="        match admission:\n",
         new="        await job.delete()\n        match admission:\n",
         tests=(FLAWS + "test_a_job_is_let_go_only_after_its_result_is_stored",),
@@ -31,7 +31,7 @@ MUTANTS = (
     Mutant(
         name="a call ends before its answer is stored",
         breaks="I1 I8",
-        where="service/flow/call.py",
+        where="service/worker/flow/call.py",
         old="                await self._durably(call, lambda: work.store(",
         new="                await self._finish(call, Verdict(State.SUCCESS, outcome.output))\n"
         "                await self._durably(call, lambda: work.store(",
@@ -41,7 +41,7 @@ MUTANTS = (
     Mutant(
         name="an answer that could not be stored counts as given",
         breaks="I1",
-        where="service/flow/call.py",
+        where="service/worker/flow/call.py",
         old="            except UnreadableAnswer as error:\n",
         new="            except ResultsDown:\n"
         "                pass\n"
@@ -51,7 +51,7 @@ MUTANTS = (
     Mutant(
         name="calls are asked for while no answer could be stored",
         breaks="I1",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old="        await self._results.available()\n",
         new="",
         tests=(ORDER + "test_no_call_is_asked_for_while_no_answer_could_be_stored",),
@@ -59,7 +59,7 @@ MUTANTS = (
     Mutant(
         name="a parked request's job goes before its drain job is put",
         breaks="I7 F2",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old="            case Parked(why, put_drain):\n",
         new="            case Parked(why, put_drain):\n                await job.delete()\n",
         tests=(ORDER + "test_a_drain_job_is_put_before_the_parked_requests_job_goes",),
@@ -67,7 +67,7 @@ MUTANTS = (
     Mutant(
         name="an admission that is repeated is another one",
         breaks="I4 I9",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old="self._limits.admit(call_id, ",
         new="self._limits.admit(next(self._limits.ids), ",
         tests=(ORDER + "test_an_admission_that_is_repeated_keeps_its_name",),
@@ -75,7 +75,7 @@ MUTANTS = (
     Mutant(
         name="a take that is repeated takes others",
         breaks="I4 I9",
-        where="service/flow/drain.py",
+        where="service/worker/flow/drain.py",
         old="self._limits.take(base, ",
         new="self._limits.take(next(self._limits.ids), ",
         tests=(DUTY + "test_a_drain_job_goes_once_somebody_was_asked_who_waits",),
@@ -83,7 +83,7 @@ MUTANTS = (
     Mutant(
         name="malformed jobs are buried before they are recorded",
         breaks="I1 I9",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old="        letter = letter_of_malformed(job, error)\n",
         new="        letter = letter_of_malformed(job, error)\n        await job.bury()\n",
         tests=(ORDER + "test_a_malformed_job_is_recorded_and_then_buried",),
@@ -92,7 +92,7 @@ MUTANTS = (
     Mutant(
         name="a request that finds the list full is dropped",
         breaks="I1",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old="        await keep_trying(lambda: self._dead.record([letter]))\n        names",
         new="        names",
         tests=(ORDER + "test_a_request_that_finds_the_list_full_is_recorded_first",),
@@ -100,7 +100,7 @@ MUTANTS = (
     Mutant(
         name="a dead request ends without a record",
         breaks="I1 I9",
-        where="service/flow/call.py",
+        where="service/worker/flow/call.py",
         old="        await keep_trying(lambda: self._dead.record([letter]))\n",
         new="",
         tests=(ORDER + "test_a_dead_request_is_recorded_before_it_ends",),
@@ -108,7 +108,7 @@ MUTANTS = (
     Mutant(
         name="a worker that stops forgets the calls that it cuts off",
         breaks="I7",
-        where="service/flow/call.py",
+        where="service/worker/flow/call.py",
         old="                await self.apply(call.line, await self._hand_back(call))\n",
         new="                raise\n",
         tests=(ORDER + "test_a_call_that_is_cut_off_is_handed_back_before_its_job_goes",),
@@ -116,7 +116,7 @@ MUTANTS = (
     Mutant(
         name="a step is given up when its server does not answer at once",
         breaks="I1",
-        where="service/flow/tasks.py",
+        where="service/worker/flow/tasks.py",
         old="            if time.monotonic() + wait > until:\n                raise\n",
         new="            raise\n",
         tests=(ORDER + "test_every_step_is_repeated_until_its_server_is_back",),
@@ -124,7 +124,7 @@ MUTANTS = (
     Mutant(
         name="a courier's module that breaks ends the call without a word",
         breaks="I1",
-        where="service/flow/call.py",
+        where="service/worker/flow/call.py",
         old="        except Exception as error:  # noqa: BLE001 - never Pending",
         new="        except ZeroDivisionError as error:  # never Pending",
         tests=(FAILED + "test_a_module_that_breaks_is_an_answer_that_cannot_be_read",),
@@ -132,7 +132,7 @@ MUTANTS = (
     Mutant(
         name="repetitions follow each other without a longer wait",
         breaks="I9",
-        where="service/flow/tracking_work.py",
+        where="service/worker/flow/tracking_work.py",
         old="2.0 ** min(attempts - 1, 64)",
         new="2.0 ** min(attempts - 1, 0)",
         tests=(FAILED + "test_waits_double_up_to_their_cap",),
@@ -140,7 +140,7 @@ MUTANTS = (
     Mutant(
         name="requests that failed together come back together",
         breaks="I9",
-        where="service/flow/tracking_work.py",
+        where="service/worker/flow/tracking_work.py",
         old="    return longest * draw()",
         new="    return longest",
         tests=(FAILED + "test_requests_that_failed_together_do_not_come_back_together",),
@@ -148,7 +148,7 @@ MUTANTS = (
     Mutant(
         name="an answer that MongoDB never takes is asked for for ever",
         breaks="I9",
-        where="service/flow/tracking_work.py",
+        where="service/worker/flow/tracking_work.py",
         old="charged=True, attempts=attempts",
         new="charged=True",
         tests=(AWAY + "test_an_answer_that_a_mongodb_which_is_there_does_not_take_has_an_end",),
@@ -156,7 +156,7 @@ MUTANTS = (
     Mutant(
         name="who stops with an outcome in hand that cannot be stored lets go of it",
         breaks="I4",
-        where="service/flow/call.py",
+        where="service/worker/flow/call.py",
         old="                result = await self._end(",
         new="                ended += 1\n                result = await self._end(",
         tests=(AWAY + "test_who_stops_with_an_outcome_that_is_not_stored_hands_the_request_back",),
@@ -164,7 +164,7 @@ MUTANTS = (
     Mutant(
         name="an answer that MongoDB refuses is asked for as long as nobody else is answered",
         breaks="I9",
-        where="service/flow/tracking_work.py",
+        where="service/worker/flow/tracking_work.py",
         old="spares=TRACKING.spares and not isinstance(error, UnstorableAnswer)",
         new="spares=TRACKING.spares",
         tests=(FAILED + "test_what_is_done_about_an_error_follows_the_table",),
@@ -172,7 +172,7 @@ MUTANTS = (
     Mutant(
         name="a request whose answer a majority confirms too late is charged",
         breaks="I9",
-        where="service/flow/call.py",
+        where="service/worker/flow/call.py",
         old="            if isinstance(down, _Overdue) or not",
         new="            if not",
         tests=(AWAY + "test_an_answer_that_waits_for_a_majority_for_too_long_is_not_charged",),

@@ -52,7 +52,7 @@ MUTANTS = (
     Mutant(
         name="an earlier call stores what was forgotten",
         breaks="I8",
-        where="service/results/trackings.py",
+        where="service/worker/results/trackings.py",
         old="self._marks.left_of(writes)",
         new="writes",
         tests=(MONGODB + "test_what_was_asked_before_is_not_stored",),
@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(
         name="an earlier call is recorded as dead after the forget",
         breaks="I8",
-        where="service/results/forgetting.py",
+        where="service/worker/results/forgetting.py",
         old='        home.delete_many({"_id": {"$in": gone}})\n',
         new="        pass\n",
         tests=(MONGODB + "test_a_dead_request_of_before_leaves_no_record_and_a_later_one_does",),
@@ -68,7 +68,7 @@ MUTANTS = (
     Mutant(
         name="active parcels end with keep_days",
         breaks="I1",
-        where="service/results/database.py",
+        where="service/worker/results/database.py",
         old='Index(("updated_at",), {"active": False}, names',
         new='Index(("updated_at",), None, names',
         tests=(KEEP_DAYS + "test_parcels_that_ended_go_after_the_days_and_active_ones_stay",),

@@ -250,7 +250,7 @@ MUTANTS = (
     Mutant(
         name="a group is handed back from its first to its last",
         breaks="I11",
-        where="service/flow/call.py",
+        where="service/worker/flow/call.py",
         old="            for call in reversed(left):",
         new="            for call in left:",
         tests=(FLOW + "test_all_of_a_group_are_handed_back_when_the_worker_stops",),
@@ -258,7 +258,7 @@ MUTANTS = (
     Mutant(
         name="a group that was not sent goes back from its first to its last",
         breaks="I11",
-        where="service/flow/call.py",
+        where="service/worker/flow/call.py",
         old="kept if calls[0].permit.started else kept[::-1]",
         new="kept",
         tests=(FLOW + "test_a_group_that_was_not_sent_goes_back_in_its_order",),

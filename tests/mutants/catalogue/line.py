@@ -236,7 +236,7 @@ MUTANTS = (
     Mutant(
         name="a record that is put twice makes two operations",
         breaks="I8",
-        where="service/client/resend.py",
+        where="service/operator/resend.py",
         old="renewed_body(body, operation, mark)",
         new="renewed_body(body, operation)",
         tests=("cli/test_resend.py::test_a_record_that_is_put_twice_makes_one_operation",),

@@ -75,7 +75,7 @@ MUTANTS = (
     Mutant(
         name="whatever our own servers say is tried for ever",
         breaks="I7 I9",
-        where="service/flow/tasks.py",
+        where="service/worker/flow/tasks.py",
         old="        except AWAY:\n",
         new="        except Exception:\n",
         tests=(LINES_BROKEN + "test_only_what_passes_by_itself_is_tried_for_ever",),
@@ -83,7 +83,7 @@ MUTANTS = (
     Mutant(
         name="the jobs of a broken line hold the places of all",
         breaks="I7",
-        where="service/flow/receive.py",
+        where="service/worker/flow/receive.py",
         old="            job.admitted()\n            self._tasks.rest",
         new="            self._tasks.rest",
         tests=(
@@ -118,7 +118,7 @@ MUTANTS = (
     Mutant(
         name="re-checks of a broken line take the room of what people put",
         breaks="I9",
-        where="service/flow/receive.py",
+        where="service/worker/flow/receive.py",
         old="        if self._tasks.resting >= AT_REST_MOST // 2 and",
         new="        if self._tasks.resting >= AT_REST_MOST and",
         tests=(
@@ -129,7 +129,7 @@ MUTANTS = (
     Mutant(
         name="one line's broken key stops the re-checks of all",
         breaks="I7",
-        where="service/upkeep/recheck.py",
+        where="service/worker/upkeep/recheck.py",
         old="        except LimitsBroken as error:\n",
         new="        except ZeroDivisionError as error:\n",
         tests=(

@@ -17,7 +17,7 @@ MUTANTS = (
     Mutant(
         name="a process has one call more in flight than it may",
         breaks="I2",
-        where="service/flow/tasks.py",
+        where="service/worker/flow/tasks.py",
         old="min(most - held, self._free)) > 0",
         new="min(most - held, self._free + 1)) > 0",
         tests=(ROOM + "test_no_more_places_are_given_than_there_are",),
@@ -26,7 +26,7 @@ MUTANTS = (
     Mutant(
         name="a request is granted a call although the process is full",
         breaks="I2",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old="full = self._slots.reserve(1) <= 0",
         new="full = False",
         tests=(ORDER + "test_a_full_process_admits_without_asking_for_a_call",),
@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant(
         name="the place of a call that fails is lost",
         breaks="I7",
-        where="service/flow/tasks.py",
+        where="service/worker/flow/tasks.py",
         old="            task.add_done_callback(self._left)\n",
         new="",
         tests=(ROOM + "test_the_places_of_a_task_come_back_however_it_ends",),
@@ -50,7 +50,7 @@ MUTANTS = (
     Mutant(
         name="a newcomer finds a place before those that wait for one",
         breaks="I7",
-        where="service/flow/tasks.py",
+        where="service/worker/flow/tasks.py",
         old="        if not self.waiting and (more",
         new="        if (more",
         tests=(ROOM + "test_while_a_slug_stands_in_line_nobody_else_gets_a_place",),
@@ -58,7 +58,7 @@ MUTANTS = (
     Mutant(
         name="the intake does not hear that there is room again",
         breaks="I7",
-        where="service/flow/tasks.py",
+        where="service/worker/flow/tasks.py",
         old="            if self.waiting:\n                self.waiting.wake()\n",
         new="",
         tests=(ROOM + "test_each_free_place_wakes_who_calls_lines_in",),
@@ -66,7 +66,7 @@ MUTANTS = (
     Mutant(
         name="a line is asked for again although its take is under way",
         breaks="I7",
-        where="service/flow/drain.py",
+        where="service/worker/flow/drain.py",
         old="        if line in self._asked:\n            self._asked[line]",
         new="        if line in self._jobs:\n            self._asked[line]",
         tests=(DRAINER + "test_a_slug_is_asked_for_once_at_a_time",),
@@ -74,7 +74,7 @@ MUTANTS = (
     Mutant(
         name="a line is called in although its take is under way",
         breaks="I7",
-        where="service/flow/drain.py",
+        where="service/worker/flow/drain.py",
         old="            if line in self._asked:\n                self.schedule",
         new="            if line in self._jobs:\n                self.schedule",
         tests=(
@@ -84,7 +84,7 @@ MUTANTS = (
     Mutant(
         name="a slug that stood in line for a minute is handed over instead of called",
         breaks="I7",
-        where="service/flow/drain.py",
+        where="service/worker/flow/drain.py",
         old="        if has_slot or now - ",
         new="        if now - ",
         tests=(DRAINER + "test_a_slug_that_was_called_in_is_asked_for_before_it_is_shared",),
@@ -112,7 +112,7 @@ MUTANTS = (
     Mutant(
         name="a call follows another one while no answer could be stored",
         breaks="I1",
-        where="service/flow/tasks.py",
+        where="service/worker/flow/tasks.py",
         old="        if not self._results.is_available:\n            return NO_ROOM",
         new="        if self._results is None:\n            return NO_ROOM",
         tests=(AWAY + "test_no_call_follows_one_that_ends",),
@@ -121,7 +121,7 @@ MUTANTS = (
     Mutant(
         name="a line that waits for a place is called in while no answer could be stored",
         breaks="I1",
-        where="service/flow/tasks.py",
+        where="service/worker/flow/tasks.py",
         old="self._free > 0 and self._results.is_available\n",
         new="self._free > 0\n",
         tests=(AWAY + "test_nobody_is_given_a_place",),
@@ -129,7 +129,7 @@ MUTANTS = (
     Mutant(
         name="while MongoDB is away the sweeper waits for the record of one request",
         breaks="I7",
-        where="service/flow/call.py",
+        where="service/worker/flow/call.py",
         old="        if not self._results.is_available:\n            return\n",
         new="",
         tests=(
@@ -139,7 +139,7 @@ MUTANTS = (
     Mutant(
         name="an absence of MongoDB is charged as an attempt",
         breaks="I9",
-        where="service/flow/call.py",
+        where="service/worker/flow/call.py",
         old="_Overdue) or not self._results.is_available:\n",
         new="_Overdue) or self._results.is_available is None:\n",
         tests=(AWAY + "test_a_call_whose_outcome_cannot_be_stored_goes_back_uncharged",),
@@ -147,7 +147,7 @@ MUTANTS = (
     Mutant(
         name="a pause that a courier wants waits until MongoDB is back",
         breaks="I3",
-        where="service/flow/call.py",
+        where="service/worker/flow/call.py",
         old="            if final:\n                raise\n",
         new="            raise\n",
         tests=(AWAY + "test_a_courier_that_wants_a_pause_has_it_before_the_lease_ends",),
@@ -155,7 +155,7 @@ MUTANTS = (
     Mutant(
         name="a process that writes nothing calls while MongoDB is away",
         breaks="I1",
-        where="service/results/connection.py",
+        where="service/worker/results/connection.py",
         old="            if not topology.has_writable_server():\n",
         new="            if topology is None:\n",
         tests=(STORE + "test_a_process_that_writes_nothing_sees_that_mongodb_is_away_and_back",),
@@ -163,7 +163,7 @@ MUTANTS = (
     Mutant(
         name="the intake does not hear that MongoDB is back",
         breaks="I7",
-        where="service/results/connection.py",
+        where="service/worker/results/connection.py",
         old="            self.returned()\n",
         new="",
         tests=(STORE + "test_a_killed_mongodb_is_down_at_once_and_back_by_itself",),
@@ -212,7 +212,7 @@ MUTANTS = (
     Mutant(
         name="requests that a full Redis refuses hold all places for calls",
         breaks="I7",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old="            self._slots.give_back()\n",
         new="            pass\n",
         tests=(REFUSED + "test_a_refused_request_keeps_its_job_and_no_place_for_a_call",),
@@ -220,7 +220,7 @@ MUTANTS = (
     Mutant(
         name="all requests that a full Redis refused ask it time and again",
         breaks="I7",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old="        async with self._turns:\n",
         new="        async with asyncio.Lock():\n",
         tests=(
@@ -230,7 +230,7 @@ MUTANTS = (
     Mutant(
         name="the tube waits for a call that runs",
         breaks="I7",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old="                job.admitted()\n",
         new="",
         tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
@@ -238,7 +238,7 @@ MUTANTS = (
     Mutant(
         name="a job that made room makes room again when it is deleted",
         breaks="I2",
-        where="service/tubes/intake.py",
+        where="service/worker/tubes/intake.py",
         old="sum(not job.roomless for job in jobs)",
         new="len(jobs)",
         tests=(RESERVING + "test_a_job_whose_call_runs_makes_room_for_another_and_stays_reserved",),

@@ -162,7 +162,7 @@ MUTANTS = (
     Mutant(
         name="a line goes by rules of before",
         breaks="I2 I3",
-        where="service/results/rulebook.py",
+        where="service/worker/results/rulebook.py",
         old="        if known is None or known[0] is not plain:\n",
         new="        if known is None:\n",
         tests=(KNOWN + "test_rules_are_those_of_the_line_now_and_the_same_object_while_they_stay",),
@@ -170,7 +170,7 @@ MUTANTS = (
     Mutant(
         name="a drain job of a line that is no courier's goes to nobody",
         breaks="I7",
-        where="service/tubes/envelope.py",
+        where="service/worker/tubes/envelope.py",
         old="    if line is not None and knows(Line(name)):\n",
         new="    if False:\n",
         tests=(KNOWN + "test_a_drain_job_of_a_line_is_read_where_the_line_is_known",),
@@ -178,7 +178,7 @@ MUTANTS = (
     Mutant(
         name="a line that comes while a worker runs is known to nobody",
         breaks="I7",
-        where="service/wiring/lines.py",
+        where="service/worker/wiring/lines.py",
         old="return [line for _, lines in self._kinds for line in lines.known()]",
         new="return self._couriers.known()",
         tests=(
@@ -189,7 +189,7 @@ MUTANTS = (
     Mutant(
         name="what is no operation stays in the mirror for ever",
         breaks="I1",
-        where="service/wiring/lines.py",
+        where="service/worker/wiring/lines.py",
         old="        if self._lines.rules_of(line_of(request)).kind.operations:\n",
         new="        if request:\n",
         tests=(KNOWN + "test_what_is_no_operation_is_not_mirrored",),

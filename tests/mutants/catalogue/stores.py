@@ -14,7 +14,7 @@ MUTANTS = (
     Mutant(
         name="the answer that comes last is stored, however old it is",
         breaks="I8",
-        where="service/results/merge.py",
+        where="service/worker/results/merge.py",
         old='write.call.granted_us <= old["observed_us"]',
         new="write.call.granted_us < 0",
         tests=(MERGE + "test_an_older_observation_changes_nothing",),
@@ -23,7 +23,7 @@ MUTANTS = (
     Mutant(
         name="an empty answer erases what was known",
         breaks="I8",
-        where="service/results/merge.py",
+        where="service/worker/results/merge.py",
         old='    if content["tag"] == Tag.PENDING:\n        return {name: document[name]',
         new='    if content["tag"] == Tag.PENDING:\n        return {name: content[name]',
         tests=(MERGE + "test_an_empty_answer_erases_nothing",),
@@ -31,7 +31,7 @@ MUTANTS = (
     Mutant(
         name="a shorter answer forgets what is older than it",
         breaks="I8",
-        where="service/results/merge.py",
+        where="service/worker/results/merge.py",
         old='_older(kept, content) + content["checkpoints"]',
         new='content["checkpoints"]',
         tests=(MERGE + "test_a_shorter_answer_keeps_what_is_older_than_its_oldest",),
@@ -39,7 +39,7 @@ MUTANTS = (
     Mutant(
         name="every answer is a document of its own",
         breaks="I8 F19",
-        where="service/results/document.py",
+        where="service/worker/results/document.py",
         old='        "_id": document_id(id_of(request), account),\n',
         new='        "_id": f"{id_of(request)}:{at}",\n',
         tests=(SAVING + "test_a_newer_answer_replaces_an_older_one_and_never_the_reverse",),
@@ -47,7 +47,7 @@ MUTANTS = (
     Mutant(
         name="an answer about a known parcel is dropped when its insert fails",
         breaks="I1 I8",
-        where="service/results/trackings.py",
+        where="service/worker/results/trackings.py",
         old="            known = _part(error, parcels)\n        for each",
         new="            _part(error, parcels)\n        for each",
         tests=(SAVING + "test_a_newer_answer_replaces_an_older_one_and_never_the_reverse",),
@@ -55,7 +55,7 @@ MUTANTS = (
     Mutant(
         name="a write in between is overwritten",
         breaks="I8",
-        where="service/results/trackings.py",
+        where="service/worker/results/trackings.py",
         old='return {"_id": self.name, "revision": (self.stored or {})["revision"]}',
         new='return {"_id": self.name}',
         tests=(
@@ -65,7 +65,7 @@ MUTANTS = (
     Mutant(
         name="a parcel on its way has no next check",
         breaks="I7 F18",
-        where="service/results/document.py",
+        where="service/worker/results/document.py",
         old='next_check(parcel, at, recheck) if document["active"] else None',
         new="None",
         tests=(MERGE + "test_the_first_answer_becomes_the_document_of_the_contract",),
@@ -73,7 +73,7 @@ MUTANTS = (
     Mutant(
         name="a check is put off although its request was not put",
         breaks="I7 F18",
-        where="service/upkeep/recheck.py",
+        where="service/worker/upkeep/recheck.py",
         old="        await self._putter.put_rechecks(requests)\n",
         new="",
         tests=("upkeep/test_recheck.py::test_a_check_stays_due_until_its_request_is_put",),
@@ -81,7 +81,7 @@ MUTANTS = (
     Mutant(
         name="parcels of a courier that is gone are asked about before the others",
         breaks="I7",
-        where="service/upkeep/recheck.py",
+        where="service/worker/upkeep/recheck.py",
         old="if not isinstance(slug, str) or slug in self._slugs]",
         new="if slug]",
         tests=(
@@ -91,7 +91,7 @@ MUTANTS = (
     Mutant(
         name="a parcel that is never answered is asked about for ever",
         breaks="I9",
-        where="service/results/merge.py",
+        where="service/worker/results/merge.py",
         old="_is_over(_last_answer_at(document), asked_at, recheck)",
         new="False",
         tests=("results/test_merge_failures.py::test_thirty_days_without_an_answer_mean_expired",),
@@ -99,7 +99,7 @@ MUTANTS = (
     Mutant(
         name="a number that killed its workers is asked about again some hours later",
         breaks="I9",
-        where="service/results/merge.py",
+        where="service/worker/results/merge.py",
         old="    if isinstance(error, WorkersVanished):\n",
         new="    if not error.message:\n",
         tests=(
@@ -109,7 +109,7 @@ MUTANTS = (
     Mutant(
         name="a re-check that breaks its worker comes again every hour",
         breaks="I9",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old="        await self._end_checks(job)\n",
         new="",
         tests=(
@@ -119,7 +119,7 @@ MUTANTS = (
     Mutant(
         name="a re-check brings an old postal code back",
         breaks="F17",
-        where="service/results/merge.py",
+        where="service/worker/results/merge.py",
         old="    older = call.request.origin is Origin.AUTOMATIC or",
         new="    older =",
         tests=(FIELDS + "test_a_schedule_knows_what_was_stored_before_and_only_fills_gaps",),
@@ -127,7 +127,7 @@ MUTANTS = (
     Mutant(
         name="a request that is recorded as dead again stops the others",
         breaks="I9",
-        where="service/results/failure.py",
+        where="service/worker/results/failure.py",
         old="        return faults_in(error)\n",
         new="        raise\n",
         tests=("results/test_dead_letters.py::test_recording_twice_is_recording_once",),
@@ -135,7 +135,7 @@ MUTANTS = (
     Mutant(
         name="a ping shows that MongoDB is back",
         breaks="I1",
-        where="service/results/connection.py",
+        where="service/worker/results/connection.py",
         old="functools.partial(write_nothing, self.tracking))",
         new='functools.partial(self.client.admin.command, "ping"))',
         tests=(MAJORITY + "test_it_is_away_until_a_majority_confirms_though_it_answers",),
@@ -143,7 +143,7 @@ MUTANTS = (
     Mutant(
         name="what a try finds of its own unconfirmed write is taken for stored",
         breaks="I1",
-        where="service/results/trackings.py",
+        where="service/worker/results/trackings.py",
         old="            each.is_stored = not each.merge()\n",
         new="            each.is_stored = True\n",
         tests=(MAJORITY + "test_a_try_that_finds_its_own_unconfirmed_write_has_not_stored_it",),
@@ -151,7 +151,7 @@ MUTANTS = (
     Mutant(
         name="one answer that is refused stands for all of its batch",
         breaks="I1 I9",
-        where="service/results/failure.py",
+        where="service/worker/results/failure.py",
         old='    if error.details.get("writeConcernErrors") or refuses_writes(error):\n',
         new="    if error.details:\n",
         tests=(REFUSED + "test_one_answer_that_is_refused_leaves_the_others_to_be_stored",),
@@ -159,7 +159,7 @@ MUTANTS = (
     Mutant(
         name="a record that is refused is let go",
         breaks="I1",
-        where="service/results/refused.py",
+        where="service/worker/results/refused.py",
         old="        _inserted(refused, [_kept(",
         new="        list([_kept(",
         tests=(

@@ -14,7 +14,7 @@ MUTANTS = (
     Mutant(
         name="a held job is touched after its time to run is over",
         breaks="I8 F16",
-        where="service/tubes/held.py",
+        where="service/worker/tubes/held.py",
         old="PARTS = 3\n",
         new="PARTS = 0.5\n",
         tests=(
@@ -24,7 +24,7 @@ MUTANTS = (
     Mutant(
         name="a settled job is kept until its next touch was due",
         breaks="I1",
-        where="service/tubes/held.py",
+        where="service/worker/tubes/held.py",
         old="        if self._ended * 2 > len(self._read):\n            self.forget_ended()\n",
         new="",
         tests=("tubes/test_held_touches.py::test_settled_jobs_of_a_long_ttr_are_let_go_of",),
@@ -32,7 +32,7 @@ MUTANTS = (
     Mutant(
         name="a courier that only newer workers know is nobody's",
         breaks="I1",
-        where="service/flow/handle.py",
+        where="service/worker/flow/handle.py",
         old='if error.reason == "unknown_slug" and await',
         new='if error.reason == "unknown" and await',
         tests=(
@@ -50,7 +50,7 @@ MUTANTS = (
     Mutant(
         name="a job's handle outlives its connection",
         breaks="I8",
-        where="service/tubes/held.py",
+        where="service/worker/tubes/held.py",
         old="            for job in self.held.values():\n                job.lost = True\n",
         new="",
         tests=("tubes/test_beanstalkd_connection.py::test_a_jobs_handle_dies_with_its_connection",),
@@ -58,7 +58,7 @@ MUTANTS = (
     Mutant(
         name="a job may be settled twice",
         breaks="I8",
-        where="service/tubes/held.py",
+        where="service/worker/tubes/held.py",
         old="        if self._settling:\n            return\n",
         new="",
         tests=("tubes/test_held.py::test_only_the_first_settling_counts",),
@@ -66,7 +66,7 @@ MUTANTS = (
     Mutant(
         name="a buried job loses its priority",
         breaks="I11",
-        where="service/tubes/held.py",
+        where="service/worker/tubes/held.py",
         old="if self.priority is None:",
         new="if verb is Verb.RELEASE and self.priority is None:",
         tests=("tubes/test_held.py::test_a_buried_job_keeps_its_priority",),
@@ -74,7 +74,7 @@ MUTANTS = (
     Mutant(
         name="jobs of a restarted beanstalkd have the names of old ones",
         breaks="I1",
-        where="service/tubes/held.py",
+        where="service/worker/tubes/held.py",
         old='name = f"{self.client.instance}:{self.id}".encode()',
         new='name = f"{self.id}".encode()',
         tests=("tubes/test_held.py::test_a_jobs_key_changes_with_the_server_that_numbers_it",),
@@ -82,7 +82,7 @@ MUTANTS = (
     Mutant(
         name="of a key that stands twice the last one holds",
         breaks="I9",
-        where="service/tubes/payload.py",
+        where="service/worker/tubes/payload.py",
         old="object_pairs_hook=_without_twins, ",
         new="",
         tests=(HOSTILE,),
@@ -90,7 +90,7 @@ MUTANTS = (
     Mutant(
         name="NaN is a number",
         breaks="I9",
-        where="service/tubes/payload.py",
+        where="service/worker/tubes/payload.py",
         old=", parse_constant=_no_constant)",
         new=")",
         tests=(HOSTILE,),

@@ -12,7 +12,7 @@ from chaos.producer import Outcome
 from chaos.recovery import Recovery
 from chaos.verdict import ENDS, Breach
 from chaos.wishes import Kind
-from service.wiring.failpoints import FailPoint
+from service.worker.wiring.failpoints import FailPoint
 
 BEGIN, END = "<!-- chaos:begin -->", "<!-- chaos:end -->"
 

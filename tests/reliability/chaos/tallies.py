@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from chaos.arena import Arena
 from limits import keys
 from limits.admin.statistics import Tallies
-from service.results.statistics import save_days
+from service.worker.results.statistics import save_days
 from tracking.tally import Day, tally_of
 
 TOTALS = "totals"

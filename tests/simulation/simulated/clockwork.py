@@ -16,7 +16,7 @@ from limits.keys import EPOCH, of_line, write_rules
 from limits.limiter import Limiter, Policy
 from limits.rules import Rules
 from limits.script_file import ALONE, BATCH, load
-from service.flow.tracking_work import Die, Repeat, RetryRules, decide
+from service.worker.flow.tracking_work import Die, Repeat, RetryRules, decide
 from simulated.keyspace import Hash, Keyspace
 from simulated.scripting import Scripting
 from tracking.call import Call, Granted, Parked, TakeResult, Verdict

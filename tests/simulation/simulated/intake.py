@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from service.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_drain, encode_request
+from service.worker.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_drain, encode_request
 from simulated.exchange import Port, Surroundings
 from simulated.tubes import Connection, StoredJob, TubeServer
 from tracking.errors import TubesDown
@@ -30,7 +30,7 @@ class Tubes:
 
 
 class SimulatedIntake:
-    """Stands in for `service.tubes.intake.Intake`: the same promises, without threads."""
+    """Stands in for `service.worker.tubes.intake.Intake`: the same promises, without threads."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class SimulatedIntake:
 
 
 class SimulatedJob:
-    """Stands in for `service.tubes.held.ReservedJob`."""
+    """Stands in for `service.worker.tubes.held.ReservedJob`."""
 
     def __init__(
         self, tubes: Tubes, intake: SimulatedIntake, connection: Connection, stored: StoredJob
@@ -211,7 +211,7 @@ class SimulatedJob:
 
 
 class SimulatedPutter:
-    """Stands in for `service.tubes.put_servers.Putter`."""
+    """Stands in for `service.worker.tubes.put_servers.Putter`."""
 
     def __init__(self, tubes: Tubes) -> None:
         self._tubes = tubes

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from service.results.database import Document
-from service.results.document import Answer, Failure, id_of
-from service.results.merge import merge
-from service.results.queries import end_checks
+from service.worker.results.database import Document
+from service.worker.results.document import Answer, Failure, id_of
+from service.worker.results.merge import merge
+from service.worker.results.queries import end_checks
 from simulated.exchange import Port
 from simulated.plan import REFUSED_DOCUMENT
 from simulated.trace import Trace
@@ -61,7 +61,7 @@ class Collections:
 
 @dataclass(slots=True)
 class SimulatedStore:
-    """Stands in for `service.results.connection.Store` where re-checks use it."""
+    """Stands in for `service.worker.results.connection.Store` where re-checks use it."""
 
     port: Port
     collections: Collections
@@ -93,7 +93,7 @@ class SimulatedStore:
 
 
 class SimulatedResults:
-    """Stands in for `service.results.trackings.Trackings`."""
+    """Stands in for `service.worker.results.trackings.Trackings`."""
 
     def __init__(self, store: SimulatedStore, _: object) -> None:
         self._store = store
@@ -139,7 +139,7 @@ class SimulatedResults:
 
 
 class SimulatedDead:
-    """Stands in for `service.results.dead.Dead`."""
+    """Stands in for `service.worker.results.dead.Dead`."""
 
     def __init__(self, store: SimulatedStore) -> None:
         self._store = store
@@ -150,7 +150,7 @@ class SimulatedDead:
 
 
 class Documents:
-    """As much of a collection as `service.results.queries` asks of one."""
+    """As much of a collection as `service.worker.results.queries` asks of one."""
 
     def __init__(self, documents: dict[str, Document]) -> None:
         self._documents = documents

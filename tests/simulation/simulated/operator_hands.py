@@ -9,7 +9,7 @@ from limits.admin.cancel import Canceller
 from limits.connect import open_redis
 from limits.rules import Rules
 from limits.server import RedisAddress
-from service.flow.tasks import keep_trying
+from service.worker.flow.tasks import keep_trying
 from simulated.commands import execute
 from simulated.exchange import Surroundings
 from simulated.keyspace import Items, Keyspace

@@ -9,16 +9,16 @@ datetime.datetime.now              the same (a subclass: those made before stay 
 secrets.token_urlsafe, token_hex   drawn from the seed
 random (its state)                 seeded: jitter of the flow and of redis-py
 service.observe.log._process       the trace
-service.wiring.worker.Intake     simulated.intake
-service.wiring.worker.Trackings  simulated.mongodb
-service.wiring.worker.Dead       simulated.mongodb
-service.wiring.worker.Tracker    simulated.courier
-service.wiring.worker.TrackingWork   simulated.together
-service.wiring.worker.FailPoints counts the fail points that were reached, and kills there
-service.wiring.worker.request_in simulated.stumbling
-service.wiring.worker.Sweeper    simulated.stumbling
-service.wiring.worker.Drainer    simulated.stumbling
-service.wiring.worker.Tallying   simulated.stumbling
+service.worker.wiring.worker.Intake     simulated.intake
+service.worker.wiring.worker.Trackings  simulated.mongodb
+service.worker.wiring.worker.Dead       simulated.mongodb
+service.worker.wiring.worker.Tracker    simulated.courier
+service.worker.wiring.worker.TrackingWork   simulated.together
+service.worker.wiring.worker.FailPoints counts the fail points that were reached, and kills there
+service.worker.wiring.worker.request_in simulated.stumbling
+service.worker.wiring.worker.Sweeper    simulated.stumbling
+service.worker.wiring.worker.Drainer    simulated.stumbling
+service.worker.wiring.worker.Tallying   simulated.stumbling
 ================================== ==============================================================
 """
 
@@ -35,7 +35,7 @@ from typing import Any
 from unittest import mock
 
 from service.observe import log
-from service.wiring import worker
+from service.worker.wiring import worker
 
 BEGAN = 1_800_000_000.0
 """Unix time at which every world begins."""
@@ -49,7 +49,7 @@ def replaced(
     parts: Mapping[str, Any],
     logger: Any,
 ) -> Iterator[None]:
-    """Replace all names of the table. `parts` are those of `service.wiring.worker`."""
+    """Replace all names of the table. `parts` are those of `service.worker.wiring.worker`."""
     draw, state = Random(f"names {seed}"), random.getstate()
     names: list[tuple[Any, str, Any]] = [
         (time, "monotonic", clock),

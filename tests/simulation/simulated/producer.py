@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from service.tubes.envelope import REQUESTS_TUBE
+from service.worker.tubes.envelope import REQUESTS_TUBE
 from simulated.courier import POISON, REFUSED
 from simulated.exchange import Surroundings
 from simulated.plan import OFTEN, PLAIN, Plan

@@ -7,10 +7,10 @@ from random import Random
 from typing import Any
 
 from service.observe.events import Event
-from service.results.database import Document
-from service.results.document import Answer
-from service.results.merge import merge
-from service.wiring.failpoints import FailPoint, FailPoints
+from service.worker.results.database import Document
+from service.worker.results.document import Answer
+from service.worker.results.merge import merge
+from service.worker.wiring.failpoints import FailPoint, FailPoints
 from simulated.exchange import Surroundings
 from simulated.patches import BEGAN
 from simulated.plan import Plan

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from service.flow.drain import Drainer
 from service.ports import Job
-from service.tubes.envelope import request_in
-from service.tubes.payload import Resolve
-from service.upkeep.sweeper import Sweeper
+from service.worker.flow.drain import Drainer
+from service.worker.tubes.envelope import request_in
+from service.worker.tubes.payload import Resolve
+from service.worker.upkeep.sweeper import Sweeper
 from simulated.chance import Chance
 from tracking.line import Line
 from tracking.request import TrackingRequest
@@ -37,7 +37,7 @@ class IdleTallying(Idle):
 
 
 def stumbling(chance: Chance) -> dict[str, Any]:
-    """The parts, for `service.wiring.worker`."""
+    """The parts, for `service.worker.wiring.worker`."""
 
     def stumble(where: str) -> None:
         if chance.strikes(KIND, detail=where):

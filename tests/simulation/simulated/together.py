@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from limits.rules import Rules, RulesOf
-from service.flow.tracking_work import TrackingWork
 from service.ports import Done, Outcome
-from service.results.rulebook import Changes, RuleBook
+from service.worker.flow.tracking_work import TrackingWork
+from service.worker.results.rulebook import Changes, RuleBook
 from simulated.courier import ALWAYS, POISON, refused
 from simulated.plan import Plan
 from tracking.call import Call

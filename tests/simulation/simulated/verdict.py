@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from limits_invariants import lead_of
 
-from service.tubes.envelope import REQUESTS_TUBE
+from service.worker.tubes.envelope import REQUESTS_TUBE
 from simulated.courier import POISON, REFUSED, Couriers
 from simulated.keyspace import Hash, Keyspace
 from simulated.mongodb import Collections

@@ -1,4 +1,4 @@
-"""One worker process: built as `service.wiring` builds it, on doubles."""
+"""One worker process: built as `service.worker.wiring` builds it, on doubles."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from limits.jobs import Defects
 from limits.server import RedisAddress
 from limits.workers import WorkerInfo, is_known
 from service.config import schema
-from service.flow.tasks import keep_trying
-from service.preflight.judgement import Finding
-from service.wiring.connect import Parts, _limiter, _policy
-from service.wiring.lines import AllLines, CourierLines
-from service.wiring.worker import assemble
+from service.worker.flow.tasks import keep_trying
+from service.worker.preflight.judgement import Finding
+from service.worker.wiring.connect import Parts, _limiter, _policy
+from service.worker.wiring.lines import AllLines, CourierLines
+from service.worker.wiring.worker import assemble
 from simulated.exchange import Surroundings
 from simulated.intake import SimulatedPutter, Tubes
 from simulated.mongodb import SimulatedStore

@@ -15,7 +15,7 @@ from chaos.faults.card import Card, Do, Undo
 from chaos.scale import CALL_TIMEOUT, LEASE, Scale
 from chaos.workers import Worker, wait_until
 from limits import keys
-from service.wiring.failpoints import FailPoint
+from service.worker.wiring.failpoints import FailPoint
 
 HANGING = "a hanging courier"
 """A worker frozen whole, parent included, may hold a call beyond its lease if the courier hangs

@@ -1,1 +1,0 @@
-"""What people and programs may ask of the system; `cli` only prints it."""

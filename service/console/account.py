@@ -1,0 +1,233 @@
+"""`account` and `key`: accounts, and the API keys that belong to them.
+
+A new key stands alone on standard output, so that it can be piped. Where requests with it are
+signed with a secret, that is the second line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+
+from service.console import settings
+from service.console.arguments import (
+    Exit,
+    Options,
+    Parser,
+    Run,
+    UsageError,
+    account_of,
+    add_actions,
+    add_json,
+    add_yes,
+    lasting,
+)
+from service.console.output import agreed, moment, note, say, say_json, span, table
+from service.operator import accounts, connections, keys, signatures
+from tracking.request import MAIN
+
+SCOPES = ("ingest", "read", "admin")
+
+
+def account_arguments(parser: Parser) -> None:
+    """Add the actions of `account`."""
+    removed = "Remove an account and end its keys; its name is not given again."
+    actions = {
+        "add": ("Add an account.", _on_stores(_add_account)),
+        "list": ("List all accounts.", _on_stores(_list_accounts)),
+        "remove": (removed, _on_stores(_remove_account)),
+    }
+    for action, each in add_actions(parser, actions).items():
+        if action != "list":
+            text = "1 to 20 of a-z 0-9"
+            each.add_argument("name", type=account_of, metavar="NAME", help=text)
+        if action == "remove":
+            add_yes(each)
+        add_json(each)
+
+
+def key_arguments(parser: Parser) -> None:
+    """Add the actions of `key`."""
+    listed = "List keys, by their first characters, with those that have ended."
+    actions = {
+        "add": ("Make a key and show it, this once.", _on_stores(_add_key)),
+        "list": (listed, _on_stores(_list_keys)),
+        "revoke": ("End a key now; doors notice within 5 seconds.", _on_stores(_revoke_key)),
+        "rotate": (
+            "Make a key like another one, which works on for a while.",
+            _on_stores(_rotate_key),
+        ),
+    }
+    for action, each in add_actions(parser, actions).items():
+        if action in {"add", "list"}:
+            account = each.add_argument("account", type=account_of, metavar="ACCOUNT")
+            account.help = "whose; main is always there"
+            account.nargs = "?" if action == "list" else None
+        else:
+            each.add_argument("key", metavar="KEY", help="its first 15 characters, or all of it")
+        if action == "add":
+            _add_what_it_is(each)
+        if action == "rotate":
+            each.add_argument(
+                "--keep",
+                type=lasting,
+                default=86_400.0,
+                metavar="DURATION",
+                help="how long the old key works on, like 90s, 15m, 2h or 3d; default: 1d",
+            )
+        add_json(each)
+
+
+def _add_what_it_is(parser: Parser) -> None:
+    text = "what it is good for: ingest, read, admin; several with commas"
+    parser.add_argument("--scope", type=scopes_of, required=True, metavar="SCOPES", help=text)
+    parser.add_argument(
+        "--signature",
+        choices=("hmac", "rsa"),
+        help="refuse requests with it that are not signed as AfterShip's SDKs sign: with a "
+        "secret that is shown this once, too (hmac), or a private key of theirs (rsa)",
+    )
+    parser.add_argument("--public-key", metavar="FILE", help="for rsa: the public key, in PEM")
+
+
+def scopes_of(text: str) -> tuple[str, ...]:
+    """Read scopes, each once, in their usual order."""
+    named = {each.strip() for each in text.split(",")}
+    if wrong := named - set(SCOPES):
+        words = ", ".join(map(repr, sorted(wrong)))
+        raise argparse.ArgumentTypeError(f"{words}: a scope is one of {', '.join(SCOPES)}")
+    return tuple(each for each in SCOPES if each in named)
+
+
+def _on_stores(act: Callable[[connections.Collections, Options], int]) -> Run:
+    """Do an act on the collections of MongoDB; what it refuses is a mistake in the command."""
+
+    def run(options: Options) -> int:
+        try:
+            with connections.collections_of(settings.loaded(options).config) as stores:
+                return act(stores, options)
+        except accounts.NotDone as error:
+            raise UsageError(str(error)) from error
+
+    return run
+
+
+def _add_account(stores: connections.Collections, options: Options) -> int:
+    accounts.add_account(stores, options.name)
+    if options.json:
+        say_json({"account": options.name})
+    else:
+        say(f"{options.name} is added; `python worker.py key add {options.name} --scope ingest`")
+    return Exit.DONE
+
+
+def _list_accounts(stores: connections.Collections, options: Options) -> int:
+    found = accounts.accounts(stores)
+    if options.json:
+        for each in found:
+            members = {"account": each.name, "keys": each.keys}
+            say_json(members | {"made_at": each.made_at, "removed_at": each.removed_at})
+        return Exit.DONE
+    table(
+        ("account", "keys that work", "added", "removed"),
+        [(each.name, each.keys, moment(each.made_at), moment(each.removed_at)) for each in found],
+    )
+    return Exit.DONE
+
+
+def _remove_account(stores: connections.Collections, options: Options) -> int:
+    question = f"Remove the account {options.name} for ever, and end its keys?"
+    if accounts.may_be_removed(stores, options.name) and not agreed(question, yes=options.yes):
+        return Exit.NEGATIVE
+    ended = accounts.remove_account(stores, options.name)
+    if options.json:
+        say_json({"account": options.name, "keys_ended": ended})
+    else:
+        say(f"{options.name} is removed; {ended} keys end, which doors notice within 5 s")
+    return Exit.DONE
+
+
+def _add_key(stores: connections.Collections, options: Options) -> int:
+    made = accounts.add_key(
+        stores, options.account, tuple(map(keys.Scope, options.scope)), _signing_of(options)
+    )
+    return _show(made, f"a key of {options.account}, good for {', '.join(options.scope)}", options)
+
+
+def _list_keys(stores: connections.Collections, options: Options) -> int:
+    found = accounts.keys(stores, options.account)
+    if options.json:
+        for each in found:
+            members = {"key": each.prefix, "account": each.account, "scopes": each.scopes}
+            signed = {"signature": each.signature}
+            say_json(members | signed | {"made_at": each.made_at, "ends_at": each.ends_at})
+        return Exit.DONE
+    if not found:
+        none = f"{options.account} has no keys" if options.account else "there are no keys"
+        account = options.account or MAIN
+        say(f"{none}; `python worker.py key add {account} --scope ingest` makes one")
+        return Exit.DONE
+    now = dt.datetime.now(dt.UTC)
+    table(
+        ("key", "account", "good for", "signed", "made", "ends"),
+        [
+            (
+                f"{each.prefix}…",
+                each.account,
+                ",".join(each.scopes),
+                each.signature or "",
+                moment(each.made_at),
+                "ended " * bool(each.ends_at and each.ends_at <= now) + moment(each.ends_at),
+            )
+            for each in found
+        ],
+    )
+    return Exit.DONE
+
+
+def _revoke_key(stores: connections.Collections, options: Options) -> int:
+    prefix = options.key[: keys.PREFIX_CHARACTERS]
+    accounts.revoke_key(stores, prefix)
+    if options.json:
+        say_json({"key": prefix, "revoked": True})
+    else:
+        say(f"{prefix}… has ended; doors notice within 5 s, while MongoDB answers them")
+    return Exit.DONE
+
+
+def _rotate_key(stores: connections.Collections, options: Options) -> int:
+    prefix = options.key[: keys.PREFIX_CHARACTERS]
+    made = accounts.rotate_key(stores, prefix, options.keep)
+    return _show(made, f"the successor of {prefix}…, which ends in {span(options.keep)}", options)
+
+
+def _signing_of(options: Options) -> signatures.Signing | None:
+    """Read what requests must be signed with. Raises UsageError."""
+    file = options.public_key
+    if (options.signature == "rsa") != bool(file):
+        raise UsageError("--signature rsa and --public-key FILE go together")
+    if options.signature == "hmac":
+        return signatures.make_secret()
+    try:
+        return signatures.read_public_key(Path(file).read_bytes()) if file else None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read ({error.strerror})") from error
+    except signatures.NoPublicKey as error:
+        raise UsageError(
+            f"{file}: {error}; `openssl rsa -in PRIVATE -pubout` writes one"
+        ) from error
+
+
+def _show(made: accounts.MadeKey, what: str, options: Options) -> int:
+    secret = made.signing.secret if isinstance(made.signing, signatures.HmacSecret) else None
+    if options.json:
+        members = {"key": made.text, "prefix": made.text[: keys.PREFIX_CHARACTERS]}
+        say_json(members | ({"secret": secret} if secret else {}))
+        return Exit.DONE
+    how = ", and the secret to sign with" if secret else ""
+    note(f"{what}{how}; it is shown this once")
+    for each in filter(None, (made.text, secret)):
+        say(each)
+    return Exit.DONE

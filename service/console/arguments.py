@@ -1,0 +1,166 @@
+"""The exit codes, the types of arguments and the options that several verbs share.
+
+Imports nothing of weight, so that `--help` is instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from textwrap import fill
+from typing import TypeAlias, TypeVar
+
+from service import REFUSED
+from tracking.request import Account, parse_account
+
+WIDTH = 79
+"""Of a description: argparse wraps none beside an epilog that is to stay as it is."""
+
+Parser: TypeAlias = argparse.ArgumentParser
+Options: TypeAlias = argparse.Namespace
+P = TypeVar("P", bound=Parser)
+Run: TypeAlias = Callable[[Options], int]
+"""Runs a verb or one of its actions; returns the exit code."""
+
+
+class Exit(IntEnum):
+    """The exit codes; `--help` prints EXPLAINED."""
+
+    DONE = 0
+    NEGATIVE = 1
+    WRONG = REFUSED
+    AWAY = 3
+    WAITED = 4
+    INTERRUPTED = 130
+
+
+EXPLAINED = """\
+exit codes:
+  0    done; for check: all is well
+  1    a negative finding: not found, failed, or not all of it done
+  2    the command line or the configuration is wrong, or a server was refused
+  3    a server does not answer
+  4    --wait ran out of time before everything had ended
+  130  interrupted from the keyboard
+"""
+
+
+class UsageError(Exception):
+    """The command line asks for something that cannot be; the text names it and the fix."""
+
+
+def with_epilog(parser: P) -> P:
+    """Tell the exit codes at the end of `--help`."""
+    parser.epilog = EXPLAINED
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    return parser
+
+
+def add_parser(parsers: argparse._SubParsersAction[P], name: str, text: str) -> P:
+    """Add the parser of a verb or of an action."""
+    first = text[0].lower() + text[1:].rstrip(".")
+    parser = with_epilog(parsers.add_parser(name, help=first, description=fill(text, WIDTH)))
+    # SUPPRESS: `--config` before the verb must not be overwritten by its absence after it.
+    parser.add_argument(
+        "--config", metavar="PATH", default=argparse.SUPPRESS, help=argparse.SUPPRESS
+    )
+    return parser
+
+
+def add_actions(parser: Parser, actions: Mapping[str, tuple[str, Run]]) -> dict[str, Parser]:
+    """Add the actions of a verb, each with its help and what runs it; all offer JSON."""
+    added = parser.add_subparsers(
+        title="actions", metavar="ACTION", required=True, parser_class=argparse.ArgumentParser
+    )
+    parsers = {}
+    for name, (text, run) in actions.items():
+        parsers[name] = add_parser(added, name, text)
+        parsers[name].set_defaults(run=run)
+    return parsers
+
+
+def add_json(parser: Parser) -> None:
+    """Offer to print JSON."""
+    parser.add_argument("--json", action="store_true", help="print JSON, one object per line")
+
+
+def add_yes(parser: Parser) -> None:
+    """Offer not to ask."""
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+
+
+def add_csv(parser: Parser, header: str) -> None:
+    """Offer to read rows of a CSV file."""
+    text = f"with a header: {header}; - is standard input"
+    parser.add_argument("--csv", type=named, metavar="FILE", help=text)
+
+
+def add_parcels(parser: Parser, alone: str = "") -> None:
+    """Add the ways to name parcels; `alone` tells what --slug does without any number."""
+    parser.add_argument("slug_and_numbers", nargs="*", metavar="SLUG NUMBER", help="which parcels")
+    parser.add_argument("--slug", type=named, help=f"the courier of rows that name none{alone}")
+    add_csv(parser, "slug,number,...")
+    add_yes(parser)
+    # What else a row may hold is of no meaning here.
+    nothing = dict.fromkeys(("id", "origin", "max_age", "expires_in"))
+    parser.set_defaults(**nothing, field=[], from_row=1)
+
+
+def add_end_with(parser: Parser) -> None:
+    """Let a process end with another one, which the demo and tests start it for."""
+    parser.add_argument("--end-with", type=int, metavar="PID", help=argparse.SUPPRESS)
+
+
+def named(text: str) -> str:
+    """Read a name; "" is a variable that is not set, and must not mean what no name means: all."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty: name one, or leave it out")
+    return text
+
+
+def account_of(text: str) -> Account:
+    """Read the name of an account."""
+    try:
+        return parse_account(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def seconds_of(text: str) -> float:
+    """Read a number of seconds; `--wait usps 9405…` is a frequent slip."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of seconds, 0 or more; write options after SLUG NUMBER"
+        )
+    return seconds
+
+
+def lasting(text: str) -> float:
+    """Read a length of time in seconds, like `90s`; a bare number is seconds."""
+    # Brings the driver of Redis, which `--help` does not need.
+    from service.operator import pause  # noqa: PLC0415 - see above
+
+    try:
+        return pause.read_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def aged(text: str) -> float:
+    """Read the age of what is to be cancelled: without a unit, 2026 may be meant as a year."""
+    if text[-1:].isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} has no unit: write 90s, 15m, 2h or 3d")
+    return lasting(text)
+
+
+def from_one_on(text: str) -> int:
+    """Read a whole number from 1 on."""
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)

@@ -1,0 +1,101 @@
+"""`doctor`: everything that a worker needs, explained, with what to do where it is not so."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import difflib
+from collections.abc import Sequence
+
+from service.config import schema
+from service.console import settings
+from service.console.arguments import Exit, Options, Parser, add_json
+from service.console.output import moment, say, say_json, table
+from service.operator import catalogue, health, limits, look
+
+_MARKS = {"FINE": "ok", "UNREAD": "note", "UNSURE": "note", "FULL": "FULL", "AWAY": "AWAY"}
+"""By the names of grades; every other one is BAD."""
+
+CODES_NAMED_MOST = 3
+
+
+def doctor_arguments(parser: Parser) -> None:
+    """Add the arguments of `doctor`."""
+    add_json(parser)
+
+
+def run_doctor(options: Options) -> int:
+    """Explain everything; 1 when a worker could not start or could not be trusted."""
+    setting = settings.loaded(options)
+    config = setting.config
+    known = catalogue.Catalogue(config)
+    findings = [*health.findings_here(setting), *asyncio.run(_ask(config, known))]
+    own = limits.set_over_file(config)
+    couriers = [health.courier_health(config, known, slug, own.get(slug)) for slug in known.slugs]
+    if options.json:
+        say_json(
+            {
+                "findings": [dataclasses.asdict(each) for each in findings],
+                "couriers": [dataclasses.asdict(each) for each in couriers],
+            }
+        )
+    else:
+        _print(findings, couriers)
+    return Exit.NEGATIVE if health.worries_of(findings) else Exit.DONE
+
+
+async def _ask(config: schema.Config, known: catalogue.Catalogue) -> list[health.Finding]:
+    servers = await health.findings_of(config)
+    servers += await health.key_findings(config, known.slugs)
+    servers += await health.archive_findings(config, known.slugs)
+    servers += await health.account_findings(config)
+    servers += await health.guard_findings(config)
+    servers += await asyncio.to_thread(health.refused_findings, config)
+    return servers + _code_findings(await look.unknown_codes(config) or ())
+
+
+def _print(findings: list[health.Finding], couriers: list[health.CourierHealth]) -> None:
+    for each in findings:
+        say(f"{_MARKS.get(each.grade.name, 'BAD'):<5} {each.server}: {each.what}")
+        if each.fix:
+            say(f"      -> {each.fix}")
+    say("")
+    headers = ("courier", "credentials", "limits", "checked against")
+    table(headers, [(each.slug, _state(each), each.limits, each.verified) for each in couriers])
+    for courier in couriers:
+        if courier.missing:
+            variables = (health.environment_name(courier.slug, key) for key in courier.missing)
+            say("")
+            say(f"{courier.slug} needs {', '.join(variables)} (or these with _FILE)")
+            say(f"      -> from {courier.credentials_from}")
+        for key in courier.unused:
+            near = difflib.get_close_matches(key, courier.missing, 1)
+            fix = f"Did you mean {near[0]}?" if near else "Remove it."
+            say("")
+            say(f"{courier.slug} does not read [couriers.{courier.slug}] {key}")
+            say(f"      -> {fix}")
+
+
+def _state(courier: health.CourierHealth) -> str:
+    words = []
+    if courier.missing:
+        words.append(f"missing: {', '.join(courier.missing)}")
+    if courier.unused:
+        words.append(f"not read: {', '.join(courier.unused)}")
+    return "; ".join(words) or "complete"
+
+
+def _code_findings(codes: Sequence[look.UnknownCode]) -> list[health.Finding]:
+    """Judge status codes of no table, courier by courier: until then their words decide."""
+    slugs = sorted({each.slug for each in codes})
+    return [_code_finding(slug, [each for each in codes if each.slug == slug]) for slug in slugs]
+
+
+def _code_finding(slug: str, codes: Sequence[look.UnknownCode]) -> health.Finding:
+    shown, more = codes[:CODES_NAMED_MOST], len(codes) - CODES_NAMED_MOST
+    named = ", ".join(f"{each.code} ({each.count} times)" for each in shown)
+    rest = f" and {more} more" if more > 0 else ""
+    since = min(each.first_seen for each in codes)
+    what = f"gives status codes that are in no table since {moment(since)}: {named}{rest}"
+    fix = "Add them to its module (docs/couriers.md); until then their words decide."
+    return health.Finding(slug, health.Grade.UNSURE, what, fix)

@@ -1,0 +1,129 @@
+"""Words for requests, for what keeps them from their courier, and for worker processes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from service.console.output import moment, span
+from service.operator.look import BY_HAND, LIVES_SECONDS, LineSnapshot, LiveWorker, Place
+from tracking.operation import State
+
+WORKER_HEADERS = ("worker", "pid", "version", "since", "calls", "trouble")
+NOBODY = (
+    f"no worker lives: none has reported to this Redis for {LIVES_SECONDS:g} s. "
+    "Start one with `python worker.py`, or look into its log"
+)
+RESUME = "`python worker.py resume {}`"
+NO_CREDENTIALS = "no_credentials"
+CREDENTIALS = "`python worker.py doctor` names them; set them, then restart the workers"
+"""What helps where credentials are missing: after `resume` alone the next call stops it again."""
+_PAUSES = {
+    NO_CREDENTIALS: "it has no credentials",
+    "auth_failed": "it refuses the credentials",
+    "rate_limited": "it asks for fewer calls",
+    "courier_down": "it does not answer",
+    "unreadable_answer": "its answers cannot be read",
+    "wrong_number": "it answers about other numbers",
+    "request_refused": "it calls the requests malformed",
+}
+# `stands` says the rest.
+_BROKEN = "a key of it in Redis is broken: `python worker.py check` names it"
+_WORDS = {"no_worker": NOBODY, "broken": _BROKEN} | dict.fromkeys(
+    ("", "queue", "retry", "running"), ""
+)
+
+
+def summary(operation: Mapping[str, Any]) -> str:
+    """Say in a few words how an operation stands."""
+    output = operation.get("output") or {}
+    if "tag" in output:
+        count = output.get("checkpoints", 0)
+        return f"{output['tag']}, {count} checkpoint{'' if count == 1 else 's'}"
+    # `error` and `reason` are what ends of the version before have, for a day.
+    code = output.get("code") or output.get("error") or output.get("reason")
+    return ": ".join(str(each) for each in (code, output.get("message")) if each)
+
+
+def stands(place: Place) -> str:
+    """Word where a request stands."""
+    if place.state is State.RUNNING:
+        return "the courier is being asked"
+    attempts = f", attempt {place.attempts + 1}" if place.attempts else ""
+    eta = f", in about {span(place.eta_seconds)}" if place.eta_seconds is not None else ""
+    match place.list:
+        case "behind":
+            return "waits for the call that runs for this number"
+        case "later":
+            return f"is tried again{eta}{attempts}"
+    ahead = "" if place.ahead is None else f", {place.ahead} ahead"
+    return f"waits in the {place.list} list{ahead}{eta}{attempts}"
+
+
+def cell(view: LineSnapshot) -> str:
+    """Name what binds a courier, for a column."""
+    if not view.bound_by:
+        return "-"
+    why = f": {view.paused_why}" if view.bound_by in {"paused", "probing"} else ""
+    return f"{view.bound_by}{why}{_note(view)}{_until(view)}"
+
+
+def reason(view: LineSnapshot) -> str:
+    """Say why the requests of a courier wait; "" when nothing keeps them."""
+    if view.bound_by in _WORDS:
+        return _WORDS[view.bound_by]
+    match view.bound_by:
+        case "quiet":
+            return f"Redis lost its state, or another one took over: nobody calls{_until(view)}"
+        case "paused" | "probing":
+            return f"paused {_cause(view)}{_until(view)}; {_help(view)}"
+        case "concurrency":
+            return f"{view.concurrent} calls at once are allowed and run"
+        case "rate":
+            return f"{view.per_second} calls a second are allowed"
+    return f"the quota {view.bound_by.replace('_', ' ')} is used up{_until(view)}"
+
+
+def _cause(view: LineSnapshot) -> str:
+    if view.bound_by == "probing" and view.paused_why != NO_CREDENTIALS:
+        return "but for one call, which tries again"
+    if view.paused_why == BY_HAND:
+        return f"by hand{_note(view)}"
+    return f"because {_PAUSES.get(view.paused_why, view.paused_why)}"
+
+
+def _help(view: LineSnapshot) -> str:
+    if view.paused_why == NO_CREDENTIALS:
+        return CREDENTIALS
+    return f"{RESUME.format(view.line)} lets it go on"
+
+
+def _note(view: LineSnapshot) -> str:
+    return f" ({view.paused_note})" if view.paused_note else ""
+
+
+def _until(view: LineSnapshot) -> str:
+    if view.until_seconds is None:
+        return ""
+    until = dt.datetime.now().astimezone() + dt.timedelta(seconds=view.until_seconds)
+    return f", until {until:%H:%M:%S} ({span(view.until_seconds)})"
+
+
+def worker_rows(workers: Sequence[LiveWorker]) -> list[list[str]]:
+    """Word each worker process as a row."""
+    return [
+        [each.host, str(each.pid), each.version, moment(each.since), str(each.calls), each.trouble]
+        for each in workers
+    ]
+
+
+def worker_words(workers: Sequence[LiveWorker]) -> str:
+    """Word all worker processes on one line."""
+    if not workers:
+        return NOBODY
+    return "live workers: " + ", ".join(
+        f"{host} {pid} ({version}, since {since}, {calls} call{'' if calls == '1' else 's'}"
+        f"{trouble and f', {trouble}'})"
+        for host, pid, version, since, calls, trouble in worker_rows(workers)
+    )

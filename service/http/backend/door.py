@@ -1,0 +1,270 @@
+"""The door for requests: puts them, and keeps in the spool what no beanstalkd takes.
+
+The event loop puts; a thread reads and writes the spool. What is posted in one turn of the loop
+leaves in one write, and what no server takes while the spool is synced makes up its next batch: so
+a busy door makes few round trips and few syncs.
+
+========================== ===================================== ==================================
+a request is               when                                  the only copy until the next step
+========================== ===================================== ==================================
+taken, not spooled         a beanstalkd said INSERTED, and its   that server
+                           binlog grew by it
+taken, spooled             no beanstalkd takes it                the spool (and standard output)
+refused (SpoolDown)        the spool does not take it either     its client
+put out of the spool       a beanstalkd said INSERTED            the row goes afterwards, so that a
+                                                                 kill between puts it twice: one id,
+                                                                 one operation; one that cannot be
+                                                                 deleted holds nobody up
+========================== ===================================== ==================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from service.config.schema import Config
+from service.observe.events import Event
+from service.observe.log import emit
+from service.operator.put import Sendable
+from service.operator.spool import Spool, Spooled, write_lines
+from service.worker.results.connection import Batches
+from service.worker.tubes.blocking import Timeouts
+from service.worker.tubes.envelope import REQUESTS_TUBE
+from service.worker.tubes.put_servers import NotPut, PutOptions, PutServers
+from tracking.errors import SpoolDown, StoreError
+
+T = TypeVar("T")
+
+TIMEOUTS = Timeouts(connect=1.0, reply=2.0)
+"""Short: what a server that hangs does not take soon is safe in the spool."""
+
+LATE_SECONDS = 3.0
+"""Seconds: where a request waits for longer to be durable, no other one is taken meanwhile."""
+
+TAKEN_MOST = 20_000
+"""Requests that wait to be durable, in all: a beanstalkd that syncs each takes them in 2 or 3 s."""
+
+LOOK_SECONDS = 1.0
+"""How often the door looks whether the spool holds something that can be put."""
+
+TOGETHER_MOST = 400
+"""Requests that are put out of the spool at once: new ones pass in between."""
+
+SYNCED_MOST = 10_000
+"""Requests that are synced at once."""
+
+OPTIONS = PutOptions()
+
+
+Note = Callable[[Sequence[Sendable]], None]
+"""Hears of requests that are durable."""
+
+
+class TooSlow(StoreError):
+    """More is asked for than becomes durable in time: come again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class _NotTaken:
+    """Requests that no server took, and why."""
+
+    bodies: Sequence[bytes]
+    why: StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class DoorHealth:
+    """The health of the door: `tubes` and `spool` are "" where they take requests, else why not.
+
+    `spooled`: requests in the spool, None where it cannot be read.
+    """
+
+    tubes: str
+    spool: str
+    spooled: int | None
+
+    @property
+    def ready(self) -> bool:
+        """Whether a request that comes now would be taken."""
+        return not (self.tubes and self.spool)
+
+
+class Door:
+    """Takes requests, for one event loop; `spool` is its thread's from now on."""
+
+    def __init__(
+        self,
+        servers: PutServers,
+        spool: Spool,
+        save: Callable[[Sequence[bytes]], bool] = write_lines,
+        note: Note | None = None,
+    ) -> None:
+        """`save` writes the second copy of what is spooled; false where it could not.
+
+        `note` hears of all that is taken.
+        """
+        self._servers = servers
+        self._spool = spool
+        self._save = save
+        self._note = note
+        self._thread = ThreadPoolExecutor(1, "door")
+        self._keeping: Batches[_NotTaken, None] = Batches(
+            self._keep, SYNCED_MOST, lambda each: len(each.bodies)
+        )
+        self._taking: dict[object, float] = {}
+        """Since when those wait that are not durable yet, the longest first."""
+        self._waiting = 0
+        self._after = 0
+        self._put: dict[int, None] = {}
+        """What is put and stands in the spool still, in its order."""
+
+    async def take(self, requests: Sequence[Sendable]) -> Sequence[bool]:
+        """Make requests durable; tells of each whether it is in the spool.
+
+        Raises SpoolDown: some of them are durable nowhere. Others may be put; with their ids they
+        may be given again. Raises TooSlow: none is put.
+        """
+        if self._waiting and self._waiting + len(requests) > TAKEN_MOST:
+            raise TooSlow(f"{self._waiting} requests wait to be durable, {TAKEN_MOST} at most may")
+        waits = object()
+        self._taking[waits] = time.monotonic()
+        self._waiting += len(requests)
+        try:
+            return await self._take(requests)
+        finally:
+            del self._taking[waits]
+            self._waiting -= len(requests)
+
+    def insist_on_pace(self) -> None:
+        """Raises TooSlow where a request would wait for long: better told so than kept waiting."""
+        for since in self._taking.values():
+            if time.monotonic() - since > LATE_SECONDS:
+                raise TooSlow(f"requests wait for more than {LATE_SECONDS:g} s to be durable")
+            return
+
+    async def _take(self, requests: Sequence[Sendable]) -> Sequence[bool]:
+        bodies = [each.body for each in requests]
+        spooled = [False] * len(bodies)
+        try:
+            await self._servers.put(REQUESTS_TUBE, bodies, OPTIONS)
+        except NotPut as error:
+            spooled = [place is None for place in error.placed]
+            left = [body for body, alone in zip(bodies, spooled, strict=True) if alone]
+            await self._keeping.submit(_NotTaken(left, error))
+        if self._note:
+            self._note(requests)
+        return spooled
+
+    async def empty_spool(self) -> None:
+        """Put what is spooled, oldest first, once a server takes it; never returns."""
+        while True:
+            try:
+                put = 0
+                while some := await self._put_spooled():
+                    put += some
+                if put:
+                    emit(Event.UNSPOOLED, requests=put)
+            except SpoolDown as error:
+                emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def health(self) -> DoorHealth:
+        """Ask the servers and the spool."""
+        spool, spooled = "", None
+        try:
+            spooled = await self._call(self._spool.count)
+            await self._call(self._spool.insist_on_room)
+        except SpoolDown as error:
+            emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
+            spool = f"{error}"
+        return DoorHealth(await self._servers.refusal(), spool, spooled)
+
+    async def close(self) -> None:
+        """Close everything; what was posted must be answered by now."""
+        self._servers.close()
+        await self._call(self._spool.close)
+        self._thread.shutdown(wait=False)
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def _keep(self, left: Sequence[_NotTaken]) -> Sequence[None]:
+        """Spool requests: all of them, or SpoolDown."""
+        bodies = [body for each in left for body in each.bodies]
+        why = left[0].why
+        try:
+            saved = await self._call(lambda: self._add(bodies))
+        except SpoolDown as error:
+            emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
+            raise SpoolDown(f"{why.message}; {error.message}", error.fix) from error
+        emit(Event.SPOOLED, requests=len(bodies), error=why.message, fix=why.fix, saved=saved)
+        return [None] * len(left)
+
+    def _add(self, bodies: Sequence[bytes]) -> bool:
+        self._spool.add(bodies)
+        return self._save(bodies)
+
+    async def _put_spooled(self) -> int:
+        """Put the next requests of the spool; tells how many were put, 0: look again later."""
+        async with self._alone() as alone:
+            await self._let_go()
+            if not alone:
+                return 0
+            found = await self._next()
+            placed = await self._placed([each.body for each in found])
+            put = [each.id for each, taken in zip(found, placed, strict=True) if taken]
+            self._put |= dict.fromkeys(put)
+            await self._let_go()
+            # Skip what every server refuses: it is tried again in the next round.
+            self._after = found[-1].id if put else 0
+            return len(put)
+
+    async def _next(self) -> list[Spooled]:
+        """Read the next requests of the spool, without those that are put."""
+        while found := await self._call(lambda: self._spool.oldest(TOGETHER_MOST, self._after)):
+            if left := [each for each in found if each.id not in self._put]:
+                return left
+            self._after = found[-1].id
+        return []
+
+    async def _let_go(self) -> None:
+        """Delete what is put. What cannot be deleted now is deleted later, and not put again."""
+        try:
+            while some := list(itertools.islice(self._put, TOGETHER_MOST)):
+                await self._call(functools.partial(self._spool.delete, some))
+                for each in some:
+                    del self._put[each]
+        except SpoolDown as error:
+            emit(Event.SPOOL_DOWN, error=error.message, fix=error.fix)
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[bool]:
+        held = ExitStack()
+        try:
+            yield await self._call(lambda: held.enter_context(self._spool.alone()))
+        finally:
+            await self._call(held.close)
+
+    async def _placed(self, bodies: Sequence[bytes]) -> list[bool]:
+        try:
+            if bodies:
+                await self._servers.put(REQUESTS_TUBE, bodies, OPTIONS)
+        except NotPut as error:
+            return [place is not None for place in error.placed]
+        return [True] * len(bodies)
+
+
+def open_door(config: Config, spool: Path, note: Note | None = None) -> Door:
+    """Open the door to the servers of a configuration, with its spool at a path of this disk."""
+    servers, durable = config.beanstalkd.servers, not config.beanstalkd.allow_loss
+    put_servers = PutServers(servers, TIMEOUTS, durable=durable)
+    return Door(put_servers, Spool(spool, config.ingest.spool_mib), note=note)

@@ -1,0 +1,76 @@
+"""What a process that serves HTTP tells Prometheus of its stores; it adds its own counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from limits.admin.snapshot import LineSnapshot, LineSnapshots
+from limits.admin.violations import Violations
+from service.http.backend.door import Door
+from service.observe.counts import Key
+from service.observe.metrics import (
+    BOUND,
+    GUARD,
+    HELD,
+    OLDEST,
+    QUOTA,
+    REDIS,
+    SPOOLED,
+    TAKING,
+    UNUSED,
+    VIOLATIONS,
+    WAITING,
+)
+from tracking.errors import LimitsBroken, LimitsDown
+from tracking.line import courier_line
+from tracking.request import Slug
+
+PATIENCE_SECONDS = 5.0
+"""How long Redis may take: Prometheus gives a scrape 10 s, and is to hear that Redis hangs."""
+
+
+async def figures_of_door(door: Door) -> dict[Key, float]:
+    """Measure the door: whether a beanstalkd takes requests, and how many are spooled if known."""
+    health = await door.health()
+    figures: dict[Key, float] = {(TAKING.name,): not health.tubes}
+    if health.spooled is not None:
+        figures[SPOOLED.name,] = health.spooled
+    return figures
+
+
+async def figures_of_lines(snapshots: LineSnapshots, couriers: Sequence[Slug]) -> dict[Key, float]:
+    """Measure the lines, as Redis knows them; while Redis is away, only that it is."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            lines = await snapshots.busy(map(courier_line, couriers))
+            guards = await snapshots.guards()
+    except (LimitsBroken, LimitsDown, TimeoutError):
+        return {(REDIS.name,): 0}
+    figures: dict[Key, float] = {(REDIS.name,): 1}
+    for line in lines:
+        figures |= _of_line(line)
+    return figures | {(GUARD.name, slug): ms / 1000 for slug, ms in guards.items()}
+
+
+def figures_of_violations(violations: Violations) -> dict[Key, float]:
+    """Count how often limits were broken, since this process watches."""
+    return {(VIOLATIONS.name, *each): count for each, count in violations.counts.items()}
+
+
+def _of_line(told: LineSnapshot) -> dict[Key, float]:
+    slug = told.line
+    figures: dict[Key, float] = {
+        (WAITING.name, slug, "manual"): told.waiting_manual,
+        (WAITING.name, slug, "automatic"): told.waiting_automatic,
+        (WAITING.name, slug, "later"): told.waiting_later,
+        (OLDEST.name, slug): told.oldest_age_seconds or 0.0,
+        (HELD.name, slug): told.running,
+        (UNUSED.name, slug): told.rate_unused,
+    }
+    if told.bound_by:
+        figures[BOUND.name, slug, told.bound_by] = 1
+    for quota, left in (("hour", told.hour_left), ("day", told.day_left)):
+        if left is not None:
+            figures[QUOTA.name, slug, quota] = left
+    return figures

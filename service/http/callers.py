@@ -1,0 +1,189 @@
+"""Who asks: keys, what they are good for, and how often they may be used."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+
+from aiohttp import web
+
+from service.http.backend.keyring import Keyring
+from service.http.exchange import Problem, body_of
+from service.operator.audit import Operator, Via
+from service.operator.keys import PREFIX_CHARACTERS, Key, Scope
+from service.operator.signatures import IDEMPOTENCY_KEY, Sent, covers, flaw
+from tracking.request import MAIN, Account
+
+BURST_SECONDS = 2.0
+"""What a key did not use is kept for so long."""
+
+FLAW = web.RequestKey("FLAW", str)
+"""What is wrong with the signature of a request whose key demands one, "" if nothing is."""
+
+COVERED = web.RequestKey("COVERED", bool)
+"""Whether that signature was made of the header Idempotency-Key too."""
+
+_UNSEEN = "this key was not known yet when the request came: send it again"
+_HOW = "send a key in the header as-api-key, or as Authorization: Bearer KEY"
+
+
+class Allowance:
+    """Room for uses of one key: it fills evenly, up to what BURST_SECONDS bring."""
+
+    def __init__(self, per_second: float, now: float) -> None:
+        self._per_second = per_second
+        self._most = max(1.0, per_second * BURST_SECONDS)
+        self._room = self._most
+        self._at = now
+
+    def wait(self, now: float) -> float:
+        """Take one use; 0.0, or in how many seconds there will be one."""
+        self._room = min(self._most, self._room + (now - self._at) * self._per_second)
+        self._at = now
+        if self._room < 1:
+            return (1 - self._room) / self._per_second
+        self._room -= 1
+        return 0.0
+
+    def rate_limit_status(self, now: float) -> tuple[int, int, float]:
+        """Give how many uses a second brings, how many of these are left, and when all are."""
+        room = self._room + (now - self._at) * self._per_second
+        limit = max(1, int(self._per_second))
+        return limit, min(limit, max(0, int(room))), max(0.0, (limit - room) / self._per_second)
+
+
+class Callers:
+    """Authenticates requests by their keys. `always`: nobody is served without a key."""
+
+    def __init__(
+        self,
+        keyring: Keyring,
+        per_second: float,
+        *,
+        always: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._keyring = keyring
+        self._per_second = per_second
+        self._always = always
+        self._clock = clock
+        self._allowances: dict[str, Allowance] = {}
+        self._unlimited = Allowance(per_second, clock())
+
+    @property
+    def need_keys(self) -> bool:
+        """Whether a key is asked for: always, or since one was made, also if all have ended."""
+        return self._always or bool(self._keyring.keys.known)
+
+    async def check_signature(self, request: web.Request) -> None:
+        """Note whether a request is signed as its key demands; `account` and the others refuse it.
+
+        Raises Problem where its body cannot be read.
+        """
+        if not self._keyring.keys.known:
+            return
+        text = _text_of(request)
+        known = self._keyring.keys.known.get(text[:PREFIX_CHARACTERS])
+        # Nobody without the whole key has a body read for nothing.
+        if known is None or known.signing is None or self._keyring.find(text) is None:
+            return
+        body = await body_of(request)
+        sent = Sent(request.method, request.raw_path, request.headers.items(), body)
+        request[FLAW] = why = flaw(known.signing, sent, dt.datetime.now(dt.UTC))
+        request[COVERED] = not why and covers(known.signing, sent)
+
+    def account(self, request: web.Request, scope: Scope) -> Account:
+        """Give the account of a key that has this scope. Raises Problem."""
+        if not self.need_keys:
+            return MAIN
+        key = self._key(request)
+        if scope not in key.scopes:
+            why = f"the key {key.prefix} is not good for this: it lacks the scope {scope.value}"
+            raise Problem(HTTPStatus.FORBIDDEN, why)
+        self._use(key)
+        return key.account
+
+    def insist_on_idempotency_key(self, request: web.Request) -> None:
+        """Raises Problem where a signature is demanded, and not made of `Idempotency-Key` too."""
+        if not request.get(COVERED, True):
+            value = request.headers["Idempotency-Key"].strip()
+            why = "of Idempotency-Key the signature says nothing: sign the line"
+            raise _nobody(f"{why} {IDEMPOTENCY_KEY}:{value} behind those of `as-` headers")
+
+    def rate_limit_status(self, request: web.Request) -> tuple[int, int, float] | None:
+        """Give the rate limit status of the key that asks; None without a known key."""
+        if not self.need_keys:
+            return self._unlimited.rate_limit_status(self._clock())
+        try:
+            allowance = self._allowances.get(self._key(request).prefix)
+        except Problem:
+            return None
+        return None if allowance is None else allowance.rate_limit_status(self._clock())
+
+    def operator(self, request: web.Request) -> Operator:
+        """Give the operator that asks. Raises Problem; for all others the path does not exist."""
+        if not self.need_keys:
+            return Operator(via=Via.HTTP)
+        try:
+            key = self._key(request)
+        except Problem as error:
+            raise web.HTTPNotFound from error
+        if key.account != MAIN or Scope.ADMIN not in key.scopes:
+            raise web.HTTPNotFound
+        self._use(key)
+        return Operator(key.prefix, via=Via.HTTP)
+
+    def key_of(self, request: web.Request) -> str | None:
+        """Give the prefix of the key that asks; None where no key is needed. Raises Problem."""
+        return self._key(request).prefix if self.need_keys else None
+
+    def insist(self, request: web.Request) -> None:
+        """Raises Problem where nobody is known to ask, also because a key ended meanwhile."""
+        if self.need_keys:
+            self._key(request)
+
+    def knows(self, request: web.Request) -> bool:
+        """Whether somebody asks who may see how the service does."""
+        try:
+            self.insist(request)
+        except Problem:
+            return False
+        return True
+
+    def _use(self, key: Key) -> None:
+        """Raises Problem where it is used too often."""
+        now = self._clock()
+        allowance = self._allowances.get(key.prefix)
+        if allowance is None:
+            allowance = self._allowances[key.prefix] = Allowance(self._per_second, now)
+        if wait := allowance.wait(now):
+            why = f"more than {self._per_second:g} requests a second with the key {key.prefix}"
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, {"Retry-After": str(math.ceil(wait))})
+
+    def _key(self, request: web.Request) -> Key:
+        text = _text_of(request)
+        found = self._keyring.find(text)
+        if found is None:
+            raise _nobody(
+                f"this key is not known, or has ended: {_HOW}" if text else f"no key: {_HOW}"
+            )
+        if found.signing and (why := request.get(FLAW, _UNSEEN)):
+            raise _nobody(why)
+        return found
+
+
+def _text_of(request: web.Request) -> str:
+    """Take the key out of a request; "" where there is none."""
+    text = request.headers.get("as-api-key")
+    if text is None:
+        kind, _, text = request.headers.get("Authorization", "").partition(" ")
+        if kind.lower() != "bearer":
+            text = ""
+    return text.strip()
+
+
+def _nobody(why: str) -> Problem:
+    return Problem(HTTPStatus.UNAUTHORIZED, why, {"WWW-Authenticate": "Bearer"})

@@ -1,0 +1,261 @@
+"""Accounts and their keys, as people keep them in MongoDB.
+
+Nothing is deleted: the name of a removed account would lead a newcomer to what the last one left,
+and a door to which a key once belonged must not open when the last key ends.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from pymongo.collection import Collection
+from pymongo.errors import DuplicateKeyError
+
+from service.operator.audit import Operator, recorded
+from service.operator.connections import Collections
+from service.operator.keys import PREFIX_CHARACTERS, Key, Scope, digest, make_key
+from service.operator.signatures import HmacSecret, Signing, kind_of, make_secret
+from service.worker.results.database import Document
+from service.worker.results.schema_conflicts import of_one_account
+from service.worker.results.shipments import delete_of_account
+from tracking.request import MAIN, Account
+
+
+class NotDone(Exception):
+    """What was asked cannot be; the text says why and what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAccount:
+    """An account; `keys` of it work now. `main` is there from the beginning."""
+
+    name: Account
+    made_at: dt.datetime | None
+    removed_at: dt.datetime | None
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptKey:
+    """A key as it is listed; `signature`: how requests with it must be signed, `hmac` or `rsa`."""
+
+    prefix: str
+    account: Account
+    scopes: tuple[Scope, ...]
+    signature: str | None
+    made_at: dt.datetime
+    ends_at: dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class MadeKey:
+    """A key that was just made; nobody can read it again. `signing` is what its requests need."""
+
+    text: str
+    signing: Signing | None
+
+
+def add_account(stores: Collections, name: Account) -> None:
+    """Add an account. Raises NotDone."""
+    with _recorded(stores, "account add", account=name):
+        for parcels, number in (
+            (stores.tracking, "tracking_number"),
+            (stores.unreadable, "number"),
+        ):
+            for why in of_one_account(parcels, number):
+                raise NotDone(why)
+        try:
+            stores.accounts.insert_one({"_id": name, "made_at": _now()})
+        except DuplicateKeyError as error:
+            found = stores.accounts.find_one({"_id": name}) or {}
+            if "removed_at" in found:
+                raise NotDone(f"{name} was removed, and its name is not given again") from error
+            raise NotDone(f"there is an account {name} already") from error
+
+
+def remove_account(stores: Collections, name: Account) -> int:
+    """Remove an account, end its keys, delete its shipments and links; tells how many keys.
+
+    Raises NotDone.
+    """
+    with _recorded(stores, "account remove", account=name) as outcome:
+        if name == MAIN:
+            raise NotDone(f"{MAIN} owns what comes by the tube, and stays")
+        now, there = _now(), {"_id": name, "removed_at": {"$exists": False}}
+        if not stores.accounts.update_one(there, {"$set": {"removed_at": now}}).matched_count:
+            raise NotDone(f"there is no account {name}: `account list` shows them")
+        outcome["keys_ended"] = ended = _end(stores.keys, {"account": name}, now)
+        outcome["shipments"] = delete_of_account(stores.shipments, name, now)
+        outcome["links"] = stores.links.delete_many({"account": name}).deleted_count
+    return ended
+
+
+def may_be_removed(stores: Collections, name: Account) -> bool:
+    """Whether `remove_account` would remove it: callers that ask a person first need to know."""
+    return name != MAIN and _is_there(stores, name)
+
+
+def is_removed(stores: Collections, name: Account) -> bool:
+    """Whether an account was removed."""
+    return bool(stores.accounts.find_one({"_id": name, "removed_at": {"$exists": True}}))
+
+
+def accounts(stores: Collections) -> list[KeptAccount]:
+    """List all accounts, `main` first, then by name."""
+    now = _now()
+    working = [key.account for key in keys(stores) if key.ends_at is None or key.ends_at > now]
+    found = [{"_id": MAIN}, *stores.accounts.find({"_id": {"$ne": MAIN}}).sort("_id")]
+    return [
+        KeptAccount(
+            each["_id"], each.get("made_at"), each.get("removed_at"), working.count(each["_id"])
+        )
+        for each in found
+    ]
+
+
+def add_key(
+    stores: Collections, account: Account, scopes: Sequence[Scope], signing: Signing | None = None
+) -> MadeKey:
+    """Make a key for an account. Raises NotDone."""
+    target: Document = {"account": account, "scopes": [*map(str, scopes)]}
+    if signing:
+        target["signature"] = kind_of(signing)
+    with _recorded(stores, "key add", **target) as outcome:
+        if Scope.ADMIN in scopes and account != MAIN:
+            raise NotDone(f"{Scope.ADMIN} is for keys of {MAIN}: with another one it opens nothing")
+        _insist(stores, account)
+        made = _add_key(stores, account, scopes, signing)
+        outcome["key"] = prefix = made.text[:PREFIX_CHARACTERS]
+        with _ended_again(stores, prefix):
+            _insist(stores, account)
+    return made
+
+
+def keys(stores: Collections, account: Account | None = None) -> list[KeptKey]:
+    """List keys, oldest first, also those that have ended.
+
+    Raises NotDone where the account was never there, or was removed before it had any.
+    """
+    asked = {} if account is None else {"account": account}
+    found = [
+        KeptKey(
+            key.prefix,
+            key.account,
+            key.scopes,
+            kind_of(key.signing),
+            each["made_at"],
+            each["ends_at"],
+        )
+        for each in stores.keys.find(asked).sort("made_at")
+        for key in read_key(each)
+    ]
+    if account is not None and not found:
+        _insist(stores, account)
+    return found
+
+
+def revoke_key(stores: Collections, prefix: str) -> None:
+    """End a key now. Raises NotDone."""
+    with _recorded(stores, "key revoke", key=prefix):
+        _working(stores, prefix)
+        _end(stores.keys, {"_id": prefix}, _now())
+
+
+def rotate_key(stores: Collections, prefix: str, keep_seconds: float) -> MadeKey:
+    """Make a key like another one, which ends after `keep_seconds`. Raises NotDone.
+
+    A secret is made again, too; a public key stays.
+    """
+    with _recorded(stores, "key rotate", key=prefix, keep_seconds=keep_seconds) as outcome:
+        old = _working(stores, prefix)
+        signing = make_secret() if isinstance(old.signing, HmacSecret) else old.signing
+        made = _add_key(stores, old.account, old.scopes, signing)
+        outcome["key"] = made.text[:PREFIX_CHARACTERS]
+        with _ended_again(stores, made.text[:PREFIX_CHARACTERS]):
+            _working(stores, prefix)
+        _end(stores.keys, {"_id": prefix}, _now() + dt.timedelta(seconds=keep_seconds))
+    return made
+
+
+def read_key(document: Document) -> Iterator[Key]:
+    """Read a key out of its document; nothing where it was not written by this service."""
+    try:
+        ends_at = document["ends_at"]
+        yield Key(
+            prefix=document["_id"],
+            account=document["account"],
+            scopes=tuple(map(Scope, document["scopes"])),
+            sha256=document["sha256"],
+            ends_at=ends_at and ends_at.timestamp(),
+            signing=msgspec.convert(document.get("signing"), Signing | None),
+        )
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return
+
+
+def _recorded(
+    stores: Collections, act: str, **target: Any
+) -> AbstractContextManager[dict[str, Any]]:
+    return recorded(stores.audit, Operator(), act, target)
+
+
+def _add_key(
+    stores: Collections, account: Account, scopes: Sequence[Scope], signing: Signing | None
+) -> MadeKey:
+    made = make_key()
+    stores.keys.insert_one(
+        {
+            "_id": made[:PREFIX_CHARACTERS],
+            "account": account,
+            "scopes": [scope.value for scope in scopes],
+            "sha256": digest(made),
+            "made_at": _now(),
+            "ends_at": None,
+            **({"signing": msgspec.to_builtins(signing)} if signing else {}),
+        }
+    )
+    return MadeKey(made, signing)
+
+
+def _working(stores: Collections, prefix: str) -> Key:
+    found = stores.keys.find_one({"_id": prefix})
+    for key in read_key(found) if found else ():
+        if key.ends_at is None or key.ends_at > _now().timestamp():
+            return key
+        raise NotDone(f"the key {prefix} has ended")
+    raise NotDone(f"there is no key {prefix}: `key list` shows them")
+
+
+@contextmanager
+def _ended_again(stores: Collections, prefix: str) -> Iterator[None]:
+    """End a key that was just made where its right to be ended meanwhile: the block says so."""
+    try:
+        yield
+    except NotDone:
+        _end(stores.keys, {"_id": prefix}, _now())
+        raise
+
+
+def _insist(stores: Collections, account: Account) -> None:
+    if not _is_there(stores, account):
+        raise NotDone(f"there is no account {account}: `account add {account}` makes it")
+
+
+def _is_there(stores: Collections, account: Account) -> bool:
+    if account == MAIN:
+        return True
+    return bool(stores.accounts.find_one({"_id": account, "removed_at": {"$exists": False}}))
+
+
+def _end(collection: Collection[Document], which: dict[str, Any], at: dt.datetime) -> int:
+    sooner = which | {"$or": [{"ends_at": None}, {"ends_at": {"$gt": at}}]}
+    return collection.update_many(sooner, {"$set": {"ends_at": at}}).modified_count
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)

@@ -1,0 +1,67 @@
+"""Cancelling what waits: a number, one of its requests, or all that waits for a courier.
+
+`Which` filters, `CancelTarget` is a target, and `Kept` says why a request was not cancelled.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from limits.admin.cancel import CancelFilter, Cancelled, Canceller, CancelTarget, NotCancelled
+from service.config.domain import rules_for
+from service.config.schema import Config
+from service.operator.connections import redis_of
+from service.operator.look import operation_of
+from tracking.request import Number, Slug
+
+__all__ = [
+    "EVERYTHING",
+    "CancelFilter",
+    "CancelTarget",
+    "Cancelled",
+    "Canceller",
+    "NotCancelled",
+    "NotWaiting",
+    "cancel_line",
+    "canceller_of",
+    "target_of",
+]
+
+EVERYTHING = CancelFilter()
+
+
+class NotWaiting(Exception):
+    """No request with the id waits; the text says why and what to do."""
+
+
+@asynccontextmanager
+async def canceller_of(config: Config) -> AsyncIterator[Canceller]:
+    """Open what cancels. Its methods raise LimitsDown."""
+    async with redis_of(config) as redis:
+        yield Canceller(redis, functools.partial(rules_for, config))
+
+
+async def target_of(config: Config, identity: str) -> CancelTarget:
+    """Find the request of an id and its parcel. Raises NotWaiting, StoreError."""
+    found = await operation_of(config, identity)
+    if found.dead:
+        raise NotWaiting(f"{identity} waits no more: {found.dead['detail']}")
+    parcel = (found.operation or {}).get("tracking")
+    if not parcel:
+        raise NotWaiting(
+            f"no request with the id {identity} is known; check the id, or cancel again once a "
+            "worker has taken the job from the tube"
+        )
+    slug, _, number = parcel.partition(":")
+    return CancelTarget(Slug(slug), Number(number), identity)
+
+
+def cancel_line(
+    canceller: Canceller, slug: Slug, which: CancelFilter
+) -> AsyncIterator[tuple[CancelTarget, Cancelled]]:
+    """Cancel all that waits for a courier, or what the filter chooses of it."""
+    if which == EVERYTHING:
+        return canceller.cancel_courier(slug)
+    return canceller.cancel_where(slug, which)

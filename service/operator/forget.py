@@ -1,0 +1,137 @@
+"""Everything that is stored about parcels is deleted, and what comes of earlier calls.
+
+Redis first: from that instant on, answers of earlier calls are recognised. Then the mark by which
+writers to MongoDB know it, then what is stored, then once more for calls that ran meanwhile. Each
+step may be repeated, and so may the whole: whatever dies in between, `forget` again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from limits.admin.forget import MARK_SECONDS, Forgetter
+from service.config.domain import rules_for
+from service.config.schema import Config
+from service.operator.connections import Collections, collections_of, redis_of
+from service.operator.dead import delete_dead
+from service.operator.producer import Producer
+from service.worker.results.dead import Filter, find
+from service.worker.results.forgetting import SEEN_SECONDS, Parcel, clear, mark
+from tracking.errors import LimitsBroken, StoreError
+from tracking.request import Number, Slug
+
+NOT_REACHED = (
+    "jobs that wait in the tubes: they are answered and stored; forget again when they are through",
+    "Redis' append-only file until it is rewritten, which `redis-cli BGREWRITEAOF` does now",
+    "MongoDB's journal and oplog, until they are overwritten",
+    "backups, logs, and what other programs have read",
+)
+
+_UNREAD = (
+    "{key} cannot be read and was passed over: look whether it tells of the parcel, "
+    "then delete it (redis-cli DEL)"
+)
+
+POLL_SECONDS = 0.1
+MARKED_AT_ONCE = 1_000
+"""Written well within the time that one operation may take."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What was known about a parcel: how much of each kind, and what could not be deleted."""
+
+    parcel: Parcel
+    calls: tuple[str, ...]
+    counts: dict[str, int]
+    failed: list[str] = field(default_factory=list)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there was anything."""
+        return any(self.counts.values()) or bool(self.failed)
+
+
+def forget(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:
+    """Forget parcels, and tell of each what there was. Raises StoreError: forget all once more."""
+    found = asyncio.run(_in_redis(config, named))
+    parcels = [each.parcel for each in found]
+    with collections_of(config) as stores, Producer(config.beanstalkd.servers) as producer:
+        for begin in range(0, len(parcels), MARKED_AT_ONCE):
+            mark(stores.forgotten, parcels[begin : begin + MARKED_AT_ONCE], MARK_SECONDS)
+        for each in found:
+            each.counts |= clear(stores, each.parcel)
+            _forget_dead(each, stores, producer)
+        outputs, unreadable = asyncio.run(_outputs(config, parcels))
+        for each in found:
+            each.counts["outputs"] = outputs.get(each.parcel.name, 0)
+            each.failed += [_UNREAD.format(key=key) for key in unreadable]
+        running = [each for each in found if each.calls]
+        asyncio.run(_until_over(config, running))
+        for each in running:
+            clear(stores, each.parcel)
+    return found
+
+
+async def _in_redis(config: Config, named: Sequence[tuple[Slug, Number]]) -> list[Found]:
+    found = []
+    async with _forgetter_of(config) as forgetter:
+        for slug, number in named:
+            try:
+                forgot = await forgetter.forget(slug, number)
+            except LimitsBroken as error:
+                found.append(_out_of_reach(slug, number, error))
+                continue
+            counts = {"cancelled": forgot.ended, "calls": len(forgot.calls)}
+            counts["answers"] = forgot.answers
+            found.append(Found(Parcel(slug, number, forgot.at_us), forgot.calls, counts))
+    return found
+
+
+def _out_of_reach(slug: Slug, number: Number, error: LimitsBroken) -> Found:
+    """A key of its line is broken: what is stored elsewhere goes all the same."""
+    counts = {"cancelled": 0, "calls": 0, "answers": 0}
+    return Found(Parcel(slug, number, time.time_ns() // 1000), (), counts, [f"in Redis: {error}"])
+
+
+def _forget_dead(found: Found, stores: Collections, producer: Producer) -> None:
+    """Delete its dead requests; the record of one whose buried job cannot be deleted stays."""
+    parcel = found.parcel
+    found.counts["dead"] = 0
+    for document in find(stores.dead, Filter(slug=parcel.slug, number=parcel.number)):
+        try:
+            found.counts["dead"] += delete_dead(document, stores.dead, producer)
+        except StoreError as error:
+            found.failed.append(f"{document['_id']} stays in dead: {error}")
+
+
+async def _outputs(
+    config: Config, parcels: Sequence[Parcel]
+) -> tuple[Mapping[str, int], list[str]]:
+    async with _forgetter_of(config) as forgetter:
+        return await forgetter.clear_outputs({each.name: each.at_us for each in parcels})
+
+
+async def _until_over(config: Config, running: Sequence[Found]) -> None:
+    """Wait for calls that run; longer is not needed, because writers know the marks by then."""
+    if not running:
+        return
+    deadline = time.monotonic() + SEEN_SECONDS
+    async with _forgetter_of(config) as forgetter:
+        for slug, call in [(each.parcel.slug, call) for each in running for call in each.calls]:
+            with suppress(LimitsBroken):  # its answer is recognised by the mark all the same
+                while await forgetter.runs(Slug(slug), call):
+                    if time.monotonic() > deadline:
+                        return
+                    await asyncio.sleep(POLL_SECONDS)
+
+
+@asynccontextmanager
+async def _forgetter_of(config: Config) -> AsyncIterator[Forgetter]:
+    async with redis_of(config) as redis:
+        yield Forgetter(redis, functools.partial(rules_for, config))

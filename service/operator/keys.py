@@ -1,0 +1,70 @@
+"""API keys: made, and recognized by what is kept of them.
+
+A key is `tk_`, 12 characters by which it is found, `_`, and 192 random bits. It is shown once; what
+is kept is its SHA-256, from which nobody makes the key again: so many bits need no slow hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable
+from enum import StrEnum
+
+import msgspec
+
+from service.operator.signatures import Signing
+from tracking.request import Account
+
+PREFIX_CHARACTERS = 15
+
+
+class Scope(StrEnum):
+    """What a key is good for."""
+
+    INGEST = "ingest"
+    READ = "read"
+    ADMIN = "admin"
+
+
+class Key(msgspec.Struct, frozen=True):
+    """What is kept of a key. It works until `ends_at` (Unix time), None for ever.
+
+    `signing`: requests with it must be signed, and what checks that.
+    """
+
+    prefix: str
+    account: Account
+    scopes: tuple[Scope, ...]
+    sha256: str
+    ends_at: float | None = None
+    signing: Signing | None = None
+
+
+class Keys(msgspec.Struct, frozen=True):
+    """All keys of a moment. Made by `keys_of`; `known` holds also those that have ended."""
+
+    known: dict[str, Key] = {}
+
+    def find(self, text: str, now: float) -> Key | None:
+        """Recognize a key that works at `now` (Unix time); None for anything else."""
+        key = self.known.get(text[:PREFIX_CHARACTERS])
+        if key is None or not hmac.compare_digest(digest(text), key.sha256):
+            return None
+        return key if key.ends_at is None or now < key.ends_at else None
+
+
+def keys_of(kept: Iterable[Key]) -> Keys:
+    """Make the set in which a door looks a key up by its prefix."""
+    return Keys({key.prefix: key for key in kept})
+
+
+def make_key() -> str:
+    """Make a key."""
+    return f"tk_{secrets.token_hex(6)}_{secrets.token_hex(24)}"
+
+
+def digest(text: str) -> str:
+    """What is kept of a key."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,159 @@
+"""Putting again what waited in a Redis that was emptied, as `[redis] mirror` wrote it to MongoDB.
+
+=================================================== ================================================
+an open operation                                   is
+=================================================== ================================================
+of which Redis knows that it waits, runs or ended   left as it is
+that ended, as `operations` tells                   deleted: it was written down after its end
+any other                                           put again: under its id, so that it stays one
+                                                    operation however often that is done
+=================================================== ================================================
+
+A request without an id gets one that is made of its job's key. It is written down under that
+before its new job goes, so what was written of the old one is deleted once it is put.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from enum import Enum, auto
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from redis.asyncio import Redis
+
+from limits.admin.operations import operations, waits_unnamed
+from limits.failure import redis_asked
+from service.config.schema import Config
+from service.operator.catalogue import Catalogue
+from service.operator.connections import collections_of, redis_of
+from service.operator.producer import JobRef, NotPut, Producer, PutOptions, batches
+from service.operator.put import Bad, Sendable
+from service.worker.results.database import Document
+from service.worker.results.operations import count_open, find_operations, open_operations
+from service.worker.tubes.envelope import decode_request, encode_request
+from tracking.errors import MalformedJob, TubesDown
+from tracking.request import Number, Slug
+
+TOGETHER = 100
+"""Asked for and put in one go."""
+
+
+class Standing(Enum):
+    """Why an open operation is not put."""
+
+    WAITS = auto()
+    ENDED = auto()
+
+
+class Recovered(NamedTuple):
+    """One that was put, and where; None where it only would be."""
+
+    request: Sendable
+    place: JobRef | None
+
+
+class Recovery:
+    """One look at all open operations; a context manager. Raises StoreError: do it again."""
+
+    def __init__(self, config: Config, *, dry_run: bool) -> None:
+        self._config = config
+        self._dry_run = dry_run
+        self._catalogue = Catalogue(config)
+        self._closing = ExitStack()
+        self.total = 0
+
+    def __enter__(self) -> Self:
+        self._operations = self._closing.enter_context(collections_of(self._config)).operations
+        self._producer = self._closing.enter_context(Producer(self._config.beanstalkd.servers))
+        self.total = count_open(self._operations)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._closing.__exit__(kind, error, trace)
+
+    def run(self) -> Iterator[Recovered | Standing | Bad]:
+        """Put what is open and unknown to Redis; tells of each that is open."""
+        for found in open_operations(self._operations):
+            for documents in batches(found, TOGETHER):
+                yield from self._some(documents)
+
+    def _some(self, documents: Sequence[Document]) -> Iterator[Recovered | Standing | Bad]:
+        known = asyncio.run(_known(self._config, documents))
+        left = [each for each in documents if each["_id"] not in known]
+        yield from [Standing.WAITS] * len(known)
+        ended = self._ended(left)
+        if ended and not self._dry_run:
+            self._operations.delete_many({"_id": {"$in": ended}})
+        yield from [Standing.ENDED] * len(ended)
+        lost = [each for each in left if each["_id"] not in ended]
+        read = [self._read(each) for each in lost]
+        yield from (each for each in read if isinstance(each, Bad))
+        sendables = [each for each in read if isinstance(each, Sendable)]
+        yield from self._put(sendables)
+        unnamed = [
+            document["_id"]
+            for document, each in zip(lost, read, strict=True)
+            if document["anonymous"] and isinstance(each, Sendable)
+        ]
+        if unnamed and not self._dry_run:
+            self._operations.delete_many({"_id": {"$in": unnamed}})
+
+    def _ended(self, documents: Sequence[Document]) -> list[str]:
+        if not documents:
+            return []
+        admitted = {each["_id"]: each["admitted_at"] for each in documents}
+        found = find_operations(self._operations, list(admitted))
+        return [each["id"] for each in found if each["finished_at"] >= admitted[each["id"]]]
+
+    def _read(self, document: Document) -> Sendable | Bad:
+        identity = document["_id"]
+        try:
+            request = decode_request(bytes(document["body"]), self._catalogue.resolve)
+        except (MalformedJob, LookupError, TypeError) as error:
+            return Bad(identity, str(error))
+        if request.id is None:
+            request = request._replace(id=f"recovered-{_sha1(identity)}")
+        body = encode_request(request)
+        return Sendable(request.id or "", request.slug, request.number, body)
+
+    def _put(self, sendables: Sequence[Sendable]) -> Iterator[Recovered]:
+        if self._dry_run or not sendables:
+            yield from (Recovered(each, None) for each in sendables)
+            return
+        try:
+            placed = self._producer.put([each.body for each in sendables], PutOptions())
+        except NotPut as error:
+            told = f"not all were put, so begin again: {error.message}"
+            raise TubesDown(told, error.fix) from error
+        yield from map(Recovered, sendables, placed)
+
+
+async def _known(config: Config, documents: Sequence[Document]) -> set[str]:
+    """Name those of which Redis knows something. Raises LimitsDown."""
+    async with redis_of(config) as redis:
+        with redis_asked():
+            return await _known_to(redis, documents)
+
+
+async def _known_to(redis: Redis, documents: Sequence[Document]) -> set[str]:
+    names = [each["_id"] for each in documents]
+    known = set(await operations(redis, names)) if names else set[str]()
+    for each in documents:
+        if each["anonymous"] and each["_id"] not in known:
+            at_ms = round(each["admitted_at"].timestamp() * 1000)
+            if await waits_unnamed(redis, Slug(each["slug"]), Number(each["number"]), at_ms):
+                known.add(each["_id"])
+    return known
+
+
+def _sha1(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()

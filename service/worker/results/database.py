@@ -1,0 +1,308 @@
+"""The MongoDB database: its address, its collections with their names, and their indexes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeVar
+
+import bson
+import pymongo
+from bson.codec_options import CodecOptions, DatetimeConversion
+from pymongo import ASCENDING, MongoClient, UpdateOne, WriteConcern
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError, PyMongoError, WriteError
+
+from service.config.schema import Config
+from service.observe.events import Event
+from service.observe.log import emit
+from service.worker.results.failure import faults_in, faults_of, mongodb_down, refuses_writes
+
+T = TypeVar("T")
+Document = dict[str, Any]
+
+DAY_SECONDS = 86_400
+CODE_KEEP_DAYS = 90
+KEEP_DAYS_INDEX = "keep_days"
+"""A name of its own: no index that was made for reading must ever begin to delete."""
+
+OF_BEFORE = "next_check_at_1"
+"""Of `tracking`, when couriers took no turns."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+"""Before any check: an index on dates alone needs a bound to compare with."""
+
+HAS_EXCERPT: Mapping[str, Any] = {"attempts.excerpt": {"$gt": ""}}
+"""Documents with an attempt that quotes an answer: those of failures."""
+
+Refusal = tuple[str, str]
+"""The `_id` of a document, and why MongoDB refuses it."""
+
+Spec = Mapping[str, Any]
+"""What MongoDB tells of an index that is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The address, the names that [mongodb] gives to collections, and how long documents are kept.
+
+    `dead_keep_days` until TTL removal, of dead requests and of unreadable answers;
+    `results_keep_days` after the end of a parcel, 0 for never. `operations_keep_days` after the end
+    of an operation; `excerpt_days` for what attempts quote of answers.
+    """
+
+    uri: str
+    database: str = "bucket"
+    tracking: str = "tracking"
+    past: str = "tracking_past"
+    dead: str = "dead"
+    unreadable: str = "unreadable"
+    dead_keep_days: int = 30
+    results_keep_days: int = 0
+    operations_keep_days: int = 90
+    excerpt_days: int = 30
+
+
+def names_of(config: Config) -> Names:
+    """Read the names out of the configuration."""
+    mongodb = config.mongodb
+    return Names(
+        uri=mongodb.uri,
+        database=mongodb.database,
+        tracking=mongodb.collection,
+        past=mongodb.past_collection,
+        dead=mongodb.dead_collection,
+        unreadable=mongodb.unreadable_collection,
+        dead_keep_days=config.dead.keep_days,
+        results_keep_days=config.results.keep_days,
+        operations_keep_days=config.operations.keep_days,
+        excerpt_days=config.results.excerpt_days,
+    )
+
+
+class Collections:
+    """Every collection of the database, on an open client.
+
+    A collection has the name of its attribute, unless `Names` has another name for it.
+    """
+
+    tracking: Collection[Document]
+    """One document per account, slug and number."""
+    past: Collection[Document]
+    """Documents of `tracking` whose number was used again."""
+    dead: Collection[Document]
+    """Requests that nobody will answer, with their reasons."""
+    unreadable: Collection[Document]
+    """The newest answer about a number that could not be read."""
+    unknown_codes: Collection[Document]
+    """How often couriers gave status codes that have no meaning here."""
+    forgotten: Collection[Document]
+    """Which parcels were forgotten lately."""
+    operations: Collection[Document]
+    """Operations that ended."""
+    refused: Collection[Document]
+    """Documents that MongoDB does not take where they belong."""
+    statistics: Collection[Document]
+    """What happened, day by day."""
+    limits: Collection[Document]
+    """What operators set of couriers' limits."""
+    accounts: Collection[Document]
+    keys: Collection[Document]
+    audit: Collection[Document]
+    shipments: Collection[Document]
+    """What accounts say of parcels."""
+    links: Collection[Document]
+
+    def __init__(
+        self, client: MongoClient[Document], names: Names, wtimeout: int | None = None
+    ) -> None:
+        """Open all; nothing is asked yet. A majority confirms each write, in `wtimeout` ms."""
+        self.client = client
+        database = client.get_database(
+            names.database,
+            # Else one date that Python cannot hold would fail all that is read together with it.
+            codec_options=CodecOptions(
+                tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_AUTO
+            ),
+            write_concern=WriteConcern(w="majority", wtimeout=wtimeout),
+        )
+        for attribute in Collections.__annotations__:
+            setattr(self, attribute, database[getattr(names, attribute, attribute)])
+
+    def named(self, attribute: str) -> Collection[Document]:
+        """Give the collection of an attribute, as `indexes_for` names it."""
+        collection: Collection[Document] = getattr(self, attribute)
+        return collection
+
+
+def open_client(uri: str, **options: Any) -> MongoClient[Document]:
+    """Make a client, which connects when it is first asked.
+
+    Raises ResultsDown: the driver reads the address at once, and the files that it names.
+    """
+    try:
+        return MongoClient(uri, **options)
+    except (PyMongoError, ValueError, OSError) as error:
+        raise mongodb_down(error) from error
+
+
+async def in_thread(step: Callable[..., T], *args: Any) -> T:
+    """Run a step that asks MongoDB in a thread. Raises ResultsDown."""
+    try:
+        return await asyncio.to_thread(step, *args)
+    except PyMongoError as error:
+        raise mongodb_down(error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """One index, ascending in its `members`.
+
+    `keep_days`: documents go so long after the date in its one member; 0: none ever goes, so the
+    index is not to be there; None: it is for questions, and removes nothing.
+    """
+
+    members: tuple[str, ...]
+    partial: Mapping[str, Any] | None = None
+    keep_days: int | None = None
+    own_name: str = ""
+
+    @property
+    def name(self) -> str:
+        """By default what MongoDB itself would call it."""
+        return self.own_name or "_".join(f"{member}_{ASCENDING}" for member in self.members)
+
+    def has_keys_of(self, spec: Spec) -> bool:
+        """Whether an index that is there has the same members, for the same documents."""
+        keys = [(member, ASCENDING) for member in self.members]
+        partial = spec.get("partialFilterExpression") or {}
+        # As BSON: whether a date has a zone in Python depends on who read it.
+        same = bson.encode(partial) == bson.encode(self.partial or {})
+        return list(spec["key"]) == keys and same and "collation" not in spec
+
+    def is_served_by(self, spec: Spec) -> bool:
+        """Whether an index that is there does the same, whatever it is called."""
+        keeps = None if self.keep_days is None else self.keep_days * DAY_SECONDS
+        return (
+            self.has_keys_of(spec)
+            and not spec.get("sparse")
+            and spec.get("expireAfterSeconds") == keeps
+        )
+
+
+def indexes_for(names: Names) -> dict[str, Sequence[Index]]:
+    """The indexes of every collection, by its attribute in `Collections`."""
+    return {
+        "tracking": (
+            # For re-checks.
+            Index(
+                ("active", "slug", "next_check_at"),
+                {"active": True, "next_check_at": {"$gt": EPOCH}},
+            ),
+            # A reader pages through many parcels of one instant (examples/read_changes.py).
+            Index(("updated_at", "_id")),
+            Index(("tag", "slug")),
+            Index(("updated_at",), {"active": False}, names.results_keep_days, KEEP_DAYS_INDEX),
+            Index(("attempts.at",), HAS_EXCERPT),
+        ),
+        "past": (
+            Index(("slug", "tracking_number")),
+            Index(("updated_at",), None, names.results_keep_days, KEEP_DAYS_INDEX),
+            Index(("attempts.at",), HAS_EXCERPT),
+        ),
+        "dead": (
+            Index(("slug", "reason")),
+            Index(("operations",)),
+            Index(("at",), None, names.dead_keep_days),
+            # Listed page by page, the newest first.
+            Index(("at", "_id")),
+        ),
+        # There are few, so they are searched without an index.
+        "unreadable": (Index(("at",), None, names.dead_keep_days),),
+        # By id they are found by `_id`. Purge ends them, a few at a time: MongoDB itself would
+        # delete those of a minute at once.
+        "operations": (Index(("slug", "number", "admitted_at")), Index(("finished_at",))),
+        "links": (Index(("sha256",)), Index(("account", "_id")), Index(("slug", "number"))),
+        "unknown_codes": (Index(("last_seen",), None, CODE_KEEP_DAYS),),
+    }
+
+
+def change_each(
+    collection: Collection[Document],
+    wanted: Document,
+    change: Document,
+    filters: list[Mapping[str, Any]] | None = None,
+) -> tuple[int, list[Refusal]]:
+    """Change documents, asked for by `_id` and more: how many changed, and which are refused.
+
+    A refused document stays as it is, and ends what MongoDB does in one command: then each is
+    changed alone. Raises PyMongoError.
+    """
+    try:
+        done = collection.update_many(wanted, change, array_filters=filters, hint="_id_")
+    except WriteError as error:
+        if refuses_writes(error):
+            raise
+        names = wanted["_id"]["$in"]
+        alone = [
+            UpdateOne({**wanted, "_id": each}, change, array_filters=filters) for each in names
+        ]
+        try:
+            return collection.bulk_write(alone, ordered=False).modified_count, []
+        except BulkWriteError as faults:
+            refused = faults_in(faults).refused.items()
+            return faults.details["nModified"], [(names[index], why) for index, why in refused]
+    return done.modified_count, []
+
+
+def upsert_each(collection: Collection[Document], changes: Mapping[str, Document]) -> list[Refusal]:
+    """Change documents by `_id`, or make them; tells which are refused. Raises PyMongoError."""
+    names = list(changes)
+    if not names:
+        return []
+    wanted = [UpdateOne({"_id": each}, changes[each], upsert=True) for each in names]
+    faults = faults_of(partial(collection.bulk_write, wanted, ordered=False))
+    return [(names[index], why) for index, why in faults.refused.items()]
+
+
+def log_refused(collection: Collection[Document], refused: Iterable[Refusal]) -> None:
+    """Log the documents that MongoDB does not take into a collection."""
+    for name, why in refused:
+        emit(Event.REFUSED_DOCUMENT, collection=collection.name, document=str(name), error=why)
+
+
+def make_indexes(collection: Collection[Any], wanted: Sequence[Index]) -> None:
+    """Make what is missing, and follow settings that changed. Repeating it changes nothing."""
+    for index in wanted:
+        found = collection.index_information()
+        if index.keep_days is not None:
+            _expire(collection, index, found)
+        elif not any(map(index.is_served_by, found.values())):
+            _make(collection, index)
+    if OF_BEFORE in collection.index_information():
+        collection.drop_index(OF_BEFORE)
+
+
+def _expire(collection: Collection[Any], index: Index, found: Mapping[str, Spec]) -> None:
+    """Have documents deleted after the days of the setting, those that are there already too."""
+    days, spec = index.keep_days or 0, found.get(index.name)
+    if spec is None:
+        if days and not any(map(index.is_served_by, found.values())):
+            _make(collection, index, expireAfterSeconds=days * DAY_SECONDS)
+    elif not days:
+        collection.drop_index(index.name)
+    elif spec.get("expireAfterSeconds") != days * DAY_SECONDS:
+        change = {"name": index.name, "expireAfterSeconds": days * DAY_SECONDS}
+        collection.database.command("collMod", collection.name, index=change)
+
+
+def _make(collection: Collection[Any], index: Index, **options: Any) -> None:
+    if index.partial is not None:
+        options["partialFilterExpression"] = index.partial
+    keys = [(member, ASCENDING) for member in index.members]
+    # Over millions of documents this takes longer than any other operation may.
+    with pymongo.timeout(None):
+        collection.create_index(keys, name=index.name, **options)

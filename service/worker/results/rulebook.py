@@ -1,0 +1,125 @@
+"""The rules of each line: those of config.toml, and over them what operators set meanwhile.
+
+The collection `limits` holds one document, so that a change is there whole or not at all:
+
+======== ==========================================================================================
+member   is
+======== ==========================================================================================
+_id      "limits"
+revision how many changes there were: Redis has it in `tracking:rules`, and scripts that grant calls
+         refuse a worker that knows an older one
+slugs    slug → name of a limit → what holds for it; null: no such quota, whatever config.toml says
+======== ==========================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+from pymongo import ReturnDocument
+from pymongo.collection import Collection
+
+from limits.rules import Rules, RulesOf
+from service.config.schema import SlugLimits
+from service.observe.log import emit_unexpected
+from service.worker.results.database import Document
+from tracking.line import Line
+
+SETTABLE = ("per_second", "concurrent", "per_hour", "per_day")
+"""What may change while workers run; all other limits are of the file."""
+
+QUOTAS = ("per_hour", "per_day")
+"""Of these: which a courier may also be without."""
+
+Own = Mapping[str, int | None]
+"""What is set for one courier: name of a limit → value; None: no such quota."""
+
+_ID = {"_id": "limits"}
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The limits that are set over config.toml, by slug, and their revision."""
+
+    revision: int = 0
+    slugs: Mapping[str, Own] = field(default_factory=dict)
+
+
+class RuleBook:
+    """The rules by which one process calls; implements `limits.rules.Revisions`."""
+
+    def __init__(self, plain_of: RulesOf, read: Callable[[], Awaitable[Changes]]) -> None:
+        """`plain_of`: where nothing is set. `read` reads what is set now; raises ResultsDown."""
+        self._plain_of = plain_of
+        self._read = read
+        self._changes = Changes()
+        self.revision = 0
+        self._rules: dict[Line, tuple[Rules, Rules]] = {}
+
+    def rules_of(self, line: Line) -> Rules:
+        """Find the rules of a line; the same object until they are others, or learned again."""
+        plain, known = self._plain_of(line), self._rules.get(line)
+        if known is None or known[0] is not plain:
+            own: Any = self._changes.slugs.get(line, {})
+            known = self._rules[line] = plain, replace(plain, **own)
+        return known[1]
+
+    async def learn(self) -> None:
+        """Read the limits that are set now, and go by them. Raises ResultsDown."""
+        self._changes = await self._read()
+        self.revision, self._rules = self._changes.revision, {}
+
+
+def read_changes(limits: Collection[Document]) -> Changes:
+    """Read the limits that are set. An entry that cannot hold is left out: a person wrote it."""
+    return _changes_in(limits.find_one(_ID) or {})
+
+
+def set_limits(limits: Collection[Document], slug: str, values: Own) -> Changes:
+    """Set limits of one courier, and leave its others; `values` as `checked`."""
+    return _change(
+        limits, {"$set": {f"slugs.{slug}.{name}": each for name, each in values.items()}}
+    )
+
+
+def reset_limits(limits: Collection[Document], slug: str, names: Iterable[str] = ()) -> Changes:
+    """Let config.toml hold again for limits of one courier; without names for all of them."""
+    paths = [f"slugs.{slug}.{name}" for name in names] or [f"slugs.{slug}"]
+    return _change(limits, {"$unset": dict.fromkeys(paths, "")})
+
+
+def checked(values: Own) -> Own:
+    """Check limits that somebody wants to set. Raises ValueError, worded for that person."""
+    for name, value in values.items():
+        if name not in SETTABLE:
+            raise ValueError(f"{name!r} is no limit to be set: {', '.join(SETTABLE)} are")
+        if value is None and name not in QUOTAS:
+            raise ValueError(f"{name} cannot be none: only {' and '.join(QUOTAS)} can")
+    try:
+        msgspec.convert({name: each for name, each in values.items() if each}, SlugLimits)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from error
+    if wrong := [name for name, each in values.items() if each == 0]:
+        raise ValueError(f"{wrong[0]} must be 1 or more; `pause` lets nobody call at all")
+    return values
+
+
+def _change(limits: Collection[Document], update: Document) -> Changes:
+    document = limits.find_one_and_update(
+        _ID, {"$inc": {"revision": 1}, **update}, upsert=True, return_document=ReturnDocument.AFTER
+    )
+    return _changes_in(document or {})
+
+
+def _changes_in(document: Document) -> Changes:
+    slugs: dict[str, Own] = {}
+    for slug, own in (document.get("slugs") or {}).items():
+        try:
+            if own:
+                slugs[slug] = checked(own)
+        except (AttributeError, TypeError, ValueError) as error:
+            emit_unexpected(error, slug=slug)
+    return Changes(document.get("revision", 0), slugs)

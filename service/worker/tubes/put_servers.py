@@ -1,0 +1,418 @@
+"""Servers on which jobs are put, in turn: past those that are away or refuse, in few round trips.
+
+All that is put in one turn of the event loop leaves in one write, which does not wait for the
+replies to the last one: beanstalkd always has something to do.
+
+After one failed write to its binlog beanstalkd goes on without it, and tells nobody. So where jobs
+must be durable each write begins and ends with a question for the number of records in the binlog,
+and what was taken counts only where that many were added. Records of somebody else's jobs can hide
+a failure in its own moment; the next put finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+
+import greenstalk
+
+from service.worker.tubes.blocking import Timeouts, cause_and_fix
+from service.worker.tubes.connection import PUT_REFUSALS, Client, PendingCommand, Reply, Verb
+from service.worker.tubes.envelope import DRAINS_TUBE, REQUESTS_TUBE, encode_drain, encode_request
+from tracking.errors import TubesDown
+from tracking.line import Line
+from tracking.request import TrackingRequest
+
+T = TypeVar("T")
+
+ENOUGH = 24
+"""Jobs that leave without waiting for the end of the turn: beanstalkd works on them meanwhile."""
+
+AVOIDED = 1.0
+"""Seconds for which a server that is away or refuses is not asked again."""
+
+AVOIDED_SLOW = 5.0
+"""The same where that was waited for: each time costs everybody who puts the same wait."""
+
+SLOW = 0.5
+"""Seconds after which a failure counts as waited for."""
+
+WORKERS_TIMEOUTS = Timeouts(connect=1.0, reply=2.0)
+"""Shorter than for reserves: every put behind this one waits as well."""
+
+TOGETHER_MOST = 32
+"""Jobs that a worker puts in one go: a drain job waits for these, and each may be synced to a
+disk."""
+
+FORGETFUL, RESTART = "stopped writing its binlog", "Look at its disk, then restart it."
+
+_RECORDS = re.compile(rb"^binlog-records-(written|migrated): (\d+)", re.MULTILINE)
+_BINLOG = re.compile(rb"^binlog-current-index: [1-9]", re.MULTILINE)
+"""Files are numbered from 1; 0 is what a server without a binlog tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutOptions:
+    """How a job is put. `delay` and `ttr` are seconds; a lower `priority` comes first."""
+
+    priority: int = greenstalk.DEFAULT_PRIORITY
+    delay: int = greenstalk.DEFAULT_DELAY
+    ttr: int = greenstalk.DEFAULT_TTR
+
+
+DRAIN = PutOptions(priority=0)
+"""Before everything else in its tube, where only other drains are."""
+
+RECHECK = PutOptions(priority=2**17)
+"""Behind what producers put: nobody waits for a re-check."""
+
+
+class JobRef(NamedTuple):
+    """Where a job is: its server, and its id there."""
+
+    server: str
+    job: int
+
+
+class PutRefused(TubesDown):
+    """A server that answers, but does not take this job."""
+
+
+class _Buried(PutRefused):
+    """A server that takes a job, but will not run it: it has no room."""
+
+
+class NotPut(TubesDown):
+    """No server took some of several jobs; `placed` has an entry for each, None for those."""
+
+    def __init__(self, message: str, fix: str, placed: Sequence[JobRef | None]) -> None:
+        super().__init__(message, fix)
+        self.placed = placed
+
+
+Answers = list[int | PutRefused]
+"""Of each job its id, or why the server will not run it."""
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """Puts of one write. `records`: in the binlog before them, None: not known yet.
+
+    They are answered together: those who put again do so in one write.
+    """
+
+    puts: Sequence[PendingCommand]
+    records: int | None = None
+
+
+class PutClient(Client):
+    """Live connection over which jobs are put.
+
+    `binlog`: the server was started with one; `forgetful`: it stopped writing it.
+    """
+
+    writes_ahead: ClassVar[bool] = True
+
+    def __init__(self, server: str, timeouts: Timeouts, *, durable: bool) -> None:
+        """`durable`: jobs count as put only where the server's binlog holds them."""
+        super().__init__(server, timeouts)
+        self.binlog = self.forgetful = False
+        self._durable = durable
+        self._used = ""
+        self._newest = 0
+        self._jobs = 0
+        self._batches: deque[_Batch] = deque()
+        self._unsure = PutRefused(f"beanstalkd {server} {FORGETFUL}", RESTART)
+
+    @classmethod
+    async def open(cls, server: str, timeouts: Timeouts, *, durable: bool = False) -> Self:
+        """Connect to `server` ("host:port"). Raises TubesDown."""
+        client = cls(server, timeouts, durable=durable)
+        client.binlog = _BINLOG.search(await client._connect()) is not None
+        return client
+
+    def put(
+        self, tube: str, bodies: Sequence[bytes], options: PutOptions
+    ) -> asyncio.Future[Answers]:
+        """Put jobs. It is done although nobody waits for it.
+
+        Fewer answers than bodies: the connection ended in between, and what became of the others
+        nobody knows. Raises TubesDown when there is no answer at all.
+        """
+        done: asyncio.Future[Answers] = self._loop.create_future()
+        if not bodies:
+            done.set_result([])
+            return done
+        if tube != self._used:
+            self._used = tube
+            self._ask(Verb.USE, b"use %b\r\n" % tube.encode(), reply_bytes=len(f"USING {tube}"))
+        head = b"put %d %d %d" % (options.priority, options.delay, options.ttr)
+        lines = b"".join([b"%b %d\r\n%b\r\n" % (head, len(body), body) for body in bodies])
+        least = len(b"INSERTED %d\r\n" % self._newest)
+        self._submit(PendingCommand(Verb.PUT, lines, done, least, left=len(bodies), answers=[]))
+        self._jobs += len(bodies)
+        if self._jobs >= ENOUGH:
+            self._send()
+        return done
+
+    def close(self, error: Exception | None = None) -> None:
+        """End the connection; what the binlog is not known to hold is not put."""
+        super().close(error)
+        for batch in self._batches:
+            for put in batch.puts:
+                self._break_off(put)
+        self._batches.clear()
+
+    def _write(self, batch: list[PendingCommand]) -> None:
+        self._jobs = 0
+        puts = [command for command in batch if command.verb is Verb.PUT]
+        if puts:
+            self._batches.append(_Batch(puts))
+        if puts and self._durable:
+            batch = [*batch, self._question()]
+            batch.insert(batch.index(puts[0]), self._question())
+        super()._write(batch)
+
+    def _question(self) -> PendingCommand:
+        done = self._loop.create_future()
+        return PendingCommand(Verb.STATS, b"stats\r\n", done, self._stats_bytes)
+
+    def _answer(
+        self, command: PendingCommand, reply: Reply, words: list[bytes], body: bytes
+    ) -> Any:
+        if reply is not Reply.REFUSED:
+            return super()._answer(command, reply, words, body)
+        refusal = cause_and_fix(self.server, PUT_REFUSALS[words[0]]())
+        if words[0] != b"BURIED":
+            return PutRefused(*refusal)
+        # It exists all the same, and a later kick would repeat the work.
+        line = b"delete %d\r\n" % int(words[1])
+        super()._write([PendingCommand(Verb.DELETE, line, self._loop.create_future())])
+        return _Buried(*refusal)
+
+    def _resolve(self, command: PendingCommand, answer: Any) -> None:
+        if command.verb is Verb.PUT:
+            if isinstance(answer[-1], int):
+                self._newest = answer[-1]
+            if command.ends_batch:
+                self._finish()
+            return
+        super()._resolve(command, answer)
+        if command.verb is Verb.STATS and self._batches:
+            self._prove(self._batches[0], answer)
+
+    def _finish(self) -> None:
+        for put in self._batches.popleft().puts:
+            super()._resolve(put, put.answers)
+
+    def _prove(self, batch: _Batch, stats: bytes) -> None:
+        """Hear how many records there are: before the jobs of a batch, then with them."""
+        # Those that beanstalkd moves to another file by itself are counted as written, too.
+        counts = {name: int(count) for name, count in _RECORDS.findall(stats)}
+        after = counts.get(b"written", 0) - counts.get(b"migrated", 0)
+        before, batch.records = batch.records, after
+        if before is None:
+            return
+        if after - before < self._taken(batch.puts):
+            # Until it restarts, it would take each put and forget it at its end.
+            self.forgetful = True
+            self.close(TubesDown(f"beanstalkd {self.server} {FORGETFUL}", RESTART))
+        else:
+            self._finish()
+
+    def _taken(self, puts: Sequence[PendingCommand]) -> int:
+        """Count the jobs that were taken. Those behind a buried one are refused."""
+        taken, buried = 0, False
+        for answers in [put.answers or [] for put in puts]:
+            for at, answer in enumerate(answers):
+                buried |= isinstance(answer, _Buried)
+                if isinstance(answer, int):
+                    taken += not buried
+                    # After a write that failed, which counts as a record, it has no binlog.
+                    answers[at] = self._unsure if buried else answer
+        return taken
+
+    def _break_off(self, command: PendingCommand) -> None:
+        if self._durable:
+            command.answers = []
+        if command.answers:
+            super()._resolve(command, command.answers)
+        else:
+            super()._break_off(command)
+
+
+class PutServer:
+    """One server to put on, with at most one connection.
+
+    `durable`: jobs count as put only where the server's binlog holds them.
+    """
+
+    def __init__(self, server: str, timeouts: Timeouts, *, durable: bool = False) -> None:
+        self.server = server
+        self._durable = durable
+        self._forgetful = ""
+        self.error = TubesDown(f"beanstalkd {server} was not asked yet")
+        self._timeouts = timeouts
+        self._client: PutClient | None = None
+        self._opening = asyncio.Lock()
+        self._avoid_until = 0.0
+
+    async def put(
+        self, tube: str, bodies: Sequence[bytes], options: PutOptions
+    ) -> list[int | None]:
+        """Put jobs: the id of each, None where it did not take one, and `error` says why.
+
+        A job whose reply was lost is put again, and may be there twice.
+        """
+        results: Answers = []
+        began = time.monotonic()
+        while len(results) < len(bodies) and time.monotonic() >= self._avoid_until:
+            # It may have been restarted since it was last used.
+            before = self._client
+            try:
+                client = await self._opened()
+                results += await client.put(tube, bodies[len(results) :], options)
+            except TubesDown as error:
+                if self._client is not before:
+                    self._avoid(error, began)
+        for each in results:
+            if isinstance(each, PutRefused):
+                self._avoid(each, began)
+        ids = [each if isinstance(each, int) else None for each in results]
+        return ids + [None] * (len(bodies) - len(ids))
+
+    async def refusal(self) -> str:
+        """Say why it takes no jobs now; "" where it does, as far as is known."""
+        try:
+            await self._opened()
+        except TubesDown as error:
+            return f"{error}"
+        return f"{self.error}" if time.monotonic() < self._avoid_until else ""
+
+    def close(self) -> None:
+        """End the connection, if there is one."""
+        if self._client:
+            self._client.close()
+
+    async def _opened(self) -> PutClient:
+        """Give the connection, a new one if need be. Raises TubesDown."""
+        if self._client and not self._client.down:
+            return self._client
+        async with self._opening:
+            if self._client and not self._client.down:
+                return self._client
+            if time.monotonic() < self._avoid_until:
+                raise TubesDown(self.error.message, self.error.fix)
+            began = time.monotonic()
+            try:
+                self._client = await self._open()
+            except TubesDown as error:
+                self._avoid(error, began)
+                raise
+            return self._client
+
+    async def _open(self) -> PutClient:
+        if self._client and self._client.forgetful:
+            self._forgetful = self._client.instance
+        made = await PutClient.open(self.server, self._timeouts, durable=self._durable)
+        if not self._durable or (made.binlog and made.instance != self._forgetful):
+            return made
+        made.close()
+        if not made.binlog:
+            what, fix = "keeps jobs in memory only (no binlog)", "Start it with -b DIR -f 0."
+        else:
+            what, fix = FORGETFUL, RESTART
+        raise TubesDown(f"beanstalkd {self.server} {what}", fix)
+
+    def _avoid(self, error: TubesDown, began: float) -> None:
+        self.error = error
+        now = time.monotonic()
+        self._avoid_until = now + (AVOIDED_SLOW if now - began > SLOW else AVOIDED)
+
+
+class PutServers:
+    """All servers to put on. For one event loop."""
+
+    def __init__(
+        self, servers: Sequence[str], timeouts: Timeouts, *, durable: bool = False
+    ) -> None:
+        """`durable`: pass over a server without a binlog, or that stopped writing it."""
+        self.all = [PutServer(server, timeouts, durable=durable) for server in servers]
+        self._next = 0
+
+    async def put(self, tube: str, bodies: Sequence[bytes], options: PutOptions) -> list[JobRef]:
+        """Put jobs, all on the next server if it takes them; gives where each is.
+
+        Raises NotPut. What is put again because a reply was lost may be there twice.
+        """
+        self._next += 1
+        placed: list[JobRef | None] = [None] * len(bodies)
+        left = list(range(len(bodies)))
+        errors: list[TubesDown] = []
+        for turn in range(len(self.all)):
+            server = self.all[(self._next + turn) % len(self.all)]
+            jobs = await server.put(tube, [bodies[each] for each in left], options)
+            if not errors and None not in jobs:
+                return [JobRef(server.server, job) for job in jobs if job is not None]
+            for index, job in zip(left, jobs, strict=True):
+                if job is not None:
+                    placed[index] = JobRef(server.server, job)
+            left = [index for index in left if placed[index] is None]
+            if not left:
+                break
+            errors.append(server.error)
+        done = [each for each in placed if each is not None]
+        if left:
+            raise NotPut("; ".join(each.message for each in errors), errors[-1].fix, placed)
+        return done
+
+    async def refusal(self) -> str:
+        """Say why no server takes jobs now; "" where one does."""
+        refused = [await server.refusal() for server in self.all]
+        return "" if "" in refused else "; ".join(refused)
+
+    def close(self) -> None:
+        """End all connections."""
+        for server in self.all:
+            server.close()
+
+
+class Putter:
+    """Puts the jobs that a worker makes: drains, and requests for re-checks. For one event loop.
+
+    A put that is repeated on another server may have worked on the first: both kinds of jobs may
+    be there twice without harm.
+    """
+
+    def __init__(self, servers: Sequence[str], timeouts: Timeouts = WORKERS_TIMEOUTS) -> None:
+        self._servers = PutServers(servers, timeouts)
+
+    async def put_drain(self, line: Line) -> None:
+        """Ask for somebody to drain `line`. Raises TubesDown: no server took the job."""
+        await self.put_all(DRAINS_TUBE, [encode_drain(line)], DRAIN)
+
+    async def put_rechecks(self, requests: Iterable[TrackingRequest]) -> None:
+        """Put requests. Raises TubesDown: no server took some of them."""
+        await self.put_all(REQUESTS_TUBE, map(encode_request, requests), RECHECK)
+
+    async def put_all(self, tube: str, bodies: Iterable[bytes], options: PutOptions) -> None:
+        """Put jobs in few round trips. Raises TubesDown: no server took some of them."""
+        for batch in batches(bodies, TOGETHER_MOST):
+            await self._servers.put(tube, batch, options)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._servers.close()
+
+
+def batches(items: Iterable[T], most: int) -> Iterator[Sequence[T]]:
+    """Cut into pieces of at most `most`."""
+    left = iter(items)
+    while batch := list(islice(left, most)):
+        yield batch

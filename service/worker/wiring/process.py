@@ -1,0 +1,99 @@
+"""The processes that a parent watches: what they share, and the life of the process that archives.
+
+Each gives signs of life, hears signals, and stops where a background task keeps ending. The process
+that archives says nothing of servers that are away: the workers beside it do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import signal
+from typing import Literal, Protocol
+
+from couriers.registry import Registry
+from limits.archive import ToArchive
+from limits.connect import open_redis
+from service.config.domain import courier_settings, redis_address, silence_seconds
+from service.config.schema import Config
+from service.observe.background import Background
+from service.worker.results.connection import Store
+from service.worker.results.database import names_of
+from service.worker.upkeep.archiver import Archiver
+from service.worker.upkeep.lost_records import LostRecords
+from service.worker.upkeep.purge import Purge
+
+UNFIT = 1
+"""The exit code of a process whose background tasks keep ending."""
+
+BEATS = 6
+"""So many in the time after which a silent process is killed: some may be late."""
+
+BEAT_MOST_SECONDS = 1.0
+"""What was counted goes with a beat, and should not be old when it is asked for."""
+
+
+class Beat(Protocol):
+    """A sign of life for the parent; `works`: this process is connected and does its work."""
+
+    def __call__(self, *, works: bool = False) -> None:
+        """Give the sign."""
+
+
+async def keep_beating(beat: Beat, silence: float) -> None:
+    """Beat until cancelled; `silence`: seconds after which the parent kills a silent process."""
+    while True:
+        beat()
+        await asyncio.sleep(min(silence / BEATS, BEAT_MOST_SECONDS))
+
+
+async def asked_or_unfit(stopping: asyncio.Task[Literal[True]], background: Background) -> None:
+    """Return when a signal asks for a stop, or when a background task keeps ending."""
+    unfit = asyncio.create_task(background.unfit.wait())
+    await asyncio.wait({stopping, unfit}, return_when=asyncio.FIRST_COMPLETED)
+    unfit.cancel()
+
+
+def on_signals() -> asyncio.Event:
+    """A signal asks for a stop in good order. Repeated ones change nothing here.
+
+    A service manager signals the whole group, and the parent passes its own on: that is one wish
+    told twice. "At once" is the parent's to decide, which kills.
+    """
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    return stopped
+
+
+def run(config: Config, beat: Beat) -> int:
+    """Archive until SIGTERM or SIGINT; returns the exit code, 1: a background task keeps ending."""
+    return asyncio.run(live(config, beat))
+
+
+async def live(config: Config, beat: Beat) -> int:
+    """As `run`, in an event loop."""
+    stopped = on_signals()
+    async with contextlib.AsyncExitStack() as closing:
+        closing.callback(asyncio.create_task(keep_beating(beat, silence_seconds(config))).cancel)
+        redis = open_redis(redis_address(config))
+        closing.push_async_callback(redis.aclose)
+        store = Store(names_of(config))
+        closing.push_async_callback(store.close)
+        background = Background()
+        closing.push_async_callback(background.stop)
+        archiver = Archiver(
+            ToArchive(redis, secrets.token_hex(8)), store, mirrored=config.redis.mirror
+        )
+        background.start("archiver", archiver.run)
+        servers = config.beanstalkd.servers
+        purge = Purge(store, names_of(config), servers, lambda: archiver.works)
+        background.start("purge", purge.run)
+        couriers = Registry(courier_settings(config).values())
+        lost = LostRecords(store, names_of(config), servers, couriers.named, lambda: archiver.works)
+        background.start("lost records", lost.run)
+        await asked_or_unfit(asyncio.create_task(stopped.wait()), background)
+        background.retire()
+    return UNFIT if background.unfit.is_set() else 0

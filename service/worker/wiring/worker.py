@@ -1,0 +1,311 @@
+"""A worker process: built of what is connected, run until a signal, stopped in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import aiohttp
+from msgspec import structs
+
+from couriers.http.fetch import Fetch
+from couriers.http.tokens import TokenCache
+from couriers.registry import Registry
+from service import REFUSED
+from service.config.domain import recheck_for, silence_seconds
+from service.config.machine import CallBudget, call_budget, calm_the_collector, raise_open_files
+from service.config.schema import Config
+from service.observe.background import Background
+from service.observe.events import Event
+from service.observe.log import emit
+from service.ports import Job, Work
+from service.worker.flow.call import CallRunner, Stores, WorkOf
+from service.worker.flow.drain import Drainer
+from service.worker.flow.handle import Handler
+from service.worker.flow.receive import Receiver
+from service.worker.flow.tasks import CallSlots, Tasks
+from service.worker.flow.tracking_work import RetryRules, TrackingWork
+from service.worker.preflight.judgement import UnsafeServer
+from service.worker.preflight.survey import watch
+from service.worker.results.dead import Dead
+from service.worker.results.operations import Mirror
+from service.worker.results.statistics import CodeCounts
+from service.worker.results.trackings import Trackings
+from service.worker.tubes.envelope import (
+    DRAINS_TUBE,
+    REQUESTS_TUBE,
+    encode_request,
+    line_in,
+    request_in,
+)
+from service.worker.tubes.held import HELD_MOST, ReservedJob, Source
+from service.worker.tubes.intake import Intake
+from service.worker.tubes.payload import Resolve
+from service.worker.upkeep.own_core import OwnCore
+from service.worker.upkeep.recheck import Recheck
+from service.worker.upkeep.sweeper import Sweeper
+from service.worker.upkeep.tallies import Tallying
+from service.worker.wiring.connect import Parts, connect, warn_of
+from service.worker.wiring.failpoints import FailPoints
+from service.worker.wiring.lines import LINES_MOST, AllLines, MirrorOfOperations, Works
+from service.worker.wiring.process import UNFIT, Beat, asked_or_unfit, keep_beating, on_signals
+from tracking.call import Call
+from tracking.checkpoint import Tracking
+from tracking.line import TRACKING, Line
+from tracking.request import Slug, TrackingRequest
+
+JOBS_ADMITTED = 400
+"""Jobs between a reserve and their grant or delete: with fewer the batches get small, and more only
+wait for each other. A job whose call runs is none of them."""
+
+DRAIN_JOBS = 3_000
+"""As many slugs a process may drain at once: their jobs stay reserved meanwhile."""
+
+LAST_TAKE_SECONDS = 1.0
+"""What Redis grants while we stop listening would be held until its lease ends. Redis answers in
+milliseconds, or is away and grants nothing."""
+
+LAST_ANSWERS_SECONDS = 2.0
+"""Beyond the grace, for the answers to deletes. A job whose delete is not answered may come again,
+and its operation is known to have ended. The parent kills 5 s after the grace: the rest of these is
+for what comes before and after."""
+
+LAST_COUNTS_SECONDS = 1.0
+"""For counts, which are for people: those of the last seconds may be missing."""
+
+
+class Tracker:
+    """Asks couriers, with the tokens that all calls of a process share. One per process."""
+
+    def __init__(self, registry: Registry, http: aiohttp.ClientSession) -> None:
+        self._registry = registry
+        self._http = http
+        self._tokens = TokenCache()
+
+    def track(self, call: Call) -> Awaitable[Tracking]:
+        """Spend the call's permit at its courier. Raises as `Registry.track`, now or awaited."""
+        request = call.request
+        settings = self._registry.settings(request.slug)
+        fetch = Fetch(self._http, settings, call.permit, self._tokens, request.traceparent)
+        return self._registry.track(fetch, request)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A running worker: what takes, what runs, and how it stops in good order."""
+
+    slugs: tuple[Slug, ...]
+    requests: Intake
+    drains: Intake
+    drainer: Drainer
+    tasks: Tasks
+    slots: CallSlots
+    codes: CodeCounts
+    tallying: Tallying
+    draining: asyncio.Task[None]
+    background: Background
+
+    async def stop(self, grace_seconds: float) -> int:
+        """Take nothing more, finish or hand back. Returns how many calls were handed back.
+
+        The grace begins now. What comes after it has a bound of its own, but for two waits, which
+        the parent's kill ends, STOP_MARGIN_SECONDS after the grace or at a second signal, or the
+        kernel where no parent is left: a call is handed back once Redis answers, and a beanstalkd
+        that is slow, but never silent for 5 s, is waited for until it has answered what was asked
+        before the stop.
+        """
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + grace_seconds
+        await asyncio.gather(self.requests.stop(), self.drains.stop())
+        self.slots.stop()
+        self.background.retire()
+        self.drainer.retire()
+        await asyncio.wait([self.draining], timeout=LAST_TAKE_SECONDS)
+        await self.background.stop()
+        await self.drainer.hand_over()
+        handed_back = await self.tasks.stop(ends - loop.time())
+        # A claim that Redis answered meanwhile left its line, and its drain job, with this process.
+        await self.drainer.hand_over()
+        answers = (self.requests.all_answered(), self.drains.all_answered())
+        await _within(max(LAST_ANSWERS_SECONDS, ends - loop.time()), *answers)
+        await _within(LAST_COUNTS_SECONDS, self.codes.write(), self.tallying.write())
+        return handed_back
+
+
+async def _within(seconds: float, *waits: Awaitable[None]) -> None:
+    """Wait for all of them, but for no longer."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await asyncio.gather(*waits)
+
+
+def assemble(config: Config, parts: Parts) -> Worker:
+    """Build the flow and start what runs in the background; jobs are not taken yet."""
+    points = FailPoints.from_environment()
+    recheck_of = functools.cache(functools.partial(recheck_for, config))
+    results = Trackings(parts.store, recheck_of)
+    slots = CallSlots(config.worker.concurrency, results)
+    codes, tallying = CodeCounts(parts.store), Tallying(parts.tallies, parts.store)
+    stores, tasks = _stores(config, parts, results, tallying, points), Tasks()
+    tracking = _tracking(config, parts, results, codes)
+    runner = CallRunner(_work_of(parts.lines, tracking, points), stores, tasks, slots)
+    drainer = Drainer(stores.limits, slots, runner)
+    parts.store.returned = slots.waiting.wake
+    resolve, lines = parts.registry.named, parts.lines
+    decode = points.step("requests.decode", functools.partial(_decode, lines.others, resolve))
+    handler = Handler(decode, stores, slots, runner)
+    read_drain = functools.partial(line_in, resolve=resolve, knows=lines.knows)
+    decode_drain = points.step("wait_list.decode", read_drain)
+    receiver = Receiver(handler, drainer, tasks, decode_drain)
+    sweeper = Sweeper(stores.limits, runner, lines)
+    background = Background(parts.who.report)
+    background.start("sweeper", sweeper.run)
+    background.start("code counts", codes.run)
+    background.start("servers", functools.partial(watch, parts.look, warn_of))
+    background.start("statistics", tallying.run)
+    if rechecked := frozenset(slug for slug in parts.registry.slugs if recheck_of(slug).enabled):
+        recheck = Recheck(parts.store, parts.putter, rechecked, parts.standings)
+        background.start("re-checks", recheck.run)
+    on_requests = points.jobs("requests", receiver.on_requests)
+    on_drains = points.jobs("wait_list", receiver.on_drains)
+    return Worker(
+        slugs=parts.registry.slugs,
+        requests=_intake(config, parts, REQUESTS_TUBE, JOBS_ADMITTED, on_requests),
+        drains=_intake(config, parts, DRAINS_TUBE, DRAIN_JOBS, on_drains),
+        drainer=drainer,
+        tasks=tasks,
+        slots=slots,
+        codes=codes,
+        tallying=tallying,
+        draining=background.start("drainer", drainer.run),
+        background=background,
+    )
+
+
+def _tracking(config: Config, parts: Parts, results: Trackings, codes: CodeCounts) -> Work:
+    retry = config.retry
+    rules = RetryRules(retry.attempts, retry.first_seconds, retry.cap_seconds, retry.give_up_days)
+    track = Tracker(parts.registry, parts.http).track
+    return TrackingWork(track, results, codes, rules, encode_request)
+
+
+def _work_of(lines: AllLines, tracking: Work, points: FailPoints) -> WorkOf:
+    works = {each.kind.name: each.work for each in lines.others} | {TRACKING.name: tracking}
+    works = {name: points.port("work", work) for name, work in works.items()}
+
+    @functools.lru_cache(LINES_MOST)  # every call asks several times, and a line keeps its kind
+    def work_of(line: Line) -> Work:
+        kind = lines.kind_of(line)
+        if kind is None:
+            raise LookupError(f"a call was granted on {line}, a line of no kind that is known here")
+        return works[kind.name]
+
+    return work_of
+
+
+async def _decode(others: Works, resolve: Resolve, job: Job) -> TrackingRequest:
+    """Read a job of the tube `requests_flow`, whatever is to be done on its line."""
+    for each in others:
+        if (request := each.read(job)) is not None:
+            return request
+    return await request_in(job, resolve)
+
+
+def _stores(
+    config: Config, parts: Parts, results: Trackings, tallying: Tallying, points: FailPoints
+) -> Stores:
+    limits = points.port("limits", parts.limiter)
+    dead, drains = points.port("dead", Dead(parts.store)), points.port("drains", parts.putter)
+    mirror = None
+    if config.redis.mirror:
+        mirror = MirrorOfOperations(Mirror(parts.store, encode_request), parts.lines)
+    return Stores(limits, results, dead, parts.defects, tallying, drains, parts.knows, mirror)
+
+
+def _intake(
+    config: Config,
+    parts: Parts,
+    tube: str,
+    room: int,
+    on_jobs: Callable[[list[ReservedJob]], None],
+) -> Intake:
+    # Jobs of running calls stay reserved too; one connection more waits for the next job.
+    connections = math.ceil((room + config.worker.concurrency) / HELD_MOST) + 1
+    sources = [
+        Source(server, tube, connections, secret=parts.secret)
+        for server in config.beanstalkd.servers
+    ]
+    return Intake(sources, room, on_jobs)
+
+
+def run(config: Config, beat: Beat, others: Works = ()) -> int:
+    """Run one worker process until SIGTERM or SIGINT; returns its exit code.
+
+    `beat` is called every second as long as the event loop turns, and once with `works`.
+    `others`: what it does besides asking couriers.
+    1: a background task keeps ending. 2: a server was refused because it can lose acknowledged
+    work.
+    """
+    return asyncio.run(_run(config, beat, others))
+
+
+async def _run(config: Config, beat: Beat, others: Works) -> int:
+    config, budget = _fitting(config)
+    stopped = on_signals()
+    async with contextlib.AsyncExitStack() as closing:
+        closing.callback(asyncio.create_task(keep_beating(beat, silence_seconds(config))).cancel)
+        starting = asyncio.create_task(_start(config, closing, others))
+        stopping = asyncio.create_task(stopped.wait())
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            return 0
+        try:
+            worker = starting.result()
+        except UnsafeServer as error:
+            for each in error.findings:
+                emit(Event.REFUSED_START, server=each.server, error=each.what, fix=each.fix)
+            return REFUSED
+        calm_the_collector()
+        emit(
+            Event.STARTED,
+            slugs=len(worker.slugs),
+            concurrency=budget.calls,
+            bound_by=budget.bound_by,
+        )
+        beat(works=True)
+        return await work(worker, stopping, config.worker.grace_seconds)
+
+
+async def work(worker: Worker, stopping: asyncio.Task[Literal[True]], grace: float) -> int:
+    """Work until a signal, or until this process is unfit; then stop in good order."""
+    await asked_or_unfit(stopping, worker.background)
+    emit(Event.STOPPING)
+    handed_back = await worker.stop(grace)
+    emit(Event.STOPPED, handed_back=handed_back)
+    return UNFIT if worker.background.unfit.is_set() else 0
+
+
+def _fitting(config: Config) -> tuple[Config, CallBudget]:
+    """Lower the concurrency to what this machine carries, with as many open files as it allows."""
+    raise_open_files(config.worker)
+    budget = call_budget(config.worker)
+    worker = structs.replace(config.worker, concurrency=budget.calls)
+    return structs.replace(config, worker=worker), budget
+
+
+async def _start(config: Config, closing: contextlib.AsyncExitStack, others: Works) -> Worker:
+    """Connect to everything, build the flow, and begin to take jobs."""
+    worker = assemble(config, await connect(config, closing, others))
+    worker.background.start("own core", OwnCore().run)
+    closing.push_async_callback(worker.requests.close)
+    closing.push_async_callback(worker.drains.close)
+    worker.requests.start()
+    worker.drains.start()
+    return worker

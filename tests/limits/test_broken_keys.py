@@ -244,6 +244,16 @@ async def test_a_waiting_record_that_cannot_be_read_is_set_aside_and_its_line_go
     assert await state(redis, "op-N001") == "SUCCESS"
 
 
+async def test_an_accounts_record_that_cannot_be_read_is_called_for_nobody_else(
+    busy: Worker, free: Worker, redis: Redis
+) -> None:
+    await busy.parked("N001", id="shop/op-1")
+    await redis.hset(KEYS.wait_requests, "N001@shop", "{")
+
+    assert (await free.take()).calls == ()
+    assert await redis.hkeys(KEYS.wait_unreadable) == [f"{KEYS.wait_requests} N001@shop"]
+
+
 async def test_a_call_whose_record_cannot_be_read_gives_its_slot_back(
     busy: Worker, redis: Redis
 ) -> None:

@@ -13,6 +13,8 @@ do
   function wanted(number, base)
     local record = read_record(REQUESTS, number)
     if not record then
+      -- Who asks for another account has a record: this one could not be read, and waits for a person.
+      if string.find(number, '@', 1, true) then return nil end
       local anon = { id = 'hand-' .. base, at = now_ms }
       local answer = rules.remembers and fresh(call('GET', ANSWER .. number))
       if answer and serves(answer, {}) and end_anonymous(number, anon, answer) then return nil end

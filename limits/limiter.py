@@ -20,7 +20,7 @@ import hashlib
 import itertools
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -300,7 +300,7 @@ class Limiter:
         except (LimitsBroken, LimitsDown):
             return  # put back by _run, or lost: the lane is held longer, which is safe
 
-    async def again(self, line: Line, call_id: str, start_id: str) -> int:
+    async def _again(self, line: Line, call_id: str, start_id: str) -> int:
         """Wait for a free lane for one further start (lua/again.lua). Raises NotStarted."""
         while True:
             try:
@@ -339,7 +339,7 @@ class Limiter:
         rules = self._written[line][0]
         starts = self._starts.get(line)
         if starts is None:
-            starts = self._starts[line] = _Starts(line, self, self._reports, self._scatter)
+            starts = self._starts[line] = _Starts(line, self._again, self._reports, self._scatter)
         deadline = asked + rules.call_timeout_seconds
         permit = CallPermit(grant[0], int(grant[1]), deadline, self._clock, starts)
         return keys.read_call(line, rules, grant, permit)
@@ -371,7 +371,7 @@ class _Starts:
     """The starts of one line (see limits.permit.Starts)."""
 
     line: Line
-    limiter: Limiter
+    ask: Callable[[Line, str, str], Awaitable[int]]
     reports: Reports
     scatter: Scatter
 
@@ -382,7 +382,7 @@ class _Starts:
         self.scatter.note(self.line, seconds)
 
     async def again(self, call_id: str, start_id: str) -> int:
-        return await self.limiter.again(self.line, call_id, start_id)
+        return await self.ask(self.line, call_id, start_id)
 
 
 def _parts(lines: Sequence[Line], most: int) -> Iterator[Sequence[Line]]:

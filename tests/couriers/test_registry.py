@@ -18,8 +18,9 @@ from loopback import RecordingPermit
 from couriers import json_feed, usps
 from couriers.http.settings import CourierSettings, environment_name
 from couriers.reading.numbers import NumberForm
-from couriers.registry import COURIERS, MODULES, Courier, Registry, Tracker
+from couriers.registry import COURIERS, MODULES, Courier, Registry
 from couriers.slugs import ALIASES, FEEDS, SLUGS
+from service.worker.wiring.worker import Tracker
 from tracking.call import Call
 from tracking.errors import MalformedJob, MissingField
 from tracking.line import line_of

@@ -8,7 +8,7 @@ REDIS = "limits/test_ended_operations.py::"
 MONGODB = "upkeep/test_archiver.py::"
 STEPS = "flow/test_order_of_steps.py::"
 MIRROR = "results/test_operations_in_mongodb.py::"
-RECOVER = "cli/test_recover.py::"
+RECOVER = "console/test_recover.py::"
 
 MUTANTS = (
     Mutant(
@@ -44,7 +44,7 @@ MUTANTS = (
         where="service/worker/supervisor/parent.py",
         old="        if math.isinf(self._archiver.start_at) and self._any_works():\n",
         new="        if self._stop_by is not None:\n",
-        tests=("cli/test_parent.py::test_a_killed_archiver_is_started_again",),
+        tests=("console/test_parent.py::test_a_killed_archiver_is_started_again",),
     ),
     Mutant(
         name="a job goes before what waits is mirrored",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 DUTY = "flow/test_drains_and_sweeps.py::"
-PARENT = "cli/test_parent.py::"
+PARENT = "console/test_parent.py::"
 PREFLIGHT = "preflight/test_preflight.py::"
 
 MUTANTS = (

@@ -243,7 +243,7 @@ MUTANTS = (
         name="each number of a group has a permit of its own",
         breaks="I3",
         where="limits/limiter.py",
-        old="codec.read_call(line, rules, grant, permit),)",
+        old="keys.read_call(line, rules, grant, permit),)",
         new="self._call(line, grant, asked),)",
         tests=(TAKEN + "test_those_next_in_line_ride_with_the_first_under_one_permit",),
     ),

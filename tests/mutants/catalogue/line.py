@@ -239,7 +239,7 @@ MUTANTS = (
         where="service/operator/resend.py",
         old="renewed_body(body, operation, mark)",
         new="renewed_body(body, operation)",
-        tests=("cli/test_resend.py::test_a_record_that_is_put_twice_makes_one_operation",),
+        tests=("console/test_resend.py::test_a_record_that_is_put_twice_makes_one_operation",),
     ),
     Mutant(
         name="a pause refuses who could be in time",

@@ -288,8 +288,8 @@ MUTANTS = (
         name="the call timeout is taken for milliseconds",
         breaks="F20",
         where="limits/limiter.py",
-        old="asked + self._written[line][0].call_timeout_seconds\n",
-        new="asked + self._written[line][0].call_timeout_seconds / 1000\n",
+        old="asked + rules.call_timeout_seconds\n",
+        new="asked + rules.call_timeout_seconds / 1000\n",
         tests=(PERMIT + "test_the_deadline_is_the_call_timeout_from_before_the_script_was_sent",),
     ),
     Mutant(

@@ -53,7 +53,7 @@ MUTANTS = (
         old="    except msgspec.MsgspecError:\n",
         new="    except ZeroDivisionError:\n",
         tests=(
-            "cli/test_forget.py::test_a_status_that_says_nothing_keeps_no_parcel_from_being_forgotten",
+            "console/test_forget.py::test_a_status_that_says_nothing_keeps_no_parcel_from_being_forgotten",
         ),
     ),
     Mutant(

@@ -78,8 +78,8 @@ class Twins:
         execute(self._space, "PEXPIRE", (key, str(ms)))
         return reply
 
-    def delete(self, key: str) -> Any:
-        return self._both(self._redis.delete(key), "DEL", key)
+    def delete(self, *keys: str) -> Any:
+        return self._both(self._redis.delete(*keys), "DEL", *keys)
 
     def zadd(self, key: str, scores: dict[str, float], *, xx: bool = False) -> Any:
         ((member, score),) = scores.items()

@@ -72,7 +72,10 @@ _REFUSED_FOR_A_DAY = {
 
 
 class _Overdue(ResultsDown):
-    """What is written may yet be confirmed, but the call's lease ends."""
+    """The lease of the call ends before MongoDB has confirmed what came of it."""
+
+    def __init__(self) -> None:
+        super().__init__("MongoDB has not confirmed it by the call's deadline")
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,14 +243,11 @@ class CallRunner:
             if final:
                 raise
 
-    async def _durably(self, call: Call, store: Callable[[], Awaitable[None]]) -> None:
+    def _durably(self, call: Call, store: Callable[[], Awaitable[None]]) -> Awaitable[None]:
         """Store what came of a call until its deadline, or once. Raises ResultsDown."""
         deadline = call.permit.deadline
         until = max(deadline, time.monotonic() + STORED_SECONDS)
-        try:
-            await self._deadlines.hold(until, keep_trying(store, until=deadline))
-        except TimeoutError as error:
-            raise _Overdue("MongoDB has not confirmed it by the call's deadline") from error
+        return self._deadlines.hold(until, keep_trying(store, until=deadline), _Overdue)
 
     async def _repeat(self, call: Call, setback: Setback, error: CourierError) -> TakeResult:
         """Have a failed call repeated later; `used_up`: that was its request's last attempt."""
@@ -283,10 +283,10 @@ class CallRunner:
         emit(Event.HANDED_BACK, **_names(call), **({"why": str(why)} if why else {}))
         return result._replace(waits=True)
 
-    async def _finish(self, call: Call, verdict: Verdict) -> TakeResult:
+    def _finish(self, call: Call, verdict: Verdict) -> Awaitable[TakeResult]:
         """Give the call's slot at its courier back, and end its operations."""
         room = self._slots.reserve_for_next()
-        return await _in_redis(call, lambda: self._limits.finish(call, verdict, room))
+        return _in_redis(call, lambda: self._limits.finish(call, verdict, room))
 
 
 async def _in_redis(call: Call, step: Callable[[], Awaitable[TakeResult]]) -> TakeResult:

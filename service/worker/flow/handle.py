@@ -48,8 +48,8 @@ from tracking.request import Origin, TrackingRequest
 Decode = Callable[[Job], Awaitable[TrackingRequest]]
 """Reads a job. Raises MalformedJob, or TubesDown when the job is not ours any more."""
 
-Settled = Granted | Parked | Ended | NotAdmitted | Dying
-"""What an admission says after which the job goes."""
+Settled = Parked | Ended | NotAdmitted | Dying
+"""Admissions without a call, after which the job goes."""
 
 LEFT_AFTER_SECONDS = 1.0
 """How long a job for other workers is kept: it may come back again and again while the process that
@@ -94,20 +94,23 @@ class Handler:
         except TubesDown:
             await job.release()  # this process lost it, and the next holder reads it
             return
-        admission = await self._admit(request, job)
+        admission = await self._admitter.admit(request, job.key)
+        if isinstance(admission, Held):
+            admission = await self._held(request, job)
         if isinstance(admission, Held):
             return  # who has the job now waits for the end of its call
-        await self._settle(request, job, admission)
+        if isinstance(admission, Granted):
+            job.admitted()
+            if await self._runner.run([admission.call]):
+                await self._copy(request, job, admission.call.granted_us)
+        else:
+            await self._settle(request, job, admission)
         # Nobody waits for it: a job whose delete is lost comes again, and finds what was done.
         job.delete()
 
     async def _settle(self, request: TrackingRequest, job: Job, admission: Settled) -> None:
-        """Do all that is to be done before the job may go."""
+        """Do all that is to be done before a job may go that was granted no call."""
         match admission:
-            case Granted(call):
-                job.admitted()
-                if await self._runner.run([call]):
-                    await self._copy(request, job, call.granted_us)
             case Parked(why, put_drain):
                 await self._copy(request, job, admission.at_us)
                 emit(Event.PARKED, **_names(request, job), why=why)
@@ -129,15 +132,17 @@ class Handler:
         if mirror := self._mirror:
             await keep_trying(lambda: mirror.add(request, job.key, at_us))
 
-    async def _admit(self, request: TrackingRequest, job: Job) -> Admission:
-        """Ask for a call, and wait while another process makes the call of this very job."""
+    async def _held(self, request: TrackingRequest, job: Job) -> Admission:
+        """Ask for a call again and again while another process makes the call of this very job."""
         wait = HELD_FIRST
-        while isinstance(admission := await self._admitter.admit(request, job.key), Held):
+        admission: Admission = Held()
+        while isinstance(admission, Held):
             job.admitted()
             await asyncio.sleep(wait)
             if job.lost:
                 break
             wait = min(2 * wait, HELD_MOST)
+            admission = await self._admitter.admit(request, job.key)
         return admission
 
     async def _refuse(self, job: Job, request: TrackingRequest, why: NotAdmitted) -> None:

@@ -219,8 +219,10 @@ class Deadlines:
         self._over: set[Task] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def hold(self, deadline: float, work: Awaitable[T]) -> T:
-        """Await `work`; raises TimeoutError at `deadline`, on the clock of `time.monotonic()`."""
+    async def hold(
+        self, deadline: float, work: Awaitable[T], over: type[Exception] = TimeoutError
+    ) -> T:
+        """Await `work`; raises `over` at `deadline`, on the clock of `time.monotonic()`."""
         task = asyncio.current_task(self._loop)
         if task is None:
             raise RuntimeError("a deadline ends a task")
@@ -232,7 +234,7 @@ class Deadlines:
         except asyncio.CancelledError:
             # Another one who cancelled the task as well wants it to end.
             if task in self._over and task.uncancel() == 0:
-                raise TimeoutError from None
+                raise over from None
             raise
         finally:
             del self._ends[task]

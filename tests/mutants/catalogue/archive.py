@@ -58,9 +58,9 @@ MUTANTS = (
         name="what waits again after its call is not mirrored",
         breaks="I1",
         where="service/worker/flow/handle.py",
-        old="                if await self._runner.run([call]):\n"
-        "                    await self._copy(request, job, call.granted_us)\n",
-        new="                await self._runner.run([call])\n",
+        old="            if await self._runner.run([admission.call]):\n"
+        "                await self._copy(request, job, admission.call.granted_us)\n",
+        new="            await self._runner.run([admission.call])\n",
         tests=(STEPS + "test_what_waits_again_after_its_call_is_mirrored_before_its_job_goes",),
     ),
     Mutant(

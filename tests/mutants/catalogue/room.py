@@ -231,8 +231,8 @@ MUTANTS = (
         name="the tube waits for a call that runs",
         breaks="I7",
         where="service/worker/flow/handle.py",
-        old="                job.admitted()\n",
-        new="",
+        old="Granted):\n            job.admitted()\n",
+        new="Granted):\n",
         tests=(ORDER + "test_an_answer_is_stored_then_the_call_ends_then_the_job_goes",),
     ),
     Mutant(

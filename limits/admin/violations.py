@@ -6,11 +6,11 @@ leases and without a look at them. So a defect there shows here, as a start that
 =============================== ===============================================================
 what could accuse wrongly       what is done
 =============================== ===============================================================
-limits that were changed, state nothing counts for EXEMPT_SECONDS
+limits that were changed, state nothing counts for EXEMPT_US
 that Redis lost, a clock that
 stepped back
-a report that comes late        what happened is judged LAG_SECONDS later; what comes later still
-                                is left out, and so is what comes twice
+a report that comes late        what happened is judged LAG_US later; what comes later still is
+                                left out, and so is what comes twice
 a call whose end nobody reports it counts for its time-out: it cannot run for longer
 a look that comes too late      all is forgotten: the stream holds 3 s
 =============================== ===============================================================

@@ -1,4 +1,4 @@
-"""Counts the starts that broke a limit, by what was measured and not by what decides.
+"""Violations: starts that broke a limit, by what was measured and not by what decides.
 
 Scripts add to one stream when calls left and when they ended (lua/lib/batch.lua), beside lanes and
 leases and without a look at them. So a defect there shows here, as a start that broke a limit.
@@ -58,7 +58,7 @@ is the sends that were reported, as JSON [start id, µs, …], or the id of a ca
 
 
 class LineRecord:
-    """What was measured of one line. Times are in µs of Redis' clock."""
+    """The measured starts and ends of one line. Times are in µs of Redis' clock."""
 
     def __init__(self) -> None:
         self._sends: dict[str, int] = {}

@@ -87,7 +87,7 @@ NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 
 
 class Origin(StrEnum):
-    """The origin of a request: a person or shop (MANUAL), or a schedule (AUTOMATIC, which yields)."""
+    """The origin of a request: people and shops (MANUAL), a schedule (AUTOMATIC, which yields)."""
 
     MANUAL = "MANUAL"
     AUTOMATIC = "AUTOMATIC"

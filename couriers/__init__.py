@@ -1,1 +1,1 @@
-"""How to ask each courier."""
+"""The couriers: a module asks each courier, and reads its answers."""

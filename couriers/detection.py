@@ -1,4 +1,4 @@
-"""Which couriers may have a number: a ranked list, because most forms belong to several.
+"""Detection ranks the couriers that may have a number, because most forms belong to several.
 
 A check digit that fails lowers the rank and excludes nobody. A number of the form S10 names the
 post of its origin; the post that delivers it knows it too, so all posts stand below that one.
@@ -23,7 +23,7 @@ from tracking.request import Slug, parse_number
 
 
 class Sign(IntEnum):
-    """What speaks for a courier, the strongest first."""
+    """A sign that speaks for a courier, the strongest first."""
 
     CHECKED = 0
     FORM = 1

@@ -1,4 +1,4 @@
-"""Which couriers there are, by name alone: the registry brings the code of them all.
+"""The slugs of all couriers, without their code, which the registry brings.
 
 A configuration is checked against these by every command, and by the parent of the workers, which
 must stay small.

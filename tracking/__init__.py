@@ -1,1 +1,1 @@
-"""The nouns: what every other package talks about. Standard library only."""
+"""The nouns that every other package uses. Standard library only."""

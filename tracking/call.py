@@ -1,4 +1,4 @@
-"""The right to send one HTTP request to a courier, as a courier module sees it."""
+"""Calls and permits: what an admission, a take and a failure bring, and the verdict of a call."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ Decision = Refuse | Die | Repeat
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What the sweeper put right for one line.
+    """The repairs of a sweep on one line.
 
     `swept` calls went back to the head of their list; `dying` are to be recorded as dead and then
     finished; `put_drain`: somebody waits and nobody drains. `error`: what hindered it from more.
@@ -233,7 +233,7 @@ class Swept:
 
 
 class TakeResult(NamedTuple):
-    """What came of asking for waiting requests of one line.
+    """The result of a take: calls for waiting requests of one line.
 
     `groups` of calls are each under one permit, and carried out in one go.
     `ask_again` is on the clock of `time.monotonic()`: this process has the duty to ask for the line
@@ -261,7 +261,7 @@ NO_ROOM = -1
 
 
 class Verdict(NamedTuple):
-    """How a call ended for the operations behind it: SUCCESS or ERROR, and what to tell them.
+    """The end of a call for the operations behind it: SUCCESS or ERROR, and their `output`.
 
     `answered`: the courier did answer, so others who find it fresh enough may have it too.
     `output` is small and JSON-able. `observed_ms` is Redis' time at which the courier was asked,

@@ -1,4 +1,4 @@
-"""What a courier answers, in one vocabulary: AfterShip's."""
+"""Checkpoints and trackings: a courier's answer in one vocabulary, AfterShip's."""
 
 from __future__ import annotations
 

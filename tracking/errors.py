@@ -1,4 +1,4 @@
-"""Everything that can go wrong, in one tree.
+"""The tree of errors: everything that can go wrong.
 
 ::
 
@@ -71,7 +71,7 @@ class UnknownLine(MalformedJob):
 
 
 class CourierError(TrackingError):
-    """How a courier call failed. `code` is stored as `error.code` and as `dead.reason`.
+    """The failure of a call to a courier. `code` is stored as `error.code` and as `dead.reason`.
 
     `http_status` is None when no answer arrived. `excerpt` is at most 1 KiB of the body, with
     credentials taken out; it is stored beside the attempt.

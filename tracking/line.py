@@ -1,4 +1,4 @@
-"""A line: who shares a limit and waits together.
+"""A line: requests that share a limit and wait together; and its kind, the rules for these.
 
 =================== ======================================== =======================
 line                shared by                                kind
@@ -48,7 +48,7 @@ Line = NewType("Line", str)
 
 @dataclass(frozen=True, slots=True)
 class Brake:
-    """When a line stops whose calls fail, and for how long.
+    """The brake of a line: after which failures the line stops, and for how long.
 
     It stops once `after` different numbers have failed in a row. The first pause lasts
     `first_seconds`, each further one twice as long, at most `cap_seconds`, and at most
@@ -63,7 +63,7 @@ class Brake:
 
 
 class Kind(NamedTuple):
-    """What is done on the lines of a kind; `form` is how they are written.
+    """A kind of lines: the rules for requests on them; `form` is how these lines are written.
 
     What carries its calls out is chosen by its `name`, in the wiring (service.ports.Work).
     `brakes`: what stops a line, by the code of the error. `spares`: an error is charged to a number
@@ -115,7 +115,7 @@ KINDS = (TRACKING,)
 
 
 class Asked(Protocol):
-    """Whatever is asked of a courier: a request, or a wish to cancel one."""
+    """A wish that names a courier: a request, or one to cancel it."""
 
     @property
     def slug(self) -> Slug:

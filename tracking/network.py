@@ -1,4 +1,4 @@
-"""Why a connection failed, and the end of tasks that wait for one.
+"""Words for failed connections, and the end of tasks that wait for a connection.
 
 The words are never a library's own: those may hold an address or a key.
 """

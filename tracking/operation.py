@@ -19,7 +19,7 @@ _RECHECK_ID = re.compile(f"{_RECHECK}[0-9a-f]{{32}}")
 
 
 class State(StrEnum):
-    """Where an operation stands. SUCCESS, ERROR and CANCELLED are ends.
+    """The state of an operation. SUCCESS, ERROR and CANCELLED are ends.
 
     ========== ============================================ =======================================
     state      means                                        next

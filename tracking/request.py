@@ -1,4 +1,4 @@
-"""Who asks: an account, and what sets its ids apart from those of others."""
+"""Requests and accounts: a decoded job, whose it is, and its courier and number in one form."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 
 
 class Origin(StrEnum):
-    """Who asked: a person or a shop (MANUAL), or a schedule (AUTOMATIC, which yields to MANUAL)."""
+    """The origin of a request: people and shops (MANUAL), a schedule (AUTOMATIC, which yields)."""
 
     MANUAL = "MANUAL"
     AUTOMATIC = "AUTOMATIC"

@@ -93,7 +93,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What happened in the day from `at` (Unix seconds, UTC), to one slug or ("") to all."""
+    """The tally of the day from `at` (Unix seconds, UTC), of one slug or ("") of all."""
 
     at: int
     slug: str

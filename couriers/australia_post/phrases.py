@@ -1,4 +1,4 @@
-"""What Australia Post's statuses, sentences and error codes mean."""
+"""The meanings of Australia Post's statuses, sentences and error codes."""
 
 from __future__ import annotations
 

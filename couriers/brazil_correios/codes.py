@@ -1,4 +1,4 @@
-"""What Correios' pairs of event and type mean in AfterShip's words.
+"""The meanings of Correios' pairs of event and type, in AfterShip's words.
 
 The list of events in Correios' manual of its older tracking service, which has the same pairs.
 What it calls delivered to the contracting party, or delivered of a collection, stands in no table.

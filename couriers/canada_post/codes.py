@@ -1,4 +1,4 @@
-"""What Canada Post's event identifiers mean in AfterShip's words."""
+"""The meanings of Canada Post's event identifiers, in AfterShip's words."""
 
 from __future__ import annotations
 

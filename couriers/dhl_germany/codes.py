@@ -1,4 +1,4 @@
-"""What the codes of DHL Paket mean in AfterShip's words.
+"""The meanings of DHL Paket's codes, in AfterShip's words.
 
 Source: DHL's table of ICE events and RIC reasons, July 2024. The standard event code that DHL puts
 beside them is too coarse to be trusted alone: it calls a parcel that was destroyed "ZU", which

@@ -1,4 +1,4 @@
-"""What FedEx' own status codes mean in AfterShip's words."""
+"""The meanings of FedEx' own status codes, in AfterShip's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the codes of Hermes Germany mean in AfterShip's words.
+"""The meanings of Hermes Germany's codes, in AfterShip's words.
 
 Source: Hermes' list of event codes, which names each event twice: by three numbers (what, why,
 where) and by an older one of four digits.

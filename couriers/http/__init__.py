@@ -1,1 +1,1 @@
-"""How couriers are asked: addresses, tokens, permits, refusals; nothing leaves another way."""
+"""Asking couriers: addresses, tokens, permits, refusals; no request leaves another way."""

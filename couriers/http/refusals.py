@@ -1,4 +1,4 @@
-"""What HTTP statuses mean alike at every courier that speaks HTTP as intended.
+"""Refusals: HTTP statuses that mean the same at every courier that speaks HTTP as intended.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What the configuration says of one courier, how its login travels, and what is missing."""
+"""Settings of one courier: its address and credentials, the way of its login, missing ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CourierSettings:
-    """What the configuration says of one courier: `[couriers.<slug>]`.
+    """The settings of one courier: `[couriers.<slug>]` of the configuration.
 
     `base_url` and `token_url` are "" for the module's own defaults. `module` names another courier
     module than the slug's own ("json_feed"), "" for its own. `credentials` holds every further key
@@ -49,7 +49,7 @@ class OtherWay(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """How one courier gives out tokens: what is posted, and where the token stands in the answer.
+    """The grant of tokens by one courier: the body that is posted, and the token in the answer.
 
     Exactly one of `json`, `form` and `xml` is posted; the answer to `xml` is XML. `member` is the
     token's name in the answer.

@@ -1,4 +1,4 @@
-"""What PostNL's status and event codes mean in AfterShip's words."""
+"""The meanings of PostNL's status and event codes, in AfterShip's words."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How couriers' answers are read: values, times, places, phrases, check digits."""
+"""Reading couriers' answers: values, times, places, phrases, check digits."""

@@ -1,4 +1,4 @@
-"""What a courier answered over HTTP: its JSON or XML becomes typed values, its texts clean ones.
+"""Reading an answer: its JSON or XML becomes typed values, its texts become clean ones.
 
 Couriers turn XML into JSON, and databases into either: a list of one becomes the one, a text of
 digits a number, and what is empty becomes "", {} or []. What does not fit at first is brought into

@@ -1,4 +1,4 @@
-"""What UPS' own status codes mean in AfterShip's words."""
+"""The meanings of UPS' own status codes, in AfterShip's words."""
 
 from __future__ import annotations
 

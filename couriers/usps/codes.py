@@ -1,4 +1,4 @@
-"""What the Postal Service's own codes mean in AfterShip's words."""
+"""The meanings of the Postal Service's own codes, in AfterShip's words."""
 
 from __future__ import annotations
 

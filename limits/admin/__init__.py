@@ -1,1 +1,1 @@
-"""What people look at and do, as an admin client does; nothing here decides who calls."""
+"""The admin of Redis: reads and acts for people; nothing here decides who calls."""

@@ -1,4 +1,4 @@
-"""Cancels what waits, for people. What runs at this moment is not cut off."""
+"""The canceller ends waiting operations, for people; it cuts off no call that runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ return { redis.call('HGET', KEYS[2], ARGV[1]), redis.call('LLEN', KEYS[1]),
 
 
 class NotCancelled(StrEnum):
-    """Why an operation was not cancelled.
+    """The reason for which an operation was not cancelled.
 
     ========= ======================================================= =========================
     kept      the id                                                  detail
@@ -64,7 +64,7 @@ class NotCancelled(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CancelTarget:
-    """What somebody wants cancelled: all that waits for a number, or one operation of it."""
+    """A wish to cancel all that waits for a number, or one operation of it."""
 
     slug: Slug
     number: Number
@@ -73,7 +73,7 @@ class CancelTarget:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """What came of a cancel: how many operations it ended, or why it left the named one alone."""
+    """The result of a cancel: the count of ended operations, or why it left the named one alone."""
 
     operations: int = 0
     kept: NotCancelled | None = None
@@ -82,7 +82,7 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class CancelFilter:
-    """What somebody wants cancelled of all that waits: what came `age` seconds ago, or before.
+    """A filter of waiting requests to cancel: those that came `age` seconds ago, or before.
 
     None: of any age, of either origin. A number pushed by hand has neither, so it is never meant.
     """

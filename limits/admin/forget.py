@@ -1,4 +1,4 @@
-"""Deletes what Redis knows of a parcel, for people who must have it forgotten."""
+"""The forgetter deletes what Redis knows of a parcel, for people who must have it forgotten."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ READ_AT_ONCE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What Redis forgot: answers of calls granted until `at_us`, its time, are discarded.
+    """The extent of a forget: answers of calls granted until `at_us`, Redis' time, are discarded.
 
     `ended` operations were waiting or running. `calls` are the ids of the calls that run, one for
     an account at most. `answers` were remembered.

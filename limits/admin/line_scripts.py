@@ -1,4 +1,4 @@
-"""Runs a line's scripts for people: they neither call nor drain, and go by the newest rules."""
+"""Scripts of a line, run for people: they neither call nor drain, and go by the newest rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads operations, by their ids or by their parcel. Changes nothing.
+"""Operations, read by their ids or by their parcel; nothing is changed.
 
 While requests without an id wait, their operation stands in the record of their number only.
 """

@@ -1,4 +1,4 @@
-"""Pauses lines and lets them go on, for people; and tells which credentials a pause is about."""
+"""Pauses of lines: set and ended for people, and the credentials that a pause is about."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tracking.line import Line
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """What kept a line until now: `by_hand`, somebody had paused it; `why`, its calls failed."""
+    """The pauses that ended: `by_hand`, a person had paused the line; `why`, its calls failed."""
 
     by_hand: bool
     why: str

@@ -1,4 +1,4 @@
-"""Lists the workers that live and the calls in flight, with the lease left on each.
+"""Running calls and live workers: lists of both, with the lease left on each call.
 
 It reads what Redis holds anyway: the register of workers, records and leases.
 """

@@ -1,4 +1,4 @@
-"""Finds keys of a wrong type and records that cannot be read, and says how to mend them.
+"""The soundness of keys: finds wrong types and records that cannot be read, and says the fix.
 
 Each stops its line at most (`tracking.errors.LimitsBroken`); until somebody mends it, that line
 rests.
@@ -58,7 +58,7 @@ TOLD_MOST = 10
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """What is wrong with a key, and what a person does about it. `line` is empty for one of all."""
+    """A flaw of a key, and what a person does about it. `line` is empty for one of all."""
 
     line: Line
     key: str

@@ -1,4 +1,4 @@
-"""Reads the statistics that scripts count, and adds their spans up to longer ones.
+"""Statistics that scripts count: read, and their spans added up to longer ones.
 
 ======================= ======== ==================================== =========
 key                     span     made of                              kept for

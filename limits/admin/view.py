@@ -1,4 +1,4 @@
-"""Reads what Redis holds for `info`, `show` and `put --wait`. Changes nothing."""
+"""The view of Redis reads for `info`, `show` and `put --wait`, and changes nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tracking.request import MAIN, Account, Number, Slug
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one number stands, what keeps it and until when its call is expected to start.
+    """The place of one number: its turn, what keeps it, and when its call is expected to start.
 
     `ahead` numbers have their turn before; None while it runs, or is in no list. `eta_seconds` is
     None too where nobody can tell. `ahead` is exact while nobody left the number's list before its

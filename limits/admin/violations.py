@@ -1,4 +1,4 @@
-"""Counts the starts that broke a limit, by what was measured and not by what decides.
+"""Violations: starts that broke a limit, by what was measured and not by what decides.
 
 Scripts add to one stream when calls left and when they ended (lua/lib/batch.lua), beside lanes and
 leases and without a look at them. So a defect there shows here, as a start that broke a limit.
@@ -6,11 +6,11 @@ leases and without a look at them. So a defect there shows here, as a start that
 =============================== ===============================================================
 what could accuse wrongly       what is done
 =============================== ===============================================================
-limits that were changed, state nothing counts for EXEMPT_SECONDS
+limits that were changed, state nothing counts for EXEMPT_US
 that Redis lost, a clock that
 stepped back
-a report that comes late        what happened is judged LAG_SECONDS later; what comes later still
-                                is left out, and so is what comes twice
+a report that comes late        what happened is judged LAG_US later; what comes later still is
+                                left out, and so is what comes twice
 a call whose end nobody reports it counts for its time-out: it cannot run for longer
 a look that comes too late      all is forgotten: the stream holds 3 s
 =============================== ===============================================================
@@ -58,7 +58,7 @@ is the sends that were reported, as JSON [start id, µs, …], or the id of a ca
 
 
 class LineRecord:
-    """What was measured of one line. Times are in µs of Redis' clock."""
+    """The measured starts and ends of one line. Times are in µs of Redis' clock."""
 
     def __init__(self) -> None:
         self._sends: dict[str, int] = {}

@@ -1,1 +1,1 @@
-"""What programs may ask over HTTP: routes read it, have it done, and write what came of it."""
+"""The doors: routes read what programs ask over HTTP, have it done, and write what came of it."""

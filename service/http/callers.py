@@ -1,4 +1,4 @@
-"""Who asks: keys, what they are good for, and how often they may be used."""
+"""Callers, known by their keys: what a key is good for, and how often it may be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all routes share: how one is described, its bodies and queries are read, its errors written.
+"""The exchange that all routes share: their descriptions, reading of bodies, writing of errors.
 
 No route is made without what `/openapi.json` says about it. Queries and bodies are read as the
 types that describe them there; bodies are JSON, whole, and here in time.
@@ -176,7 +176,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a program must know to ask a route.
+    """The description of a route for programs.
 
     `summary` is a sentence. `scope` is what a key must be good for, None where none is needed.
     `answers` are the types of good answers by their status: one, several in a tuple, or None where
@@ -197,7 +197,7 @@ class About:
 
 
 class Route(NamedTuple):
-    """What the application mounts. `path` is aiohttp's: `{name}` is one part of it."""
+    """A route that the application mounts. `path` is aiohttp's: `{name}` is one part of it."""
 
     method: str
     path: str

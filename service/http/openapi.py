@@ -168,7 +168,7 @@ def document(routes: Iterable[Route]) -> Document:
 
 
 class _Components:
-    """What is described once, and named where it is meant."""
+    """The components: described once, and named where they are meant."""
 
     def __init__(self) -> None:
         self.schemas: dict[str, Document] = {}

@@ -157,7 +157,7 @@ HEADERS_MOST = 128
 
 
 class Connections:
-    """How many there are, and how many there may be."""
+    """The connections: how many there are, and how many there may be."""
 
     def __init__(self, most: int) -> None:
         self.most = most

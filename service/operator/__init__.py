@@ -1,1 +1,1 @@
-"""What people may ask and do, an act in each module; the command line and HTTP both call it."""
+"""The acts and questions of people, one in each module; the command line and HTTP call them."""

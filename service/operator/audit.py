@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Via(StrEnum):
-    """How an operator acts."""
+    """The way by which an operator acts."""
 
     HTTP = "http"
     CLI = "cli"
@@ -45,7 +45,7 @@ class Via(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Who acts; `key` is the prefix of a key, None for a program or a person on this machine."""
+    """An operator; `key` is the prefix of a key, None for a program or a person on this machine."""
 
     key: str | None = None
     account: Account = MAIN

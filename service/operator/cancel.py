@@ -1,4 +1,4 @@
-"""Cancelling what waits: a number, one of its requests, or all that waits for a courier.
+"""Cancelling waiting requests: of a number, one of them, or all that wait for a courier.
 
 `Which` filters, `CancelTarget` is a target, and `Kept` says why a request was not cancelled.
 """

@@ -1,4 +1,4 @@
-"""What becomes of requests that were put: heard of until all have ended, or patience has."""
+"""Following requests that were put: their ends as they come, until all have ended or time is up."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What keeps a courier's requests just now, yielded again and again while some wait."""
+    """The limit that binds a courier's requests now, yielded again and again while some wait."""
 
     slug: Slug
     seen: LineSnapshot

@@ -1,4 +1,4 @@
-"""Everything that is stored about parcels is deleted, and what comes of earlier calls.
+"""Forgetting parcels: deletes everything that is stored about them, and what earlier calls bring.
 
 Redis first: from that instant on, answers of earlier calls are recognised. Then the mark by which
 writers to MongoDB know it, then what is stored, then once more for calls that ran meanwhile. Each
@@ -44,7 +44,7 @@ MARKED_AT_ONCE = 1_000
 
 @dataclass(slots=True)
 class Found:
-    """What was known about a parcel: how much of each kind, and what could not be deleted."""
+    """The finds of a forget: how many of each kind, and what could not be deleted."""
 
     parcel: Parcel
     calls: tuple[str, ...]

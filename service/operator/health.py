@@ -1,4 +1,4 @@
-"""Whether everything is there that a worker needs, and what to do where it is not."""
+"""The health of everything that a worker needs, and the fix where something lacks."""
 
 from __future__ import annotations
 

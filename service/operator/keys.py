@@ -21,7 +21,7 @@ PREFIX_CHARACTERS = 15
 
 
 class Scope(StrEnum):
-    """What a key is good for."""
+    """The scope of a key: what it is good for."""
 
     INGEST = "ingest"
     READ = "read"
@@ -29,7 +29,7 @@ class Scope(StrEnum):
 
 
 class Key(msgspec.Struct, frozen=True):
-    """What is kept of a key. It works until `ends_at` (Unix time), None for ever.
+    """A key as it is kept, without its secret. It works until `ends_at` (Unix time), None for ever.
 
     `signing`: requests with it must be signed, and what checks that.
     """

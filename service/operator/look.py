@@ -1,4 +1,4 @@
-"""What runs, what waits, and what is known: read, and nothing is changed."""
+"""A look at what runs, what waits and what is known; it changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Putting again what waited in a Redis that was emptied, as `[redis] mirror` wrote it to MongoDB.
+"""Recovery of requests that waited in an emptied Redis, out of what `[redis] mirror` wrote.
 
 =================================================== ================================================
 an open operation                                   is
@@ -43,14 +43,14 @@ TOGETHER = 100
 
 
 class Standing(Enum):
-    """Why an open operation is not put."""
+    """The reason for which an open operation is not put."""
 
     WAITS = auto()
     ENDED = auto()
 
 
 class Recovered(NamedTuple):
-    """One that was put, and where; None where it only would be."""
+    """A request that was put, and its place; None where it only would be."""
 
     request: Sendable
     place: JobRef | None

@@ -24,7 +24,7 @@ TIMEOUTS = Timeouts(connect=2.0, reply=10.0)
 
 @dataclass(frozen=True, slots=True)
 class Tubes:
-    """What lies in the tubes of one server; None with the reason in `error` when it is away."""
+    """The jobs in the tubes of one server; None with the reason in `error` when it is away."""
 
     server: str
     error: str = ""

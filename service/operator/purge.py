@@ -1,4 +1,4 @@
-"""What was kept long enough is purged now, or counted only, as the workers do it by themselves."""
+"""The purge by hand: deletes or counts now what the workers purge by themselves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tracking.errors import TubesDown
 
 @dataclass(slots=True)
 class Purged:
-    """How many of each kind were old; `failed` says which servers could not be asked.
+    """The counts of what was old, by kind; `failed` says which servers could not be asked.
 
     `buried_jobs`: of a purge those that went, of a dry run all that lie there.
     """

@@ -120,7 +120,7 @@ PostedLink: Any = msgspec.defstruct(
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not taken: `index` is its place among those posted, from 0."""
+    """The refusal of a request: `index` is its place among those posted, from 0."""
 
     index: int
     reason: str

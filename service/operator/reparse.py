@@ -37,7 +37,7 @@ READ = "read"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What came of reading one kept answer again; `detail` is the tag, or why not."""
+    """The result of reading one kept answer again; `detail` is the tag, or why not."""
 
     slug: str
     number: str

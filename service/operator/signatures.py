@@ -54,7 +54,7 @@ class NoPublicKey(Exception):
 
 
 class HmacSecret(msgspec.Struct, frozen=True, tag_field="kind", tag="hmac"):
-    """What signatures are made with and checked with: who checks them could make them."""
+    """The secret that makes and checks signatures: who checks them could make them."""
 
     secret: str
 
@@ -64,7 +64,7 @@ class HmacSecret(msgspec.Struct, frozen=True, tag_field="kind", tag="hmac"):
 
 
 class RsaKey(msgspec.Struct, frozen=True, tag_field="kind", tag="rsa"):
-    """What signatures are checked with; the private key stays with its owner. PEM."""
+    """The public key that checks signatures, as PEM; the private key stays with its owner."""
 
     public_key: str
 

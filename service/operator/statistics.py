@@ -1,4 +1,4 @@
-"""What happened lately, in spans of equal length."""
+"""Statistics of the last minutes, hours or days, in spans of equal length."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DIGITS = 3
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What happened to one slug, or ("") to all, from `since` until `until` (Unix seconds).
+    """The statistics of one slug, or ("") of all, from `since` until `until` (Unix seconds).
 
     `spans` are `each_seconds` long, the oldest first. The newest one has not ended.
     """

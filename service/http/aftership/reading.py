@@ -1,4 +1,4 @@
-"""What AfterShip's SDKs send: versions, bodies checked member by member, and queries of lists."""
+"""Reading what AfterShip's SDKs send: versions, bodies member by member, queries of lists."""
 
 from __future__ import annotations
 

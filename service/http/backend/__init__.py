@@ -1,1 +1,1 @@
-"""What the doors keep, and ask of the servers; the routes above read requests and write answers."""
+"""The backend of the doors keeps keys, spool and listeners, and asks the servers for the routes."""

@@ -1,4 +1,4 @@
-"""What a process that serves HTTP tells Prometheus of its stores; it adds its own counts."""
+"""The figures of a process that serves HTTP: of its stores, beside its own counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that hear of ends of operations while they happen, and how those come along they named.
+"""Listeners: clients that hear of ends as they happen, and of the progress of named operations.
 
 A listener begins behind an event, and hears of each end once, in order, or that it may miss some:
 
@@ -109,7 +109,7 @@ class EventIds:
 
 
 class Kind(StrEnum):
-    """What an event tells."""
+    """The kind of an event."""
 
     ENDED = "ended"
     RESET = "reset"

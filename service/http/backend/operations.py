@@ -43,7 +43,7 @@ PATIENCE_SECONDS = 2.0
 
 
 class Operations:
-    """What may be asked about operations, for one event loop. Its methods raise StoreError."""
+    """Questions about operations and acts on them; for one event loop. Methods raise StoreError."""
 
     held_most = 900
     """How many may wait at once, listeners among them."""

@@ -1,4 +1,4 @@
-"""What operators may ask and do, for a process that serves; each act is recorded in `audit`."""
+"""Questions and acts of operators, for a process that serves; `audit` records each act."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Step = Callable[[Document, Producer], object]
 
 @dataclass(slots=True)
 class Acted:
-    """What became of dead requests: how many are `done`, and why others, by their ids, are not.
+    """The result of an act on dead requests: how many are `done`, and by id why others are not.
 
     `cursor` names the last one of those that were looked at, None where no more are meant.
     """

@@ -95,7 +95,7 @@ class ShipmentError(Exception):
 
 
 class Shipments:
-    """All of them; each method is for one account and raises StoreError.
+    """All shipments; each method is for one account and raises StoreError.
 
     Shipments are given as `service.worker.results.shipments.find` finds them, with their parcels.
     """

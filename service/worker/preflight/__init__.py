@@ -1,1 +1,1 @@
-"""May this worker use these servers: what they say of themselves, and the judgement."""
+"""The preflight probes what servers say of themselves, and judges whether a worker may use them."""

@@ -1,4 +1,4 @@
-"""May this worker trust its servers with acknowledged work? Judgement only; `probe` reads.
+"""The judgement whether a worker may trust its servers with acknowledged work; `probe` reads.
 
 ========== ===================================== =================================================
 server     must run with                         else
@@ -38,7 +38,7 @@ CLOCK_SECONDS = 1.0
 
 
 class Grade(StrEnum):
-    """What follows from a finding.
+    """The grade of a finding: what follows from it.
 
     ======= ====================================================================
     FINE    as it must be
@@ -88,7 +88,7 @@ class UnsafeServer(TrackingError):
 
 @dataclass(frozen=True, slots=True)
 class BeanstalkdFacts:
-    """What `stats` of one server tells."""
+    """The facts that `stats` of one server tells."""
 
     server: str
     version: str
@@ -100,7 +100,7 @@ class BeanstalkdFacts:
 
 @dataclass(frozen=True, slots=True)
 class RedisFacts:
-    """What INFO, CONFIG and Sentinels tell; None where it must not be read.
+    """The facts that INFO, CONFIG and Sentinels tell; None where it must not be read.
 
     `ahead` is its clock, in seconds. `replicas` are all that are known, also those that are down;
     `priorities` are theirs, of those that Sentinels watch.
@@ -126,7 +126,7 @@ class RedisFacts:
 
 @dataclass(frozen=True, slots=True)
 class MongodbFacts:
-    """What serverStatus, getCmdLineOpts and replSetGetConfig tell; None where it is not known."""
+    """The facts of serverStatus, getCmdLineOpts and replSetGetConfig; None: not known."""
 
     version: str
     writable: bool

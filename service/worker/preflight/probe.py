@@ -1,4 +1,4 @@
-"""What the servers tell about themselves, for `judgement` to judge. Changes nothing."""
+"""The probe asks servers about themselves, for `judgement` to judge; it changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All servers of a configuration, asked and judged together."""
+"""The survey probes and judges all servers of a configuration together."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which records are meant: all that agree with everything given.
+    """A filter of records: those that agree with everything given.
 
     `operation` is an id that was given up, or that of a record; `since`: recorded then or later;
     `behind`: of `find`, only what follows the record of that time and id.

@@ -36,7 +36,7 @@ What it then waits for is a majority, which the mark has."""
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """What to forget: everything that calls granted until `at_us` found out."""
+    """A parcel to forget, with all that calls granted until `at_us` found out."""
 
     slug: str
     number: str

@@ -139,7 +139,7 @@ def _document(ended: Ended, status: _Status, parcel: str) -> Document:
 
 
 def operation_in(document: Document) -> Operation:
-    """Read an archived operation in the form that Redis gives (limits/operations.py)."""
+    """Read an archived operation in the form that Redis gives (limits/admin/operations.py)."""
     started = document.get("started_at")
     attempts = [
         each | {"at": iso(each["at"].timestamp() * 1000)} for each in document.get("attempts") or ()

@@ -1,4 +1,4 @@
-"""One process, as its parent sees it."""
+"""A child process, as its parent sees it."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ _KILL_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run. Times are in seconds."""
+    """The plan of processes to run. Times are in seconds."""
 
     command: Sequence[str]
     processes: int

@@ -1,6 +1,6 @@
-"""Whether a worker of this machine lives: its parent answers, `check --worker` asks.
+"""The pulse of a machine's workers: their parent answers, `check --worker` asks.
 
-They talk over a socket in Linux' abstract namespace, so no server, no file and no folder is needed:
+Both talk over a socket in Linux' abstract namespace, so no server, no file and no folder is needed:
 it works in a read-only container, and its name goes with the process. A parent that hangs does not
 answer; whether its children beat is what it says.
 """
@@ -27,7 +27,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """What one parent says. `since` is Unix time in seconds.
+    """The answer of one parent. `since` is Unix time in seconds.
 
     Of a parent that does not answer only `pid` is known.
     """

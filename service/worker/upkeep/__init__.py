@@ -1,1 +1,1 @@
-"""What runs without being asked: the sweeper and re-checks."""
+"""Upkeep: tasks that run unasked, as the sweeper, re-checks, the archiver and the purge."""

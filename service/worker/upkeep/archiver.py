@@ -1,4 +1,4 @@
-"""Operations that ended go to MongoDB, a batch at a time; then Redis may let go of them.
+"""The archiver writes ended operations to MongoDB, in batches; then Redis may let go of them.
 
 One worker process archives, whichever has the locks (limits/archive.py); the others look now and
 then whether it vanished. What it has written it reports with its next question: a process that

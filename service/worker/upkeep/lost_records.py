@@ -1,4 +1,4 @@
-"""Buried jobs without a record in `dead`: each is recorded, and then handled as all others.
+"""Lost records: each buried job without a record in `dead` is recorded again.
 
 A worker records a job before it buries it, so the record was lost: somebody deleted it, or MongoDB
 was set back. A job that is older than records are kept is none of these: the purge deletes it. The

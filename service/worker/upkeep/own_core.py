@@ -39,7 +39,7 @@ wait half of it each. The other threads of this process take a quarter."""
 
 
 class Spent(NamedTuple):
-    """What the kernel counts of a thread, in nanoseconds since its start."""
+    """A thread's times as the kernel counts them, in nanoseconds since its start."""
 
     ran: int
     waited: int

@@ -1,4 +1,4 @@
-"""What was kept long enough goes: documents in small batches, and buried jobs.
+"""The purge deletes what was kept long enough: documents in small batches, and buried jobs.
 
 A buried job pins the binlog of its beanstalkd, which cannot free the file that holds it. So it goes
 when its record does. The process that archives purges too; two at once are harmless.

@@ -65,7 +65,7 @@ _KEPT = " -"
 
 
 class Lines(Protocol):
-    """What limits the calls to couriers."""
+    """The lines of couriers, and the room on each."""
 
     async def room(self, slug: Slug, most: int, within: float) -> int:
         """How many re-checks a courier takes that are called in `within` seconds; LimitsDown."""

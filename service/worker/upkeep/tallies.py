@@ -1,4 +1,4 @@
-"""Statistics: malformed jobs are counted, longer spans are made, and days are kept in MongoDB.
+"""Tallying counts malformed jobs, makes longer spans, and keeps days in MongoDB.
 
 Every process does it; spans are made of sums that only grow, so that two at once are harmless.
 """

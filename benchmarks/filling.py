@@ -15,7 +15,7 @@ from limits.connect import open_redis
 from limits.epoch import Epoch
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
-from limits.rules import Rules
+from limits.rules import RuleBook, Rules
 from limits.server import RedisAddress
 from tracking.call import Attempt, Granted, Parked, Verdict
 from tracking.operation import State
@@ -62,7 +62,7 @@ async def _share(
     redis = open_redis(RedisAddress(redis_url))
     clock = Clock()
     pipeline = Pipeline(redis, clock)
-    limiter = Limiter(pipeline, clock, Epoch(pipeline, 0.0), lambda _: rules, Policy())
+    limiter = Limiter(pipeline, clock, Epoch(pipeline, 0.0), RuleBook(lambda _: rules), Policy())
     try:
         await limiter.start()
         async with asyncio.TaskGroup() as group:

@@ -28,7 +28,7 @@ from limits.epoch import Epoch
 from limits.keys import write_rules
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
-from limits.rules import NOBODY, Rules
+from limits.rules import NOBODY, RuleBook, Rules
 from limits.server import RedisAddress
 from tracking.call import Call, Granted, Setback, Verdict
 from tracking.line import Line, courier_line
@@ -167,7 +167,7 @@ async def open_line(url: str, length: int, times: ScriptTimes) -> AsyncIterator[
     redis = open_redis(RedisAddress(url))
     clock = Clock()
     pipeline = Pipeline(redis, clock)
-    limiter = Limiter(pipeline, clock, Epoch(pipeline, 0.0), rules_of, Policy())
+    limiter = Limiter(pipeline, clock, Epoch(pipeline, 0.0), RuleBook(rules_of), Policy())
     canceller = Canceller(redis, rules_of)
     people = canceller, Forgetter(redis, rules_of), View(redis, rules_of)
     try:

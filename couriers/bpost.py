@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from couriers.http.credentials import basic_auth, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import basic_auth, credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import Element, grams, read_xml
-from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of
+from couriers.reading.checkpoints import Place, Scan, history, read_iso, scan, tracking_of
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import CourierDown, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -121,7 +121,7 @@ def _tracking(parcel: Element, listed: list[Element]) -> Tracking:
 def _scan(state: Element) -> Scan:
     code, said = state.text("stateCode"), state.text("stateDescription") or ""
     where = Place(location=state.text("location"))
-    return scan(times.read_iso(state.text("time") or ""), said, _known(code, said), code, where)
+    return scan(read_iso(state.text("time") or ""), said, _known(code, said), code, where)
 
 
 def _known(code: str | None, said: str) -> statuses.Status | None:

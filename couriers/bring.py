@@ -14,11 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from couriers.http.credentials import credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import address, decode, grams, inside, others, text
-from couriers.reading.checkpoints import Place, Scan, history, latest, scan, together, tracking_of
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    history,
+    latest,
+    read_iso,
+    scan,
+    together,
+    tracking_of,
+)
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import CourierDown, InvalidNumber, UnreadableAnswer, WrongNumber
@@ -224,7 +233,7 @@ def _tracking(package: _Package) -> Tracking:
 def _scan(event: _Event) -> Scan:
     where = country(text(event.code) or text(event.country))
     place = Place(where, event.city, postal_code=event.postal_code)
-    return scan(times.read_iso(event.at or ""), event.what, _known(event), event.status, place)
+    return scan(read_iso(event.at or ""), event.what, _known(event), event.status, place)
 
 
 def _known(event: _Event) -> statuses.Status | None:

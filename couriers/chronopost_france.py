@@ -14,9 +14,9 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from couriers.http.refusals import refuse, unexpected
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import Element, read_xml
-from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of
+from couriers.reading.checkpoints import Place, Scan, history, read_iso, scan, tracking_of
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import CourierDown, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -140,9 +140,7 @@ def _tracking(listed: list[Element]) -> Tracking:
 def _scan(event: Element) -> Scan:
     code, said = event.text("code"), event.text("eventLabel")
     where = Place(postal_code=event.text("zipCode"), location=event.text("officeLabel"))
-    return scan(
-        times.read_iso(event.text("eventDate") or ""), said, _known(code, said), code, where
-    )
+    return scan(read_iso(event.text("eventDate") or ""), said, _known(code, said), code, where)
 
 
 def _known(code: str | None, said: str | None) -> statuses.Status | None:

@@ -13,11 +13,21 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
+from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.settings import Grant, credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import Element, read_xml
-from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of
+from couriers.reading.checkpoints import (
+    Moment,
+    Place,
+    Scan,
+    history,
+    read_day_first,
+    read_iso,
+    read_month_first,
+    scan,
+    tracking_of,
+)
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import AuthFailed, CourierDown, UnreadableAnswer
 from tracking.request import TrackingRequest
@@ -203,10 +213,10 @@ def _date(step: Element) -> str | None:
     return _line(step.first("date"))
 
 
-def _moment(date: str) -> times.Moment:
+def _moment(date: str) -> Moment:
     if date.endswith("M"):
-        return times.read_month_first(date)
-    return times.read_day_first(date) if "." in date[:3] else times.read_iso(date)
+        return read_month_first(date)
+    return read_day_first(date) if "." in date[:3] else read_iso(date)
 
 
 def _line(line: Element | None) -> str | None:

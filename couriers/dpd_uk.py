@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from couriers.http.refusals import refuse, unexpected
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import Scan, history, scan
+from couriers.reading.checkpoints import Scan, history, read_iso, scan
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import InvalidNumber, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -198,9 +198,7 @@ def _from_events(listed: list[_Event], number: str) -> Tracking:
 
 
 def _scan(event: _Event) -> Scan:
-    return scan(
-        times.read_iso(event.at or ""), event.what, _known(event.code, event.what), event.code
-    )
+    return scan(read_iso(event.at or ""), event.what, _known(event.code, event.what), event.code)
 
 
 def _known(code: str | int | None, what: str | None) -> statuses.Status | None:

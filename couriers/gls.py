@@ -12,11 +12,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from couriers.http.credentials import Grant, basic_auth, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import Grant, basic_auth, credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import Place, Scan, history, latest, scan, together, tracking_of
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    history,
+    latest,
+    read_iso,
+    scan,
+    together,
+    tracking_of,
+)
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import (
@@ -192,7 +201,7 @@ def _tracking(parcel: _Parcel) -> Tracking:
     past = history(scans, newest_first=True)
     answer = tracking_of(past, _status(parcel, past.last))
     if arrived and parcel.since and not answer.delivered_at:
-        since = times.read_iso(parcel.since)
+        since = read_iso(parcel.since)
         answer = answer._replace(delivered_at=since.local, delivered_at_utc=since.utc)
     return answer._replace(
         unknown_codes=statuses.unknown_codes([parcel.status], STATUSES, SILENT)
@@ -211,7 +220,7 @@ def _status(parcel: _Parcel, last: Checkpoint | None) -> statuses.Status:
 
 def _scan(event: _Event, known: statuses.Status | None) -> Scan:
     place = Place(country(text(event.country)), event.city, postal_code=event.postal_code)
-    return scan(times.read_iso(event.at or ""), event.description, known, event.code, place)
+    return scan(read_iso(event.at or ""), event.description, known, event.code, place)
 
 
 def _known(event: _Event, arrived: bool) -> statuses.Status | None:  # noqa: FBT001 - of the parcel

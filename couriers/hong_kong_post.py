@@ -19,11 +19,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.settings import Grant, credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of
+from couriers.reading.checkpoints import (
+    Moment,
+    Place,
+    Scan,
+    history,
+    read_day_first,
+    read_iso,
+    scan,
+    tracking_of,
+)
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
@@ -158,6 +167,6 @@ def _scan(event: _Event) -> Scan:
     return scan(_moment(event), said, known, event.code, place)
 
 
-def _moment(event: _Event) -> times.Moment:
+def _moment(event: _Event) -> Moment:
     at = event.at or ""
-    return times.read_iso(at) if re.match(r"\d{4}-", at.strip()) else times.read_day_first(at)
+    return read_iso(at) if re.match(r"\d{4}-", at.strip()) else read_day_first(at)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, inside, text
-from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of
+from couriers.reading.checkpoints import Place, Scan, history, read_iso, scan, tracking_of
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -159,4 +159,4 @@ def _scan(event: _Event) -> Scan:
     known = None if code in SILENT else CODES.get(code, statuses.IN_TRANSIT)
     message = code.replace("_", " ")
     place = Place(location=event.agency)
-    return scan(times.read_iso(event.datetime or ""), message, known, code, place)
+    return scan(read_iso(event.datetime or ""), message, known, code, place)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from couriers.http.refusals import refuse, unexpected
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import address, decode, grams, others, text
-from couriers.reading.checkpoints import decisive, newest, oldest_first
+from couriers.reading.checkpoints import Moment, decisive, newest, oldest_first, read_iso
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import RequestRefused, UnreadableAnswer, WrongNumber
@@ -129,9 +129,7 @@ def _tracking(feed: _Feed, number: str) -> Tracking:
 
 
 def _checkpoint(event: _Event) -> Checkpoint:
-    local, offset, utc = times.read_iso(
-        event.checkpoint_time, place_offset=text(event.checkpoint_offset)
-    )
+    local, offset, utc = read_iso(event.checkpoint_time, place_offset=text(event.checkpoint_offset))
     tag, subtag = _status(event.tag, event.subtag) or statuses.IN_TRANSIT
     name = text(event.country_name)
     named = country(name or text(event.country_iso3))
@@ -171,11 +169,11 @@ def _status(tag_text: str | None, subtag: str | None) -> statuses.Status | None:
     return statuses.Status(tag, given)
 
 
-def _delivered(feed: _Feed, events: tuple[Checkpoint, ...]) -> times.Moment | None:
+def _delivered(feed: _Feed, events: tuple[Checkpoint, ...]) -> Moment | None:
     if told := text(feed.delivered_at):
-        return times.read_iso(told)
+        return read_iso(told)
     last = newest(events, Tag.DELIVERED)
-    return times.Moment(last.checkpoint_time, utc=last.checkpoint_utc) if last else None
+    return Moment(last.checkpoint_time, utc=last.checkpoint_utc) if last else None
 
 
 def _plain(number: str) -> str:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from couriers.http.credentials import credentials
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.settings import credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode_each, inside, text
-from couriers.reading.checkpoints import Scan, history, latest, scan, tracking_of
+from couriers.reading.checkpoints import Scan, history, latest, read_iso, scan, tracking_of
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import InvalidNumber, WrongNumber
@@ -166,7 +166,7 @@ def _tracking(shipment: _Shipment) -> Tracking:
 
 
 def _scan(event: _Event) -> Scan:
-    return scan(times.read_iso(event.at or ""), event.what, _known(event), event.code)
+    return scan(read_iso(event.at or ""), event.what, _known(event), event.code)
 
 
 def _known(event: _Event) -> statuses.Status | None:

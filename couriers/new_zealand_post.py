@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import Grant, credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import Scan, history, scan, tracking_of
+from couriers.reading.checkpoints import Scan, history, read_iso, scan, tracking_of
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import AuthFailed, CourierDown, InvalidNumber, RequestRefused, WrongNumber
 from tracking.request import TrackingRequest
@@ -192,7 +192,7 @@ def _tracking(results: _Results, number: str) -> Tracking:
 
 
 def _scan(event: _Event) -> Scan:
-    return scan(times.read_iso(event.at or ""), event.said, _known(event), event.code)
+    return scan(read_iso(event.at or ""), event.said, _known(event), event.code)
 
 
 def _known(event: _Event) -> statuses.Status | None:

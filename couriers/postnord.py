@@ -14,11 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from couriers.http.credentials import credentials
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.settings import credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, grams, inside, others, text
-from couriers.reading.checkpoints import Place, Scan, history, latest, scan, together, tracking_of
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    history,
+    latest,
+    read_iso,
+    scan,
+    together,
+    tracking_of,
+)
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
@@ -321,7 +330,7 @@ def _status(item: Item, last: Checkpoint | None) -> statuses.Status | None:
 def _since(item: Item, status: statuses.Status) -> str | None:
     """Tell when an item was delivered whose events do not."""
     at = text(item.delivered) if status.tag is Tag.DELIVERED else None
-    return times.read_iso(at).local if at else None
+    return read_iso(at).local if at else None
 
 
 def _scan(event: Event) -> Scan:
@@ -332,7 +341,7 @@ def _scan(event: Event) -> Scan:
         postal_code=at.postal_code,
         location=text(at.shown) or at.name,
     )
-    return scan(times.read_iso(event.at or ""), event.what, _known(event), _code(event), place)
+    return scan(read_iso(event.at or ""), event.what, _known(event), _code(event), place)
 
 
 def _code(event: Event) -> str | None:

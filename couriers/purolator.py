@@ -12,11 +12,19 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from couriers.http.credentials import basic_auth, credentials
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.settings import basic_auth, credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import Element, read_xml
-from couriers.reading.checkpoints import Place, Scan, history, latest, scan, tracking_of
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    history,
+    latest,
+    read_digits,
+    scan,
+    tracking_of,
+)
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -157,7 +165,7 @@ def _tracking(parcel: Element) -> Tracking:
 def _scan(event: Element) -> Scan:
     depot = event.first("Depot")
     place = Place(location=depot.text("Name") if depot else None)
-    moment = times.read_digits(
+    moment = read_digits(
         (event.text("ScanDate") or "").replace("-", ""), event.text("ScanTime") or ""
     )
     return scan(moment, _said(event), _known(event), _kind(event), place)

@@ -13,7 +13,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
-from couriers.http.settings import CourierSettings, OtherWay
+from couriers.http.credentials import CourierSettings, OtherWay
 from couriers.reading import numbers
 from couriers.slugs import ALIASES, FEEDS, SLUGS
 from tracking.checkpoint import Tracking
@@ -33,7 +33,7 @@ class Courier(Protocol):
     AUTH              how it identifies itself
     QUOTA             what the courier allows, and who says so
     CREDENTIALS       names of the keys it needs, () where none; a module that can be asked in a
-                      second way, with other keys, has an OTHER_WAY too (couriers.http.settings)
+                      second way, with other keys, has an OTHER_WAY too (couriers.http.credentials)
     CREDENTIALS_FROM  where a person gets them, for `doctor`
     REQUIRED_FIELDS   names out of tracking.request.FIELDS that a request must carry
     PATTERNS          forms of its numbers, the most usual first; a hint, never a refusal

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from couriers.http.credentials import credentials
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.settings import credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, inside, text
-from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of
+from couriers.reading.checkpoints import Place, Scan, history, read_iso, scan, tracking_of
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import (
     CourierDown,
@@ -240,7 +240,7 @@ def _tracking(piece: _Piece) -> Tracking:
 
 def _scan(event: _Event) -> Scan:
     place = Place(location=event.place)
-    return scan(times.read_iso(event.at or ""), event.what, _known(event), event.code, place)
+    return scan(read_iso(event.at or ""), event.what, _known(event), event.code, place)
 
 
 def _known(event: _Event) -> statuses.Status | None:

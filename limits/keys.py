@@ -88,7 +88,6 @@ from tracking.call import (
     Verdict,
 )
 from tracking.line import Line, slug_of
-from tracking.operation import anonymous_id
 from tracking.request import (
     NO_FIELDS,
     Account,
@@ -96,6 +95,7 @@ from tracking.request import (
     Origin,
     TrackingRequest,
     account_of,
+    anonymous_id,
     number_and_account,
     own_number,
 )

@@ -29,8 +29,7 @@ from limits.clock import Clock
 from limits.epoch import Epoch
 from limits.permit import CallPermit, Reports, encode_reports
 from limits.pipeline import Pipeline
-from limits.rules import Revisions, Rules, RulesOf, answer_keep_seconds
-from limits.scatter import Scatter
+from limits.rules import RuleBook, Rules, answer_keep_seconds
 from limits.server import MEMORY_FIX
 from limits.workers import LIVES_SECONDS, WorkerInfo, is_gone, registration
 from tracking.call import (
@@ -74,8 +73,7 @@ class Policy:
 
     `who`: this process, for people; None tells nobody of it. `mark_of`: of the credentials by which
     a line is called, so that others end a pause for wrong ones. `kind_of`: of a line, None where
-    this process works on none of that kind: there it sweeps nothing. `revisions`: of the rules;
-    None: they stay as they are.
+    this process works on none of that kind: there it sweeps nothing.
     """
 
     max_age: float = 30.0
@@ -83,21 +81,20 @@ class Policy:
     who: WorkerInfo | None = None
     mark_of: Callable[[Line], str] = lambda _: ""
     kind_of: Callable[[Line], Kind | None] = kind_of
-    revisions: Revisions | None = None
 
 
 class Limiter:
     """Implements `service.ports.Limits` on Redis. One per process."""
 
     def __init__(
-        self, pipeline: Pipeline, clock: Clock, epoch: Epoch, rules_of: RulesOf, policy: Policy
+        self, pipeline: Pipeline, clock: Clock, epoch: Epoch, book: RuleBook, policy: Policy
     ) -> None:
         self.token = secrets.token_urlsafe(6)
         self._pipeline = pipeline
         self._clock = clock
         self._epoch = epoch
-        self._scatter = Scatter(rules_of)
-        self._rules_of = self._scatter.rules_of
+        self._book = book
+        self._rules_of = book.guarded
         self._policy = policy
         self.max_age, self.remembers_seconds = policy.max_age, answer_keep_seconds(policy.max_age)
         self.ids: Iterator[str] = map(f"{self.token}-{{}}".format, itertools.count(1))
@@ -225,7 +222,7 @@ class Limiter:
     async def _survey(self, lines: Sequence[Line], lives_seconds: float) -> list[Line]:
         who, found = self._policy.who, dict[str, None]()
         if who:
-            who.guards = self._scatter.fits()
+            who.guards = self._book.fits()
         told = (registration(who, self.token), round(lives_seconds * 1000)) if who else ()
         for part in _parts(lines or [Line("")], SURVEYED_AT_ONCE):
             asked = [keys.LINES, keys.WORKERS, keys.COURIERS], (" ".join(part), *told)
@@ -331,24 +328,21 @@ class Limiter:
         if unknown == "epoch":
             await self._epoch.agree()
         epoch = self._epoch.name
-        if self._policy.revisions:
-            await self._policy.revisions.learn()
+        await self._book.learn()
         self._learned = epoch
 
     def _call(self, line: Line, grant: list[Any], asked: float) -> Call:
         rules = self._written[line][0]
         starts = self._starts.get(line)
         if starts is None:
-            starts = self._starts[line] = _Starts(line, self._again, self._reports, self._scatter)
+            starts = self._starts[line] = _Starts(line, self._again, self._reports, self._book)
         deadline = asked + rules.call_timeout_seconds
         permit = CallPermit(grant[0], int(grant[1]), deadline, self._clock, starts)
         return keys.read_call(line, rules, grant, permit)
 
     def _rules(self, line: Line) -> bytes:
-        rules, epoch, revisions = self._rules_of(line), self._epoch.name, self._policy.revisions
-        revision = 0
-        if revisions is not None:
-            revision = revisions.revision if self._learned == epoch else NONE_KNOWN
+        rules, epoch = self._rules_of(line), self._epoch.name
+        revision = self._book.revision if self._learned == epoch else NONE_KNOWN
         written = self._written.get(line)
         if written is None or written[0] is not rules or written[1] != (epoch, revision):
             common: dict[str, object] = {
@@ -373,13 +367,13 @@ class _Starts:
     line: Line
     ask: Callable[[Line, str, str], Awaitable[int]]
     reports: Reports
-    scatter: Scatter
+    book: RuleBook
 
     def sent(self, start_id: str, send_us: int) -> None:
         self.reports.add(self.line, start_id, send_us)
 
     def answered(self, seconds: float) -> None:
-        self.scatter.note(self.line, seconds)
+        self.book.note(self.line, seconds)
 
     async def again(self, call_id: str, start_id: str) -> int:
         return await self.ask(self.line, call_id, start_id)

@@ -30,7 +30,7 @@ class WorkerInfo:
     """One worker process as it tells itself. `since` is Unix time in seconds.
 
     `trouble`: which of its background tasks ended last, and how often. `guards`: in ms, of the
-    lines where what it measured wants more than is set (limits/scatter.py).
+    lines where what it measured wants more than is set (limits/rules.py).
     """
 
     host: str

@@ -10,6 +10,7 @@ from tracking.request import (
     Origin,
     TrackingRequest,
     account_and_id,
+    anonymous_id,
     operation_id,
     own_number,
 )
@@ -75,18 +76,3 @@ def is_recheck(request: TrackingRequest) -> bool:
     """Tell a re-check from what a producer put."""
     _, identity = account_and_id(request.id or "")
     return request.origin is Origin.AUTOMATIC and _RECHECK_ID.fullmatch(identity) is not None
-
-
-def anonymous_id(slug: str, number: str, job_key: str) -> str:
-    """Name the operation of requests whose producer gave no id, by the key of the first job."""
-    return f"{slug}:{number}:{job_key}"
-
-
-def anonymous_in(operation: str) -> tuple[str, str, str] | None:
-    """Read what `anonymous_id` made: slug, number and the key of the first job.
-
-    None for any other id. One that a producer gave may have this form too; nothing is lost by it.
-    """
-    slug, _, rest = operation.partition(":")
-    number, _, job = rest.rpartition(":")
-    return (slug, number, job) if slug and number and job and ":" not in number else None

@@ -50,6 +50,21 @@ def account_and_id(operation: str) -> tuple[Account, str]:
     return (Account(account), identity) if slash and NAME.fullmatch(account) else (MAIN, operation)
 
 
+def anonymous_id(slug: str, number: str, job_key: str) -> str:
+    """Name the operation of requests whose producer gave no id, by the key of the first job."""
+    return f"{slug}:{number}:{job_key}"
+
+
+def anonymous_in(operation: str) -> tuple[str, str, str] | None:
+    """Read what `anonymous_id` made: slug, number and the key of the first job.
+
+    None for any other id. One that a producer gave may have this form too; nothing is lost by it.
+    """
+    slug, _, rest = operation.partition(":")
+    number, _, job = rest.rpartition(":")
+    return (slug, number, job) if slug and number and job and ":" not in number else None
+
+
 Slug = NewType("Slug", str)
 """A courier's name in AfterShip's vocabulary, checked by `parse_slug`, aliases resolved."""
 

@@ -15,11 +15,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from couriers.australia_post import phrases
+from couriers.http.credentials import basic_auth, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import basic_auth, credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, inside, others, text
-from couriers.reading.checkpoints import Place, Scan, history, latest, scan, together, tracking_of
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    history,
+    latest,
+    read_iso,
+    scan,
+    together,
+    tracking_of,
+)
 from couriers.reading.countries import Country, country
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import (
@@ -202,7 +211,7 @@ def _scan(event: Event, known: statuses.Status | None) -> Scan:
         state=inland["state"] if inland else None,
         location=location,
     )
-    return scan(times.read_iso(event.date or ""), event.description, known, place=place)
+    return scan(read_iso(event.date or ""), event.description, known, place=place)
 
 
 def _known(event: Event, of_article: statuses.Status | None) -> statuses.Status | None:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from couriers.brazil_correios.codes import CODES, REVOKES, SILENT
+from couriers.http.credentials import Grant, basic_auth, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import Grant, basic_auth, credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, text
-from couriers.reading.checkpoints import NOWHERE, Place, Scan, history, scan, tracking_of
+from couriers.reading.checkpoints import NOWHERE, Place, Scan, history, read_iso, scan, tracking_of
 from couriers.reading.countries import country, country_in_portuguese
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, WrongNumber
@@ -175,7 +175,7 @@ def _tracking(ours: _Object, listed: Sequence[_Event]) -> Tracking:
 
 def _scan(event: _Event, revoked: bool) -> Scan:  # noqa: FBT001 - by the event after it
     known = None if revoked else _known(event)
-    return scan(times.read_iso(event.at or ""), event.what, known, event.code, _place(event.unit))
+    return scan(read_iso(event.at or ""), event.what, known, event.code, _place(event.unit))
 
 
 def _known(event: _Event) -> statuses.Status | None:

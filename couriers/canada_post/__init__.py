@@ -14,11 +14,21 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from couriers.canada_post import codes
+from couriers.http.credentials import basic_auth, credentials
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.settings import basic_auth, credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import Element, read_xml
-from couriers.reading.checkpoints import Place, Scan, history, newest, scan, tracking_of
+from couriers.reading.checkpoints import (
+    Moment,
+    Place,
+    Scan,
+    history,
+    in_zone,
+    newest,
+    read_iso,
+    scan,
+    tracking_of,
+)
 from couriers.reading.countries import Country, country
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import (
@@ -141,11 +151,11 @@ def _scan(event: Element) -> Scan:
     return scan(_moment(event), said, _known(event), code, place)
 
 
-def _moment(event: Element) -> times.Moment:
+def _moment(event: Element) -> Moment:
     day, clock = event.text("event-date") or "", event.text("event-time")
-    moment = times.read_iso(f"{day}T{clock}" if clock else day)
+    moment = read_iso(f"{day}T{clock}" if clock else day)
     zone = codes.ZONES.get(event.text("event-time-zone") or "")
-    return times.in_zone(moment, *zone) if zone else moment
+    return in_zone(moment, *zone) if zone else moment
 
 
 def _code(event: Element) -> str:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from couriers.dhl import express, unified
+from couriers.http.credentials import OtherWay, basic_auth, credentials
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.settings import OtherWay, basic_auth, credentials
 from couriers.reading import numbers
 from couriers.reading.answer import decode, text
 from tracking.checkpoint import NOT_FOUND_YET, Tracking

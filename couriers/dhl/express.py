@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from couriers.reading import statuses, times
+from couriers.reading import statuses
 from couriers.reading.answer import decode, grams, inside, others, text
-from couriers.reading.checkpoints import Place, Scan, history, latest, scan, tracking_of
+from couriers.reading.checkpoints import Place, Scan, history, latest, read_iso, scan, tracking_of
 from couriers.reading.countries import country
 from tracking.checkpoint import Tracking
 from tracking.errors import UnreadableAnswer, WrongNumber
@@ -179,7 +179,7 @@ def _events(shipment: _Shipment, number: str) -> list[_Event]:
 
 
 def _scan(event: _Event) -> Scan:
-    moment = times.read_iso(
+    moment = read_iso(
         f"{text(event.date) or ''}T{text(event.time) or ''}".rstrip("T"),
         place_offset=text(event.offset),
     )

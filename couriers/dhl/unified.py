@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from couriers.reading import statuses, times
+from couriers.reading import statuses
 from couriers.reading.answer import address, decode, grams, inside, others, text
-from couriers.reading.checkpoints import Place, Scan, history, latest, newest, scan
+from couriers.reading.checkpoints import Place, Scan, history, latest, newest, read_iso, scan
 from couriers.reading.countries import country
 from tracking.checkpoint import Tag, Tracking
 from tracking.errors import UnreadableAnswer, WrongNumber
@@ -173,7 +173,7 @@ def _scan(event: _Event) -> Scan:
     at = (event.place and event.place.address) or _Address()
     place = Place(country(text(at.code)), postal_code=at.postal_code, location=at.locality)
     return scan(
-        times.read_iso(event.at or "", zone_is_fake=True),
+        read_iso(event.at or "", zone_is_fake=True),
         _sentence(event),
         _known(event),
         event.code,

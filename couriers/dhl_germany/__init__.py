@@ -14,11 +14,19 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from couriers.dhl_germany import codes
+from couriers.http.credentials import basic_auth, credentials
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.settings import basic_auth, credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import Element, grams, read_xml
-from couriers.reading.checkpoints import Place, Scan, history, latest, scan, tracking_of
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    history,
+    latest,
+    read_day_first,
+    scan,
+    tracking_of,
+)
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
 from tracking.errors import (
@@ -179,7 +187,7 @@ def _scan(event: Element, *, goes_back: bool) -> Scan:
     at = event.attribute("event-timestamp") or event.attribute("status-timestamp") or ""
     place = Place(country(event.attribute("event-country")), city=event.attribute("event-location"))
     known = _direction(event, _known(event), goes_back=goes_back)
-    return scan(times.read_day_first(at), _sentence(event), known, _code(event), place)
+    return scan(read_day_first(at), _sentence(event), known, _code(event), place)
 
 
 def _sentence(event: Element) -> str:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from couriers.fedex.codes import CODES, DOWN, INVALID, REASONS, REFUSED, SILENT, UNKNOWN
+from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import Grant, credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, grams, inside, place, text
-from couriers.reading.checkpoints import Place, Scan, history, newest, scan
+from couriers.reading.checkpoints import Moment, Place, Scan, history, newest, read_iso, scan
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import AuthFailed, CourierDown, InvalidNumber, RequestRefused, WrongNumber
@@ -320,12 +320,12 @@ def _derived(told: Event | Latest) -> statuses.Status | None:
 
 def _delivery(
     events: tuple[Checkpoint, ...], named: Mapping[str | None, str | None]
-) -> times.Moment | None:
+) -> Moment | None:
     """Tell when it was delivered: by its scan, else by the answer's list of times."""
     if last := newest(events, Tag.DELIVERED):
-        return times.Moment(last.checkpoint_time, last.checkpoint_offset, last.checkpoint_utc)
+        return Moment(last.checkpoint_time, last.checkpoint_offset, last.checkpoint_utc)
     at = named.get("ACTUAL_DELIVERY")
-    return times.read_iso(at) if at else None
+    return read_iso(at) if at else None
 
 
 def _until(frame: Frame | None) -> str | None:
@@ -337,7 +337,7 @@ def _scan(event: Event) -> Scan:
     where = country(text(at.code) or text(at.name))
     place = Place(where, at.city, at.state, at.postal_code)
     code = text(event.kind) or text(event.derived)
-    return scan(times.read_iso(event.date or ""), _sentence(event), _known(event), code, place)
+    return scan(read_iso(event.date or ""), _sentence(event), _known(event), code, place)
 
 
 def _city(party: Party | None) -> str | None:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from couriers.hermes_de import codes
+from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import Grant, credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, inside, place, text
-from couriers.reading.checkpoints import Place, Scan, history, latest, scan, tracking_of
+from couriers.reading.checkpoints import Place, Scan, history, latest, read_iso, scan, tracking_of
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
 from tracking.errors import AuthFailed, RequestRefused, WrongNumber
@@ -157,7 +157,7 @@ def _tracking(shipment: _Shipment) -> Tracking:
 def _scan(event: _Event) -> Scan:
     unit = event.unit or _Unit()
     where = Place(country(text(unit.country)), unit.city, location=unit.name)
-    return scan(times.read_iso(event.at or ""), event.what, _known(event), event.code, where)
+    return scan(read_iso(event.at or ""), event.what, _known(event), event.code, where)
 
 
 def _known(event: _Event) -> statuses.Status | None:

@@ -1,7 +1,8 @@
-"""Asking a courier over HTTP: one `Fetch` per `track()`, every request through its permit."""
+"""Asking couriers over HTTP: one `Fetch` per `track()`, every request through its permit."""
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import re
 import time
@@ -9,19 +10,25 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from email.utils import formatdate
 from html import escape
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import aiohttp
 from aiohttp import hdrs
 from yarl import URL
 
+from couriers.http.credentials import (
+    AccountKey,
+    CourierSettings,
+    Grant,
+    Token,
+    account_key,
+    read_token,
+)
 from couriers.http.redaction import KEPT_BYTES, excerpt, redact, without_secrets
 from couriers.http.session import Gate, courier_down
-from couriers.http.settings import CourierSettings, Grant
-from couriers.http.tokens import Token, TokenCache, account_key, read_token
 from couriers.reading.answer import Answer
-from tracking.call import Permit
+from tracking.call import Call, Permit
 from tracking.checkpoint import Tracking
 from tracking.errors import (
     CourierDown,
@@ -31,6 +38,10 @@ from tracking.errors import (
     Unread,
     UnreadableAnswer,
 )
+from tracking.request import Slug, TrackingRequest
+
+EARLY_SECONDS = 60.0
+"""A token this close to its end is renewed, so that none runs out on the way."""
 
 BODY_BYTES = 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
@@ -224,6 +235,90 @@ class Fetch:
             raise courier_down(url.host, broken) from broken
         except ValueError as unfit:
             raise RequestRefused("a header or the address holds what HTTP forbids") from unfit
+
+
+class TokenCache:
+    """Holds each account's token until shortly before it ends. One per process.
+
+    Some couriers revoke the old token when they give a new one, so at most one renewal of an
+    account is under way; other calls that need the token wait for it and share its failure.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._held: dict[AccountKey, tuple[str, float]] = {}
+        self._renewals: dict[AccountKey, asyncio.Future[str | CourierError | None]] = {}
+
+    async def get(self, key: AccountKey, renew: Callable[[], Awaitable[Token]]) -> tuple[str, bool]:
+        """Return the token, and whether it had been held before this call began.
+
+        Raises what `renew` raises, also to those who only waited for it.
+        """
+        waited = False
+        while True:
+            held = self._held.get(key)
+            if held is not None and self._clock() < held[1]:
+                return held[0], not waited
+            under_way = self._renewals.get(key)
+            if under_way is None:
+                return await self._renew(key, renew), False
+            waited = True
+            match await asyncio.shield(under_way):
+                case CourierError() as failure:
+                    raise failure
+                case str(value):
+                    return value, False
+                case None:
+                    continue  # the call that renewed was cancelled: this one takes over
+
+    def forget(self, key: AccountKey, value: str) -> None:
+        """Drop a token that the courier refused, unless a newer one has taken its place."""
+        held = self._held.get(key)
+        if held is not None and held[0] == value:
+            del self._held[key]
+
+    async def _renew(self, key: AccountKey, renew: Callable[[], Awaitable[Token]]) -> str:
+        result: asyncio.Future[str | CourierError | None]
+        result = asyncio.get_running_loop().create_future()
+        self._renewals[key] = result
+        outcome: str | CourierError | None = None
+        try:
+            token = await renew()
+            self._held[key] = (token.value, self._clock() + token.lifetime - EARLY_SECONDS)
+            outcome = token.value
+        except CourierError as failure:
+            outcome = failure
+            raise
+        finally:
+            del self._renewals[key]
+            result.set_result(outcome)
+        return token.value
+
+
+class Couriers(Protocol):
+    """What is asked, and with which settings; `couriers.registry.Registry` is one."""
+
+    def settings(self, slug: Slug) -> CourierSettings:
+        """Return what is set for a resolved slug."""
+
+    def track(self, fetch: Fetch, request: TrackingRequest) -> Awaitable[Tracking]:
+        """Ask the courier of `request`."""
+
+
+class Tracker:
+    """Asks couriers, with the tokens that all calls of a process share. One per process."""
+
+    def __init__(self, couriers: Couriers, http: aiohttp.ClientSession) -> None:
+        self._couriers = couriers
+        self._http = http
+        self._tokens = TokenCache()
+
+    def track(self, call: Call) -> Awaitable[Tracking]:
+        """Spend the call's permit at its courier. Raises as `Registry.track`, now or awaited."""
+        request = call.request
+        settings = self._couriers.settings(request.slug)
+        fetch = Fetch(self._http, settings, call.permit, self._tokens, request.traceparent)
+        return self._couriers.track(fetch, request)
 
 
 def _filled(body: Mapping[str, Any], grant: Grant, token: str) -> Mapping[str, Any]:

@@ -14,12 +14,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from couriers.http.credentials import credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import credentials
 from couriers.postnl.codes import EVENTS, NOTHING, SILENT, STATUSES
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, grams, inside, others, text
-from couriers.reading.checkpoints import Scan, history, latest, scan, together, tracking_of
+from couriers.reading.checkpoints import (
+    Moment,
+    Scan,
+    history,
+    latest,
+    read_day_first,
+    read_iso,
+    scan,
+    together,
+    tracking_of,
+)
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
@@ -248,9 +258,9 @@ def _scan(told: Event | State, known: statuses.Status | None) -> Scan:
     return scan(_moment(said(told.at) or ""), said(told.what), known, said(told.code))
 
 
-def _moment(at: str) -> times.Moment:
+def _moment(at: str) -> Moment:
     """Read a time; the service's other addresses write the year first."""
-    return times.read_iso(at) if re.match(r"\d{4}-", at) else times.read_day_first(at)
+    return read_iso(at) if re.match(r"\d{4}-", at) else read_day_first(at)
 
 
 def _known(event: Event) -> statuses.Status | None:

@@ -15,11 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from couriers.http.credentials import Grant, basic_auth, credentials
 from couriers.http.refusals import TELLING, refuse, unexpected
-from couriers.http.settings import Grant, basic_auth, credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, grams, inside, others, place, text
-from couriers.reading.checkpoints import Place, Scan, history, latest, scan, together, tracking_of
+from couriers.reading.checkpoints import (
+    Place,
+    Scan,
+    history,
+    latest,
+    offset_between,
+    read_digits,
+    scan,
+    together,
+    tracking_of,
+)
 from couriers.reading.countries import country
 from couriers.ups.codes import ACTIVITIES, INVALID, REFUSED, SILENT, STATUS_CODES, TYPES, UNKNOWN
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
@@ -282,7 +292,7 @@ def _tracking(package: Package) -> Tracking:
 
 def _scan(activity: Activity) -> Scan:
     day, clock = activity.date or "", activity.time or ""
-    moment = times.read_digits(day, clock, place_offset=text(activity.offset) or _offset(activity))
+    moment = read_digits(day, clock, place_offset=text(activity.offset) or _offset(activity))
     told = _told(activity)
     at = _address(activity.location)
     where = country(text(at.code) or text(at.country))
@@ -301,11 +311,11 @@ def _code(told: Told | None) -> str | None:
 def _offset(activity: Activity) -> str | None:
     """Work out how far the place is from Greenwich, where only its two times are given."""
     try:
-        there = times.read_digits(activity.gmt_date or "", activity.gmt_time or "")
-        here = times.read_digits(activity.date or "", activity.time or "")
+        there = read_digits(activity.gmt_date or "", activity.gmt_time or "")
+        here = read_digits(activity.date or "", activity.time or "")
     except UnreadableAnswer:
         return None  # the leading zero of an hour may be lost
-    return times.offset_between(here, there)
+    return offset_between(here, there)
 
 
 def _address(place: Location | Party | None) -> Address:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from couriers.http.credentials import Grant, credentials
 from couriers.http.refusals import refuse, unexpected
-from couriers.http.settings import Grant, credentials
-from couriers.reading import numbers, statuses, times
+from couriers.reading import numbers, statuses
 from couriers.reading.answer import decode, decode_each, inside, place, text
-from couriers.reading.checkpoints import Place, Scan, history, newest, scan, tracking_of
+from couriers.reading.checkpoints import Place, Scan, history, newest, read_iso, scan, tracking_of
 from couriers.reading.countries import country
 from couriers.usps.codes import CATEGORIES, EVENTS, NEVER, NOT_YET, REFUSED
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
@@ -249,7 +249,7 @@ def _plain(said: str | None) -> str | None:
 
 
 def _scan(event: Event) -> Scan:
-    moment = times.read_iso(event.at or "", place_offset=event.offset, zone_is_fake=True)
+    moment = read_iso(event.at or "", place_offset=event.offset, zone_is_fake=True)
     zip_code = event.zip_code or event.zip_code_v3
     place = Place(country(text(event.country)), event.city, event.state, zip_code)
     return scan(moment, event.what, _status(event), event.code, place)

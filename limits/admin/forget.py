@@ -25,8 +25,8 @@ from limits.pipeline import confirmations, done
 from limits.rules import RulesOf
 from limits.server import RENAME, REPLACE
 from tracking.line import courier_line
-from tracking.operation import ENDS, anonymous_in
-from tracking.request import Number, Slug, own_number
+from tracking.operation import ENDS
+from tracking.request import Number, Slug, anonymous_in, own_number
 
 MARK_SECONDS = 3_600
 """How long an answer of a call that was granted before is known for one. A call lasts at most

@@ -15,8 +15,17 @@ from redis.asyncio import Redis
 
 from limits import keys
 from tracking.line import courier_line
-from tracking.operation import State, anonymous_id, anonymous_in
-from tracking.request import MAIN, Account, Number, Slug, account_and_id, own_number
+from tracking.operation import State
+from tracking.request import (
+    MAIN,
+    Account,
+    Number,
+    Slug,
+    account_and_id,
+    anonymous_id,
+    anonymous_in,
+    own_number,
+)
 
 Operation = dict[str, Any]
 """`status`, `startedAt`, `finishedAt`, `output`, `tracking`; and `resend_of` of a repeated one,

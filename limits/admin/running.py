@@ -20,8 +20,7 @@ from limits import keys
 from limits.failure import redis_asked
 from limits.workers import LIVES_SECONDS, WorkerInfo, token_of
 from tracking.line import Line, slug_of
-from tracking.operation import anonymous_id
-from tracking.request import Number
+from tracking.request import Number, anonymous_id
 
 LINES_AT_ONCE = 50
 """Lines of one round trip: a line has 20 calls mostly, and each is a record to be sent."""

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from couriers.http.settings import CourierSettings
+from couriers.http.credentials import CourierSettings
 from limits.rules import Rules
 from limits.server import RedisAddress
 from service.config.address import host_and_port

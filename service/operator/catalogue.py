@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from couriers.detection import Candidate, Sign, detect
-from couriers.http.settings import environment_name
+from couriers.http.credentials import environment_name
 from couriers.registry import Registry, wanted_credentials
 from service.config.domain import courier_settings
 from service.config.schema import Config

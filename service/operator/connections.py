@@ -12,11 +12,12 @@ from redis.asyncio import Redis
 
 from limits.admin.view import View
 from limits.connect import open_redis
+from limits.rules import Changes, RuleBook
 from service.config.domain import redis_address, rules_for
 from service.config.schema import Config
 from service.worker.results.database import Collections, names_of, open_client
 from service.worker.results.failure import mongodb_down
-from service.worker.results.rulebook import Changes, RuleBook, read_changes
+from service.worker.results.limit_changes import read_changes
 
 __all__ = ["PATIENCE_MS", "Collections", "book_of", "collections_of", "redis_of", "view_of"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from couriers.http.settings import environment_name
+from couriers.http.credentials import environment_name
 from couriers.registry import MODULES, wanted_credentials
 from limits.admin.accounts import older_workers
 from limits.admin.running import fitting_guards

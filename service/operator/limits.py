@@ -13,13 +13,12 @@ from dataclasses import dataclass
 
 from limits.admin.line_scripts import newest_revision
 from limits.admin.pause import Pauses
+from limits.rules import Changes, Own
 from service.config.domain import rules_for
 from service.config.schema import Config
 from service.operator.connections import Collections, book_of, collections_of, redis_of
-from service.worker.results.rulebook import (
+from service.worker.results.limit_changes import (
     SETTABLE,
-    Changes,
-    Own,
     checked,
     read_changes,
     reset_limits,

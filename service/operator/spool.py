@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from service.observe.output import LINE_MOST
+from service.observe.log import LINE_MOST
 from service.operator.catalogue import Catalogue
 from service.operator.put import Bad, Sendable
 from service.worker.tubes.envelope import decode_request, encode_payload

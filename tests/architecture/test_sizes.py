@@ -1,4 +1,4 @@
-"""Nothing grows beyond what can be read in one sitting. There are no exceptions."""
+"""Nothing grows beyond what can be read in one sitting, and no file is a fragment of a thing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PACKAGES = ("tracking", "couriers", "limits", "service", "devstack")
+PRODUCT = ("tracking", "couriers", "limits", "service")
+PACKAGES = (*PRODUCT, "devstack")
 BESIDE = ("tests", "benchmarks", "examples")
 
 FILE_LINES = 450
+FILE_LINES_LEAST = 60
+TABLES = {"__init__.py", "codes.py", "phrases.py", "slugs.py"}
+"""They are as long as what they list."""
+
 FUNCTION_LINES = 40
 PUBLIC_METHODS = 8
 PARAMETERS = 5
@@ -89,6 +94,17 @@ def test_no_file_is_longer_than_450_lines() -> None:
     ]
 
     assert not too_long, listed(too_long)
+
+
+def test_no_file_of_the_product_is_shorter_than_60_lines() -> None:
+    too_short = [
+        f"{path.relative_to(REPOSITORY)}: {lines} lines"
+        for path in files(*PRODUCT)
+        if path.suffix == ".py" and path.name not in TABLES and path.parent != REPOSITORY
+        if (lines := len(path.read_text().splitlines())) < FILE_LINES_LEAST
+    ]
+
+    assert not too_short, listed(too_short)
 
 
 def test_no_function_is_longer_than_40_lines() -> None:

@@ -21,10 +21,9 @@ import pytest
 from aiohttp import web
 from loopback import Asked, Connected, Courier, FetchFor, RecordingPermit, Wire
 
-from couriers.http.fetch import Fetch
+from couriers.http.credentials import CourierSettings
+from couriers.http.fetch import Fetch, TokenCache
 from couriers.http.session import open_session
-from couriers.http.settings import CourierSettings
-from couriers.http.tokens import TokenCache
 from tracking.request import Slug
 
 

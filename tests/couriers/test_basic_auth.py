@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from aiohttp import encode_basic_auth
 
-from couriers.http.settings import basic_auth
+from couriers.http.credentials import basic_auth
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from couriers.detection import MEANINGS, Sign, detect
-from couriers.http.settings import CourierSettings
+from couriers.http.credentials import CourierSettings
 from couriers.reading.numbers import s10_checks
 from couriers.registry import Registry
 from tracking.errors import MalformedJob

@@ -13,10 +13,9 @@ import pytest
 from aiohttp import web
 from loopback import OK, Courier, FetchFor, RecordingPermit, Wire, request_of
 
-from couriers.http.fetch import Fetch
+from couriers.http.credentials import CourierSettings, Grant
+from couriers.http.fetch import Fetch, TokenCache
 from couriers.http.session import Gate
-from couriers.http.settings import CourierSettings, Grant
-from couriers.http.tokens import TokenCache
 from service.worker.flow.tasks import Deadlines
 from tracking.errors import CourierDown, NotStarted
 from tracking.request import Slug

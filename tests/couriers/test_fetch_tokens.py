@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 from loopback import Courier, FetchFor, RecordingPermit
 
-from couriers.http.settings import Grant
-from couriers.http.tokens import Token, TokenCache
+from couriers.http.credentials import Grant, Token
+from couriers.http.fetch import TokenCache
 from service.worker.flow.tasks import Deadlines
 from tracking.errors import (
     AuthFailed,

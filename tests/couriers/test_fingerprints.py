@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from couriers.http.settings import CourierSettings
+from couriers.http.credentials import CourierSettings
 from service.worker.wiring.lines import fingerprint_of, is_of
 from tracking.request import Slug
 

@@ -16,11 +16,11 @@ from loopback import Courier as AnyCourier
 from loopback import RecordingPermit
 
 from couriers import json_feed, usps
-from couriers.http.settings import CourierSettings, environment_name
+from couriers.http.credentials import CourierSettings, environment_name
+from couriers.http.fetch import Tracker
 from couriers.reading.numbers import NumberForm
 from couriers.registry import COURIERS, MODULES, Courier, Registry
 from couriers.slugs import ALIASES, FEEDS, SLUGS
-from service.worker.wiring.worker import Tracker
 from tracking.call import Call
 from tracking.errors import MalformedJob, MissingField
 from tracking.line import line_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from couriers.reading.times import (
+from couriers.reading.checkpoints import (
     YEARS,
     Moment,
     read_day_first,

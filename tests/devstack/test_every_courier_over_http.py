@@ -10,10 +10,9 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from couriers.http.fetch import Fetch
+from couriers.http.credentials import CourierSettings
+from couriers.http.fetch import Fetch, TokenCache
 from couriers.http.session import open_session
-from couriers.http.settings import CourierSettings
-from couriers.http.tokens import TokenCache
 from couriers.registry import COURIERS, Registry
 from devstack.site.found import SHAPES
 from devstack.site.remote import CourierSite

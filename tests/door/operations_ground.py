@@ -28,7 +28,7 @@ from limits.ends import EndStream, EventId
 from limits.epoch import Epoch
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
-from limits.rules import Rules
+from limits.rules import RuleBook, Rules
 from service.config.load import load
 from service.http.application import application
 from service.http.backend.listeners import EventIds
@@ -62,7 +62,7 @@ async def working(redis_url: str, rules: Rules = FAST) -> AsyncIterator[Worker]:
     client, clock, policy = open_redis(RedisAddress(redis_url)), Clock(), Policy()
     pipeline = Pipeline(client, clock)
     epoch = Epoch(pipeline, 30.0)
-    limiter = Limiter(pipeline, clock, epoch, lambda _: rules, policy)
+    limiter = Limiter(pipeline, clock, epoch, RuleBook(lambda _: rules), policy)
     async with AsyncExitStack() as closing:
         closing.push_async_callback(client.aclose)
         closing.push_async_callback(limiter.close)

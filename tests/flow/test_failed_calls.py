@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from flow_ports import Scene, call
 
-from couriers.http.settings import CourierSettings, credentials
+from couriers.http.credentials import CourierSettings, credentials
 from couriers.registry import COURIERS
 from service.observe.redact import cleaner
 from service.worker.flow.tracking_work import (

@@ -162,7 +162,6 @@ async def counted(passed: Passed, steps: list[Callable[[], object]]) -> set[str]
     return set.intersection(*found[1:])
 
 
-@pytest.mark.xfail(strict=False, reason="it passes 61 files")
 @pytest.mark.usefixtures("written")
 async def test_a_warm_request_passes_few_files(
     passed: Passed, config: Config, beanstalkd: Server, site: CourierSite
@@ -175,7 +174,6 @@ async def test_a_warm_request_passes_few_files(
     assert len(files) <= MOST_OF_A_REQUEST, by_folder(files)
 
 
-@pytest.mark.xfail(strict=False, reason="it passes 22 files")
 @pytest.mark.usefixtures("written")
 async def test_a_post_passes_few_files(passed: Passed, config: Config, tmp_path: Path) -> None:
     async with serving(config, tmp_path) as address, aiohttp.ClientSession() as session:

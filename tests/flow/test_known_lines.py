@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from flow_ports import REQUEST, USPS, Journal, Mirror, Scene
 
-from couriers.http.settings import CourierSettings
+from couriers.http.credentials import CourierSettings
 from couriers.registry import Registry
-from limits.rules import Rules
+from limits.rules import Changes, RuleBook, Rules
 from service.config.schema import Config
-from service.worker.results.rulebook import Changes, RuleBook
 from service.worker.tubes.envelope import decode_drain, encode_drain
 from service.worker.wiring.lines import AllLines, CourierLines, LineWork, MirrorOfOperations
 from tracking.errors import UnknownLine

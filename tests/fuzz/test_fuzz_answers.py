@@ -23,12 +23,11 @@ from parser_subjects import NUMBER, SUBJECTS, Subject
 from portion import examples
 
 from couriers import json_feed
-from couriers.http.fetch import BODY_BYTES, Fetch
+from couriers.http.credentials import LIFETIME_MOST, CourierSettings, Grant, read_token
+from couriers.http.fetch import BODY_BYTES, Fetch, TokenCache
 from couriers.http.redaction import EXCERPT_BYTES
 from couriers.http.refusals import RETRY_AFTER_MOST, refuse, retry_after
 from couriers.http.session import open_session
-from couriers.http.settings import CourierSettings, Grant
-from couriers.http.tokens import LIFETIME_MOST, TokenCache, read_token
 from couriers.reading.answer import Answer
 from tracking.checkpoint import Tracking
 from tracking.errors import (

@@ -60,8 +60,7 @@ async def hire(redis_url: str) -> AsyncIterator[Hire]:
             pipeline = Pipeline(client, clock, notice)
             epoch = Epoch(pipeline, quiet_seconds, **epoch_options)
             book = rules if isinstance(rules, Book) else Book(Shelf(rules))
-            changing = replace(policy, revisions=book) if book is rules else policy
-            limiter = Limiter(pipeline, clock, epoch, book.rules_of, changing)
+            limiter = Limiter(pipeline, clock, epoch, book, policy)
             closing.push_async_callback(limiter.close)
             await limiter.start()
             return Worker(limiter, pipeline, clock, epoch, book.rules_of(USPS), policy)

@@ -24,7 +24,7 @@ from limits.epoch import Epoch
 from limits.keys import LineKeys, of_line, write_request, write_rules, write_setback
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline
-from limits.rules import Rules
+from limits.rules import Changes, RuleBook, Rules
 from tracking.call import Admission, Call, Ended, Granted, Parked, Setback, TakeResult, Verdict
 from tracking.errors import ResultsDown
 from tracking.line import TRACKING, Brake
@@ -164,21 +164,19 @@ class Shelf:
         return self.revision
 
 
-class Book:
+class Book(RuleBook):
     """The rules that one worker goes by."""
 
     def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
-        self._rules, self.revision, self.learned = shelf.rules, -1, 0
+        super().__init__(lambda _: self._plain, self._look)
+        self._shelf, self._plain, self.learned = shelf, shelf.rules, 0
 
-    def rules_of(self, _: object) -> Rules:
-        return self._rules
-
-    async def learn(self) -> None:
+    async def _look(self) -> Changes:
         if self._shelf.is_away:
             raise ResultsDown("MongoDB is away")
-        self._rules, self.revision = self._shelf.rules, self._shelf.revision
+        self._plain = self._shelf.rules
         self.learned += 1
+        return Changes(self._shelf.revision)
 
 
 Hire = Callable[..., Awaitable[Worker]]

@@ -6,7 +6,7 @@ import pytest
 from limits_bench import FAST, KEYS, USPS, Hire, Worker, failed
 from redis.asyncio import Redis
 
-from couriers.http.settings import CourierSettings
+from couriers.http.credentials import CourierSettings
 from couriers.registry import Registry
 from limits.admin.pause import Pauses
 from limits.limiter import Policy

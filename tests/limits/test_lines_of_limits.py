@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from limits import keys
 from limits.keys import of_line, write_request, write_rules
 from limits.limiter import Limiter
-from limits.rules import Rules
+from limits.rules import RuleBook, Rules
 from tracking.call import Granted, Swept
 from tracking.line import TRACKING, Line, courier_line, kind_of, line_of
 
@@ -103,7 +103,8 @@ async def test_a_lost_call_of_a_courier_that_was_removed_waits_again_and_nobody_
 async def test_rules_that_change_hold_from_the_next_step_on(hire: Hire) -> None:
     rules = [replace(FAST, concurrent=1)]
     plain = await hire()
-    limiter = Limiter(plain.pipeline, plain.clock, plain.epoch, lambda _: rules[-1], plain.policy)
+    book = RuleBook(lambda _: rules[-1])
+    limiter = Limiter(plain.pipeline, plain.clock, plain.epoch, book, plain.policy)
     worker = replace(plain, limiter=limiter)
     await worker.granted("N001")
     assert (await worker.parked("N002")).why == "concurrency"

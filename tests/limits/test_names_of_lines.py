@@ -19,8 +19,8 @@ from limits.admin.violations import Violations
 from limits.limiter import Policy
 from service.http.backend.operation_view import placed, view_of_members
 from tracking.line import TRACKING, Line
-from tracking.operation import State, anonymous_in
-from tracking.request import Account, Number, Slug
+from tracking.operation import State
+from tracking.request import Account, Number, Slug, anonymous_in
 
 SHOP = Line("~shop")
 HOOKS = TRACKING._replace(name="hooks", form=re.compile("~[a-z]+"))

@@ -10,8 +10,7 @@ from redis.asyncio import Redis
 
 from limits.admin.view import View
 from limits.limiter import Policy
-from limits.rules import Rules
-from limits.scatter import FEWEST, LAST, Scatter
+from limits.rules import FEWEST, LAST, RuleBook, Rules
 from limits.workers import WorkerInfo
 from tracking.line import Line
 
@@ -19,13 +18,13 @@ SET = Rules(guard_ms=20, guard_most_ms=100)
 OTHER = Line("dpd-uk")
 
 
-def measured(*answers: float, rules: Rules = SET) -> Scatter:
+def measured(*answers: float, rules: Rules = SET) -> RuleBook:
     """Of a line whose answers took so many seconds, one after the other."""
-    scatter = Scatter(lambda _: rules)
-    scatter.rules_of(USPS)
+    book = RuleBook(lambda _: rules)
+    book.guarded(USPS)
     for seconds in answers:
-        scatter.note(USPS, seconds)
-    return scatter
+        book.note(USPS, seconds)
+    return book
 
 
 def evenly(most: float, count: int = LAST, least: float = 0.2) -> list[float]:
@@ -33,8 +32,8 @@ def evenly(most: float, count: int = LAST, least: float = 0.2) -> list[float]:
     return [least + chance.random() * most for _ in range(count)]
 
 
-def guard(scatter: Scatter) -> int:
-    return scatter.rules_of(USPS).guard_ms
+def guard(book: RuleBook) -> int:
+    return book.guarded(USPS).guard_ms
 
 
 def test_what_is_not_measured_yet_has_the_widest_guard() -> None:
@@ -44,53 +43,53 @@ def test_what_is_not_measured_yet_has_the_widest_guard() -> None:
 
 @pytest.mark.parametrize("scatter_seconds", [0.0, 0.005, 0.019])
 def test_a_scatter_within_the_guard_that_is_set_widens_nothing(scatter_seconds: float) -> None:
-    scatter = measured(*[0.2, 0.2 + scatter_seconds] * 64)
+    book = measured(*[0.2, 0.2 + scatter_seconds] * 64)
 
-    assert scatter.rules_of(USPS) is SET
-    assert scatter.fits() == {}
+    assert book.guarded(USPS) is SET
+    assert book.fits() == {}
 
 
 @pytest.mark.parametrize("count", [FEWEST, 16, 32, LAST, 3 * LAST])
 def test_a_scatter_beyond_the_guard_is_covered_with_the_guard_beside_it(count: int) -> None:
-    scatter = measured(*evenly(0.06, count))
+    book = measured(*evenly(0.06, count))
 
-    assert 60 < guard(scatter) <= 100
+    assert 60 < guard(book) <= 100
     assert guard(measured(*evenly(0.06))) == pytest.approx(80, abs=5)
 
 
 def test_the_guard_is_never_wider_than_it_may_be_and_what_would_fit_is_said() -> None:
-    scatter = measured(*evenly(0.5))
+    book = measured(*evenly(0.5))
 
-    assert guard(scatter) == 100
-    assert scatter.fits()[USPS] == pytest.approx(520, abs=20)
+    assert guard(book) == 100
+    assert book.fits()[USPS] == pytest.approx(520, abs=20)
 
 
 def test_a_few_slow_answers_among_many_widen_nothing() -> None:
-    scatter = measured(*([0.2] * 62 + [3.0]) * 3)
+    book = measured(*([0.2] * 62 + [3.0]) * 3)
 
-    assert guard(scatter) == 20
+    assert guard(book) == 20
 
 
 def test_a_scatter_that_is_over_is_forgotten() -> None:
-    scatter = measured(*evenly(0.06), *[0.2] * LAST)
+    book = measured(*evenly(0.06), *[0.2] * LAST)
 
-    assert guard(scatter) == 20
+    assert guard(book) == 20
 
 
 def test_each_line_has_the_guard_of_its_own_courier() -> None:
-    scatter = measured(*evenly(0.06))
+    book = measured(*evenly(0.06))
     for _ in range(LAST):
-        scatter.note(OTHER, 0.1)
+        book.note(OTHER, 0.1)
 
-    assert (guard(scatter) > 60, scatter.rules_of(OTHER).guard_ms) == (True, 20)
+    assert (guard(book) > 60, book.guarded(OTHER).guard_ms) == (True, 20)
 
 
 @pytest.mark.parametrize("most", [0, 20])
 def test_where_it_may_not_be_wider_the_guard_is_what_is_set(most: int) -> None:
     rules = Rules(guard_ms=20, guard_most_ms=most)
 
-    assert measured(rules=rules).rules_of(USPS) is rules
-    assert measured(*evenly(0.5), rules=rules).rules_of(USPS) is rules
+    assert measured(rules=rules).guarded(USPS) is rules
+    assert measured(*evenly(0.5), rules=rules).guarded(USPS) is rules
 
 
 async def test_a_send_holds_its_lane_for_the_guard_that_was_measured(
@@ -101,7 +100,7 @@ async def test_a_send_holds_its_lane_for_the_guard_that_was_measured(
     await call.permit.before_send()
     call.permit.after_send()
     for seconds in evenly(0.06):
-        worker.limiter._scatter.note(USPS, seconds)  # noqa: SLF001 - as permits do
+        worker.limiter._book.note(USPS, seconds)  # noqa: SLF001 - as permits do
     sent = await redis_us(redis)
 
     await worker.finish(call)
@@ -117,7 +116,7 @@ async def test_a_lane_of_a_wider_guard_is_not_taken_for_one_of_a_clock_that_step
     rules = Rules(guard_ms=20, guard_most_ms=5_000)
     wide, narrow = await hire(rules), await hire(rules)
     for _ in range(LAST):
-        narrow.limiter._scatter.note(USPS, 0.1)  # noqa: SLF001 - as permits do
+        narrow.limiter._book.note(USPS, 0.1)  # noqa: SLF001 - as permits do
     call = await wide.granted("N001")
     before = await redis.zscore(KEYS.call_starts, call.id)
 
@@ -130,7 +129,7 @@ async def test_a_lane_of_a_wider_guard_is_not_taken_for_one_of_a_clock_that_step
 async def test_workers_tell_what_guard_fits(hire: Hire, redis: Redis) -> None:
     worker = await hire(SET, Policy(who=WorkerInfo("here", 1, "1", 0.0)))
     for seconds in evenly(0.5):
-        worker.limiter._scatter.note(USPS, seconds)  # noqa: SLF001 - as permits do
+        worker.limiter._book.note(USPS, seconds)  # noqa: SLF001 - as permits do
     await a_millisecond_goes_by(redis)
 
     await worker.limiter.sweep([USPS])
@@ -142,7 +141,7 @@ async def test_workers_tell_what_guard_fits(hire: Hire, redis: Redis) -> None:
 async def test_an_answer_is_timed_from_its_send_to_its_arrival(hire: Hire) -> None:
     worker = await hire(SET)
     heard: list[float] = []
-    worker.limiter._scatter.note = lambda _, seconds: heard.append(seconds)  # type: ignore[method-assign]  # noqa: SLF001 - as it hears
+    worker.limiter._book.note = lambda _, seconds: heard.append(seconds)  # type: ignore[method-assign]  # noqa: SLF001 - as it hears
     call = await worker.granted("N001")
     await call.permit.before_send()
     call.permit.after_send()

@@ -29,8 +29,8 @@ from redis.asyncio import Redis
 from limits.admin.view import View
 from limits.rules import Rules
 from tracking.call import Full, Granted, IdConflict, Parked, TooLate
-from tracking.operation import ENDS, TRANSITIONS, State, anonymous_in
-from tracking.request import Slug
+from tracking.operation import ENDS, TRANSITIONS, State
+from tracking.request import Slug, anonymous_in
 
 
 def but_for_counts(held: dict[str, Any]) -> dict[str, Any]:

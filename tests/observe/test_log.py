@@ -20,6 +20,7 @@ from service.observe.events import LEVELS, MEANINGS, Event
 from service.observe.log import (
     BURST,
     KEYS_MOST,
+    LINE_MOST,
     WINDOW_SECONDS,
     Throttle,
     emitter,
@@ -27,7 +28,6 @@ from service.observe.log import (
     lines,
     pretty_line,
 )
-from service.observe.output import LINE_MOST
 from service.observe.redact import FIELD_MOST, cleaner
 
 DOCS = Path(__file__).parents[2] / "docs" / "logs.md"

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from service.observe.events import Event
-from service.observe.log import emitter, lines
-from service.observe.output import LINE_MOST, Output
+from service.observe.log import LINE_MOST, Output, emitter, lines
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 10.0
@@ -124,7 +123,7 @@ def test_what_cannot_be_written_is_counted() -> None:
 
 
 LOGS_AND_ENDS = """
-from service.observe.output import Output
+from service.observe.log import Output
 out = Output(1)
 for number in range({count}):
     out.write(b"%d %s\\n" % (number, b"x" * 100))

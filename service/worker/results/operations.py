@@ -61,8 +61,8 @@ from service.worker.results.database import Collections, Document, Refusal, log_
 from service.worker.results.failure import faults_of
 from service.worker.results.forgetting import withdraw, written
 from service.worker.results.refused import insert_each
-from tracking.operation import ENDS, State, anonymous_in, id_of
-from tracking.request import MAIN, Account, Origin, TrackingRequest, account_and_id
+from tracking.operation import ENDS, State, id_of
+from tracking.request import MAIN, Account, Origin, TrackingRequest, account_and_id, anonymous_in
 
 OPEN: Document = {"finished_at": None}
 """Asks for open ones, of which the index on `finished_at` has nothing but the null."""

@@ -192,17 +192,17 @@ class BulkWriter:
             if name not in parcels:
                 parcels[name] = _Parcel(name, self._recheck_of(write.call.request.slug))
             parcels[name].writes.append(write)
+        failure: PyMongoError | None = None
         try:
             self._store(list(parcels.values()), doubted=doubted)
-            error = ResultsDown("a majority does not have it yet, or it changes all the time")
-        except PyMongoError as failure:
-            error = mongodb_down(failure)
-            error.__cause__ = failure
+        except PyMongoError as error:
+            failure = error
         errors: dict[int, TrackingError] = {}
         for each in parcels.values():
             errors.update((id(write), why) for write, why in each.refused)
-            if not each.is_stored:
-                errors.update((id(write), error) for write in each.writes)
+        if lost := [each for each in parcels.values() if not each.is_stored]:
+            down = _unconfirmed(failure)
+            errors.update((id(write), down) for each in lost for write in each.writes)
         return [errors.get(id(write)) for write in writes]
 
     def write_one(self, answer: Answer) -> None:
@@ -369,6 +369,14 @@ class _Parcel:
         revision = self.stored["revision"] + 1 if self.stored else 0
         self.merged = _encoded(document | {"revision": revision})
         return True
+
+
+def _unconfirmed(failure: PyMongoError | None) -> ResultsDown:
+    if failure is None:
+        return ResultsDown("a majority does not have it yet, or it changes all the time")
+    down = mongodb_down(failure)
+    down.__cause__ = failure
+    return down
 
 
 def _part(error: BulkWriteError, parcels: Sequence[_Parcel]) -> set[_Parcel]:

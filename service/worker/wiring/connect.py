@@ -29,6 +29,7 @@ from limits.failure import redis_down
 from limits.jobs import Defects
 from limits.limiter import Limiter, Policy
 from limits.pipeline import Pipeline, confirmations
+from limits.rules import RuleBook
 from limits.workers import WorkerInfo, is_known
 from service import VERSION
 from service.config.domain import courier_settings, redis_address
@@ -42,7 +43,7 @@ from service.worker.preflight.survey import Look, survey, vet_redis
 from service.worker.results.connection import Store
 from service.worker.results.database import names_of
 from service.worker.results.failure import is_lasting, mongodb_down
-from service.worker.results.rulebook import RuleBook, read_changes
+from service.worker.results.limit_changes import read_changes
 from service.worker.tubes.put_servers import Putter
 from service.worker.wiring.lines import AllLines, CourierLines, Works, resume_where_changed
 from tracking.errors import ResultsDown, StoreError
@@ -85,7 +86,7 @@ async def connect(config: Config, closing: AsyncExitStack, others: Works = ()) -
         await _preflight(config, unchecked, store)
     who = WorkerInfo(socket.gethostname(), os.getpid(), VERSION, round(time.time(), 3))
     book = RuleBook(lines.rules_of, lambda: store.on_reader(read_changes, store.limits))
-    limiter = _limiter(config, redis, _policy(config, who, lines, book), book, _vetting(config))
+    limiter = _limiter(config, redis, _policy(config, who, lines), book, _vetting(config))
     closing.push_async_callback(limiter.close)
     await keep_trying(lambda: _prepared(store))
     await _after_older_versions(redis, book)
@@ -174,14 +175,13 @@ def _vetting(config: Config) -> Vet:
     return vet
 
 
-def _policy(config: Config, who: WorkerInfo, lines: AllLines, book: RuleBook) -> Policy:
+def _policy(config: Config, who: WorkerInfo, lines: AllLines) -> Policy:
     return Policy(
         max_age=config.requests.max_age_seconds,
         deaths=config.retry.deaths,
         who=who,
         mark_of=lines.mark_of,
         kind_of=lines.kind_of,
-        revisions=book,
     )
 
 
@@ -191,7 +191,7 @@ def _limiter(config: Config, redis: Redis, policy: Policy, book: RuleBook, vet: 
     own = (each.call_timeout_seconds or 0.0 for each in config.limits.slugs.values())
     longest = max(config.limits.call_timeout_seconds, *own, 0.0)
     epoch = Epoch(pipeline, longest, _lost, watched=bool(config.redis.sentinels), vet=vet)
-    return Limiter(pipeline, clock, epoch, book.rules_of, policy)
+    return Limiter(pipeline, clock, epoch, book, policy)
 
 
 async def _prepared(store: Store) -> None:

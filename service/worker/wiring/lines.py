@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from couriers.http.settings import CourierSettings
+from couriers.http.credentials import CourierSettings
 from couriers.registry import Registry
 from limits.admin.pause import Pauses
 from limits.rules import Rules, RulesOf

@@ -10,12 +10,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
-import aiohttp
 from msgspec import structs
 
-from couriers.http.fetch import Fetch
-from couriers.http.tokens import TokenCache
-from couriers.registry import Registry
+from couriers.http.fetch import Tracker
 from service import REFUSED
 from service.config.domain import recheck_for, silence_seconds
 from service.config.machine import CallBudget, call_budget, calm_the_collector, raise_open_files
@@ -26,7 +23,7 @@ from service.observe.log import emit
 from service.ports import Job, Work
 from service.worker.flow.call import CallRunner, Stores, WorkOf
 from service.worker.flow.drain import Drainer
-from service.worker.flow.handle import Handler
+from service.worker.flow.handle import Decode, Handler
 from service.worker.flow.receive import Receiver
 from service.worker.flow.tasks import CallSlots, Tasks
 from service.worker.flow.tracking_work import RetryRules, TrackingWork
@@ -54,8 +51,6 @@ from service.worker.wiring.connect import Parts, connect, warn_of
 from service.worker.wiring.failpoints import FailPoints
 from service.worker.wiring.lines import LINES_MOST, AllLines, MirrorOfOperations, Works
 from service.worker.wiring.process import UNFIT, Beat, asked_or_unfit, keep_beating, on_signals
-from tracking.call import Call
-from tracking.checkpoint import Tracking
 from tracking.line import TRACKING, Line
 from tracking.request import Slug, TrackingRequest
 
@@ -77,22 +72,6 @@ for what comes before and after."""
 
 LAST_COUNTS_SECONDS = 1.0
 """For counts, which are for people: those of the last seconds may be missing."""
-
-
-class Tracker:
-    """Asks couriers, with the tokens that all calls of a process share. One per process."""
-
-    def __init__(self, registry: Registry, http: aiohttp.ClientSession) -> None:
-        self._registry = registry
-        self._http = http
-        self._tokens = TokenCache()
-
-    def track(self, call: Call) -> Awaitable[Tracking]:
-        """Spend the call's permit at its courier. Raises as `Registry.track`, now or awaited."""
-        request = call.request
-        settings = self._registry.settings(request.slug)
-        fetch = Fetch(self._http, settings, call.permit, self._tokens, request.traceparent)
-        return self._registry.track(fetch, request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +136,7 @@ def assemble(config: Config, parts: Parts) -> Worker:
     drainer = Drainer(stores.limits, slots, runner)
     parts.store.returned = slots.waiting.wake
     resolve, lines = parts.registry.named, parts.lines
-    decode = points.step("requests.decode", functools.partial(_decode, lines.others, resolve))
+    decode = points.step("requests.decode", _decode_of(lines.others, resolve))
     handler = Handler(decode, stores, slots, runner)
     read_drain = functools.partial(line_in, resolve=resolve, knows=lines.knows)
     decode_drain = points.step("wait_list.decode", read_drain)
@@ -207,12 +186,19 @@ def _work_of(lines: AllLines, tracking: Work, points: FailPoints) -> WorkOf:
     return work_of
 
 
-async def _decode(others: Works, resolve: Resolve, job: Job) -> TrackingRequest:
-    """Read a job of the tube `requests_flow`, whatever is to be done on its line."""
-    for each in others:
-        if (request := each.read(job)) is not None:
-            return request
-    return await request_in(job, resolve)
+def _decode_of(others: Works, resolve: Resolve) -> Decode:
+    """Choose what reads a job of the tube `requests_flow`, whatever is to be done on its line."""
+    read_tracking = functools.partial(request_in, resolve=resolve)
+    if not others:
+        return read_tracking
+
+    async def decode(job: Job) -> TrackingRequest:
+        for each in others:
+            if (request := each.read(job)) is not None:
+                return request
+        return await read_tracking(job)
+
+    return decode
 
 
 def _stores(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from couriers.http.settings import CourierSettings
+from couriers.http.credentials import CourierSettings
 from couriers.registry import Registry, wanted_credentials
 from tracking.request import Slug
 

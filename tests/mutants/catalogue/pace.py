@@ -17,7 +17,7 @@ MUTANTS = (
     Mutant(
         name="the guard is what is set, however answers scatter",
         breaks="I3",
-        where="limits/scatter.py",
+        where="limits/rules.py",
         old="        guard = max(rules.guard_ms, min(guard, rules.guard_most_ms))\n",
         new="        guard = rules.guard_ms\n",
         tests=(
@@ -28,7 +28,7 @@ MUTANTS = (
     Mutant(
         name="what was not measured is taken to be even",
         breaks="I3",
-        where="limits/scatter.py",
+        where="limits/rules.py",
         old="or rules.guard_most_ms\n",
         new="or rules.guard_ms\n",
         tests=(SCATTER + "test_what_is_not_measured_yet_has_the_widest_guard",),

@@ -25,8 +25,8 @@ MUTANTS = (
         name="a lost Redis brings older rules back",
         breaks="I2 I3",
         where="limits/limiter.py",
-        old="revisions.revision if self._learned == epoch else NONE_KNOWN",
-        new="revisions.revision",
+        old="self._book.revision if self._learned == epoch else NONE_KNOWN",
+        new="self._book.revision",
         tests=(CHANGED + "test_after_a_lost_redis_no_worker_goes_by_rules_of_before",),
     ),
     Mutant(
@@ -162,7 +162,7 @@ MUTANTS = (
     Mutant(
         name="a line goes by rules of before",
         breaks="I2 I3",
-        where="service/worker/results/rulebook.py",
+        where="limits/rules.py",
         old="        if known is None or known[0] is not plain:\n",
         new="        if known is None:\n",
         tests=(KNOWN + "test_rules_are_those_of_the_line_now_and_the_same_object_while_they_stay",),

@@ -14,7 +14,7 @@ from typing import Any
 from limits.clock import Clock
 from limits.keys import EPOCH, of_line, write_rules
 from limits.limiter import Limiter, Policy
-from limits.rules import Rules
+from limits.rules import RuleBook, Rules
 from limits.script_file import ALONE, BATCH, load
 from service.worker.flow.tracking_work import Die, Repeat, RetryRules, decide
 from simulated.keyspace import Hash, Keyspace
@@ -122,7 +122,7 @@ class Clockwork:
         way: Any = Way(self.redis)
         rules = Rules()
         epoch: Any = SameEpoch()
-        self._limiter = Limiter(way, Clock(), epoch, lambda _: rules, Policy())
+        self._limiter = Limiter(way, Clock(), epoch, RuleBook(lambda _: rules), Policy())
         self._retry, self._draw = RetryRules(), random.Random(1).random
 
     @property

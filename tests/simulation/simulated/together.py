@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 
-from limits.rules import Rules, RulesOf
+from limits.rules import RuleBook, Rules, RulesOf
 from service.ports import Done, Outcome
 from service.worker.flow.tracking_work import TrackingWork
-from service.worker.results.rulebook import Changes, RuleBook
 from simulated.courier import ALWAYS, POISON, refused
 from simulated.plan import Plan
 from tracking.call import Call
@@ -24,16 +24,13 @@ class RulesOfGroups(RuleBook):
     """The rules of a world, of which the plan says how many numbers go with a call."""
 
     def __init__(self, plain_of: RulesOf, plan: Plan) -> None:
-        super().__init__(plain_of, _nothing_set)
-        self._together = {Line(each.slug): each.together for each in plan.slugs}
-        self._of_groups: dict[Line, Rules] = {}
+        together = {Line(each.slug): each.together for each in plan.slugs}
 
-    def rules_of(self, line: Line) -> Rules:
-        """The rules of a line, which stay the same object."""
-        if line not in self._of_groups:
-            together = self._together.get(line, 1)
-            self._of_groups[line] = replace(super().rules_of(line), together=together)
-        return self._of_groups[line]
+        @functools.cache
+        def plain_with(line: Line) -> Rules:
+            return replace(plain_of(line), together=together.get(line, 1))
+
+        super().__init__(plain_with)
 
 
 class WorkOfGroups(TrackingWork):
@@ -59,7 +56,3 @@ def _own(number: str, outcome: Outcome) -> Outcome:
         return (ALWAYS[number] or (lambda: CourierDown("nothing is said of it")))()
     error = refused(number)
     return error() if error else outcome
-
-
-async def _nothing_set() -> Changes:
-    return Changes()

@@ -1,4 +1,4 @@
-"""Settings of one courier: its address and credentials, the way of its login, missing ones."""
+"""Credentials of a courier: what the configuration says, how a login travels, and access tokens."""
 
 from __future__ import annotations
 
@@ -6,13 +6,22 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
-from tracking.errors import NoCredentials
+from couriers.http.refusals import refuse
+from couriers.reading.answer import Answer, decode, read_xml
+from tracking.errors import (
+    AuthFailed,
+    NoCredentials,
+    RequestRefused,
+    UnreadableAnswer,
+)
 from tracking.request import Slug
 
-if TYPE_CHECKING:
-    from couriers.reading.answer import Answer
+LIFETIME_MOST = 86_400.0
+"""However long a courier says its token lives: after a day a new one costs nothing."""
+
+AccountKey = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +112,53 @@ def basic_auth(login: str, password: str) -> str:
     if ":" in login:
         raise ValueError("RFC 7617 allows no colon in a login")
     return "Basic " + base64.b64encode(f"{login}:{password}".encode()).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token and the seconds it is good for, counted from now."""
+
+    value: str = field(repr=False)
+    lifetime: float
+
+
+def account_key(settings: CourierSettings, url: str) -> AccountKey:
+    """Tell accounts apart: changed credentials never meet the token of the old ones."""
+    return (settings.slug, url, tuple(sorted(settings.credentials.items())))
+
+
+def read_token(answer: Answer, grant: Grant) -> Token:
+    """Read a token endpoint's answer.
+
+    400 is a refusal of the credentials here (`invalid_client`, `invalid_grant`): what we post is
+    fixed but for them. `expires_in` may be a string. Raises AuthFailed, RateLimited, CourierDown,
+    RequestRefused, UnreadableAnswer.
+    """
+    if grant.is_refused_by(answer):
+        raise AuthFailed("the token endpoint does not accept our credentials")
+    refuse(answer.status, answer.headers, answer.body)
+    if answer.status == HTTPStatus.BAD_REQUEST:
+        raise AuthFailed("the token endpoint does not accept our credentials (400)")
+    if answer.status > HTTPStatus.BAD_REQUEST:
+        raise RequestRefused(f"the token endpoint answered {answer.status}; is token_url right?")
+    members = _members(answer, grant)
+    value = members.get(grant.member)
+    if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not value:
+        raise UnreadableAnswer(f"the token endpoint's answer holds no {grant.member}")
+    return Token(value, _lifetime(members.get("expires_in"), grant.lifetime))
+
+
+def _members(answer: Answer, grant: Grant) -> Mapping[str, object]:
+    if grant.xml is None:
+        return decode(answer.body, dict[str, Any])
+    holder = read_xml(answer.body).each(grant.member)
+    return {grant.member: next((found.content for found in holder), None)}
+
+
+def _lifetime(given: object, default: float) -> float:
+    try:
+        seconds = float(given) if isinstance(given, str | int | float) else default
+    except (ValueError, OverflowError):
+        return default
+    # Not a number, or over before it came: it would be fetched again for every call.
+    return min(seconds, LIFETIME_MOST) if seconds >= 0 else default

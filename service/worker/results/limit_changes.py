@@ -1,4 +1,4 @@
-"""The rules of each line: those of config.toml, and over them what operators set meanwhile.
+"""The limits that operators set over config.toml while workers run, as MongoDB holds them.
 
 The collection `limits` holds one document, so that a change is there whole or not at all:
 
@@ -14,19 +14,16 @@ slugs    slug → name of a limit → what holds for it; null: no such quota, wh
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 from pymongo import ReturnDocument
 from pymongo.collection import Collection
 
-from limits.rules import Rules, RulesOf
+from limits.rules import Changes, Own
 from service.config.schema import SlugLimits
 from service.observe.log import emit_unexpected
 from service.worker.results.database import Document
-from tracking.line import Line
 
 SETTABLE = ("per_second", "concurrent", "per_hour", "per_day")
 """What may change while workers run; all other limits are of the file."""
@@ -34,43 +31,7 @@ SETTABLE = ("per_second", "concurrent", "per_hour", "per_day")
 QUOTAS = ("per_hour", "per_day")
 """Of these: which a courier may also be without."""
 
-Own = Mapping[str, int | None]
-"""What is set for one courier: name of a limit → value; None: no such quota."""
-
 _ID = {"_id": "limits"}
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """The limits that are set over config.toml, by slug, and their revision."""
-
-    revision: int = 0
-    slugs: Mapping[str, Own] = field(default_factory=dict)
-
-
-class RuleBook:
-    """The rules by which one process calls; implements `limits.rules.Revisions`."""
-
-    def __init__(self, plain_of: RulesOf, read: Callable[[], Awaitable[Changes]]) -> None:
-        """`plain_of`: where nothing is set. `read` reads what is set now; raises ResultsDown."""
-        self._plain_of = plain_of
-        self._read = read
-        self._changes = Changes()
-        self.revision = 0
-        self._rules: dict[Line, tuple[Rules, Rules]] = {}
-
-    def rules_of(self, line: Line) -> Rules:
-        """Find the rules of a line; the same object until they are others, or learned again."""
-        plain, known = self._plain_of(line), self._rules.get(line)
-        if known is None or known[0] is not plain:
-            own: Any = self._changes.slugs.get(line, {})
-            known = self._rules[line] = plain, replace(plain, **own)
-        return known[1]
-
-    async def learn(self) -> None:
-        """Read the limits that are set now, and go by them. Raises ResultsDown."""
-        self._changes = await self._read()
-        self.revision, self._rules = self._changes.revision, {}
 
 
 def read_changes(limits: Collection[Document]) -> Changes:

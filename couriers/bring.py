@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
@@ -70,73 +70,46 @@ SILENT = frozenset({"NOTIFICATION_SENT", "DELIVERY_CHANGED", "DELIVERY_ORDERED",
 """Statuses that say nothing of where a parcel is."""
 
 
-class _Signature(msgspec.Struct, rename={"image": "linkToImage"}):
+class _Signature(Struct, rename={"image": "linkToImage"}):
     name: str | None = None
     image: Any = None
 
 
-class _Event(
-    msgspec.Struct,
-    rename={
-        "what": "description",
-        "at": "dateIso",
-        "signature": "recipientSignature",
-        "postal_code": "postalCode",
-        "code": "countryCode",
-    },
-):
-    what: str | None = None
+class _Event(Struct):
+    what: str | None = field(name="description", default=None)
     status: str | None = None
-    at: str | None = None
-    signature: _Signature | None = None
-    postal_code: str | None = None
+    at: str | None = field(name="dateIso", default=None)
+    signature: _Signature | None = field(name="recipientSignature", default=None)
+    postal_code: str | None = field(name="postalCode", default=None)
     city: str | None = None
-    code: str | None = None
+    code: str | None = field(name="countryCode", default=None)
     country: str | None = None
     insignificant: bool | None = None
 
 
-class _Package(
-    msgspec.Struct,
-    rename={
-        "number": "packageNumber",
-        "previous": "previousPackageNumber",
-        "expected": "dateOfEstimatedDelivery",
-        "events": "eventSet",
-        "weight": "weightInKgs",
-        "product": "productName",
-    },
-):
-    number: str | None = None
-    previous: str | None = None
-    expected: str | None = None
-    events: list[_Event] | None = None
-    weight: Any = None
-    product: Any = None
+class _Package(Struct):
+    number: str | None = field(name="packageNumber", default=None)
+    previous: str | None = field(name="previousPackageNumber", default=None)
+    expected: str | None = field(name="dateOfEstimatedDelivery", default=None)
+    events: list[_Event] | None = field(name="eventSet", default=None)
+    weight: Any = field(name="weightInKgs", default=None)
+    product: Any = field(name="productName", default=None)
 
 
-class _Error(msgspec.Struct):
+class _Error(Struct):
     code: str | int | None = None
     message: str | None = None
 
 
-class _Consignment(
-    msgspec.Struct,
-    rename={
-        "number": "consignmentId",
-        "previous": "previousConsignmentId",
-        "packages": "packageSet",
-        "reference": "senderReference",
-    },
-):
-    number: str | None = None
-    previous: str | None = None
-    packages: list[_Package] | None = None
+class _Consignment(Struct):
+    number: str | None = field(name="consignmentId", default=None)
+    previous: str | None = field(name="previousConsignmentId", default=None)
+    packages: list[_Package] | None = field(name="packageSet", default=None)
     error: _Error | None = None
-    reference: Any = None
+    reference: Any = field(name="senderReference", default=None)
 
 
-class _Reply(msgspec.Struct, rename={"consignments": "consignmentSet"}):
+class _Reply(Struct, rename={"consignments": "consignmentSet"}):
     consignments: list[_Consignment] | None = None
 
 

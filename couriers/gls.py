@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import Grant, basic_auth, credentials
@@ -94,7 +94,7 @@ DOWN = frozenset({"E_500_01"})
 """`errorCode` of a parcel."""
 
 
-class _Event(msgspec.Struct, rename={"at": "eventDateTime", "postal_code": "postalCode"}):
+class _Event(Struct, rename={"at": "eventDateTime", "postal_code": "postalCode"}):
     code: str | None = None
     at: str | None = None
     description: str | None = None
@@ -103,25 +103,17 @@ class _Event(msgspec.Struct, rename={"at": "eventDateTime", "postal_code": "post
     country: str | None = None
 
 
-class _Parcel(
-    msgspec.Struct,
-    rename={
-        "number": "unitno",
-        "since": "statusDateTime",
-        "error": "errorCode",
-        "said": "errorMessage",
-    },
-):
+class _Parcel(Struct):
     requested: str | None = None
-    number: str | None = None
+    number: str | None = field(name="unitno", default=None)
     status: str | None = None
-    since: str | None = None
-    error: str | None = None
-    said: str | None = None
+    since: str | None = field(name="statusDateTime", default=None)
+    error: str | None = field(name="errorCode", default=None)
+    said: str | None = field(name="errorMessage", default=None)
     events: list[_Event] | None = None
 
 
-class _Reply(msgspec.Struct):
+class _Reply(Struct):
     parcels: list[_Parcel] | None = None
     title: str | None = None
     detail: str | None = None

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.reading import numbers, statuses, times
@@ -89,32 +89,24 @@ SILENT = frozenset(
 NOT_YET = "resource_not_found"
 
 
-class _Event(msgspec.Struct):
+class _Event(Struct):
     status: str | None = None
     datetime: str | None = None
     agency: str | None = None
 
 
-class _Attributes(msgspec.Struct, rename={"target": "target_machine_id"}):
+class _Attributes(Struct, rename={"target": "target_machine_id"}):
     target: str | None = None
 
 
-class _Reply(
-    msgspec.Struct,
-    rename={
-        "number": "tracking_number",
-        "attributes": "custom_attributes",
-        "events": "tracking_details",
-        "said": "message",
-    },
-):
-    number: str | None = None
+class _Reply(Struct):
+    number: str | None = field(name="tracking_number", default=None)
     status: str | int | None = None
-    attributes: _Attributes | None = None
-    events: list[_Event] | None = None
+    attributes: _Attributes | None = field(name="custom_attributes", default=None)
+    events: list[_Event] | None = field(name="tracking_details", default=None)
     service: Any = None
     error: str | None = None
-    said: str | None = None
+    said: str | None = field(name="message", default=None)
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:

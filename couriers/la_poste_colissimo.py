@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
@@ -80,39 +80,29 @@ FOUND = frozenset({200, 201, 207, 208})
 """`returnCode` inside the answer."""
 
 
-class _Event(msgspec.Struct, rename={"what": "label", "at": "date"}):
+class _Event(Struct, rename={"what": "label", "at": "date"}):
     code: str | None = None
     what: str | None = None
     at: str | None = None
 
 
-class _Context(msgspec.Struct, rename={"origin": "originCountry", "arrival": "arrivalCountry"}):
+class _Context(Struct, rename={"origin": "originCountry", "arrival": "arrivalCountry"}):
     origin: str | None = None
     arrival: str | None = None
 
 
-class _Shipment(
-    msgspec.Struct,
-    rename={
-        "number": "idShip",
-        "events": "event",
-        "expected": "estimDate",
-        "context": "contextData",
-    },
-):
-    number: str | None = None
-    events: list[_Event] | None = None
-    expected: str | None = None
-    context: _Context | None = None
+class _Shipment(Struct):
+    number: str | None = field(name="idShip", default=None)
+    events: list[_Event] | None = field(name="event", default=None)
+    expected: str | None = field(name="estimDate", default=None)
+    context: _Context | None = field(name="contextData", default=None)
     product: Any = None
 
 
-class _Reply(
-    msgspec.Struct, rename={"result": "returnCode", "said": "returnMessage", "number": "idShip"}
-):
-    result: int | None = None
-    said: str | None = None
-    number: str | None = None
+class _Reply(Struct):
+    result: int | None = field(name="returnCode", default=None)
+    said: str | None = field(name="returnMessage", default=None)
+    number: str | None = field(name="idShip", default=None)
     shipment: _Shipment | None = None
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import Grant, credentials
@@ -77,25 +77,16 @@ DOWN = frozenset({"500001", "500002", "200001"})
 """`code` of errors: our credentials; the number; our request; a system that does not answer."""
 
 
-class _Signature(msgspec.Struct):
+class _Signature(Struct):
     name: str | None = None
 
 
-class _Event(
-    msgspec.Struct,
-    rename={
-        "code": "event_edifact_code",
-        "short": "status_description",
-        "what": "event_description",
-        "at": "event_datetime",
-        "signature": "signed_by",
-    },
-):
-    code: str | int | None = None
-    short: str | None = None
-    what: str | None = None
-    at: str | None = None
-    signature: _Signature | None = None
+class _Event(Struct):
+    code: str | int | None = field(name="event_edifact_code", default=None)
+    short: str | None = field(name="status_description", default=None)
+    what: str | None = field(name="event_description", default=None)
+    at: str | None = field(name="event_datetime", default=None)
+    signature: _Signature | None = field(name="signed_by", default=None)
 
     @property
     def said(self) -> str:
@@ -103,20 +94,18 @@ class _Event(
         return text(self.what) or text(self.short) or ""
 
 
-class _Results(
-    msgspec.Struct, rename={"number": "tracking_reference", "events": "tracking_events"}
-):
-    number: str | None = None
-    events: list[_Event] | None = None
+class _Results(Struct):
+    number: str | None = field(name="tracking_reference", default=None)
+    events: list[_Event] | None = field(name="tracking_events", default=None)
 
 
-class _Error(msgspec.Struct):
+class _Error(Struct):
     code: str | int | None = None
     message: str | None = None
     details: str | None = None
 
 
-class _Reply(msgspec.Struct):
+class _Reply(Struct):
     success: bool | str | None = None
     results: _Results | None = None
     errors: list[_Error] | None = None

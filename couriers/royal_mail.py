@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import credentials
@@ -83,62 +83,40 @@ OURS = frozenset({"E0004", "E0013"})
 outage, also inside a 200; too many requests; our headers or parameters are wrong."""
 
 
-class _Event(
-    msgspec.Struct,
-    rename={
-        "code": "eventCode",
-        "what": "eventName",
-        "at": "eventDateTime",
-        "place": "locationName",
-    },
-):
-    code: str | None = None
-    what: str | None = None
-    at: str | None = None
-    place: str | None = None
+class _Event(Struct):
+    code: str | None = field(name="eventCode", default=None)
+    what: str | None = field(name="eventName", default=None)
+    at: str | None = field(name="eventDateTime", default=None)
+    place: str | None = field(name="locationName", default=None)
 
 
-class _Summary(
-    msgspec.Struct,
-    rename={
-        "category": "statusCategory",
-        "barcode": "oneDBarcode",
-        "unique": "uniqueItemId",
-        "origin": "originCountryName",
-        "destination": "destinationCountryName",
-        "code": "lastEventCode",
-        "what": "lastEventName",
-        "at": "lastEventDateTime",
-        "place": "lastEventLocationName",
-        "product": "productName",
-    },
-):
-    category: str | None = None
-    barcode: str | None = None
-    unique: str | None = None
-    origin: str | None = None
-    destination: str | None = None
-    product: Any = None
-    code: str | None = None
-    what: str | None = None
-    at: str | None = None
-    place: str | None = None
+class _Summary(Struct):
+    category: str | None = field(name="statusCategory", default=None)
+    barcode: str | None = field(name="oneDBarcode", default=None)
+    unique: str | None = field(name="uniqueItemId", default=None)
+    origin: str | None = field(name="originCountryName", default=None)
+    destination: str | None = field(name="destinationCountryName", default=None)
+    product: Any = field(name="productName", default=None)
+    code: str | None = field(name="lastEventCode", default=None)
+    what: str | None = field(name="lastEventName", default=None)
+    at: str | None = field(name="lastEventDateTime", default=None)
+    place: str | None = field(name="lastEventLocationName", default=None)
 
 
-class _Signature(msgspec.Struct, rename={"by": "recipientName"}):
+class _Signature(Struct, rename={"by": "recipientName"}):
     by: str | None = None
 
 
-class _Estimate(msgspec.Struct):
+class _Estimate(Struct):
     date: str | None = None
 
 
-class _Error(msgspec.Struct, rename={"code": "errorCode", "said": "errorDescription"}):
+class _Error(Struct, rename={"code": "errorCode", "said": "errorDescription"}):
     code: str | None = None
     said: str | None = None
 
 
-class _Piece(msgspec.Struct, rename={"number": "mailPieceId", "expected": "estimatedDelivery"}):
+class _Piece(Struct, rename={"number": "mailPieceId", "expected": "estimatedDelivery"}):
     number: str | None = None
     summary: _Summary | None = None
     signature: _Signature | None = None
@@ -155,7 +133,7 @@ class _Piece(msgspec.Struct, rename={"number": "mailPieceId", "expected": "estim
         return [_Event(last.code, last.what, last.at, last.place)]
 
 
-class _Answer(msgspec.Struct, rename={"pieces": "mailPieces", "status": "httpCode"}):
+class _Answer(Struct, rename={"pieces": "mailPieces", "status": "httpCode"}):
     pieces: list[_Piece] | _Piece | None = None
     status: str | int | None = None
     errors: list[_Error] | None = None

@@ -59,25 +59,23 @@ _BACK = re.compile(r"\b(?:being returned|return(?:ed|ing)? to sender)\b", re.IGN
 _PERHAPS = re.compile(r"\b(?:will|may|if|unless)\b", re.IGNORECASE)
 
 
-class Event(msgspec.Struct):
-    """One scan."""
-
+class _Event(msgspec.Struct):
     description: str | None = None
     date: str | None = None
     location: str | None = None
 
 
-class Item(msgspec.Struct, rename={"article": "article_id", "product": "product_type"}):
+class _Item(msgspec.Struct, rename={"article": "article_id", "product": "product_type"}):
     """An article; or a consignment, whose articles are its `items`."""
 
     article: str | None = None
     status: str | None = None
-    events: list[Event] | None = None
-    items: list[Item] | None = None
+    events: list[_Event] | None = None
+    items: list[_Item] | None = None
     product: Any = None
 
 
-class Complaint(msgspec.Struct):
+class _Complaint(msgspec.Struct):
     """Why there is no answer. Some services write `error_code`."""
 
     code: str | None = None
@@ -86,20 +84,18 @@ class Complaint(msgspec.Struct):
     message: str | None = None
 
 
-class Result(msgspec.Struct, rename={"number": "tracking_id", "items": "trackable_items"}):
+class _Result(msgspec.Struct, rename={"number": "tracking_id", "items": "trackable_items"}):
     """The answer about one of the numbers that were asked for."""
 
     number: str | None = None
     status: str | None = None
-    items: list[Item] | None = None
-    errors: list[Complaint] | None = None
+    items: list[_Item] | None = None
+    errors: list[_Complaint] | None = None
 
 
-class Reply(msgspec.Struct, rename={"results": "tracking_results"}):
-    """The whole answer."""
-
-    results: list[Result] | None = None
-    errors: list[Complaint] | None = None
+class _Reply(msgspec.Struct, rename={"results": "tracking_results"}):
+    results: list[_Result] | None = None
+    errors: list[_Complaint] | None = None
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
@@ -120,7 +116,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
     """Read the result that is ours: its articles, or the error about its number."""
     refuse(status, headers, body, TELLING)
-    reply = decode(body, Reply)
+    reply = decode(body, _Reply)
     results = reply.results or []
     ours = [result for result in results if result.number in (number, None)]
     if results and not ours:
@@ -136,9 +132,9 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     return _judge(complaints, status)
 
 
-def _items(result: Result) -> list[Item]:
+def _items(result: _Result) -> list[_Item]:
     """List the articles of a result of which it says anything."""
-    listed: list[Item] = []
+    listed: list[_Item] = []
     for item in result.items or ():
         listed += item.items or [item]
     if len(listed) == 1:
@@ -146,7 +142,7 @@ def _items(result: Result) -> list[Item]:
     return [item for item in listed if item.events or _meaning(item.status)]
 
 
-def _judge(complaints: list[Complaint], status: int) -> Tracking:
+def _judge(complaints: list[_Complaint], status: int) -> Tracking:
     codes = {complaint.code or complaint.error_code for complaint in complaints}
     said = next((told for c in complaints if (told := text(c.message) or text(c.name))), "")
     if codes & phrases.INVALID:
@@ -166,7 +162,7 @@ def _meaning(status: str | None) -> statuses.Status | None:
     return phrases.STATUSES.get(statuses.whole(status or ""))
 
 
-def _tracking(item: Item) -> Tracking:
+def _tracking(item: _Item) -> Tracking:
     by_status = _meaning(item.status)
     scans = (_scan(event, _known(event, by_status)) for event in item.events or ())
     past = events, last = history(scans, newest_first=True)
@@ -193,7 +189,7 @@ def _goes_back(event: Checkpoint) -> bool:
     return bool(_BACK.search(event.message)) and not _PERHAPS.search(event.message)
 
 
-def _scan(event: Event, known: statuses.Status | None) -> Scan:
+def _scan(event: _Event, known: statuses.Status | None) -> Scan:
     location = text(event.location)
     inland = _PLACE.fullmatch(location or "")
     place = Place(
@@ -205,7 +201,7 @@ def _scan(event: Event, known: statuses.Status | None) -> Scan:
     return scan(times.read_iso(event.date or ""), event.description, known, place=place)
 
 
-def _known(event: Event, of_article: statuses.Status | None) -> statuses.Status | None:
+def _known(event: _Event, of_article: statuses.Status | None) -> statuses.Status | None:
     """Read an event's sentence, which ends nothing where the article's status says otherwise.
 
     "Delivered - …" is a delivery where that status says so too.

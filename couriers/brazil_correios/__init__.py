@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.brazil_correios.codes import CODES, REVOKES, SILENT
 from couriers.http.refusals import TELLING, refuse, unexpected
@@ -54,38 +54,28 @@ _TOKEN_SECONDS = 1_800.0  # it says when it ends (`expiraEm`), in its own local 
 _TO_THE_SENDER = re.compile(r"\bentregue ao remetente\b", re.IGNORECASE)
 
 
-class _Address(msgspec.Struct, rename={"city": "cidade", "state": "uf"}):
+class _Address(Struct, rename={"city": "cidade", "state": "uf"}):
     city: str | None = None
     state: str | None = None
 
 
-class _Unit(msgspec.Struct, rename={"kind": "tipo", "name": "nome", "address": "endereco"}):
+class _Unit(Struct, rename={"kind": "tipo", "name": "nome", "address": "endereco"}):
     kind: str | None = None
     name: str | None = None
     address: _Address | None = None
 
 
-class _Person(msgspec.Struct, rename={"name": "nome"}):
+class _Person(Struct, rename={"name": "nome"}):
     name: str | None = None
 
 
-class _Event(
-    msgspec.Struct,
-    rename={
-        "event": "codigo",
-        "kind": "tipo",
-        "at": "dtHrCriado",
-        "what": "descricao",
-        "unit": "unidade",
-        "receiver": "recebedor",
-    },
-):
-    event: str | None = None
-    kind: str | int | None = None
-    at: str | None = None
-    what: str | None = None
-    unit: _Unit | None = None
-    receiver: _Person | None = None
+class _Event(Struct):
+    event: str | None = field(name="codigo", default=None)
+    kind: str | int | None = field(name="tipo", default=None)
+    at: str | None = field(name="dtHrCriado", default=None)
+    what: str | None = field(name="descricao", default=None)
+    unit: _Unit | None = field(name="unidade", default=None)
+    receiver: _Person | None = field(name="recebedor", default=None)
 
     @property
     def code(self) -> str:
@@ -94,22 +84,14 @@ class _Event(
         return f"{text(self.event) or ''}-{kind:0>2}" if kind else text(self.event) or ""
 
 
-class _Object(
-    msgspec.Struct,
-    rename={
-        "number": "codObjeto",
-        "said": "mensagem",
-        "expected": "dtPrevista",
-        "events": "eventos",
-    },
-):
-    number: str | None = None
-    said: str | None = None
-    expected: str | None = None
-    events: list[_Event] | None = None
+class _Object(Struct):
+    number: str | None = field(name="codObjeto", default=None)
+    said: str | None = field(name="mensagem", default=None)
+    expected: str | None = field(name="dtPrevista", default=None)
+    events: list[_Event] | None = field(name="eventos", default=None)
 
 
-class _Reply(msgspec.Struct, rename={"objects": "objetos", "messages": "msgs"}):
+class _Reply(Struct, rename={"objects": "objetos", "messages": "msgs"}):
     objects: list[_Object] | None = None
     messages: list[str] | None = None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.reading import statuses, times
 from couriers.reading.answer import decode, grams, inside, others, text
@@ -74,64 +74,44 @@ _REFINED = frozenset({"RR", "SC", "TR"})
 """Codes that say that something was noted: the words say what."""
 
 
-class _Area(msgspec.Struct):
+class _Area(Struct):
     description: str | None = None
 
 
-class _Event(
-    msgspec.Struct,
-    rename={
-        "offset": "GMTOffset",
-        "code": "typeCode",
-        "areas": "serviceArea",
-        "signed_by": "signedBy",
-    },
-):
+class _Event(Struct):
     date: str | None = None
     time: str | None = None
-    offset: str | None = None
-    code: str | None = None
+    offset: str | None = field(name="GMTOffset", default=None)
+    code: str | None = field(name="typeCode", default=None)
     description: str | None = None
+    areas: list[_Area] | None = field(name="serviceArea", default=None)
+    signed_by: str | None = field(name="signedBy", default=None)
+
+
+class _Party(Struct, rename={"areas": "serviceArea"}):
     areas: list[_Area] | None = None
-    signed_by: str | None = None
 
 
-class _Party(msgspec.Struct, rename={"areas": "serviceArea"}):
-    areas: list[_Area] | None = None
-
-
-class _Piece(msgspec.Struct, rename={"number": "trackingNumber"}):
+class _Piece(Struct, rename={"number": "trackingNumber"}):
     number: str | int | None = None
     events: list[_Event] | None = None
 
 
-class _Shipment(
-    msgspec.Struct,
-    rename={
-        "number": "shipmentTrackingNumber",
-        "shipper": "shipperDetails",
-        "receiver": "receiverDetails",
-        "expected": "estimatedDeliveryDate",
-        "product": "productCode",
-        "weight": "totalWeight",
-        "units": "unitOfMeasurements",
-        "references": "shipperReferences",
-    },
-):
-    number: str | int | None = None
+class _Shipment(Struct):
+    number: str | int | None = field(name="shipmentTrackingNumber", default=None)
     status: str | None = None
-    shipper: _Party | None = None
-    receiver: _Party | None = None
-    expected: str | None = None
+    shipper: _Party | None = field(name="shipperDetails", default=None)
+    receiver: _Party | None = field(name="receiverDetails", default=None)
+    expected: str | None = field(name="estimatedDeliveryDate", default=None)
     events: list[_Event] | None = None
     pieces: list[_Piece] | None = None
-    product: Any = None
-    weight: Any = None
-    units: Any = None
-    references: Any = None
+    product: Any = field(name="productCode", default=None)
+    weight: Any = field(name="totalWeight", default=None)
+    units: Any = field(name="unitOfMeasurements", default=None)
+    references: Any = field(name="shipperReferences", default=None)
 
 
-class _Answer(msgspec.Struct):
+class _Answer(Struct):
     shipments: list[_Shipment] | None = None
 
 

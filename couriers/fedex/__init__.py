@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.fedex.codes import CODES, DOWN, INVALID, REASONS, REFUSED, SILENT, UNKNOWN
 from couriers.http.refusals import TELLING, refuse, unexpected
@@ -56,129 +56,84 @@ VERIFIED = "FedEx' API reference and answers described by users; never run again
 _REFERENCES = ("SHIPPER_REFERENCE", "CUSTOMER_REFERENCE")
 
 
-class Address(
-    msgspec.Struct,
-    rename={
-        "state": "stateOrProvinceCode",
-        "postal_code": "postalCode",
-        "code": "countryCode",
-        "name": "countryName",
-    },
-):
-    """Where something happened, or a party is."""
-
+class _Address(Struct):
     city: str | None = None
-    state: str | None = None
-    postal_code: str | None = None
-    code: str | None = None
-    name: str | None = None
+    state: str | None = field(name="stateOrProvinceCode", default=None)
+    postal_code: str | None = field(name="postalCode", default=None)
+    code: str | None = field(name="countryCode", default=None)
+    name: str | None = field(name="countryName", default=None)
 
 
-class Event(
-    msgspec.Struct,
-    rename={
-        "kind": "eventType",
-        "derived": "derivedStatusCode",
-        "what": "eventDescription",
-        "reason": "exceptionCode",
-        "why": "exceptionDescription",
-        "place": "scanLocation",
-    },
-):
+class _Event(Struct):
     """One event; `reason` and `why` tell how an exception came about."""
 
     date: str | None = None
-    kind: str | None = None
-    derived: str | None = None
-    what: str | None = None
-    reason: str | None = None
-    why: str | None = None
-    place: Address | None = None
+    kind: str | None = field(name="eventType", default=None)
+    derived: str | None = field(name="derivedStatusCode", default=None)
+    what: str | None = field(name="eventDescription", default=None)
+    reason: str | None = field(name="exceptionCode", default=None)
+    why: str | None = field(name="exceptionDescription", default=None)
+    place: _Address | None = field(name="scanLocation", default=None)
 
 
-class Latest(msgspec.Struct, rename={"derived": "derivedCode"}):
-    """The status of the parcel as a whole."""
-
+class _Latest(Struct, rename={"derived": "derivedCode"}):
     code: str | None = None
     derived: str | None = None
     description: str | None = None
 
 
-class Time(msgspec.Struct, rename={"kind": "type", "at": "dateTime"}):
+class _Time(Struct, rename={"kind": "type", "at": "dateTime"}):
     """One of several times, told apart by its kind (ESTIMATED_DELIVERY, …)."""
 
     kind: str | None = None
     at: str | None = None
 
 
-class Window(msgspec.Struct):
+class _Window(Struct):
     """A span of time that FedEx names; only its end is read."""
 
     ends: str | None = None
 
 
-class Frame(msgspec.Struct):
-    """When it should arrive, as a window."""
-
-    window: Window | None = None
+class _Frame(Struct):
+    window: _Window | None = None
 
 
-class Receipt(msgspec.Struct, rename={"signed": "signedByName", "received": "receivedByName"}):
-    """Who received the parcel."""
-
+class _Receipt(Struct, rename={"signed": "signedByName", "received": "receivedByName"}):
     signed: str | None = None
     received: str | None = None
 
 
-class Party(msgspec.Struct):
-    """The sender or the addressee."""
-
-    address: Address | None = None
+class _Party(Struct):
+    address: _Address | None = None
 
 
-class Error(msgspec.Struct):
+class _Error(Struct):
     """Why there is no result; also inside a 200."""
 
     code: str | None = None
     message: str | None = None
 
 
-class NumberInfo(msgspec.Struct, rename={"number": "trackingNumber"}):
-    """The number a result is about."""
-
+class _NumberInfo(Struct, rename={"number": "trackingNumber"}):
     number: str | None = None
 
 
-class Result(
-    msgspec.Struct,
-    rename={
-        "info": "trackingNumberInfo",
-        "latest": "latestStatusDetail",
-        "scans": "scanEvents",
-        "times": "dateAndTimes",
-        "frame": "estimatedDeliveryTimeWindow",
-        "receipt": "deliveryDetails",
-        "shipper": "shipperInformation",
-        "recipient": "recipientInformation",
-        "package": "packageDetails",
-        "service": "serviceDetail",
-        "more": "additionalTrackingInfo",
-    },
-):
+class _Result(Struct):
     """One parcel; a number that was used again has several."""
 
-    info: NumberInfo | None = None
-    latest: Latest | None = None
-    scans: list[Event] | None = None
-    times: list[Time] | None = None
-    frame: Frame | None = None
-    receipt: Receipt | None = None
-    shipper: Party | None = None
-    recipient: Party | None = None
-    package: Any = None
-    service: Any = None
-    more: Any = None
-    error: Error | None = None
+    info: _NumberInfo | None = field(name="trackingNumberInfo", default=None)
+    latest: _Latest | None = field(name="latestStatusDetail", default=None)
+    scans: list[_Event] | None = field(name="scanEvents", default=None)
+    times: list[_Time] | None = field(name="dateAndTimes", default=None)
+    frame: _Frame | None = field(name="estimatedDeliveryTimeWindow", default=None)
+    receipt: _Receipt | None = field(name="deliveryDetails", default=None)
+    shipper: _Party | None = field(name="shipperInformation", default=None)
+    recipient: _Party | None = field(name="recipientInformation", default=None)
+    package: Any = field(name="packageDetails", default=None)
+    service: Any = field(name="serviceDetail", default=None)
+    more: Any = field(name="additionalTrackingInfo", default=None)
+    error: _Error | None = None
 
     @property
     def is_told(self) -> bool:
@@ -188,24 +143,20 @@ class Result(
         return bool(self.scans) or (told and self.error is None)
 
 
-class Complete(msgspec.Struct, rename={"number": "trackingNumber", "results": "trackResults"}):
+class _Complete(Struct, rename={"number": "trackingNumber", "results": "trackResults"}):
     """The results of one number that was asked for."""
 
     number: str | None = None
-    results: list[Result] | None = None
+    results: list[_Result] | None = None
 
 
-class Output(msgspec.Struct, rename={"complete": "completeTrackResults"}):
-    """The list of them."""
-
-    complete: list[Complete] | None = None
+class _Output(Struct, rename={"complete": "completeTrackResults"}):
+    complete: list[_Complete] | None = None
 
 
-class Reply(msgspec.Struct):
-    """The whole answer."""
-
-    output: Output | None = None
-    errors: list[Error] | None = None
+class _Reply(Struct):
+    output: _Output | None = None
+    errors: list[_Error] | None = None
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
@@ -225,7 +176,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
     """Read the result with the newest scan; errors only where there is no scan."""
     refuse(status, headers, body, TELLING)
-    answer = decode(body, Reply)
+    answer = decode(body, _Reply)
     complete = (answer.output.complete if answer.output else None) or []
     results = [result for one in complete for result in _ours(one, number)]
     if any(one.results for one in complete) and not results:
@@ -237,7 +188,7 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     return _judge(errors, status)
 
 
-def _ours(complete: Complete, number: str) -> list[Result]:
+def _ours(complete: _Complete, number: str) -> list[_Result]:
     results = complete.results or []
     if complete.number in (number, None):
         return results
@@ -248,7 +199,7 @@ def _newest_scan(told: Tracking) -> str:
     return told.checkpoints[-1].checkpoint_time if told.checkpoints else ""
 
 
-def _judge(errors: list[Error], status: int) -> Tracking:
+def _judge(errors: list[_Error], status: int) -> Tracking:
     codes = [error.code or "" for error in errors]
     said = next((told for e in errors if (told := text(e.message))), "no reason given")
     if INVALID.intersection(codes):
@@ -264,7 +215,7 @@ def _judge(errors: list[Error], status: int) -> Tracking:
     raise unexpected(status, "neither scans nor errors")
 
 
-def _tracking(result: Result) -> Tracking:
+def _tracking(result: _Result) -> Tracking:
     told = history(map(_scan, result.scans or ()), newest_first=True)
     events, last = told
     status = _latest(result.latest) or told.status or statuses.IN_TRANSIT
@@ -273,7 +224,7 @@ def _tracking(result: Result) -> Tracking:
         status = statuses.Status(last.tag, last.subtag)
     named = {time.kind: text(time.at) for time in result.times or ()}
     delivery = _delivery(events, named) if status.tag is Tag.DELIVERED else None
-    receipt = result.receipt or Receipt()
+    receipt = result.receipt or _Receipt()
     return Tracking(
         tag=status.tag,
         subtag=status.subtag,
@@ -291,12 +242,12 @@ def _tracking(result: Result) -> Tracking:
     )
 
 
-def _grams(result: Result) -> int | None:
+def _grams(result: _Result) -> int | None:
     path = ("weightAndDimensions", "weight")
     return grams(inside(result.package, *path, "value"), inside(result.package, *path, "unit"))
 
 
-def _reference(result: Result) -> str | None:
+def _reference(result: _Result) -> str | None:
     """Find the sender's reference: an identifier has one value, or several."""
     listed = result.more.get("packageIdentifiers") if isinstance(result.more, dict) else None
     named = {inside(each, "type"): each for each in listed} if isinstance(listed, list) else {}
@@ -304,17 +255,17 @@ def _reference(result: Result) -> str | None:
     return inside(ours, "values") or inside(ours, "value")
 
 
-def _coded(result: Result) -> list[Event | Latest]:
+def _coded(result: _Result) -> list[_Event | _Latest]:
     return [*(result.scans or ()), *([result.latest] if result.latest else ())]
 
 
-def _code(told: Event | Latest) -> str:
+def _code(told: _Event | _Latest) -> str:
     """Read a code of either; some are written in small letters."""
-    code = told.kind if isinstance(told, Event) else told.code
+    code = told.kind if isinstance(told, _Event) else told.code
     return (text(code) or text(told.derived) or "").upper()
 
 
-def _derived(told: Event | Latest) -> statuses.Status | None:
+def _derived(told: _Event | _Latest) -> statuses.Status | None:
     return CODES.get((text(told.derived) or "").upper())
 
 
@@ -328,28 +279,28 @@ def _delivery(
     return times.read_iso(at) if at else None
 
 
-def _until(frame: Frame | None) -> str | None:
+def _until(frame: _Frame | None) -> str | None:
     return text(frame.window.ends) if frame and frame.window else None
 
 
-def _scan(event: Event) -> Scan:
-    at = event.place or Address()
+def _scan(event: _Event) -> Scan:
+    at = event.place or _Address()
     where = country(text(at.code) or text(at.name))
     place = Place(where, at.city, at.state, at.postal_code)
     code = text(event.kind) or text(event.derived)
     return scan(times.read_iso(event.date or ""), _sentence(event), _known(event), code, place)
 
 
-def _city(party: Party | None) -> str | None:
-    at = (party and party.address) or Address()
+def _city(party: _Party | None) -> str | None:
+    at = (party and party.address) or _Address()
     return place(at.city, at.state, at.code)
 
 
-def _sentence(event: Event) -> str:
+def _sentence(event: _Event) -> str:
     return ": ".join(part for part in (text(event.what), text(event.why)) if part)
 
 
-def _known(event: Event) -> statuses.Status | None:
+def _known(event: _Event) -> statuses.Status | None:
     if _code(event) in SILENT:
         return None
     known = CODES.get(_code(event)) or _derived(event)
@@ -362,7 +313,7 @@ def _known(event: Event) -> statuses.Status | None:
     )
 
 
-def _latest(latest: Latest | None) -> statuses.Status | None:
+def _latest(latest: _Latest | None) -> statuses.Status | None:
     if latest is None:
         return None
     known = CODES.get(_code(latest)) or _derived(latest)

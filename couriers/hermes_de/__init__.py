@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.hermes_de import codes
 from couriers.http.refusals import TELLING, refuse, unexpected
@@ -47,51 +47,39 @@ VERIFIED = (
 )
 
 
-class _Result(msgspec.Struct, rename={"said": "message"}):
+class _Result(Struct, rename={"said": "message"}):
     code: str | None = None
     said: str | None = None
 
 
-class _Unit(msgspec.Struct, rename={"country": "countryCode"}):
+class _Unit(Struct, rename={"country": "countryCode"}):
     name: str | None = None
     city: str | None = None
     country: str | None = None
 
 
-class _Event(
-    msgspec.Struct, rename={"at": "timestamp", "what": "description", "unit": "scanningUnit"}
-):
-    at: str | None = None
+class _Event(Struct):
+    at: str | None = field(name="timestamp", default=None)
     code: str | None = None
-    what: str | None = None
-    unit: _Unit | None = None
+    what: str | None = field(name="description", default=None)
+    unit: _Unit | None = field(name="scanningUnit", default=None)
 
 
-class _Forecast(msgspec.Struct):
+class _Forecast(Struct):
     date: str | None = None
 
 
-class _Shipment(
-    msgspec.Struct,
-    rename={
-        "number": "shipmentID",
-        "abroad": "internationalShipmentID",
-        "receiver": "receiverAddress",
-        "forecast": "deliveryForecast",
-        "events": "status",
-        "reference": "clientReference",
-    },
-):
-    number: str | None = None
-    abroad: str | None = None
+class _Shipment(Struct):
+    number: str | None = field(name="shipmentID", default=None)
+    abroad: str | None = field(name="internationalShipmentID", default=None)
     result: _Result | None = None
-    receiver: _Unit | None = None
-    forecast: _Forecast | None = None
-    events: list[_Event] | None = None
-    reference: Any = None
+    receiver: _Unit | None = field(name="receiverAddress", default=None)
+    forecast: _Forecast | None = field(name="deliveryForecast", default=None)
+    events: list[_Event] | None = field(name="status", default=None)
+    reference: Any = field(name="clientReference", default=None)
 
 
-class _Reply(msgspec.Struct, rename={"shipments": "shipmentinfo", "results": "listOfResultCodes"}):
+class _Reply(Struct, rename={"shipments": "shipmentinfo", "results": "listOfResultCodes"}):
     shipments: list[_Shipment] | None = None
     results: list[_Result] | None = None
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
+from msgspec import Struct, field
 
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import credentials
@@ -61,64 +61,42 @@ def each(value: list[T] | T | None) -> list[T]:
     return value if isinstance(value, list) else [value]
 
 
-class Event(msgspec.Struct, rename={"code": "Code", "what": "Description", "at": "TimeStamp"}):
-    """One scan."""
-
+class _Event(Struct, rename={"code": "Code", "what": "Description", "at": "TimeStamp"}):
     code: Value = None
     what: Value = None
     at: Value = None
 
 
-class State(
-    msgspec.Struct, rename={"code": "StatusCode", "what": "StatusDescription", "at": "TimeStamp"}
-):
-    """The status of a shipment, now."""
-
-    code: Value = None
-    what: Value = None
-    at: Value = None
+class _State(Struct):
+    code: Value = field(name="StatusCode", default=None)
+    what: Value = field(name="StatusDescription", default=None)
+    at: Value = field(name="TimeStamp", default=None)
 
 
-class Address(msgspec.Struct, rename={"kind": "AddressType", "city": "City"}):
+class _Address(Struct, rename={"kind": "AddressType", "city": "City"}):
     """Of the addressee (01) or the sender (02)."""
 
     kind: Value = None
     city: Value = None
 
 
-class Expectation(msgspec.Struct, rename={"until": "ETATo"}):
-    """When it should arrive."""
-
+class _Expectation(Struct, rename={"until": "ETATo"}):
     until: Value = None
 
 
-class Shipment(
-    msgspec.Struct,
-    rename={
-        "main": "MainBarcode",
-        "barcode": "Barcode",
-        "day": "DeliveryDate",
-        "addresses": "Address",
-        "events": "Event",
-        "expected": "Expectation",
-        "status": "Status",
-        "dimension": "Dimension",
-        "product": "ProductDescription",
-        "reference": "Reference",
-    },
-):
+class _Shipment(Struct):
     """One parcel, with its events only where they were asked for."""
 
-    main: Value = None
-    barcode: Value = None
-    day: Value = None
-    addresses: list[Address] | Address | None = None
-    events: list[Event] | Event | None = None
-    expected: Expectation | None = None
-    status: State | None = None
-    dimension: Any = None
-    product: Any = None
-    reference: Any = None
+    main: Value = field(name="MainBarcode", default=None)
+    barcode: Value = field(name="Barcode", default=None)
+    day: Value = field(name="DeliveryDate", default=None)
+    addresses: list[_Address] | _Address | None = field(name="Address", default=None)
+    events: list[_Event] | _Event | None = field(name="Event", default=None)
+    expected: _Expectation | None = field(name="Expectation", default=None)
+    status: _State | None = field(name="Status", default=None)
+    dimension: Any = field(name="Dimension", default=None)
+    product: Any = field(name="ProductDescription", default=None)
+    reference: Any = field(name="Reference", default=None)
 
     @property
     def is_told(self) -> bool:
@@ -126,36 +104,25 @@ class Shipment(
         return bool(said(self.barcode) or said(self.main) or self.events or self.status)
 
 
-class Told(msgspec.Struct, rename={"shipment": "Shipment"}):
+class _Told(Struct, rename={"shipment": "Shipment"}):
     """A shipment, or several of one reference."""
 
-    shipment: list[Shipment] | Shipment | None = None
+    shipment: list[_Shipment] | _Shipment | None = None
 
 
-class Complaint(msgspec.Struct, rename={"message": "Message", "code": "Code"}):
+class _Complaint(Struct, rename={"message": "Message", "code": "Code"}):
     """A warning about a number, or an error."""
 
     message: Value = None
     code: Value = None
 
 
-class Reply(
-    msgspec.Struct,
-    rename={
-        "complete": "CompleteStatus",
-        "current": "CurrentStatus",
-        "warnings": "Warnings",
-        "errors": "Errors",
-        "error_list": "Error",
-    },
-):
-    """The whole answer."""
-
-    complete: Told | None = None
-    current: Told | None = None
-    warnings: list[Complaint] | Complaint | None = None
-    errors: list[Complaint] | Complaint | None = None
-    error_list: list[Complaint] | Complaint | None = None
+class _Reply(Struct):
+    complete: _Told | None = field(name="CompleteStatus", default=None)
+    current: _Told | None = field(name="CurrentStatus", default=None)
+    warnings: list[_Complaint] | _Complaint | None = field(name="Warnings", default=None)
+    errors: list[_Complaint] | _Complaint | None = field(name="Errors", default=None)
+    error_list: list[_Complaint] | _Complaint | None = field(name="Error", default=None)
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
@@ -173,7 +140,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
 def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> Tracking:
     """Read the shipment that is ours; its absence with a warning means "not known yet"."""
     refuse(status, headers, body, TELLING)
-    reply = decode(body, Reply)
+    reply = decode(body, _Reply)
     found = [one for told in (reply.complete, reply.current) if told for one in each(told.shipment)]
     shipments = [shipment for shipment in found if shipment.is_told]
     if status == HTTPStatus.OK and shipments:
@@ -190,7 +157,7 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     raise unexpected(status, f"neither a shipment nor a known warning ({told})")
 
 
-def _ours(shipments: list[Shipment], number: str) -> Tracking:
+def _ours(shipments: list[_Shipment], number: str) -> Tracking:
     """Read the parcel of this number, the one seen last if it was used again; or all of a main."""
     ours = [shipment for shipment in shipments if said(shipment.barcode) == number]
     if ours:
@@ -202,7 +169,7 @@ def _ours(shipments: list[Shipment], number: str) -> Tracking:
     return together(list(map(_tracking, ours)))._replace(sub_parcels=barcodes)
 
 
-def _tracking(shipment: Shipment) -> Tracking:
+def _tracking(shipment: _Shipment) -> Tracking:
     listed = [event for event in each(shipment.events) if said(event.at)]
     states = [shipment.status] if shipment.status else []
     scans = [_scan(event, _known(event)) for event in listed]
@@ -230,7 +197,7 @@ def _tracking(shipment: Shipment) -> Tracking:
     )
 
 
-def _status(state: State | None, last: Checkpoint | None) -> statuses.Status | None:
+def _status(state: _State | None, last: Checkpoint | None) -> statuses.Status | None:
     """Read the status; where it says "delivered", the newest event may say to whom or where."""
     known = _meaning(state)
     by_event = statuses.Status(last.tag, last.subtag) if last else None
@@ -240,11 +207,11 @@ def _status(state: State | None, last: Checkpoint | None) -> statuses.Status | N
     return known or by_event
 
 
-def _meaning(state: State | None) -> statuses.Status | None:
+def _meaning(state: _State | None) -> statuses.Status | None:
     return STATUSES.get(said(state.code) or "") if state else None
 
 
-def _scan(told: Event | State, known: statuses.Status | None) -> Scan:
+def _scan(told: _Event | _State, known: statuses.Status | None) -> Scan:
     return scan(_moment(said(told.at) or ""), said(told.what), known, said(told.code))
 
 
@@ -253,14 +220,14 @@ def _moment(at: str) -> times.Moment:
     return times.read_iso(at) if re.match(r"\d{4}-", at) else times.read_day_first(at)
 
 
-def _known(event: Event) -> statuses.Status | None:
+def _known(event: _Event) -> statuses.Status | None:
     if _code(event) in SILENT:
         return None
     known, what = EVENTS.get(_code(event)), said(event.what) or ""
     return statuses.unless_sent_back(known, what) if known else statuses.recognise(what)
 
 
-def _code(event: Event) -> str:
+def _code(event: _Event) -> str:
     return _letter_first(said(event.code) or "")
 
 
@@ -269,8 +236,8 @@ def _letter_first(code: str) -> str:
     return f"{code[2]}{code[:2]}" if re.fullmatch(r"\d\d[A-Z]", code, re.ASCII) else code
 
 
-def _city(shipment: Shipment, kind: str) -> str | None:
-    found: Address | None = next(
+def _city(shipment: _Shipment, kind: str) -> str | None:
+    found: _Address | None = next(
         (address for address in each(shipment.addresses) if said(address.kind) == kind), None
     )
     return said(found.city) if found else None

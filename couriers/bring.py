@@ -45,25 +45,22 @@ PATTERNS: tuple[numbers.NumberForm, ...] = (
 QUOTA = "by login, no figure published"
 VERIFIED = "Bring's reference, its list of statuses and samples; never run against the live site"
 
-CODES: dict[str, statuses.Status] = {
-    "PRE_NOTIFIED": statuses.INFO_RECEIVED,
-    "HANDED_IN": statuses.ACCEPTED,
-    "COLLECTED": statuses.ACCEPTED,
-    "IN_TRANSIT": statuses.IN_TRANSIT,
-    "INTERNATIONAL": statuses.IN_TRANSIT,
-    "TERMINAL": statuses.ARRIVED,
-    "ARRIVED_COLLECTION": statuses.ARRIVED,
-    "ARRIVED_DELIVERY": statuses.ARRIVED,
-    "CUSTOMS": statuses.CUSTOMS_BEGUN,
-    "TRANSPORT_TO_RECIPIENT": statuses.OUT_FOR_DELIVERY,
-    "READY_FOR_PICKUP": statuses.FOR_PICKUP,
-    "ATTEMPTED_DELIVERY": statuses.ATTEMPTED,
-    "DELIVERED": statuses.DELIVERED,
-    "DELIVERED_SENDER": statuses.RETURNED,
-    "DEVIATION": statuses.PROBLEM,
-    "DELIVERY_CANCELLED": statuses.PROBLEM,
-    "RETURN": statuses.RETURNING,
-}
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "PRE_NOTIFIED",
+        statuses.ACCEPTED: "HANDED_IN COLLECTED",
+        statuses.IN_TRANSIT: "IN_TRANSIT INTERNATIONAL",
+        statuses.ARRIVED: "TERMINAL ARRIVED_COLLECTION ARRIVED_DELIVERY",
+        statuses.CUSTOMS_BEGUN: "CUSTOMS",
+        statuses.OUT_FOR_DELIVERY: "TRANSPORT_TO_RECIPIENT",
+        statuses.FOR_PICKUP: "READY_FOR_PICKUP",
+        statuses.ATTEMPTED: "ATTEMPTED_DELIVERY",
+        statuses.DELIVERED: "DELIVERED",
+        statuses.RETURNED: "DELIVERED_SENDER",
+        statuses.PROBLEM: "DEVIATION DELIVERY_CANCELLED",
+        statuses.RETURNING: "RETURN",
+    }
+)
 """`status` of events: the reference's list, and two that it has given up."""
 
 SILENT = frozenset({"NOTIFICATION_SENT", "DELIVERY_CHANGED", "DELIVERY_ORDERED", "UNKNOWN"})

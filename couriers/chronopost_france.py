@@ -45,39 +45,22 @@ VERIFIED = (
     "them; never run against the live site"
 )
 
-CODES: dict[str, statuses.Status] = {
-    "DC": statuses.INFO_RECEIVED,
-    "EA": statuses.INFO_RECEIVED,
-    "DB": statuses.ACCEPTED,
-    "DY": statuses.ACCEPTED,
-    "PC": statuses.ACCEPTED,
-    "EC": statuses.IN_TRANSIT,
-    "SC": statuses.IN_TRANSIT,
-    "TS": statuses.IN_TRANSIT,
-    "O": statuses.IN_TRANSIT,
-    "TP": statuses.IN_TRANSIT,
-    "TT": statuses.IN_TRANSIT,
-    "T": statuses.ARRIVED,
-    "EI": statuses.ARRIVED_ABROAD,
-    "SJ": statuses.PROBLEM_SOLVED,
-    "A2": statuses.PROBLEM,
-    "AT": statuses.PROBLEM,
-    "IS": statuses.IN_TRANSIT,
-    "SD": statuses.IN_TRANSIT,
-    "IA": statuses.PROBLEM,
-    "SK": statuses.PROBLEM,
-    "R": statuses.RETURNING,
-    "RB": statuses.IN_TRANSIT,
-    "TA": statuses.OUT_FOR_DELIVERY,
-    "P": statuses.NOBODY_THERE,
-    "AB": statuses.FOR_PICKUP,
-    "D": statuses.DELIVERED,
-    "D1": statuses.DELIVERED,
-    "D2": statuses.DELIVERED,
-    "D3": statuses.DELIVERED,
-    "D4": statuses.DELIVERED,
-    "D5": statuses.DELIVERED,
-}
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "DC EA",
+        statuses.ACCEPTED: "DB DY PC",
+        statuses.IN_TRANSIT: "EC SC TS O TP TT IS SD RB",
+        statuses.ARRIVED: "T",
+        statuses.ARRIVED_ABROAD: "EI",
+        statuses.PROBLEM_SOLVED: "SJ",
+        statuses.PROBLEM: "A2 AT IA SK",
+        statuses.RETURNING: "R",
+        statuses.OUT_FOR_DELIVERY: "TA",
+        statuses.NOBODY_THERE: "P",
+        statuses.FOR_PICKUP: "AB",
+        statuses.DELIVERED: "D D1 D2 D3 D4 D5",
+    }
+)
 """`code` of an event, as far as it is known; else the words tell."""
 
 SILENT = frozenset({"CL", "SM"})

@@ -43,32 +43,26 @@ VERIFIED = (
     "La Poste's OpenAPI text, its list of event codes and a sample; never run against the live site"
 )
 
-CODES: dict[str, statuses.Status] = {
-    "DR1": statuses.INFO_RECEIVED,
-    "DR2": statuses.PROBLEM,
-    "PC1": statuses.ACCEPTED,
-    "PC2": statuses.ACCEPTED,
-    "ET1": statuses.IN_TRANSIT,
-    "ET2": statuses.IN_TRANSIT,
-    "ET3": statuses.ARRIVED_ABROAD,
-    "ET4": statuses.IN_TRANSIT,
-    "EP1": statuses.IN_TRANSIT,
-    "DO1": statuses.CUSTOMS_BEGUN,
-    "DO2": statuses.CUSTOMS_DONE,
-    "DO3": statuses.CUSTOMS_DELAY,
-    "PB1": statuses.PROBLEM,
-    "PB2": statuses.PROBLEM_SOLVED,
-    "MD1": statuses.OUT_FOR_DELIVERY,
-    "MD2": statuses.OUT_FOR_DELIVERY,
-    "ND1": statuses.ATTEMPTED,
-    "AG1": statuses.FOR_PICKUP,
-    "RE1": statuses.RETURNING,
-    "DI0": statuses.DELIVERED,
-    "DI1": statuses.DELIVERED,
-    "DI2": statuses.RETURNED,
-    # Begins like the deliveries, and means "delayed".
-    "DI3": statuses.PROBLEM,
-}
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "DR1",
+        # DI3 begins like the deliveries, and means "delayed".
+        statuses.PROBLEM: "DR2 PB1 DI3",
+        statuses.ACCEPTED: "PC1 PC2",
+        statuses.IN_TRANSIT: "ET1 ET2 ET4 EP1",
+        statuses.ARRIVED_ABROAD: "ET3",
+        statuses.CUSTOMS_BEGUN: "DO1",
+        statuses.CUSTOMS_DONE: "DO2",
+        statuses.CUSTOMS_DELAY: "DO3",
+        statuses.PROBLEM_SOLVED: "PB2",
+        statuses.OUT_FOR_DELIVERY: "MD1 MD2",
+        statuses.ATTEMPTED: "ND1",
+        statuses.FOR_PICKUP: "AG1",
+        statuses.RETURNING: "RE1",
+        statuses.DELIVERED: "DI0 DI1",
+        statuses.RETURNED: "DI2",
+    }
+)
 """`event[].code`: La Poste's list. DI0 is a delivery among several of one addressee."""
 
 SILENT = frozenset({"ID0"})

@@ -45,25 +45,24 @@ VERIFIED = (
     "parcels from abroad are known; never run against the live site"
 )
 
-_MEANINGS: dict[statuses.Status, str] = {
-    statuses.INFO_RECEIVED: "60 78",
-    statuses.ACCEPTED: "13",
-    statuses.IN_TRANSIT: "14 58 77 85 143 144 145 146 148",
-    statuses.ARRIVED: "8 55 56 57 59 580",
-    statuses.DEPARTED: "80",
-    statuses.FORWARDED: "95",
-    statuses.OUT_FOR_DELIVERY: "32 35 142",
-    statuses.ATTEMPTED: "42 50 51 52 53 62",
-    statuses.FOR_PICKUP: "141 147 149",
-    statuses.DELIVERED: "22",
-    statuses.PROBLEM: "54 61 542 544",
-    statuses.PICKUP_MISSED: "63",
-    statuses.RETURNING: "578",
-    statuses.RETURNED: "67",
-}
-CODES: dict[str, statuses.Status] = {
-    code: status for status, codes in _MEANINGS.items() for code in codes.split()
-}
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "60 78",
+        statuses.ACCEPTED: "13",
+        statuses.IN_TRANSIT: "14 58 77 85 143 144 145 146 148",
+        statuses.ARRIVED: "8 55 56 57 59 580",
+        statuses.DEPARTED: "80",
+        statuses.FORWARDED: "95",
+        statuses.OUT_FOR_DELIVERY: "32 35 142",
+        statuses.ATTEMPTED: "42 50 51 52 53 62",
+        statuses.FOR_PICKUP: "141 147 149",
+        statuses.DELIVERED: "22",
+        statuses.PROBLEM: "54 61 542 544",
+        statuses.PICKUP_MISSED: "63",
+        statuses.RETURNING: "578",
+        statuses.RETURNED: "67",
+    }
+)
 """`event_edifact_code`: the published table of domestic services as far as it could be had, 580
 from the published sample, and 578 as users describe it."""
 

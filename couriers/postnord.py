@@ -46,21 +46,19 @@ VERIFIED = (
     "more; never run against the live site"
 )
 
-CODES: dict[str, statuses.Status] = {
-    "CREATED": statuses.INFO_RECEIVED,
-    "INFORMED": statuses.INFO_RECEIVED,
-    "EN_ROUTE": statuses.IN_TRANSIT,
-    "DELIVERY": statuses.OUT_FOR_DELIVERY,
-    "AVAILABLE_FOR_DELIVERY": statuses.FOR_PICKUP,
-    "AVAILABLE_FOR_DELIVERY_PAR_LOC": statuses.FOR_PICKUP,
-    "DELIVERED": statuses.DELIVERED,
-    "DELIVERY_IMPOSSIBLE": statuses.ATTEMPTED,
-    "DELIVERY_REFUSED": statuses.REFUSED,
-    "DELAYED": statuses.PROBLEM,
-    "EXPECTED_DELAY": statuses.PROBLEM,
-    "RETURNED": statuses.RETURNING,
-    "STOPPED": statuses.PROBLEM,
-}
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "CREATED INFORMED",
+        statuses.IN_TRANSIT: "EN_ROUTE",
+        statuses.OUT_FOR_DELIVERY: "DELIVERY",
+        statuses.FOR_PICKUP: "AVAILABLE_FOR_DELIVERY AVAILABLE_FOR_DELIVERY_PAR_LOC",
+        statuses.DELIVERED: "DELIVERED",
+        statuses.ATTEMPTED: "DELIVERY_IMPOSSIBLE",
+        statuses.REFUSED: "DELIVERY_REFUSED",
+        statuses.PROBLEM: "DELAYED EXPECTED_DELAY STOPPED",
+        statuses.RETURNING: "RETURNED",
+    }
+)
 """`status` of items and events. RETURNED is final only once the item's `returnDate` has come: it
 stands there as a plan, too."""
 

@@ -47,25 +47,24 @@ PATTERNS: tuple[numbers.NumberForm, ...] = (
 QUOTA = "from 25 in 12 h or 50 a day upwards, by plan (documented)"
 VERIFIED = "Royal Mail's specification sample and error codes; never run against the live site"
 
-_MEANINGS: dict[statuses.Status, str] = {
-    statuses.INFO_RECEIVED: "EVAIE EVAIP ECCSB",
-    statuses.ACCEPTED: "EVPPA EVOAC EVCAD",
-    statuses.ARRIVED: "EVORI EVOCO EVDAV EVIMC EVDAC EVBAV EVIAV EVIPP EVHAC EVIIS EVGID",
-    statuses.DEPARTED: "EVODO EVHOE",
-    statuses.FORWARDED: "EVNMI",
-    statuses.IN_TRANSIT: "EVNSR",
-    statuses.OUT_FOR_DELIVERY: "EVGPD EVKPD",
-    statuses.FOR_PICKUP: "EVNDA EVKLS EVPLA",
-    statuses.NOBODY_THERE: "EVKNA",
-    statuses.ATTEMPTED: "EVKNR",
-    statuses.DELIVERED: "EVKOP EVKSF",
-    statuses.SIGNED_FOR: "EVKSP",
-    statuses.COLLECTED: "EVPLC",
-    statuses.PROBLEM: "EVNRT",
-}
-CODES: dict[str, statuses.Status] = {
-    code: status for status, codes in _MEANINGS.items() for code in codes.split()
-}
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "EVAIE EVAIP ECCSB",
+        statuses.ACCEPTED: "EVPPA EVOAC EVCAD",
+        statuses.ARRIVED: "EVORI EVOCO EVDAV EVIMC EVDAC EVBAV EVIAV EVIPP EVHAC EVIIS EVGID",
+        statuses.DEPARTED: "EVODO EVHOE",
+        statuses.FORWARDED: "EVNMI",
+        statuses.IN_TRANSIT: "EVNSR",
+        statuses.OUT_FOR_DELIVERY: "EVGPD EVKPD",
+        statuses.FOR_PICKUP: "EVNDA EVKLS EVPLA",
+        statuses.NOBODY_THERE: "EVKNA",
+        statuses.ATTEMPTED: "EVKNR",
+        statuses.DELIVERED: "EVKOP EVKSF",
+        statuses.SIGNED_FOR: "EVKSP",
+        statuses.COLLECTED: "EVPLC",
+        statuses.PROBLEM: "EVNRT",
+    }
+)
 """`eventCode`, as users of the service have listed them; its own list is not public."""
 
 CATEGORIES: dict[str, statuses.Status] = {

@@ -23,48 +23,33 @@ SIGN = b'"shipmentTrackingNumber"'
 
 WITH_OFFSETS = {"requestGMTOffsetPerEvent": "true"}
 
-CODES: dict[str, statuses.Status] = {
-    "PU": statuses.ACCEPTED,
-    "SA": statuses.ACCEPTED,
-    "AF": statuses.ARRIVED,
-    "AR": statuses.ARRIVED,
-    "DF": statuses.DEPARTED,
-    "PL": statuses.IN_TRANSIT,
-    "SM": statuses.IN_TRANSIT,
-    "SC": statuses.IN_TRANSIT,
-    "TR": statuses.IN_TRANSIT,
-    "RR": statuses.IN_TRANSIT,
-    "FD": statuses.FORWARDED,
-    "TP": statuses.FORWARDED,
-    "BN": statuses.CUSTOMS_BEGUN,
-    "IC": statuses.CUSTOMS_BEGUN,
-    "BR": statuses.CUSTOMS_DONE,
-    "CR": statuses.CUSTOMS_DONE,
-    "CD": statuses.CUSTOMS_DELAY,
-    "UD": statuses.CUSTOMS_DELAY,
-    "AD": statuses.APPOINTMENT,
-    "WC": statuses.OUT_FOR_DELIVERY,
-    "CC": statuses.FOR_PICKUP,
-    "CA": statuses.BUSINESS_CLOSED,
-    "ND": statuses.ATTEMPTED,
-    "NH": statuses.NOBODY_THERE,
-    "OK": statuses.DELIVERED,
-    # Damaged, and delivered all the same.
-    "DD": statuses.DELIVERED,
-    # Some pieces of several.
-    "PD": statuses.PROBLEM,
-    "RD": statuses.REFUSED,
-    "BA": statuses.WRONG_ADDRESS,
-    "CM": statuses.MOVED,
-    "HP": statuses.PAYMENT_DUE,
-    "RT": statuses.RETURNING,
-    "DS": statuses.PROBLEM,
-    "MC": statuses.PROBLEM,
-    "MD": statuses.PROBLEM,
-    "MS": statuses.PROBLEM,
-    "OH": statuses.PROBLEM,
-    "SS": statuses.PROBLEM,
-}
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.ACCEPTED: "PU SA",
+        statuses.ARRIVED: "AF AR",
+        statuses.DEPARTED: "DF",
+        statuses.IN_TRANSIT: "PL SM SC TR RR",
+        statuses.FORWARDED: "FD TP",
+        statuses.CUSTOMS_BEGUN: "BN IC",
+        statuses.CUSTOMS_DONE: "BR CR",
+        statuses.CUSTOMS_DELAY: "CD UD",
+        statuses.APPOINTMENT: "AD",
+        statuses.OUT_FOR_DELIVERY: "WC",
+        statuses.FOR_PICKUP: "CC",
+        statuses.BUSINESS_CLOSED: "CA",
+        statuses.ATTEMPTED: "ND",
+        statuses.NOBODY_THERE: "NH",
+        # DD: damaged, and delivered all the same.
+        statuses.DELIVERED: "OK DD",
+        # PD: some pieces of several.
+        statuses.PROBLEM: "PD DS MC MD MS OH SS",
+        statuses.REFUSED: "RD",
+        statuses.WRONG_ADDRESS: "BA",
+        statuses.MOVED: "CM",
+        statuses.PAYMENT_DUE: "HP",
+        statuses.RETURNING: "RT",
+    }
+)
 """`typeCode` of an event: DHL's list of status codes, those of Express."""
 
 SILENT = frozenset({"CS", "PY"})

@@ -9,63 +9,30 @@ from __future__ import annotations
 
 from couriers.reading import statuses
 
-EVENTS: dict[str, statuses.Status] = {
-    # Before DHL has it.
-    "PARCV": statuses.INFO_RECEIVED,
-    "PURCR": statuses.INFO_RECEIVED,
-    "NTPUP": statuses.PROBLEM,
-    "CANCL": statuses.PROBLEM,
-    # Accepted, moving.
-    "PCKDU": statuses.ACCEPTED,
-    "SHRCU": statuses.ACCEPTED,
-    "ASMVT": statuses.IN_TRANSIT,
-    "LDTHU": statuses.IN_TRANSIT,
-    "LDTMV": statuses.IN_TRANSIT,
-    "SRTED": statuses.IN_TRANSIT,
-    "SECHK": statuses.IN_TRANSIT,
-    "RELBL": statuses.IN_TRANSIT,
-    "REPCK": statuses.IN_TRANSIT,
-    "MVDPT": statuses.DEPARTED,
-    "MVARR": statuses.ARRIVED,
-    "ULFMV": statuses.ARRIVED,
-    "INFCL": statuses.ARRIVED,
-    "FWDCF": statuses.FORWARDED,
-    "HNDDE": statuses.FORWARDED,
-    "OFWRD": statuses.FORWARDED,
-    "ROUCR": statuses.FORWARDED,
-    "TRBCR": statuses.FORWARDED,
-    # The driver deleted the event before: whatever that was, it did not happen.
-    "STORN": statuses.IN_TRANSIT,
-    # Customs.
-    "HNDND": statuses.CUSTOMS_BEGUN,
-    "ICPRC": statuses.CUSTOMS_BEGUN,
-    "ITBAR": statuses.CUSTOMS_BEGUN,
-    "HLDCP": statuses.CUSTOMS_BEGUN,
-    "HLDCU": statuses.CUSTOMS_DELAY,
-    "RSDCP": statuses.CUSTOMS_DONE,
-    # At the addressee's end.
-    "CNRFC": statuses.FOR_PICKUP,
-    "HLDCC": statuses.FOR_PICKUP,
-    "DLVRD": statuses.DELIVERED,
-    "DLVRF": statuses.REFUSED,
-    "NTDEL": statuses.ATTEMPTED,
-    # What went wrong.
-    "ALERT": statuses.PROBLEM,
-    "CHECK": statuses.PROBLEM,
-    "CNFSC": statuses.PROBLEM,
-    "DMGDS": statuses.DAMAGED,
-    "DSPSD": statuses.PROBLEM,
-    "DTNPC": statuses.PROBLEM,
-    "EXPHD": statuses.PROBLEM,
-    "LDEXC": statuses.PROBLEM,
-    "MSRTD": statuses.PROBLEM,
-    "MVDEX": statuses.PROBLEM,
-    "MVTEX": statuses.PROBLEM,
-    "NTADT": statuses.PROBLEM,
-    "PBNDT": statuses.PROBLEM,
-    "RCCLS": statuses.PROBLEM,
-    "RETRN": statuses.RETURNING,
-}
+EVENTS: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "PARCV PURCR",
+        statuses.PROBLEM: (
+            "NTPUP CANCL ALERT CHECK CNFSC DSPSD DTNPC EXPHD LDEXC MSRTD MVDEX MVTEX NTADT PBNDT "
+            "RCCLS"
+        ),
+        statuses.ACCEPTED: "PCKDU SHRCU",
+        # STORN: the driver deleted the event before; whatever that was, it did not happen.
+        statuses.IN_TRANSIT: "ASMVT LDTHU LDTMV SRTED SECHK RELBL REPCK STORN",
+        statuses.DEPARTED: "MVDPT",
+        statuses.ARRIVED: "MVARR ULFMV INFCL",
+        statuses.FORWARDED: "FWDCF HNDDE OFWRD ROUCR TRBCR",
+        statuses.CUSTOMS_BEGUN: "HNDND ICPRC ITBAR HLDCP",
+        statuses.CUSTOMS_DELAY: "HLDCU",
+        statuses.CUSTOMS_DONE: "RSDCP",
+        statuses.FOR_PICKUP: "CNRFC HLDCC",
+        statuses.DELIVERED: "DLVRD",
+        statuses.REFUSED: "DLVRF",
+        statuses.ATTEMPTED: "NTDEL",
+        statuses.DAMAGED: "DMGDS",
+        statuses.RETURNING: "RETRN",
+    }
+)
 """`ice`: what happened."""
 
 REASONS: dict[tuple[str, str], statuses.Status] = {

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from couriers.reading import statuses
 
-_MEANINGS: dict[statuses.Status, str] = {
-    statuses.INFO_RECEIVED: "OC OX IN MD EP",
-    statuses.ACCEPTED: "PU PX AP OF",
-    statuses.IN_TRANSIT: "IT IX AE AO EA ED EO OW PF PM RL SP",
-    statuses.ARRIVED: "AA AC AF AR AX FD PL SF",
-    statuses.DEPARTED: "DP LO TR",
-    statuses.CUSTOMS_BEGUN: "CP",
-    statuses.CUSTOMS_DONE: "CC",
-    statuses.CUSTOMS_DELAY: "CD",
-    statuses.OUT_FOR_DELIVERY: "OD AD",
-    statuses.FOR_PICKUP: "HL HP",
-    statuses.DELIVERED: "DL",
-    statuses.PROBLEM: "DE SE CA",
-    statuses.OUTSIDE_CAUSE: "DY DD PD PY",
-    statuses.RETURNING: "RS RT",
-}
-
-CODES: dict[str, statuses.Status] = {
-    code: status for status, codes in _MEANINGS.items() for code in codes.split()
-}
+CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "OC OX IN MD EP",
+        statuses.ACCEPTED: "PU PX AP OF",
+        statuses.IN_TRANSIT: "IT IX AE AO EA ED EO OW PF PM RL SP",
+        statuses.ARRIVED: "AA AC AF AR AX FD PL SF",
+        statuses.DEPARTED: "DP LO TR",
+        statuses.CUSTOMS_BEGUN: "CP",
+        statuses.CUSTOMS_DONE: "CC",
+        statuses.CUSTOMS_DELAY: "CD",
+        statuses.OUT_FOR_DELIVERY: "OD AD",
+        statuses.FOR_PICKUP: "HL HP",
+        statuses.DELIVERED: "DL",
+        statuses.PROBLEM: "DE SE CA",
+        statuses.OUTSIDE_CAUSE: "DY DD PD PY",
+        statuses.RETURNING: "RS RT",
+    }
+)
 """`eventType`, `latestStatusDetail.code` and `.derivedCode`: the API reference's status codes."""
 
 REASONS: dict[str, statuses.Status] = {

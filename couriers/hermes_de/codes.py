@@ -8,79 +8,54 @@ from __future__ import annotations
 
 from couriers.reading import statuses
 
-EVENTS: dict[str, statuses.Status] = {
-    "000": statuses.INFO_RECEIVED,
-    "010": statuses.ACCEPTED,
-    "030": statuses.IN_TRANSIT,
-    "033": statuses.CUSTOMS_BEGUN,
-    "035": statuses.IN_TRANSIT,
-    "037": statuses.ACCEPTED,
-    "045": statuses.ARRIVED,
-    "048": statuses.PROBLEM,
-    "050": statuses.DEPARTED,
-    "055": statuses.FOR_PICKUP,
-    "060": statuses.ATTEMPTED,
-    "065": statuses.ACCEPTED,
-    "080": statuses.ARRIVED,
-    "085": statuses.ARRIVED,
-    "090": statuses.DELIVERED,
-    "100": statuses.RETURNING,
-    "101": statuses.IN_TRANSIT,
-    "115": statuses.RETURNING,
-    # "The return shipment has arrived at the client", who sent the parcel.
-    "125": statuses.RETURNED,
-}
+EVENTS: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "000",
+        statuses.ACCEPTED: "010 037 065",
+        statuses.IN_TRANSIT: "030 035 101",
+        statuses.CUSTOMS_BEGUN: "033",
+        statuses.ARRIVED: "045 080 085",
+        statuses.PROBLEM: "048",
+        statuses.DEPARTED: "050",
+        statuses.FOR_PICKUP: "055",
+        statuses.ATTEMPTED: "060",
+        statuses.DELIVERED: "090",
+        statuses.RETURNING: "100 115",
+        # "The return shipment has arrived at the client", who sent the parcel.
+        statuses.RETURNED: "125",
+    }
+)
 """The first of the three numbers: what happened."""
 
-REASONS: dict[str, statuses.Status] = {
-    # Announced, and not yet where it was expected.
-    "000001": statuses.PROBLEM,
-    "000002": statuses.PROBLEM,
-    "000003": statuses.PROBLEM,
-    "000004": statuses.PROBLEM,
-    "033002": statuses.CUSTOMS_DONE,
-    "033003": statuses.CUSTOMS_DELAY,
-    "033005": statuses.FORWARDED,
-    "033006": statuses.FORWARDED,
-    "033051": statuses.CUSTOMS_DELAY,
-    # At a shop, by who sends it.
-    "045001008": statuses.ACCEPTED,
-    "048090": statuses.PROBLEM_SOLVED,
-    "050001": statuses.OUT_FOR_DELIVERY,
-    "050024": statuses.IN_TRANSIT,
-    "050029": statuses.IN_TRANSIT,
-    "050090": statuses.IN_TRANSIT,
-    # To the carrier of an island.
-    "055002": statuses.FORWARDED,
-    # Back from its round.
-    "060000": statuses.IN_TRANSIT,
-    "060001": statuses.REFUSED,
-    "060002": statuses.WRONG_ADDRESS,
-    "060003": statuses.NOBODY_THERE,
-    "060004": statuses.NOBODY_THERE,
-    "060005": statuses.NOBODY_THERE,
-    "060006": statuses.NOBODY_THERE,
-    "060007": statuses.PROBLEM,
-    "060008": statuses.DAMAGED,
-    "060009": statuses.PROBLEM,
-    "060010": statuses.PAYMENT_DUE,
-    "060012": statuses.PICKUP_MISSED,
-    "060024": statuses.PROBLEM,
-    "060090": statuses.PROBLEM_SOLVED,
-    "060095": statuses.PROBLEM,
-    # Kept because the road there is full, or a part of the shipment is missing.
-    "080004": statuses.PROBLEM,
-    "090003": statuses.COLLECTED,
-    # Called a return, and only turned round: it is checked, or goes to its right place.
-    "100005": statuses.DAMAGED,
-    "100006": statuses.PROBLEM,
-    "100007": statuses.PROBLEM,
-    "100008": statuses.FORWARDED,
-    "100090": statuses.PROBLEM_SOLVED,
-    # Cancelled, among wishes that say nothing of the way.
-    "320020": statuses.PROBLEM,
-    "320021": statuses.PROBLEM,
-}
+REASONS: dict[str, statuses.Status] = statuses.by_code(
+    {
+        # 000…: announced, and not yet where it was expected. 080004: kept because the road there
+        # is full, or a part of the shipment is missing. 100006, 100007: called a return, and only
+        # turned round. 320…: cancelled, among wishes that say nothing of the way.
+        statuses.PROBLEM: (
+            "000001 000002 000003 000004 060007 060009 060024 060095 080004 100006 100007 320020 "
+            "320021"
+        ),
+        statuses.CUSTOMS_DONE: "033002",
+        statuses.CUSTOMS_DELAY: "033003 033051",
+        # 055002: to the carrier of an island. 100008: to its right place, called a return.
+        statuses.FORWARDED: "033005 033006 055002 100008",
+        # At a shop, by who sends it.
+        statuses.ACCEPTED: "045001008",
+        statuses.PROBLEM_SOLVED: "048090 060090 100090",
+        statuses.OUT_FOR_DELIVERY: "050001",
+        # 060000: back from its round.
+        statuses.IN_TRANSIT: "050024 050029 050090 060000",
+        statuses.REFUSED: "060001",
+        statuses.WRONG_ADDRESS: "060002",
+        statuses.NOBODY_THERE: "060003 060004 060005 060006",
+        # 100005: called a return, and only turned round: it is checked.
+        statuses.DAMAGED: "060008 100005",
+        statuses.PAYMENT_DUE: "060010",
+        statuses.PICKUP_MISSED: "060012",
+        statuses.COLLECTED: "090003",
+    }
+)
 """The first two of the three numbers, or all, where they change the meaning."""
 
 SILENT = frozenset({"031", "310", "320", "380", "390"})

@@ -42,25 +42,23 @@ SILENT = frozenset(f"{int(code):03}" for code in _NO_PLACE.split())
 """Codes of the same list that say nothing of where a parcel is: requests by the addressee, changed
 dates, attempts to collect from the sender, and a photo, which comes before the delivery."""
 
-_ACTIVITIES: dict[statuses.Status, str] = {
-    statuses.INFO_RECEIVED: "MP",
-    statuses.ACCEPTED: "XD PU",
-    statuses.IN_TRANSIT: "OR DS YP EP IP ZA ZC ZW LX YH 3P 6B",
-    statuses.ARRIVED: "AR",
-    statuses.DEPARTED: "DP",
-    statuses.FORWARDED: "HM",
-    statuses.OUT_FOR_DELIVERY: "OF OT",
-    statuses.NOBODY_THERE: "48",
-    statuses.BUSINESS_CLOSED: "G3",
-    statuses.ATTEMPTED: "5R",
-    statuses.FOR_PICKUP: "2Q ZP",
-    statuses.DELIVERED: "9E FS KB KE YC",
-    statuses.COLLECTED: "2W",
-}
-
-ACTIVITIES: dict[str, statuses.Status] = {
-    code: status for status, codes in _ACTIVITIES.items() for code in codes.split()
-}
+ACTIVITIES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "MP",
+        statuses.ACCEPTED: "XD PU",
+        statuses.IN_TRANSIT: "OR DS YP EP IP ZA ZC ZW LX YH 3P 6B",
+        statuses.ARRIVED: "AR",
+        statuses.DEPARTED: "DP",
+        statuses.FORWARDED: "HM",
+        statuses.OUT_FOR_DELIVERY: "OF OT",
+        statuses.NOBODY_THERE: "48",
+        statuses.BUSINESS_CLOSED: "G3",
+        statuses.ATTEMPTED: "5R",
+        statuses.FOR_PICKUP: "2Q ZP",
+        statuses.DELIVERED: "9E FS KB KE YC",
+        statuses.COLLECTED: "2W",
+    }
+)
 """`code` of an activity, two characters, as its users have seen them; UPS lists them nowhere."""
 
 TYPES: dict[str, statuses.Status] = {

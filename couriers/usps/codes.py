@@ -4,73 +4,29 @@ from __future__ import annotations
 
 from couriers.reading import statuses
 
-EVENTS: dict[str, statuses.Status] = {
-    # Before the Postal Service has it.
-    "MA": statuses.INFO_RECEIVED,
-    "GX": statuses.INFO_RECEIVED,
-    "GA": statuses.INFO_RECEIVED,
-    "89": statuses.INFO_RECEIVED,
-    # Shipping partners, accepted, moving.
-    "80": statuses.ACCEPTED,
-    "81": statuses.ARRIVED,
-    "82": statuses.DEPARTED,
-    "83": statuses.ACCEPTED,
-    "03": statuses.ACCEPTED,
-    "OA": statuses.ACCEPTED,
-    "PA": statuses.ACCEPTED,
-    "TM": statuses.ACCEPTED,
-    "UA": statuses.ACCEPTED,
-    "AD": statuses.ACCEPTED,
-    "07": statuses.ARRIVED,
-    "10": statuses.ARRIVED,
-    "14": statuses.ARRIVED,
-    "19": statuses.ARRIVED,
-    "41": statuses.ARRIVED,
-    "A1": statuses.ARRIVED,
-    "42": statuses.DEPARTED,
-    "EF": statuses.DEPARTED,
-    "SF": statuses.DEPARTED,
-    "T1": statuses.DEPARTED,
-    "L1": statuses.IN_TRANSIT,
-    "EX": statuses.IN_TRANSIT,
-    "NT": statuses.IN_TRANSIT,
-    "TL": statuses.IN_TRANSIT,
-    "PC": statuses.IN_TRANSIT,
-    "08": statuses.IN_TRANSIT,
-    "15": statuses.IN_TRANSIT,
-    "17": statuses.IN_TRANSIT,
-    "06": statuses.FORWARDED,
-    # "Awaiting delivery scan": nobody knows better, and nothing is wrong yet.
-    "DX": statuses.IN_TRANSIT,
-    # At the addressee's end.
-    "OF": statuses.OUT_FOR_DELIVERY,
-    "16": statuses.FOR_PICKUP,
-    "02": statuses.ATTEMPTED,
-    "51": statuses.BUSINESS_CLOSED,
-    "52": statuses.ATTEMPTED,
-    "53": statuses.ATTEMPTED,
-    "54": statuses.ATTEMPTED,
-    "55": statuses.ATTEMPTED,
-    "56": statuses.ATTEMPTED,
-    "01": statuses.DELIVERED,
-    "43": statuses.COLLECTED,
-    # What went wrong.
-    "04": statuses.REFUSED,
-    "05": statuses.WRONG_ADDRESS,
-    "21": statuses.WRONG_ADDRESS,
-    "22": statuses.WRONG_ADDRESS,
-    "25": statuses.WRONG_ADDRESS,
-    "26": statuses.WRONG_ADDRESS,
-    "23": statuses.MOVED,
-    "24": statuses.MOVED,
-    "27": statuses.PICKUP_MISSED,
-    "28": statuses.PROBLEM,
-    "11": statuses.PROBLEM,
-    "09": statuses.RETURNING,
-    "29": statuses.RETURNING,
-    "31": statuses.RETURNING,
-    "44": statuses.RETURNING,
-}
+EVENTS: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "MA GX GA 89",
+        statuses.ACCEPTED: "80 83 03 OA PA TM UA AD",
+        statuses.ARRIVED: "81 07 10 14 19 41 A1",
+        statuses.DEPARTED: "82 42 EF SF T1",
+        # DX: "awaiting delivery scan"; nobody knows better, and nothing is wrong yet.
+        statuses.IN_TRANSIT: "L1 EX NT TL PC 08 15 17 DX",
+        statuses.FORWARDED: "06",
+        statuses.OUT_FOR_DELIVERY: "OF",
+        statuses.FOR_PICKUP: "16",
+        statuses.ATTEMPTED: "02 52 53 54 55 56",
+        statuses.BUSINESS_CLOSED: "51",
+        statuses.DELIVERED: "01",
+        statuses.COLLECTED: "43",
+        statuses.REFUSED: "04",
+        statuses.WRONG_ADDRESS: "05 21 22 25 26",
+        statuses.MOVED: "23 24",
+        statuses.PICKUP_MISSED: "27",
+        statuses.PROBLEM: "28 11",
+        statuses.RETURNING: "09 29 31 44",
+    }
+)
 """`eventCode`: Publication 199, appendix on tracking scan events, with codes seen in answers."""
 
 CATEGORIES: dict[str, statuses.Status] = {

@@ -32,7 +32,7 @@ AT_ONCE = 20
 
 
 Places = tuple[Sequence[int], Sequence[int]]
-"""Positions of a number in the MANUAL and in the AUTOMATIC list (lua/lib/lists.lua)."""
+"""Positions of a number in the MANUAL and in the AUTOMATIC list (lua/lib/waiting.lua)."""
 
 NOWHERE: Final[Places] = ((), ())
 

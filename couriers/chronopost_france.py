@@ -116,7 +116,7 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
 def _tracking(listed: list[Element]) -> Tracking:
     past = history(map(_scan, listed), newest_first=False)
     return tracking_of(past)._replace(
-        unknown_codes=statuses.unknown_codes((each.text("code") for each in listed), CODES, SILENT),
+        unknown_codes=statuses.unknown_codes((each.text("code") for each in listed), CODES, SILENT)
     )
 
 

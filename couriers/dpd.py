@@ -162,7 +162,7 @@ def _tracking(happened: list[Element]) -> Tracking:
     return tracking_of(past)._replace(
         unknown_codes=statuses.unknown_codes(
             code for each in happened if _plain(code := each.text("status")) not in STEPS
-        ),
+        )
     )
 
 

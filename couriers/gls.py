@@ -188,7 +188,7 @@ def _tracking(parcel: _Parcel) -> Tracking:
         answer = answer._replace(delivered_at=since.local, delivered_at_utc=since.utc)
     return answer._replace(
         unknown_codes=statuses.unknown_codes([parcel.status], STATUSES, SILENT)
-        + statuses.unknown_codes((event.code for event in listed), CODES, _WISHES),
+        + statuses.unknown_codes((event.code for event in listed), CODES, _WISHES)
     )
 
 

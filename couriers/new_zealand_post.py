@@ -116,11 +116,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     number = numbers.alphanumeric(request.number)
     grant = Grant(
         fetch.settings.token_url,
-        form={
-            "grant_type": "client_credentials",
-            "client_id": client,
-            "client_secret": secret,
-        },
+        form={"grant_type": "client_credentials", "client_id": client, "client_secret": secret},
     )
     path = ["parceltrack", "3.0", "parcels", number]
     answer = await fetch.get(path, headers={"client_id": client}, grant=grant)

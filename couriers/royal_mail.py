@@ -20,13 +20,7 @@ from couriers.reading import numbers, statuses, times
 from couriers.reading.answer import decode, inside, text
 from couriers.reading.checkpoints import Place, Scan, history, scan, tracking_of
 from tracking.checkpoint import NOT_FOUND_YET, Tracking
-from tracking.errors import (
-    CourierDown,
-    InvalidNumber,
-    RateLimited,
-    RequestRefused,
-    WrongNumber,
-)
+from tracking.errors import CourierDown, InvalidNumber, RateLimited, RequestRefused, WrongNumber
 from tracking.request import TrackingRequest
 
 if TYPE_CHECKING:

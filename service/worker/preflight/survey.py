@@ -22,12 +22,7 @@ from service.worker.preflight.judgement import (
     judge_mongodb,
     judge_redis,
 )
-from service.worker.preflight.probe import (
-    read_beanstalkd,
-    read_conflicts,
-    read_mongodb,
-    read_redis,
-)
+from service.worker.preflight.probe import read_beanstalkd, read_conflicts, read_mongodb, read_redis
 from service.worker.results.database import Names, names_of
 from tracking.errors import LimitsDown, StoreError
 

@@ -105,10 +105,7 @@ async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
     answer = await fetch.get(
         ["shipping", "v1", "track"],
         query={"tracking_ids": number},
-        headers={
-            "Authorization": basic_auth(key, password),
-            "Account-Number": account,
-        },
+        headers={"Authorization": basic_auth(key, password), "Account-Number": account},
     )
     return fetch.read(answer, parse, number)
 

@@ -92,10 +92,7 @@ async def _track_express(fetch: Fetch, number: str) -> Tracking:
     answer = await fetch.get(
         path,
         query=query,
-        headers={
-            "Authorization": basic_auth(username, password),
-            "Accept-Language": "eng",
-        },
+        headers={"Authorization": basic_auth(username, password), "Accept-Language": "eng"},
     )
     return fetch.read(answer, parse, number)
 

@@ -21,13 +21,7 @@ from couriers.reading.answer import Element, grams, read_xml
 from couriers.reading.checkpoints import Place, Scan, history, latest, scan, tracking_of
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Tag, Tracking
-from tracking.errors import (
-    AuthFailed,
-    InvalidNumber,
-    RequestRefused,
-    UnreadableAnswer,
-    WrongNumber,
-)
+from tracking.errors import AuthFailed, InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
 
 if TYPE_CHECKING:

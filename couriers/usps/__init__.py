@@ -26,13 +26,7 @@ from couriers.reading.checkpoints import Place, Scan, history, newest, scan, tra
 from couriers.reading.countries import country
 from couriers.usps.codes import CATEGORIES, EVENTS, NEVER, NOT_YET, REFUSED
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
-from tracking.errors import (
-    AuthFailed,
-    InvalidNumber,
-    RequestRefused,
-    UnreadableAnswer,
-    WrongNumber,
-)
+from tracking.errors import AuthFailed, InvalidNumber, RequestRefused, UnreadableAnswer, WrongNumber
 from tracking.request import TrackingRequest
 
 if TYPE_CHECKING:

@@ -17,9 +17,11 @@ from couriers import (
     bring,
     canada_post,
     chronopost_france,
+    dhl_germany,
     dpd,
     fedex,
     gls,
+    hermes_de,
     inpost_paczkomaty,
     la_poste_colissimo,
     new_zealand_post,
@@ -31,8 +33,6 @@ from couriers import (
     usps,
 )
 from couriers.dhl import express
-from couriers.dhl_germany import codes as dhl_germany
-from couriers.hermes_de import codes as hermes_de
 from couriers.reading import statuses
 from couriers.reading.statuses import Status, recognise_end, status_from_words
 from tracking.checkpoint import Tag
@@ -43,7 +43,7 @@ TABLES: Mapping[str, set[str]] = {
     "bpost": set(bpost.CODES),
     "brazil-correios": set(brazil_correios.CODES),
     "bring": set(bring.CODES),
-    "canada-post": set(canada_post.codes.CODES),
+    "canada-post": set(canada_post.CODES),
     "chronopost-france": set(chronopost_france.CODES),
     "dhl": set(express.CODES),
     "dhl-germany": set(dhl_germany.EVENTS),
@@ -123,7 +123,7 @@ def test_a_wrong_code_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 WORDED: Mapping[str, Mapping[str, Status]] = {
     "usps": usps.CATEGORIES,
-    "australia-post": australia_post.phrases.STATUSES,
+    "australia-post": australia_post.STATUSES,
     "royal-mail": {name.lower(): status for name, status in royal_mail.CATEGORIES.items()},
     "bpost": bpost.SENTENCES,
 }

@@ -5,6 +5,10 @@ answer is XML that says everything in attributes of elements called "data", and 
 200. A parcel that was destroyed has the standard event code of a delivery, and one that comes back
 to its sender the very events of a delivery: only `ruecksendung` tells. Times are local, to the
 minute, and begin with the day.
+
+DHL's table of ICE events and RIC reasons, July 2024, says what codes mean. The standard event code
+that DHL puts beside them is too coarse to be trusted alone: it calls a parcel that was
+destroyed "ZU", which means "delivery successful".
 """
 
 from __future__ import annotations
@@ -13,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
-from couriers.dhl_germany import codes
 from couriers.http.refusals import refuse, unexpected
 from couriers.http.settings import basic_auth, credentials
 from couriers.reading import numbers, statuses, times
@@ -50,6 +53,117 @@ VERIFIED = (
     "DHL's table of events and reasons, its sandbox requests and a sandbox answer; all but one of "
     "its error codes as users tell them; never run against the live site"
 )
+
+EVENTS: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "PARCV PURCR",
+        statuses.PROBLEM: (
+            "NTPUP CANCL ALERT CHECK CNFSC DSPSD DTNPC EXPHD LDEXC MSRTD MVDEX MVTEX NTADT PBNDT "
+            "RCCLS"
+        ),
+        statuses.ACCEPTED: "PCKDU SHRCU",
+        # STORN: the driver deleted the event before; whatever that was, it did not happen.
+        statuses.IN_TRANSIT: "ASMVT LDTHU LDTMV SRTED SECHK RELBL REPCK STORN",
+        statuses.DEPARTED: "MVDPT",
+        statuses.ARRIVED: "MVARR ULFMV INFCL",
+        statuses.FORWARDED: "FWDCF HNDDE OFWRD ROUCR TRBCR",
+        statuses.CUSTOMS_BEGUN: "HNDND ICPRC ITBAR HLDCP",
+        statuses.CUSTOMS_DELAY: "HLDCU",
+        statuses.CUSTOMS_DONE: "RSDCP",
+        statuses.FOR_PICKUP: "CNRFC HLDCC",
+        statuses.DELIVERED: "DLVRD",
+        statuses.REFUSED: "DLVRF",
+        statuses.ATTEMPTED: "NTDEL",
+        statuses.DAMAGED: "DMGDS",
+        statuses.RETURNING: "RETRN",
+    }
+)
+"""`ice`: what happened."""
+
+REASONS: dict[tuple[str, str], statuses.Status] = {
+    ("DLVRD", "ACCPK"): statuses.COLLECTED,
+    ("DLVRD", "SERPT"): statuses.COLLECTED,
+    ("DLVRD", "NGHBR"): statuses.AT_NEIGHBOUR,
+    # Handed to customs "for inspection and delivery": the addressee does not have it.
+    ("DLVRD", "CUSTM"): statuses.CUSTOMS_BEGUN,
+    # Likewise: handed to another carrier.
+    ("DLVRD", "HNDTC"): statuses.FORWARDED,
+    ("DLVRF", "DMGED"): statuses.DAMAGED,
+    ("DLVRF", "TRPMT"): statuses.PAYMENT_DUE,
+    ("DMGDS", "LDMGD"): statuses.IN_TRANSIT,
+    ("HLDCC", "NTCCN"): statuses.PICKUP_MISSED,
+    ("NTDEL", "NHOME"): statuses.NOBODY_THERE,
+    ("NTDEL", "CNCNR"): statuses.NOBODY_THERE,
+    ("NTDEL", "CLOSD"): statuses.BUSINESS_CLOSED,
+    ("NTDEL", "CPUNK"): statuses.WRONG_ADDRESS,
+    ("NTDEL", "RFUSD"): statuses.REFUSED,
+    ("NTDEL", "NTCCN"): statuses.PICKUP_MISSED,
+    ("OFWRD", "RTSCR"): statuses.RETURNING,
+    ("OFWRD", "RTSSA"): statuses.RETURNING,
+    ("EXPHD", "RTTSP"): statuses.RETURNING,
+    ("EXPHD", "LOSTX"): statuses.LOST,
+    ("RCCLS", "LOSTX"): statuses.LOST,
+    ("EXPHD", "DMPHD"): statuses.DAMAGED,
+    ("EXPHD", "CLREF"): statuses.CUSTOMS_DELAY,
+    ("EXPHD", "PWMFD"): statuses.CUSTOMS_DELAY,
+    ("REPCK", "DMGPC"): statuses.DAMAGED,
+}
+"""`ice` with the `ric` that changes its meaning."""
+
+WHY: dict[str, statuses.Status] = {
+    "BDADD": statuses.WRONG_ADDRESS,
+    "WRGRI": statuses.WRONG_ADDRESS,
+    "MOVED": statuses.MOVED,
+    "DMGED": statuses.DAMAGED,
+    "DMGPC": statuses.DAMAGED,
+    "FRMJR": statuses.OUTSIDE_CAUSE,
+    "TRPMT": statuses.PAYMENT_DUE,
+}
+"""`ric` that says why, of an event in EXPLAINED."""
+
+EXPLAINED = frozenset({"ALERT", "EXPHD", "LDEXC", "MVDEX", "MVTEX", "NTDEL", "PURCR"})
+
+STANDARD: dict[str, statuses.Status] = {
+    "VA": statuses.INFO_RECEIVED,
+    "AN": statuses.PROBLEM,
+    "AE": statuses.ACCEPTED,
+    "ES": statuses.ACCEPTED,
+    "AA": statuses.DEPARTED,
+    "EE": statuses.ARRIVED,
+    "LA": statuses.ARRIVED,
+    "NB": statuses.IN_TRANSIT,
+    "PO": statuses.OUT_FOR_DELIVERY,
+    "ZO": statuses.CUSTOMS_BEGUN,
+    "ZF": statuses.FOR_PICKUP,
+    "ZN": statuses.ATTEMPTED,
+    "BV": statuses.PROBLEM,
+    "ZU": statuses.DELIVERED,
+}
+"""`standard-event-code`, for an event that has no `ice`."""
+
+LOADED = frozenset({"LDTMV", "SRTED"})
+"""`ice` of what happens on all stretches of the way: the standard code says on which."""
+
+STRETCHES = frozenset({"AA", "AE", "EE", "ES", "PO"})
+
+SILENT = frozenset({"ADVIS", "PMTCR", "PMTCS"})
+SILENT_STANDARD = frozenset({"DD", "GT"})
+SILENT_REASONS = frozenset(
+    {
+        ("ALERT", "DLVTM"),
+        ("DLVRD", "CODAR"),
+        ("DLVRD", "CODRP"),
+        ("PURCR", "REJCT"),
+        ("PURCR", "SECPL"),
+    }
+)
+"""Wishes and notices, and the way of the money of a parcel that was paid on delivery."""
+
+NOT_YET = frozenset({"100", "200"})
+INVALID = frozenset({"41"})
+MALFORMED = frozenset({"45"})
+REFUSED = frozenset({"5", "6", "62"})
+"""`code` of the whole answer, "0" if all is well; but for 100, as users of the service tell."""
 
 
 async def track(fetch: Fetch, request: TrackingRequest) -> Tracking:
@@ -88,7 +202,7 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
     told = [each for each in ours if not _failed(each)]
     if told:
         return latest(_tracking(each, _events(root, each)) for each in told)
-    if root.attribute("code") in codes.NOT_YET or ours:
+    if root.attribute("code") in NOT_YET or ours:
         return NOT_FOUND_YET
     raise unexpected(status, "neither a parcel nor a known code")
 
@@ -96,13 +210,13 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
 def _judge(code: str | None, said: str | None) -> None:
     """Raise what a code means; return for "all is well" and for "nothing known"."""
     said = said or f"code {code}"
-    if code in codes.REFUSED:
+    if code in REFUSED:
         raise AuthFailed(said)
-    if code in codes.INVALID:
+    if code in INVALID:
         raise InvalidNumber(said)
-    if code in codes.MALFORMED:
+    if code in MALFORMED:
         raise RequestRefused(said)
-    if code and code != "0" and code not in codes.NOT_YET:
+    if code and code != "0" and code not in NOT_YET:
         raise UnreadableAnswer(f"an error without a known meaning: {code[:40]}: {said}")
 
 
@@ -110,7 +224,7 @@ def _failed(parcel: Element) -> bool:
     """Whether nothing is known of this parcel; raises what else its own code means."""
     code = parcel.attribute("error-status")
     _judge(code, None)
-    return code in codes.NOT_YET
+    return code in NOT_YET
 
 
 def _called(within: Element, name: str) -> Iterator[Element]:
@@ -164,7 +278,7 @@ def _tracking(parcel: Element, listed: list[Element]) -> Tracking:
             or parcel.attribute("shipment-customer-reference")
         ),
         unknown_codes=statuses.unknown_codes(
-            map(_code, listed), codes.EVENTS, codes.STANDARD, codes.SILENT, codes.SILENT_STANDARD
+            map(_code, listed), EVENTS, STANDARD, SILENT, SILENT_STANDARD
         ),
     )
 
@@ -189,16 +303,14 @@ def _known(event: Element) -> statuses.Status | None:
     """Read an event by what happened and why; its words correct to whom it was delivered."""
     what, why = event.attribute("ice") or "", event.attribute("ric") or ""
     coarse, said = event.attribute("standard-event-code") or "", _sentence(event)
-    if what in codes.SILENT or (what, why) in codes.SILENT_REASONS:
+    if what in SILENT or (what, why) in SILENT_REASONS:
         return None
-    if not what and coarse in codes.SILENT_STANDARD:
+    if not what and coarse in SILENT_STANDARD:
         return None
-    known = codes.REASONS.get((what, why)) or (
-        codes.WHY.get(why) if what in codes.EXPLAINED else None
-    )
-    if known is None and what in codes.LOADED and coarse in codes.STRETCHES:
-        known = codes.STANDARD[coarse]
-    known = known or (codes.EVENTS.get(what) if what else codes.STANDARD.get(coarse))
+    known = REASONS.get((what, why)) or (WHY.get(why) if what in EXPLAINED else None)
+    if known is None and what in LOADED and coarse in STRETCHES:
+        known = STANDARD[coarse]
+    known = known or (EVENTS.get(what) if what else STANDARD.get(coarse))
     return statuses.unless_denied(known, said) if known else statuses.recognise(said)
 
 

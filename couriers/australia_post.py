@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from couriers.australia_post import phrases
 from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import basic_auth, credentials
 from couriers.reading import numbers, statuses, times
@@ -52,6 +51,75 @@ QUOTA = "told in its answers (`X-RateLimit-Limit`), none published"
 VERIFIED = (
     "Australia Post's reference, its status tables and samples; never run against the live site"
 )
+
+STATUSES: dict[str, statuses.Status] = {
+    "created": statuses.INFO_RECEIVED,
+    "sealed": statuses.INFO_RECEIVED,
+    "initiated": statuses.INFO_RECEIVED,
+    "in transit": statuses.IN_TRANSIT,
+    "delivered": statuses.DELIVERED,
+    "awaiting collection": statuses.FOR_PICKUP,
+    "possible delay": statuses.PROBLEM,
+    "unsuccessful pickup": statuses.PROBLEM,
+    "article damaged": statuses.DAMAGED,
+    "cancelled": statuses.PROBLEM,
+    "held by courier": statuses.PROBLEM,
+    "cannot be delivered": statuses.WRONG_ADDRESS,
+    "at delivery depot": statuses.ARRIVED,
+    "booked in": statuses.ARRIVED,
+    "delivered in full": statuses.DELIVERED,
+    "final shortage": statuses.PROBLEM,
+    "on board for delivery": statuses.OUT_FOR_DELIVERY,
+    # A part of a consignment is not the consignment.
+    "partial delivery": statuses.IN_TRANSIT,
+    "picked up": statuses.ACCEPTED,
+    "ready for pickup": statuses.FOR_PICKUP,
+    "re-consigned": statuses.FORWARDED,
+    "scanned in transit": statuses.IN_TRANSIT,
+    "to be re-delivered": statuses.ATTEMPTED,
+    "unsuccessful delivery": statuses.ATTEMPTED,
+}
+"""`status` of an article, in lower case: the tables of articles and of StarTrack consignments."""
+
+SILENT = frozenset({"unknown", "track items for detailed delivery information"})
+"""Statuses that leave it to the events, or to the articles of a consignment."""
+
+SENTENCES: dict[str, statuses.Status] = {
+    "shipping information received by australia post": statuses.INFO_RECEIVED,
+    "shipping information approved by australia post": statuses.INFO_RECEIVED,
+    "shipment information received": statuses.INFO_RECEIVED,
+    "received by australia post": statuses.ACCEPTED,
+    "received and accepted by australia post": statuses.ACCEPTED,
+    "received by our network": statuses.ACCEPTED,
+    "item lodged": statuses.ACCEPTED,
+    "we've got it": statuses.ACCEPTED,
+    "incorrectly sorted and forwarded to correct location": statuses.FORWARDED,
+    "redirected to new address": statuses.FORWARDED,
+    "received item from sender (outbound)": statuses.ACCEPTED,
+    "cleared and awaiting international departure": statuses.IN_TRANSIT,
+    "processed through australia post facility": statuses.IN_TRANSIT,
+    "item processed at facility": statuses.IN_TRANSIT,
+    "processed by air carrier": statuses.IN_TRANSIT,
+    "arrived at facility in destination country": statuses.ARRIVED_ABROAD,
+    "arrived awaiting clearance (inbound)": statuses.CUSTOMS_BEGUN,
+    "item is in customs": statuses.CUSTOMS_BEGUN,
+    "item cleared by customs": statuses.CUSTOMS_DONE,
+    "onboard for delivery": statuses.OUT_FOR_DELIVERY,
+    "on board for delivery": statuses.OUT_FOR_DELIVERY,
+    "with australia post for delivery today": statuses.OUT_FOR_DELIVERY,
+    "it's coming today": statuses.OUT_FOR_DELIVERY,
+    "delivered": statuses.DELIVERED,
+    "delivered - left in a safe place": statuses.DELIVERED,
+    "delivered in full": statuses.DELIVERED,
+}
+"""Whole sentences of events, in lower case, as its samples have them."""
+
+INVALID = frozenset({"ESB-10001", "ESB-10002"})
+UNKNOWN = frozenset({"51104"})
+DOWN = frozenset({"ESB-20010", "ESB-20050", "99999"})
+TOO_MANY = frozenset({"API_002"})
+"""Codes of errors: no number of theirs, or no tracked product; not found (yet); an outage, also
+inside a 200; too many requests. The rest (51100 to 51103) says that we asked wrongly."""
 
 _PLACE = re.compile(r"(?P<city>.+) (?P<state>ACT|NSW|NT|QLD|SA|TAS|VIC|WA)")
 _ABROAD = re.compile(r".*(?:\((?P<code>[A-Z]{2})\)|, (?P<name>[^,]+))|(?P<bare>[A-Z]{2})")
@@ -142,13 +210,13 @@ def _items(result: _Result) -> list[_Item]:
 def _judge(complaints: list[_Complaint], status: int) -> Tracking:
     codes = {complaint.code or complaint.error_code for complaint in complaints}
     said = next((told for c in complaints if (told := text(c.message) or text(c.name))), "")
-    if codes & phrases.INVALID:
+    if codes & INVALID:
         raise InvalidNumber(said or "invalid tracking ID")
-    if codes & phrases.UNKNOWN:
+    if codes & UNKNOWN:
         return NOT_FOUND_YET
-    if codes & phrases.DOWN:
+    if codes & DOWN:
         raise CourierDown(said or "system error")
-    if codes & phrases.TOO_MANY:
+    if codes & TOO_MANY:
         raise RateLimited(said or "too many requests")
     if complaints:
         raise RequestRefused(said or "refused without a reason")
@@ -156,7 +224,7 @@ def _judge(complaints: list[_Complaint], status: int) -> Tracking:
 
 
 def _meaning(status: str | None) -> statuses.Status | None:
-    return phrases.STATUSES.get(statuses.whole(status or ""))
+    return STATUSES.get(statuses.whole(status or ""))
 
 
 def _tracking(item: _Item) -> Tracking:
@@ -174,7 +242,7 @@ def _tracking(item: _Item) -> Tracking:
     return tracking_of(past, status)._replace(
         service=inside(item.product),
         unknown_codes=statuses.unknown_codes(
-            [item.status and statuses.whole(item.status)], phrases.STATUSES, phrases.SILENT
+            [item.status and statuses.whole(item.status)], STATUSES, SILENT
         ),
     )
 
@@ -206,7 +274,7 @@ def _known(event: _Event, of_article: statuses.Status | None) -> statuses.Status
     said = statuses.whole(event.description or "")
     arrived = of_article == statuses.DELIVERED
     end = statuses.recognise_end(said) if arrived or of_article is None else None
-    by_words = phrases.SENTENCES.get(said) or end or statuses.recognise(said)
+    by_words = SENTENCES.get(said) or end or statuses.recognise(said)
     if by_words is None and arrived and said.startswith("delivered"):
         return statuses.DELIVERED
     return by_words

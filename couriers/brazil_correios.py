@@ -4,8 +4,8 @@ What is wrong with a number stands inside a 200, in a sentence that begins with 
 event and type says what happened; another event may take the one before it back. Times have no
 offset, and Brazil has several.
 
-Correios' manual of its older tracking service, which has the same pairs of event and type, says what
-they mean. What it calls delivered to the contracting party, or delivered of a collection,
+Correios' manual of its older tracking service, which has the same pairs of event and type, says
+what they mean. What it calls delivered to the contracting party, or delivered of a collection,
 stands in no table.
 """
 

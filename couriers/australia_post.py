@@ -36,12 +36,10 @@ if TYPE_CHECKING:
 
 NAME = "Australia Post"
 BASE_URL = "https://digitalapi.auspost.com.au"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key", "password", "account_number")
 ASKS = "`GET /shipping/v1/track`"
 AUTH = "Basic and `Account-Number`"
 CREDENTIALS_FROM = "developers.auspost.com.au: Shipping and Tracking, for contract customers"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.s10("AU"),
     numbers.form(r"(?!1Z)(?=\d*[A-Z])[0-9A-Z]{3,5}\d{11,18}", loose=True),
@@ -153,8 +151,6 @@ class _Complaint(msgspec.Struct):
 
 
 class _Result(msgspec.Struct, rename={"number": "tracking_id", "items": "trackable_items"}):
-    """The answer about one of the numbers that were asked for."""
-
     number: str | None = None
     status: str | None = None
     items: list[_Item] | None = None

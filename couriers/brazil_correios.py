@@ -41,7 +41,6 @@ CREDENTIALS_FROM = (
     "Correios' API portal (CWS): the user of Meu Correios, its access code, and a posting card "
     "whose contract has the API Rastro; it shows your own objects only"
 )
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.s10("BR"),)
 QUOTA = "50 calls a second by contract (its answers tell, reported by users)"
 VERIFIED = (

@@ -29,12 +29,10 @@ if TYPE_CHECKING:
 
 NAME = "Bring"
 BASE_URL = "https://api.bring.com"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_uid", "api_key")
 ASKS = "`GET /tracking/api/v2/tracking.json`"
 AUTH = "two headers, `X-Mybring-API-Uid` and `-Key`"
 CREDENTIALS_FROM = "Mybring, Settings and API: the address of the login and its API key"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"[37]70\d{15}", numbers.gs1),
     numbers.s10("NO"),

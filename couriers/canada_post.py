@@ -35,12 +35,10 @@ if TYPE_CHECKING:
 
 NAME = "Canada Post"
 BASE_URL = "https://soa-gw.canadapost.ca"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("username", "password")
 ASKS = "`GET /vis/track/pin/N/detail` (XML); `/dnc/` for the 15 digits of a notice card"
 AUTH = "Basic"
 CREDENTIALS_FROM = "Canada Post's Developer Program: an API key is both, parted by the colon"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d{16}", numbers.gs1),
     numbers.s10("CA"),

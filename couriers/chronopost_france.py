@@ -26,12 +26,10 @@ if TYPE_CHECKING:
 
 NAME = "Chronopost"
 BASE_URL = "https://ws.chronopost.fr"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ()
 ASKS = "`POST /tracking-cxf/TrackingServiceWS`, `trackSkybillV2` (SOAP)"
 AUTH = "none"
 CREDENTIALS_FROM = "none needed"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"(?:PZ|X[A-Z])\d{9}FR", numbers.s10_checks),
     # In the form of the posts; letters at the end that are no country are Chronopost's own.

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 NAME = "DHL Paket"
 BASE_URL = "https://api-eu.dhl.com"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key", "api_secret", "username", "password")
 ASKS = "`GET /parcel/de/tracking/v0/shipments`, with XML in the query (XML)"
 AUTH = "Basic, and a login inside the XML"
@@ -40,7 +39,6 @@ CREDENTIALS_FROM = (
     "developer.dhl.com: an app with Parcel DE Tracking (key and secret); DHL's business customer "
     "portal: a user with the right to track (username and password)"
 )
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"(?:00)?34\d{16}", numbers.gs1),
     numbers.s10("DE"),
@@ -80,35 +78,28 @@ EVENTS: dict[str, statuses.Status] = statuses.by_code(
 )
 """`ice`: what happened."""
 
-REASONS: dict[tuple[str, str], statuses.Status] = {
-    ("DLVRD", "ACCPK"): statuses.COLLECTED,
-    ("DLVRD", "SERPT"): statuses.COLLECTED,
-    ("DLVRD", "NGHBR"): statuses.AT_NEIGHBOUR,
-    # Handed to customs "for inspection and delivery": the addressee does not have it.
-    ("DLVRD", "CUSTM"): statuses.CUSTOMS_BEGUN,
-    # Likewise: handed to another carrier.
-    ("DLVRD", "HNDTC"): statuses.FORWARDED,
-    ("DLVRF", "DMGED"): statuses.DAMAGED,
-    ("DLVRF", "TRPMT"): statuses.PAYMENT_DUE,
-    ("DMGDS", "LDMGD"): statuses.IN_TRANSIT,
-    ("HLDCC", "NTCCN"): statuses.PICKUP_MISSED,
-    ("NTDEL", "NHOME"): statuses.NOBODY_THERE,
-    ("NTDEL", "CNCNR"): statuses.NOBODY_THERE,
-    ("NTDEL", "CLOSD"): statuses.BUSINESS_CLOSED,
-    ("NTDEL", "CPUNK"): statuses.WRONG_ADDRESS,
-    ("NTDEL", "RFUSD"): statuses.REFUSED,
-    ("NTDEL", "NTCCN"): statuses.PICKUP_MISSED,
-    ("OFWRD", "RTSCR"): statuses.RETURNING,
-    ("OFWRD", "RTSSA"): statuses.RETURNING,
-    ("EXPHD", "RTTSP"): statuses.RETURNING,
-    ("EXPHD", "LOSTX"): statuses.LOST,
-    ("RCCLS", "LOSTX"): statuses.LOST,
-    ("EXPHD", "DMPHD"): statuses.DAMAGED,
-    ("EXPHD", "CLREF"): statuses.CUSTOMS_DELAY,
-    ("EXPHD", "PWMFD"): statuses.CUSTOMS_DELAY,
-    ("REPCK", "DMGPC"): statuses.DAMAGED,
-}
-"""`ice` with the `ric` that changes its meaning."""
+REASONS: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.COLLECTED: "DLVRD-ACCPK DLVRD-SERPT",
+        statuses.AT_NEIGHBOUR: "DLVRD-NGHBR",
+        # Handed to customs "for inspection and delivery": the addressee does not have it.
+        statuses.CUSTOMS_BEGUN: "DLVRD-CUSTM",
+        # Likewise: handed to another carrier.
+        statuses.FORWARDED: "DLVRD-HNDTC",
+        statuses.DAMAGED: "DLVRF-DMGED EXPHD-DMPHD REPCK-DMGPC",
+        statuses.PAYMENT_DUE: "DLVRF-TRPMT",
+        statuses.IN_TRANSIT: "DMGDS-LDMGD",
+        statuses.PICKUP_MISSED: "HLDCC-NTCCN NTDEL-NTCCN",
+        statuses.NOBODY_THERE: "NTDEL-NHOME NTDEL-CNCNR",
+        statuses.BUSINESS_CLOSED: "NTDEL-CLOSD",
+        statuses.WRONG_ADDRESS: "NTDEL-CPUNK",
+        statuses.REFUSED: "NTDEL-RFUSD",
+        statuses.RETURNING: "OFWRD-RTSCR OFWRD-RTSSA EXPHD-RTTSP",
+        statuses.LOST: "EXPHD-LOSTX RCCLS-LOSTX",
+        statuses.CUSTOMS_DELAY: "EXPHD-CLREF EXPHD-PWMFD",
+    }
+)
+"""`ice` with the `ric` that changes its meaning, as "DLVRD-ACCPK"."""
 
 WHY: dict[str, statuses.Status] = {
     "BDADD": statuses.WRONG_ADDRESS,
@@ -149,13 +140,7 @@ STRETCHES = frozenset({"AA", "AE", "EE", "ES", "PO"})
 SILENT = frozenset({"ADVIS", "PMTCR", "PMTCS"})
 SILENT_STANDARD = frozenset({"DD", "GT"})
 SILENT_REASONS = frozenset(
-    {
-        ("ALERT", "DLVTM"),
-        ("DLVRD", "CODAR"),
-        ("DLVRD", "CODRP"),
-        ("PURCR", "REJCT"),
-        ("PURCR", "SECPL"),
-    }
+    {"ALERT-DLVTM", "DLVRD-CODAR", "DLVRD-CODRP", "PURCR-REJCT", "PURCR-SECPL"}
 )
 """Wishes and notices, and the way of the money of a parcel that was paid on delivery."""
 
@@ -303,11 +288,11 @@ def _known(event: Element) -> statuses.Status | None:
     """Read an event by what happened and why; its words correct to whom it was delivered."""
     what, why = event.attribute("ice") or "", event.attribute("ric") or ""
     coarse, said = event.attribute("standard-event-code") or "", _sentence(event)
-    if what in SILENT or (what, why) in SILENT_REASONS:
+    if what in SILENT or f"{what}-{why}" in SILENT_REASONS:
         return None
     if not what and coarse in SILENT_STANDARD:
         return None
-    known = REASONS.get((what, why)) or (WHY.get(why) if what in EXPLAINED else None)
+    known = REASONS.get(f"{what}-{why}") or (WHY.get(why) if what in EXPLAINED else None)
     if known is None and what in LOADED and coarse in STRETCHES:
         known = STANDARD[coarse]
     known = known or (EVENTS.get(what) if what else STANDARD.get(coarse))

@@ -31,12 +31,10 @@ if TYPE_CHECKING:
 
 NAME = "DPD UK"
 BASE_URL = "https://apis.track.dpd.co.uk"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ()
 ASKS = "reference, then events; the parcel itself where it has no events: two or three calls"
 AUTH = "none"
 CREDENTIALS_FROM = "none needed"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"[01]\d{13}[0-9A-Z]", numbers.mod_37_36),
     # By the number of the depot.

@@ -31,7 +31,6 @@ CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
 ASKS = "`POST /track/v1/trackingnumbers`"
 AUTH = "OAuth client credentials, as a form"
 CREDENTIALS_FROM = "developer.fedex.com: a project with the Track API"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d{15}", numbers.gs1),
     # As usual as those, but one in ten of Purolator's 12 digits has this check digit too: behind
@@ -182,8 +181,6 @@ class _Result(Struct):
 
 
 class _Complete(Struct, rename={"number": "trackingNumber", "results": "trackResults"}):
-    """The results of one number that was asked for."""
-
     number: str | None = None
     results: list[_Result] | None = None
 
@@ -344,11 +341,8 @@ def _known(event: _Event) -> statuses.Status | None:
     known = CODES.get(_code(event)) or _derived(event)
     if known is statuses.PROBLEM:
         return REASONS.get(event.reason or "") or statuses.recognise(text(event.why) or "") or known
-    return (
-        statuses.unless_denied(known, _sentence(event))
-        if known
-        else statuses.recognise(_sentence(event))
-    )
+    said = _sentence(event)
+    return statuses.unless_denied(known, said) if known else statuses.recognise(said)
 
 
 def _latest(latest: _Latest | None) -> statuses.Status | None:

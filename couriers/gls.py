@@ -38,7 +38,6 @@ CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
 ASKS = "`GET /track-and-trace-v1/tracking/simple/trackids/N`"
 AUTH = "OAuth client credentials, by Basic"
 CREDENTIALS_FROM = "dev-portal.gls-group.net: an app with Track And Trace V1"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d{11,12}", loose=True),
     numbers.form(r"[A-Z0-9]{8}", loose=True),

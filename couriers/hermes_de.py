@@ -35,7 +35,6 @@ CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret", "username", "passw
 ASKS = "`GET /shipmentinfo`"
 AUTH = "OAuth, with a user's password"
 CREDENTIALS_FROM = "Hermes Germany's contact for customers: access to the Hermes Shipping Interface"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"H\d{19}"),
     numbers.form(r"\d{14}|\d{16}", loose=True),

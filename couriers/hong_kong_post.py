@@ -39,7 +39,6 @@ CREDENTIALS: tuple[str, ...] = ("username", "password")
 ASKS = "`POST /api/version/1/mailTracking`"
 AUTH = "a token of 15 minutes for a login"
 CREDENTIALS_FROM = "EC-Ship, API portal: an account registered for the Mail Tracking API"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.s10("HK"),)
 QUOTA = "100,000 a day, at least 100 ms apart (documented)"
 VERIFIED = (

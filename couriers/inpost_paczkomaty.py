@@ -26,12 +26,10 @@ if TYPE_CHECKING:
 
 NAME = "InPost Paczkomaty"
 BASE_URL = "https://api-shipx-pl.easypack24.net"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ()
 ASKS = "`GET /v1/tracking/N`"
 AUTH = "none"
 CREDENTIALS_FROM = "none needed"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (numbers.form(r"\d{24}"),)
 QUOTA = "none published"
 VERIFIED = (

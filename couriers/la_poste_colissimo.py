@@ -27,12 +27,10 @@ if TYPE_CHECKING:
 
 NAME = "La Poste Colissimo"
 BASE_URL = "https://api.laposte.fr"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key",)
 ASKS = "`GET /suivi/v2/idships/N`"
 AUTH = "a key in `X-Okapi-Key`"
 CREDENTIALS_FROM = "developer.laposte.fr: an app with Suivi v2 (its production key)"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d[A-Z]\d{11}"),
     numbers.s10("FR"),

@@ -34,7 +34,6 @@ CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
 ASKS = "`GET /parceltrack/3.0/parcels/N`"
 AUTH = "OAuth client credentials, as a form; and the client's id in `client_id`"
 CREDENTIALS_FROM = "New Zealand Post's developer centre: an app with ParcelTrack"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.s10("NZ"),
     numbers.form(r"00\d{18}", loose=True),

@@ -29,12 +29,10 @@ if TYPE_CHECKING:
 
 NAME = "PostNord"
 BASE_URL = "https://api2.postnord.com"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("api_key",)
 ASKS = "`GET /rest/shipment/v5/trackandtrace/findByIdentifier.json`"
 AUTH = "a key in the query"
 CREDENTIALS_FROM = "developer.postnord.com: an API key with Track and Trace"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"\d{11}(?:SE|DK|NO|FI)"),
     numbers.s10("SE|DK"),
@@ -89,8 +87,6 @@ class _Event(Struct):
 
 
 class _Reference(Struct):
-    """Another number by which an item or a shipment goes."""
-
     value: str | None = None
 
 
@@ -120,8 +116,6 @@ class _Party(Struct):
 
 
 class _Shipment(Struct):
-    """What was sent together."""
-
     number: str | None = field(name="shipmentId", default=None)
     expected: str | None = field(name="estimatedTimeOfArrival", default=None)
     consignor: _Party | None = None
@@ -239,11 +233,8 @@ def _tracking(item: _Item, shipment: _Shipment) -> Tracking:
     status = _status(item, last)
     if status is None and not events:
         raise UnreadableAnswer("an item with neither a status nor an event")
-    status = (
-        status
-        if status == statuses.RETURNED
-        else statuses.refined(status or statuses.IN_TRANSIT, last)
-    )
+    if status != statuses.RETURNED:
+        status = statuses.refined(status or statuses.IN_TRANSIT, last)
     answer = tracking_of(past, status)
     return answer._replace(
         expected_delivery=text(item.expected) or text(shipment.expected),

@@ -28,12 +28,10 @@ if TYPE_CHECKING:
 
 NAME = "Royal Mail"
 BASE_URL = "https://api.royalmail.net"
-TOKEN_URL = ""
 CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
 ASKS = "`GET /mailpieces/v2/N/events`"
 AUTH = "two headers, `X-IBM-Client-Id` and `-Secret`"
 CREDENTIALS_FROM = "developer.royalmail.net: an app with Royal Mail Tracking (v2)"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.s10("GB"),
     numbers.form(r"[0-9A-F]{16}|[0-9A-F]{21}", loose=True),

@@ -35,7 +35,6 @@ CREDENTIALS: tuple[str, ...] = ("client_id", "client_secret")
 ASKS = "`GET /api/track/v1/details/N`"
 AUTH = "OAuth client credentials, by Basic"
 CREDENTIALS_FROM = "developer.ups.com: an app with the Tracking product"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"1Z[0-9A-Z]{16}", lambda number: numbers.weights_1_and_2(number[2:])),
     numbers.form(r"[AHJKTV]\d{10}", lambda number: numbers.weights_1_and_2(number[1:])),
@@ -206,8 +205,6 @@ class _Complaint(Struct):
 
 
 class _Shipment(Struct, rename={"number": "inquiryNumber"}):
-    """What belongs to the number that was asked for."""
-
     number: str | None = None
     package: list[_Package] | None = None
     warnings: list[_Complaint] | None = None

@@ -41,7 +41,6 @@ ASKS = (
 )
 AUTH = "OAuth client credentials, as JSON"
 CREDENTIALS_FROM = "developers.usps.com: an app with the tracking scope (granted separately)"
-REQUIRED_FIELDS: tuple[str, ...] = ()
 PATTERNS: tuple[numbers.NumberForm, ...] = (
     numbers.form(r"(?:420\d{5}(?:\d{4})?)?9[1-5]\d{20}", lambda number: numbers.gs1(number[-22:])),
     numbers.form(r"(?:420\d{5}(?:\d{4})?)?9[1-5]\d{24}", lambda number: numbers.gs1(number[-26:])),
@@ -147,8 +146,6 @@ class _Error(Struct):
 
 
 class _Expectation(Struct, rename={"date": "expectedDeliveryDate"}):
-    """When the service expects to deliver (v3r2)."""
-
     date: str | None = None
 
 
@@ -296,11 +293,9 @@ def _received(status: statuses.Status, said: str) -> statuses.Status:
         return statuses.FOR_PICKUP
     if re.search(r"\bneighbou?r\b", said, re.IGNORECASE):
         return statuses.AT_NEIGHBOUR
-    return (
-        statuses.COLLECTED
-        if "picked up" in said.lower()
-        else statuses.unless_sent_back(status, said)
-    )
+    if "picked up" in said.lower():
+        return statuses.COLLECTED
+    return statuses.unless_sent_back(status, said)
 
 
 def _overall(item: _Item, events: tuple[Checkpoint, ...]) -> statuses.Status:

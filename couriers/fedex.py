@@ -15,7 +15,7 @@ from couriers.http.refusals import TELLING, refuse, unexpected
 from couriers.http.settings import Grant, credentials
 from couriers.reading import numbers, statuses, times
 from couriers.reading.answer import decode, grams, inside, place, text
-from couriers.reading.checkpoints import Place, Scan, history, newest, scan
+from couriers.reading.checkpoints import Place, Scan, history, latest, newest, scan
 from couriers.reading.countries import country
 from tracking.checkpoint import NOT_FOUND_YET, Checkpoint, Tag, Tracking
 from tracking.errors import AuthFailed, CourierDown, InvalidNumber, RequestRefused, WrongNumber
@@ -218,7 +218,7 @@ def parse(status: int, headers: Mapping[str, str], body: bytes, number: str) -> 
         raise WrongNumber(f"asked for {number}, answered about {len(complete)} other numbers")
     told = [result for result in results if result.is_told]
     if told:
-        return max((_tracking(result) for result in told), key=_newest_scan)
+        return latest(map(_tracking, told))
     errors = [result.error for result in results if result.error] + (answer.errors or [])
     return _judge(errors, status)
 
@@ -228,10 +228,6 @@ def _ours(complete: _Complete, number: str) -> list[_Result]:
     if complete.number in (number, None):
         return results
     return [result for result in results if result.info and result.info.number == number]
-
-
-def _newest_scan(told: Tracking) -> str:
-    return told.checkpoints[-1].checkpoint_time if told.checkpoints else ""
 
 
 def _judge(errors: list[_Error], status: int) -> Tracking:

@@ -100,7 +100,6 @@ NOTHING = frozenset({"2"})
 
 _RECEIVER, _SENDER = "01", "02"
 
-
 T = TypeVar("T")
 
 Value = str | int | float | dict[str, Any] | None

@@ -43,41 +43,41 @@ PATTERNS: tuple[numbers.NumberForm, ...] = (
 QUOTA = "none published"
 VERIFIED = "UPS' OpenAPI text and its list of status codes; never run against the live site"
 
-_MEANINGS: dict[statuses.Status, str] = {
-    statuses.INFO_RECEIVED: "3 44 45 77 79 80 157 166",
-    statuses.ACCEPTED: "38 160 167 168 169",
-    statuses.IN_TRANSIT: "5 10 16 25 39 47 57 70 71 73 74 75 87 137 138 158 159 164 165",
-    statuses.CUSTOMS_BEGUN: "12 92 123 126",
-    statuses.CUSTOMS_DONE: "14 84 134",
-    statuses.PROBLEM_SOLVED: "94 127 128",
-    statuses.FORWARDED: "28 63 96",
-    statuses.OUT_FOR_DELIVERY: "6 21 37 72 78 89 91 146 162",
-    # Delivered to an agent or a post office is not yet delivered to the addressee.
-    statuses.FOR_PICKUP: "17 40 100 106 108 143 144 161",
-    statuses.ATTEMPTED: "22 23 24 60 61 62 66 145",
-    statuses.DELIVERED: "11 26",
-    statuses.PROBLEM: "7 13 29 30 43 49 69 76 83 93 129 130 139 140 142 147 149",
-    statuses.OUTSIDE_CAUSE: "32 46 48 51 52 53 55 86 90 132",
-    statuses.CUSTOMS_DELAY: "58 124 125 141",
-    statuses.PAYMENT_DUE: "85",
-    statuses.WRONG_ADDRESS: "50",
-    statuses.REFUSED: "64",
-    statuses.RETURNING: "33 35 36 118 119",
-    statuses.RETURNED: "34 67",
-    statuses.DAMAGED: "59 81",
-    statuses.LOST: "68",
-}
-
-STATUS_CODES: dict[str, statuses.Status] = {
-    f"{int(code):03}": status for status, codes in _MEANINGS.items() for code in codes.split()
-}
+STATUS_CODES: dict[str, statuses.Status] = statuses.by_code(
+    {
+        statuses.INFO_RECEIVED: "003 044 045 077 079 080 157 166",
+        statuses.ACCEPTED: "038 160 167 168 169",
+        statuses.IN_TRANSIT: (
+            "005 010 016 025 039 047 057 070 071 073 074 075 087 137 138 158 159 164 165"
+        ),
+        statuses.CUSTOMS_BEGUN: "012 092 123 126",
+        statuses.CUSTOMS_DONE: "014 084 134",
+        statuses.PROBLEM_SOLVED: "094 127 128",
+        statuses.FORWARDED: "028 063 096",
+        statuses.OUT_FOR_DELIVERY: "006 021 037 072 078 089 091 146 162",
+        # Delivered to an agent or a post office is not yet delivered to the addressee.
+        statuses.FOR_PICKUP: "017 040 100 106 108 143 144 161",
+        statuses.ATTEMPTED: "022 023 024 060 061 062 066 145",
+        statuses.DELIVERED: "011 026",
+        statuses.PROBLEM: "007 013 029 030 043 049 069 076 083 093 129 130 139 140 142 147 149",
+        statuses.OUTSIDE_CAUSE: "032 046 048 051 052 053 055 086 090 132",
+        statuses.CUSTOMS_DELAY: "058 124 125 141",
+        statuses.PAYMENT_DUE: "085",
+        statuses.WRONG_ADDRESS: "050",
+        statuses.REFUSED: "064",
+        statuses.RETURNING: "033 035 036 118 119",
+        statuses.RETURNED: "034 067",
+        statuses.DAMAGED: "059 081",
+        statuses.LOST: "068",
+    }
+)
 """`statusCode`, three digits: UPS' list of customer-facing texts (its own is incomplete)."""
 
 _NO_PLACE = (
-    "0 18 19 20 27 41 42 54 56 65 82 88 95 97 98 99 101 102 103 104 105 107 109 110 111 112 "
-    "113 114 115 116 117 120 121 122 131 133 135 136 148 150 151 152 153 154 155 163"
+    "000 018 019 020 027 041 042 054 056 065 082 088 095 097 098 099 101 102 103 104 105 107 109 "
+    "110 111 112 113 114 115 116 117 120 121 122 131 133 135 136 148 150 151 152 153 154 155 163"
 )
-SILENT = frozenset(f"{int(code):03}" for code in _NO_PLACE.split())
+SILENT = frozenset(_NO_PLACE.split())
 """Codes of the same list that say nothing of where a parcel is: requests by the addressee, changed
 dates, attempts to collect from the sender, and a photo, which comes before the delivery."""
 

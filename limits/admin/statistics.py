@@ -3,7 +3,7 @@
 ======================= ======== ==================================== =========
 key                     span     made of                              kept for
 ======================= ======== ==================================== =========
-stats1:<t>              10 s     (scripts, lua/lib/state.lua)       1 h
+stats1:<t>              10 s     (scripts, lua/lib/state.lua)         1 h
 stats2:<slug>:<t>       10 min   (the same)                           1 week
 stats2:<t>              10 min   that of each slug                    1 week
 stats3:<slug>:<t>, :<t> a day    the 10 minutes of the slug, of all   8 days

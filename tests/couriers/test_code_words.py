@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import re
 from collections.abc import Mapping
@@ -36,6 +37,8 @@ from couriers.dhl import express
 from couriers.reading import statuses
 from couriers.reading.statuses import Status, recognise_end, status_from_words
 from tracking.checkpoint import Tag
+
+FOLDER = Path(__file__).resolve().parents[2] / "couriers"
 
 Key = tuple[str, str, str, str]
 
@@ -164,3 +167,13 @@ def test_what_words_alone_may_end_is_the_same_for_both_opinions() -> None:
     assert by_words("ups", "Delivered") == Tag.DELIVERED
     assert by_words("brazil-correios", "Objeto entregue ao remetente") == "Exception_011"
     assert (is_known("ups", "011"), is_known("ups", "999")) == (True, False)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.stem)
+def test_a_code_stands_once_in_its_table(path: Path) -> None:
+    calls = [each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.Call)]
+
+    for call in calls:
+        if ast.unparse(call.func) == "statuses.by_code" and isinstance(call.args[0], ast.Dict):
+            codes = " ".join(map(ast.literal_eval, call.args[0].values)).split()
+            assert len(codes) == len(set(codes))
